@@ -1,0 +1,1 @@
+"""What every service stands on: serving, settings, telemetry, channels, database, and the inference client."""

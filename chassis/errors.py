@@ -1,0 +1,73 @@
+"""Refusals that any service may make.
+
+MetacogError
+├── MalformedRequest         chassis.wire
+├── ConfigurationInvalid     a setting or a configuration file is wrong; said at start
+├── BodyTooLarge             a request body is over the limit
+├── Unauthenticated          no key, or an unknown one
+├── NotImplementedYet        the operation is in the contract and not served by this build
+├── PeerUnavailable          another service could not be reached
+├── PeerRefused              another service refused, with its own code and reason
+├── DatabaseUnavailable      PostgreSQL could not be reached
+└── (inference)              chassis.inference.errors
+"""
+
+from kernel.errors import Code, MetacogError
+
+
+class ConfigurationInvalid(MetacogError):
+    """A setting or a configuration file is wrong."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "CONFIGURATION_INVALID"
+
+
+class BodyTooLarge(MetacogError):
+    """A request body is over the limit."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "BODY_TOO_LARGE"
+
+
+class Unauthenticated(MetacogError):
+    """No API key was given, or one that nobody holds."""
+
+    code = Code.UNAUTHENTICATED
+    reason = "UNAUTHENTICATED"
+
+
+class NotImplementedYet(MetacogError):
+    """The contract has this operation, and this build does not serve it."""
+
+    code = Code.UNIMPLEMENTED
+    reason = "NOT_IMPLEMENTED"
+
+
+class PathNotFound(MetacogError):
+    """The service has no such path."""
+
+    code = Code.NOT_FOUND
+    reason = "PATH_NOT_FOUND"
+
+
+class PeerUnavailable(MetacogError):
+    """Another service of the suite could not be reached."""
+
+    code = Code.UNAVAILABLE
+    reason = "PEER_UNAVAILABLE"
+
+
+class DatabaseUnavailable(MetacogError):
+    """PostgreSQL could not be reached."""
+
+    code = Code.UNAVAILABLE
+    reason = "DATABASE_UNAVAILABLE"
+
+
+class PeerRefused(MetacogError):
+    """Another service refused; carries that service's own code and reason."""
+
+    def __init__(self, message: str, code: Code, reason: str, **metadata: str) -> None:
+        super().__init__(message, **metadata)
+        self.code = code
+        self.reason = reason

@@ -1,0 +1,31 @@
+"""Events from work that runs on its own while somebody consumes them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+E = TypeVar("E")
+Emit = Callable[[E], None]
+
+
+async def emitted(produce: Callable[[Emit[E]], Awaitable[None]]) -> AsyncIterator[E]:
+    """Events that `produce` emits, as they come; its refusal comes last.
+
+    Closing the iterator early cancels the work.
+    """
+    queue: asyncio.Queue[E | None] = asyncio.Queue()
+
+    async def work() -> None:
+        try:
+            await produce(queue.put_nowait)
+        finally:
+            queue.put_nowait(None)
+
+    task = asyncio.create_task(work())
+    try:
+        while (item := await queue.get()) is not None:
+            yield item
+        await task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})

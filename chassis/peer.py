@@ -1,0 +1,132 @@
+"""Calls to another service of the suite: deadline, cancellation, trace, key and refusals travel along."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_status import rpc_status
+
+from chassis.auth import bearer
+from chassis.errors import PeerRefused, PeerUnavailable
+from chassis.serve import MAX_MESSAGE_BYTES
+from chassis.telemetry import trace_headers
+from kernel.errors import Code
+
+R = TypeVar("R", bound=Message)
+
+# On one channel some of 2,000 concurrent unary calls come back CANCELLED; 1,000 were fine, repeatedly.
+MAX_IN_FLIGHT = 512
+
+
+class Peer:
+    """One other service, reached over one channel.
+
+    Args:
+        name: Name of the service, for messages.
+        address: `host:port`, or any gRPC target that resolves to several replicas.
+        key: API key to present; empty for none.
+        max_in_flight: Calls under way at once; further ones wait.
+    """
+
+    def __init__(self, name: str, address: str, *, key: str = "", max_in_flight: int = MAX_IN_FLIGHT) -> None:
+        self.name = name
+        self.address = address
+        self._auth = tuple(bearer(key).items())
+        self._free = asyncio.Semaphore(max_in_flight)
+        self.channel = aio.insecure_channel(
+            address,
+            options=[
+                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+                ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+                ("grpc.lb_policy_name", "round_robin"),
+                ("grpc.initial_reconnect_backoff_ms", 200),
+                ("grpc.max_reconnect_backoff_ms", 2000),
+            ],
+        )
+
+    async def call(self, method: Callable[..., Awaitable[R]], request: Message, *, timeout_s: float) -> R:
+        """Reply to one unary call.
+
+        Args:
+            method: Method of a stub made on `channel`.
+            request: The request.
+            timeout_s: Time the reply may take, waiting for a free place included [s].
+
+        Raises:
+            PeerUnavailable: When the service cannot be reached.
+            PeerRefused: When it refuses, with its code and reason.
+        """
+        async with _deadline(self.name, timeout_s), self._free:
+            try:
+                return await method(request, timeout=timeout_s, metadata=self._metadata())
+            except aio.AioRpcError as error:
+                raise self._refusal(error) from error
+
+    async def stream(
+        self, method: Callable[..., AsyncIterator[R]], request: Message, *, timeout_s: float
+    ) -> AsyncIterator[R]:
+        """Replies of one server-streaming call; closing the iterator cancels the call at the other side.
+
+        Raises:
+            PeerUnavailable: When the service cannot be reached.
+            PeerRefused: When it refuses, with its code and reason.
+        """
+        async with self._free:
+            call: Any = method(request, timeout=timeout_s, metadata=self._metadata())
+            try:
+                async for reply in call:
+                    yield reply
+            except aio.AioRpcError as error:
+                raise self._refusal(error) from error
+            finally:
+                call.cancel()
+
+    async def check(self) -> None:
+        """Return if the service says that it serves.
+
+        Raises:
+            PeerUnavailable: When it does not.
+        """
+        stub = health_pb2_grpc.HealthStub(self.channel)
+        reply = await self.call(stub.Check, health_pb2.HealthCheckRequest(), timeout_s=1.5)
+        if reply.status != health_pb2.HealthCheckResponse.SERVING:
+            raise PeerUnavailable(f"{self.name} at {self.address} is not serving", peer=self.name)
+
+    async def close(self) -> None:
+        """Close the channel."""
+        await self.channel.close()
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return (*self._auth, *trace_headers().items())
+
+    def _refusal(self, error: aio.AioRpcError) -> PeerUnavailable | PeerRefused:
+        status = rpc_status.from_call(error)
+        for detail in status.details if status else ():
+            info = error_details_pb2.ErrorInfo()
+            if detail.Unpack(info):
+                code = Code.from_grpc(status.code)
+                return PeerRefused(f"{self.name}: {status.message}", code, info.reason, **dict(info.metadata))
+        if error.code() is grpc.StatusCode.UNAVAILABLE:
+            return PeerUnavailable(
+                f"{self.name} at {self.address} cannot be reached: {error.details()}",
+                peer=self.name,
+                address=self.address,
+            )
+        code = Code.from_grpc(error.code().value[0])
+        return PeerRefused(f"{self.name}: {error.details()}", code, code.name)
+
+
+@asynccontextmanager
+async def _deadline(name: str, timeout_s: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except TimeoutError as late:
+        said = f"{name} did not answer within {timeout_s:.3g} s"
+        raise PeerRefused(said, Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") from late

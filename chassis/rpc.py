@@ -1,0 +1,141 @@
+"""The gRPC face every service has: keys, trace, metrics, and refusals as `google.rpc.Status` with `ErrorInfo`."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import Message
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc import aio
+from grpc_status import rpc_status
+from opentelemetry.trace import SpanKind
+
+from chassis.auth import ANYONE, ApiKey, Keyring
+from chassis.log import logger
+from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, span
+from kernel.envelope import Envelope
+from kernel.errors import Code, MetacogError
+
+DOMAIN = "metacog"
+OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
+
+Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]]
+Context = aio.ServicerContext[Any, Any]
+T = TypeVar("T")
+
+_log = logger(__name__)
+
+
+def status_of(error: MetacogError) -> status_pb2.Status:
+    """Rich status of a refusal: its code, its words, and an `ErrorInfo` with reason and metadata."""
+    detail = AnyMessage()
+    detail.Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata))
+    return status_pb2.Status(code=code_pb2.Code.ValueType(error.code.grpc), message=error.message, details=[detail])
+
+
+def within_deadline(envelope: Envelope | None, context: Context) -> Envelope:
+    """The envelope, its timeout cut to what the caller still waits."""
+    asked = envelope or Envelope()
+    left_s = context.time_remaining()
+    if left_s is None:
+        return asked
+    left_ms = max(1, int(left_s * 1000))
+    return Envelope(
+        max_generations=asked.max_generations,
+        max_generated_tokens=asked.max_generated_tokens,
+        timeout_ms=min(left_ms, asked.timeout_ms or left_ms),
+    )
+
+
+def caller(context: Context, keyring: Keyring) -> ApiKey:
+    """Key that the call came in with."""
+    return keyring.holder(_metadata(context).get("authorization", ""))
+
+
+def _metadata(context: Context) -> dict[str, str]:
+    return {str(key): str(text) for key, text in context.invocation_metadata() or ()}
+
+
+class Edge(aio.ServerInterceptor):
+    """Outermost layer of a gRPC face."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+
+    async def intercept_service(
+        self, continuation: Continuation, details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Wrap the handler of one method."""
+        handler = await continuation(details)
+        if handler is None or details.method.startswith(OPEN_SERVICES):
+            return handler
+        op = details.method.rsplit("/", 1)[-1]
+        made: grpc.RpcMethodHandler[Any, Any]
+        if handler.unary_unary:
+            made = grpc.unary_unary_rpc_method_handler(
+                self._unary(handler.unary_unary, op), handler.request_deserializer, handler.response_serializer
+            )
+        else:
+            made = grpc.unary_stream_rpc_method_handler(
+                self._stream(handler.unary_stream, op), handler.request_deserializer, handler.response_serializer
+            )
+        return made
+
+    def _unary(self, inner: Any, op: str) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
+        async def serve(request: Message, context: Context) -> Message | None:
+            with _watched(op, context):
+                try:
+                    self._admit(context)
+                    reply: Message = await inner(request, context)
+                except MetacogError as refusal:
+                    await context.abort_with_status(rpc_status.to_status(status_of(refusal)))
+                    raise
+                else:
+                    return reply
+
+        return serve
+
+    def _stream(self, inner: Any, op: str) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
+        async def serve(request: Message, context: Context) -> AsyncIterator[Message]:
+            with _watched(op, context):
+                try:
+                    self._admit(context)
+                    async for reply in inner(request, context):
+                        yield reply
+                except MetacogError as refusal:
+                    await context.abort_with_status(rpc_status.to_status(status_of(refusal)))
+
+        return serve
+
+    def _admit(self, context: Context) -> ApiKey:
+        return caller(context, self._keyring) if self._keyring else ANYONE
+
+
+class _watched:  # noqa: N801 - used as a statement
+    """Span, metrics and bug log around one call."""
+
+    def __init__(self, op: str, context: Context) -> None:
+        self._op = op
+        self._span = span(op, SpanKind.SERVER, _metadata(context))
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> None:
+        IN_FLIGHT.labels("grpc").inc()
+        self._span.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:  # noqa: ANN401
+        self._span.__exit__(kind, error, trace)
+        IN_FLIGHT.labels("grpc").dec()
+        REQUEST_SECONDS.labels("grpc", self._op).observe(time.perf_counter() - self._began)
+        REQUESTS.labels("grpc", self._op, _code_name(error)).inc()
+        if isinstance(error, Exception) and not isinstance(error, MetacogError | aio.AbortError):
+            _log.error("a bug reached the edge", op=self._op, exc_info=error)
+
+
+def _code_name(error: BaseException | None) -> str:
+    if error is None:
+        return "OK"
+    cause = error.__context__ if isinstance(error, aio.AbortError) else error
+    return cause.code.name if isinstance(cause, MetacogError) else Code.INTERNAL.name

@@ -1,0 +1,74 @@
+"""Settings, read from the environment once, in `__main__`, and handed down as plain arguments."""
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from chassis.errors import ConfigurationInvalid
+
+S = TypeVar("S", bound=BaseSettings)
+
+
+class SuiteSettings(BaseSettings):
+    """What all services of a suite share; environment variables `METACOG_...`."""
+
+    model_config = SettingsConfigDict(env_prefix="METACOG_", env_ignore_empty=True, frozen=True)
+
+    database_url: str = Field(
+        "postgresql+psycopg://metacog@127.0.0.1:5432/metacog", description="PostgreSQL with pgvector, as SQLAlchemy URL"
+    )
+    inference_url: str = Field("http://127.0.0.1:8000/v1", description="Any OpenAI-compatible server, with its /v1")
+    inference_model: str = Field("", description="Model to ask there; empty: the first one it lists")
+    inference_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
+    encoder_url: str = Field("http://127.0.0.1:8001/v1", description="OpenAI-compatible embeddings server")
+    agents_file: Path | None = Field(None, description="agents.yaml; empty: five prompted agents on one model")
+    keys_file: Path | None = Field(None, description="API keys, hashed; needed to listen beyond loopback")
+    peer_key: SecretStr = Field(SecretStr(""), description="API key with which this service calls the others")
+    log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")
+    otlp_endpoint: str = Field("", description="OTLP/gRPC collector for traces; empty: no traces are sent")
+    assigner_address: str = Field("127.0.0.1:50052", description="gRPC address of the assigner")
+    arbiter_address: str = Field("127.0.0.1:50053", description="gRPC address of the arbiter")
+    delegation_address: str = Field("127.0.0.1:50054", description="gRPC address of the delegation service")
+
+
+class FaceSettings(BaseSettings):
+    """Where one service listens; environment variables `METACOG_<SERVICE>_...`."""
+
+    model_config = SettingsConfigDict(env_ignore_empty=True, frozen=True)
+
+    host: str = Field("127.0.0.1", description="Address to listen on; beyond loopback only with METACOG_KEYS_FILE")
+    rest_port: int = Field(8080, ge=0, le=65535, description="Port of the REST face")
+    grpc_port: int = Field(50051, ge=0, le=65535, description="Port of the gRPC face")
+    max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body accepted [bytes]")
+    grace_s: float = Field(20.0, ge=0, description="Time that requests in flight get at shutdown [s]")
+
+
+def read(kind: type[S]) -> S:
+    """Read the settings of `kind` from the environment.
+
+    Raises:
+        ConfigurationInvalid: When a variable has an unusable value; names the variable.
+    """
+    try:
+        return kind()
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        variable = f"{kind.model_config.get('env_prefix', '')}{'_'.join(str(s) for s in first['loc'])}".upper()
+        said = f"{variable}: {first['msg']} (it is {first['input']!r})"
+        raise ConfigurationInvalid(said, setting=variable) from wrong
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is reachable from this machine only.
+
+    Example:
+        >>> [is_loopback(h) for h in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "10.0.0.5")]
+        [True, True, True, False, False]
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

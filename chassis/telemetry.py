@@ -1,0 +1,59 @@
+"""Metrics and traces that every service has: Prometheus always, OpenTelemetry where a collector is named."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from opentelemetry import propagate, trace
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span, SpanKind
+from prometheus_client import Counter, Gauge, Histogram
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+
+REQUESTS = Counter("metacog_requests_total", "Requests by face, operation and canonical code.", ["face", "op", "code"])
+REQUEST_SECONDS = Histogram("metacog_request_seconds", "Time to answer a request [s].", ["face", "op"], buckets=SECONDS)
+IN_FLIGHT = Gauge("metacog_requests_in_flight", "Requests being answered now.", ["face"])
+STAGE_SECONDS = Histogram("metacog_stage_seconds", "Time of one stage [s].", ["stage"], buckets=SECONDS)
+TOKENS = Counter("metacog_tokens_total", "Tokens by stage and kind (prompt, completion).", ["stage", "kind"])
+GENERATIONS = Counter("metacog_generations_total", "Samples drawn by stage.", ["stage"])
+BACKEND_CALLS = Counter("metacog_backend_calls_total", "Inference calls by outcome.", ["backend", "work", "outcome"])
+BACKEND_SECONDS = Histogram(
+    "metacog_backend_seconds", "Time of one inference call [s].", ["backend", "work"], buckets=SECONDS
+)
+
+_tracer = trace.get_tracer("metacog")
+
+
+def configure(service: str, otlp_endpoint: str) -> None:
+    """Send traces of this process to `otlp_endpoint` [host:port or URL]; with an empty one, nothing is sent."""
+    if not otlp_endpoint:
+        return
+    provider = TracerProvider(resource=Resource.create({"service.name": f"metacog-{service}"}))
+    exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=not otlp_endpoint.startswith("https"))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+
+def flush() -> None:
+    """Send what is still queued."""
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, TracerProvider):
+        provider.shutdown()
+
+
+@contextmanager
+def span(name: str, kind: SpanKind = SpanKind.INTERNAL, carrier: Mapping[str, str] | None = None) -> Iterator[Span]:
+    """A span around a piece of work; with `carrier` it continues the caller's trace."""
+    context = propagate.extract(carrier) if carrier else None
+    with _tracer.start_as_current_span(name, context=context, kind=kind, record_exception=False) as opened:
+        yield opened
+
+
+def trace_headers() -> dict[str, str]:
+    """Headers that let the next process continue the current trace."""
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    return carrier

@@ -1,0 +1,1 @@
+"""What services, console and evaluations share and none owns: values and arithmetic, without any I/O."""

@@ -1,0 +1,76 @@
+"""The refusals of metacog: each has one canonical code and one stable reason.
+
+    MetacogError
+    ├── MSVOutOfRange            kernel.msv
+    ├── InvalidEnvelope          kernel.envelope
+    ├── BudgetExhausted          kernel.envelope
+    └── ...                      further ones stand at the head of each `errors.py`
+
+What is not a `MetacogError` is a bug; the edge of a service logs it and answers `INTERNAL`.
+"""
+
+from enum import Enum
+
+
+class Code(Enum):
+    """A canonical status code; the one place where gRPC numbers and HTTP statuses meet."""
+
+    CANCELLED = (1, 499)
+    UNKNOWN = (2, 500)
+    INVALID_ARGUMENT = (3, 400)
+    DEADLINE_EXCEEDED = (4, 504)
+    NOT_FOUND = (5, 404)
+    ALREADY_EXISTS = (6, 409)
+    PERMISSION_DENIED = (7, 403)
+    RESOURCE_EXHAUSTED = (8, 429)
+    FAILED_PRECONDITION = (9, 412)
+    ABORTED = (10, 409)
+    OUT_OF_RANGE = (11, 400)
+    UNIMPLEMENTED = (12, 501)
+    INTERNAL = (13, 500)
+    UNAVAILABLE = (14, 503)
+    UNAUTHENTICATED = (16, 401)
+
+    @property
+    def grpc(self) -> int:
+        """Number of the gRPC status."""
+        return self.value[0]
+
+    @property
+    def http(self) -> int:
+        """HTTP status."""
+        return self.value[1]
+
+    @classmethod
+    def from_grpc(cls, number: int) -> "Code":
+        """Code with gRPC status `number`; `UNKNOWN` for a number that no code has."""
+        return next((code for code in cls if code.grpc == number), cls.UNKNOWN)
+
+    @classmethod
+    def from_http(cls, status: int) -> "Code":
+        """First code with HTTP status `status`; `UNKNOWN` for one that no code has."""
+        return next((code for code in cls if code.http == status), cls.UNKNOWN)
+
+
+class MetacogError(Exception):
+    """A named refusal.
+
+    Args:
+        message: What was wrong and what to do about it, for a person.
+        metadata: Every value of the message again, for a program.
+    """
+
+    code: Code = Code.UNKNOWN
+    reason: str = "ERROR_REASON_UNSPECIFIED"
+
+    def __init__(self, message: str, **metadata: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.metadata = metadata
+
+
+class InvalidArgument(MetacogError):
+    """A value of the request is not acceptable."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "MALFORMED_REQUEST"

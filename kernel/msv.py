@@ -1,0 +1,89 @@
+"""The metacognitive state vector of one agent looking at one query, or at one text so far.
+
+Source: SPEC 1.1. Unknown is a value of its own, never zero.
+"""
+
+from collections.abc import Mapping
+from dataclasses import field
+from enum import StrEnum
+
+from kernel.errors import Code, MetacogError
+from kernel.values import value
+
+COMPONENTS = ("emotional_response", "correctness", "experience", "conflict", "importance")
+
+CORRECTNESS_PARTS = ("logical_consistency", "factual_accuracy", "contextual_fit")
+CONFLICT_PARTS = ("internal_inconsistency", "source_disagreement", "instability")
+IMPORTANCE_PARTS = ("consequence", "urgency", "scope")
+
+
+class MSVOutOfRange(MetacogError):
+    """An MSV component lies outside [0, 1]."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "MSV_OUT_OF_RANGE"
+
+
+class MSVKind(StrEnum):
+    """When correctness and conflict were judged: before an answer exists, or on a text that does."""
+
+    PROSPECTIVE = "PROSPECTIVE"
+    RETROSPECTIVE = "RETROSPECTIVE"
+
+
+@value
+class MSV:
+    """Metacognitive state: five dimensionless components, each in [0, 1] or None where it is unknown.
+
+    Attributes:
+        emotional_response: ER, intensity of affect in the text; 1 is the strongest.
+        correctness: CE, belief that the answer is (or would be) right; high is good.
+        experience: EM, similarity to what is already known; high is good.
+        conflict: CI, disagreement between signals; high asks for deliberation.
+        importance: PI, what hangs on the request; high asks for deliberation.
+        kind: Whether correctness and conflict are prospective or retrospective.
+        unknown_reasons: Why a component is unknown, by component name.
+        parts: Finer measurements, by name, each in [0, 1], e.g. `consequence` of importance.
+
+    Raises:
+        MSVOutOfRange: On construction, for a component or part outside [0, 1] or NaN, or for a reason that
+            names no component.
+    """
+
+    emotional_response: float | None = None
+    correctness: float | None = None
+    experience: float | None = None
+    conflict: float | None = None
+    importance: float | None = None
+    kind: MSVKind = MSVKind.PROSPECTIVE
+    unknown_reasons: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, number in (*((c, getattr(self, c)) for c in COMPONENTS), *self.parts.items()):
+            if number is not None and not 0.0 <= number <= 1.0:
+                raise MSVOutOfRange(f"{name} is {number}; it must lie in [0, 1]", component=name, value=str(number))
+        for name in self.unknown_reasons:
+            if name not in COMPONENTS:
+                raise MSVOutOfRange(
+                    f"unknown_reasons names {name!r}, which is no component; components are {', '.join(COMPONENTS)}",
+                    component=name,
+                )
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of the components that could not be measured, in the order of `COMPONENTS`."""
+        return tuple(name for name in COMPONENTS if getattr(self, name) is None)
+
+
+def component_from_parts(parts: Mapping[str, float | None], names: tuple[str, ...]) -> float | None:
+    """Value of a component as the equal-weight mean of its known parts [0..1], None when none is known.
+
+    Source: SPEC 1.1 fixes the parts; equal weights and the mean over the known ones are ours.
+
+    Example:
+        >>> component_from_parts({"consequence": 0.8, "urgency": 0.4, "scope": None}, IMPORTANCE_PARTS)
+        0.6
+    """
+    known = [number for name in names if (number := parts.get(name)) is not None]
+    return round(sum(known) / len(known), 12) if known else None

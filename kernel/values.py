@@ -1,0 +1,17 @@
+"""How every value of metacog is declared."""
+
+from dataclasses import dataclass
+from typing import TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def value(cls: type[T]) -> type[T]:
+    """Make `cls` an immutable, keyword-only value that also serves as a REST body.
+
+    The pydantic marker makes our own REST faces refuse unknown fields; it is inert data to everybody else.
+    """
+    made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    made.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
+    return made

@@ -1,0 +1,1 @@
+"""The four services; each a process, none importing another."""

@@ -1,0 +1,1 @@
+"""Arbiter: settles disagreement, and measures how the information moved."""

@@ -1,0 +1,1 @@
+"""Assigner: who plays which role, and the five-role dialectic."""

@@ -1,0 +1,145 @@
+"""Give five roles to agents, optimally, and explain it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chassis.wire import MalformedRequest
+from kernel.msv import MSV
+from services.assigner.core.assignment import (
+    Chosen,
+    Problem,
+    best_assignment,
+    build_problem,
+    greedy_assignment,
+    margins,
+    total_fitness,
+)
+from services.assigner.core.fitness import TERMS, FitnessMatrix, Floats, checked_weights, fitness_matrix
+from services.assigner.core.roles import ROLES, Role
+from services.assigner.service.values import (
+    AssignRequest,
+    AssignResponse,
+    Candidate,
+    PartialFitness,
+    RoleAssignment,
+)
+
+MAX_AGENTS = 10_000
+
+
+async def assign(ask: AssignRequest) -> AssignResponse:
+    """Best assignment for the request, with matrix, terms, margins and the greedy baseline."""
+    matrix, problem = stated(ask)
+    return explained(matrix, problem, best_assignment(problem))
+
+
+def stated(ask: AssignRequest) -> tuple[FitnessMatrix, Problem]:
+    """Fitness of the candidates and the problem to solve.
+
+    Raises:
+        MalformedRequest: For no, too many or repeated agents, or incomplete fitness.
+        InvalidWeights: For unusable weights.
+        InfeasibleAssignment: For a constraint that names nobody.
+    """
+    ids = [agent.id for agent in ask.agents]
+    _check(ask.agents)
+    weights = checked_weights(ask.weights)
+    matrix = _given(ask) if ask.fitness else fitness_matrix(ids, [_state(agent) for agent in ask.agents], weights)
+    problem = build_problem(
+        ids,
+        matrix.fitness,
+        capacities=[1 if agent.capacity is None else agent.capacity for agent in ask.agents],
+        pins=ask.pins,
+        forbidden=[(pair.role, pair.agent) for pair in ask.forbidden],
+    )
+    return matrix, problem
+
+
+def explained(matrix: FitnessMatrix, problem: Problem, chosen: Chosen) -> AssignResponse:
+    """The answer that tells of `chosen`."""
+    greedy = greedy_assignment(problem)
+    return AssignResponse(
+        assignment=named(problem, chosen),
+        total_fitness=round(total_fitness(problem, chosen), 12),
+        fitness=_by_role(matrix, matrix.fitness),
+        terms=_terms(matrix) if matrix.weights else {},
+        margins=dict(zip(ROLES, margins(problem, chosen), strict=True)),
+        greedy=None if greedy is None else totalled(problem, greedy),
+        partial=_partial(matrix) if matrix.weights else (),
+        weights=matrix.weights,
+    )
+
+
+def named(problem: Problem, chosen: Chosen) -> dict[Role, str]:
+    """Agent by role."""
+    return {role: problem.agents[agent] for role, agent in zip(ROLES, chosen, strict=True)}
+
+
+def totalled(problem: Problem, chosen: Chosen) -> RoleAssignment:
+    """`chosen` with its total."""
+    total = round(total_fitness(problem, chosen), 12)
+    return RoleAssignment(assignment=named(problem, chosen), total_fitness=total)
+
+
+def _check(agents: Sequence[Candidate]) -> None:
+    if not 1 <= len(agents) <= MAX_AGENTS:
+        raise MalformedRequest(f"agents: give 1 to {MAX_AGENTS} agents, not {len(agents)}", field="agents")
+    seen: set[str] = set()
+    for agent in agents:
+        if not agent.id or agent.id in seen:
+            raise MalformedRequest(f"agents: id {agent.id!r} is empty or used twice", field="agents", id=agent.id)
+        if agent.capacity is not None and agent.capacity < 1:
+            said = f"agents: capacity of {agent.id} is {agent.capacity}; it must be at least 1"
+            raise MalformedRequest(said, field="capacity", id=agent.id)
+        seen.add(agent.id)
+
+
+def _state(agent: Candidate) -> MSV:
+    if agent.msv is None:
+        said = f"agents: {agent.id} has no msv; give one for every agent, or give fitness"
+        raise MalformedRequest(said, field="agents", id=agent.id)
+    return agent.msv
+
+
+def _given(ask: AssignRequest) -> FitnessMatrix:
+    fitness = np.empty((len(ROLES), len(ask.agents)))
+    for row, role in enumerate(ROLES):
+        for column, agent in enumerate(ask.agents):
+            level = ask.fitness.get(role, {}).get(agent.id)
+            if level is None or not 0 <= level <= 1:
+                said = f"fitness: {role} needs a number in [0, 1] for {agent.id}, not {level}"
+                raise MalformedRequest(said, role=role, agent=agent.id)
+            fitness[row, column] = level
+    ids = tuple(agent.id for agent in ask.agents)
+    no_terms = np.empty((len(ROLES), len(ids), 0))
+    return FitnessMatrix(agents=ids, fitness=fitness, terms=no_terms, weights={})
+
+
+def _by_role(matrix: FitnessMatrix, levels: Floats) -> dict[Role, dict[str, float | None]]:
+    rounded = [[None if np.isnan(cell) else round(cell, 12) for cell in row] for row in levels.tolist()]
+    return {role: dict(zip(matrix.agents, rounded[row], strict=True)) for row, role in enumerate(ROLES)}
+
+
+def _terms(matrix: FitnessMatrix) -> dict[Role, dict[str, dict[str, float]]]:
+    known = ~np.isnan(matrix.terms)
+    return {
+        role: {
+            agent: {
+                term: round(float(matrix.terms[row, column, t]), 12)
+                for t, term in enumerate(TERMS)
+                if known[row, column, t]
+            }
+            for column, agent in enumerate(matrix.agents)
+        }
+        for row, role in enumerate(ROLES)
+    }
+
+
+def _partial(matrix: FitnessMatrix) -> list[PartialFitness]:
+    return [
+        PartialFitness(role=role, agent=agent, unknown=unknown)
+        for role in ROLES
+        for column, agent in enumerate(matrix.agents)
+        if (unknown := matrix.unknown(role, column))
+    ]

@@ -1,0 +1,214 @@
+"""Requests, results and events of the assigner; field names are the contract's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from enum import StrEnum
+
+from kernel.answers import AnswerType, Outcome
+from kernel.envelope import Envelope, StageUsage, Usage
+from kernel.msv import MSV
+from kernel.values import value
+from services.assigner.core.roles import Role, Stage
+
+
+@value
+class Candidate:
+    """An agent as a candidate for roles."""
+
+    id: str
+    msv: MSV | None = None
+    capacity: int | None = None
+
+
+@value
+class ForbiddenPair:
+    """An agent that must not hold a role."""
+
+    role: Role
+    agent: str
+
+
+@value
+class AssignRequest:
+    """Asks for the best assignment of roles, from states or from ready fitness."""
+
+    agents: Sequence[Candidate]
+    fitness: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
+    weights: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
+    pins: Mapping[Role, str] = field(default_factory=dict)
+    forbidden: Sequence[ForbiddenPair] = ()
+
+
+@value
+class PartialFitness:
+    """A fitness that rests on less than all its components."""
+
+    role: Role
+    agent: str
+    unknown: Sequence[str]
+
+
+@value
+class RoleAssignment:
+    """A complete set of roles with its total."""
+
+    assignment: Mapping[Role, str]
+    total_fitness: float | None
+
+
+@value
+class AssignResponse:
+    """The best assignment, and what explains it."""
+
+    assignment: Mapping[Role, str]
+    total_fitness: float
+    fitness: Mapping[Role, Mapping[str, float | None]]
+    terms: Mapping[Role, Mapping[str, Mapping[str, float]]]
+    margins: Mapping[Role, float | None]
+    greedy: RoleAssignment | None
+    partial: Sequence[PartialFitness]
+    weights: Mapping[Role, Mapping[str, float]]
+
+
+class AssignmentKind(StrEnum):
+    """How roles are given in a deliberation; all but OPTIMAL exist as controls."""
+
+    OPTIMAL = "OPTIMAL"
+    GREEDY = "GREEDY"
+    RANDOM = "RANDOM"
+    FIXED = "FIXED"
+
+
+@value
+class Turn:
+    """One turn of a conversation."""
+
+    role: str
+    content: str
+
+
+@value
+class DeliberateRequest:
+    """Asks for a deliberation on `question`, or on the last turn of `messages`."""
+
+    question: str = ""
+    messages: Sequence[Turn] = ()
+    msv: MSV | None = None
+    answer_type: AnswerType | None = None
+    agents: Sequence[str] = ()
+    assignment_kind: AssignmentKind = AssignmentKind.OPTIMAL
+    assignment_seed: int | None = None
+    fixed_assignment: Mapping[Role, str] = field(default_factory=dict)
+    envelope: Envelope | None = None
+    seed: int | None = None
+    stage_max_tokens: int | None = None
+    answer_max_tokens: int | None = None
+    measure_stages: bool = True
+    run_id: str = ""
+
+
+@value
+class DeliberationStarted:
+    """The deliberation begins."""
+
+    run_id: str
+    agents: Sequence[str]
+
+
+@value
+class AgentAssessed:
+    """An agent has assessed itself."""
+
+    agent: str
+    model: str
+    msv: MSV
+
+
+@value
+class RolesAssigned:
+    """Roles are given, or given again because an agent failed."""
+
+    assignment_kind: AssignmentKind
+    assignment: Mapping[Role, str]
+    total_fitness: float | None
+    propensity: float
+    optimum: AssignResponse
+    because: str = ""
+
+
+@value
+class StageStarted:
+    """A stage begins; text of an earlier attempt is void."""
+
+    stage: Stage
+    role: Role
+    agent: str
+    model: str
+    attempt: int
+
+
+@value
+class StageToken:
+    """Text of a stage, as it is generated."""
+
+    stage: Stage
+    text: str
+
+
+@value
+class StageFinished:
+    """A stage is complete, or given up."""
+
+    stage: Stage
+    role: Role
+    agent: str
+    model: str
+    text: str
+    prompt: str
+    prompt_digest: str
+    usage: StageUsage
+    duration_ms: float
+    truncated: bool
+    shortened_inputs: Sequence[str]
+    attempts: int
+    succeeded: bool
+    failure: str = ""
+
+
+@value
+class StageMeasured:
+    """The state after a stage, judged by one assessor that is not told the stage."""
+
+    stage: Stage
+    msv: MSV
+
+
+@value
+class DeliberationFinished:
+    """The end of a deliberation, with everything that explains it."""
+
+    answer: str
+    outcome: Outcome
+    note: str
+    note_reason: str
+    stages: Sequence[StageFinished]
+    measurements: Sequence[StageMeasured]
+    assessments: Sequence[AgentAssessed]
+    roles: RolesAssigned
+    usage: Usage
+    degraded: bool
+    degraded_reasons: Sequence[str]
+    budget_exhausted: bool
+    duration_ms: float
+
+
+Event = (
+    DeliberationStarted
+    | AgentAssessed
+    | RolesAssigned
+    | StageStarted
+    | StageToken
+    | StageFinished
+    | StageMeasured
+    | DeliberationFinished
+)

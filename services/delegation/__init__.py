@@ -1,0 +1,1 @@
+"""Delegation: agents that know what they cannot do, hand it over, and learn."""

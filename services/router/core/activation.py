@@ -1,0 +1,132 @@
+"""Pressure to deliberate on a query, and the choice it leads to.
+
+Source: SPEC 1.2.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from kernel.errors import Code, MetacogError
+from kernel.msv import MSV
+from kernel.thresholds import reaches
+from kernel.values import value
+
+# Order of the terms; correctness and experience count as 1 - value.
+TERMS = ("correctness", "conflict", "importance", "experience")
+LOWERS = ("correctness", "experience")
+
+PAPER_THRESHOLD = 0.45
+
+
+class InvalidActivationWeights(MetacogError):
+    """Activation weights are negative, incomplete, or do not sum to 1."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "INVALID_WEIGHTS"
+
+
+class Route(StrEnum):
+    """How a request is answered."""
+
+    SYSTEM_ONE = "SYSTEM_ONE"
+    SYSTEM_TWO = "SYSTEM_TWO"
+
+
+@value
+class ActivationWeights:
+    """One weight per term [dimensionless, >= 0, sum 1]; the defaults are the paper's.
+
+    Raises:
+        InvalidActivationWeights: On construction, for a negative weight or a sum other than 1.
+    """
+
+    correctness: float = 0.30
+    conflict: float = 0.25
+    importance: float = 0.25
+    experience: float = 0.20
+
+    def __post_init__(self) -> None:
+        weights = [getattr(self, term) for term in TERMS]
+        if any(not weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-9:
+            raise InvalidActivationWeights(
+                f"activation weights must be >= 0 and sum to 1; they are {weights} and sum to {sum(weights):g}"
+            )
+
+
+PAPER_WEIGHTS = ActivationWeights()
+
+
+@value
+class Activation:
+    """Pressure to deliberate.
+
+    Attributes:
+        value: Sum of the terms [0..1]; None when fewer than two components are known.
+        threshold: System 2 if and only if `value` reaches it [0..1].
+        terms: Weighted term by component [0..1], rescaled for unknown components.
+        unknown: Components that were left out.
+        weights: Weights in force by component.
+    """
+
+    value: float | None
+    threshold: float
+    terms: Mapping[str, float]
+    unknown: Sequence[str]
+    weights: Mapping[str, float]
+
+
+def activation(msv: MSV, weights: ActivationWeights = PAPER_WEIGHTS, threshold: float = PAPER_THRESHOLD) -> Activation:
+    """Pressure to deliberate on a query.
+
+    Args:
+        msv: State of the query [dimensionless, each known component in 0..1].
+        weights: One weight per term.
+        threshold: Carried into the result.
+
+    Returns:
+        The activation with its four terms; the known weights are rescaled to sum to 1. Its value is None when fewer
+        than two of the four components are known, or all known ones have weight 0.
+
+    Source:
+        SPEC 1.2: 0.30 (1 - CE) + 0.25 CI + 0.25 PI + 0.20 (1 - EM). Rescaling for unknown components is ours.
+
+    Example:
+        >>> activation(MSV(correctness=0.45, experience=1.0, conflict=0.72, importance=0.85)).value
+        0.5575
+    """
+    known = [term for term in TERMS if getattr(msv, term) is not None]
+    weight = {term: getattr(weights, term) for term in TERMS}
+    total = sum(weight[term] for term in known)
+    unknown = tuple(term for term in TERMS if term not in known)
+    if len(known) < 2 or total <= 0:
+        return Activation(value=None, threshold=threshold, terms={}, unknown=unknown, weights=weight)
+    terms = {term: round(_pressure(msv, term) * weight[term] / total, 12) for term in known}
+    return Activation(
+        value=round(sum(terms.values()), 12), threshold=threshold, terms=terms, unknown=unknown, weights=weight
+    )
+
+
+def _pressure(msv: MSV, term: str) -> float:
+    level: float = getattr(msv, term)
+    return 1 - level if term in LOWERS else level
+
+
+@value
+class Choice:
+    """The choice of system, and why."""
+
+    system: Route
+    because: str
+
+
+def choose(level: Activation, *, undetermined: Route = Route.SYSTEM_TWO) -> Choice:
+    """System 2 if and only if the activation reaches its threshold; `undetermined` where it has no value.
+
+    Example:
+        >>> choose(activation(MSV(correctness=0.92, conflict=0.12, importance=0.5, experience=0.5))).system.value
+        'SYSTEM_ONE'
+    """
+    if level.value is None:
+        return Choice(system=undetermined, because="undetermined")
+    deliberate = reaches(level.value, level.threshold)
+    return Choice(system=Route.SYSTEM_TWO if deliberate else Route.SYSTEM_ONE, because="activation")
