@@ -72,6 +72,16 @@ class Agents:
                 self.complaint = wrong.message
         return self._agents
 
+    async def check(self) -> None:
+        """Return if the file can be used as it is now.
+
+        Raises:
+            ConfigurationInvalid: While it is broken and the last good agents are in use.
+        """
+        self.current()
+        if self.complaint:
+            raise ConfigurationInvalid(f"{self.complaint}; the agents read before are in use")
+
     def _stamp(self) -> tuple[int, int]:
         try:
             stat = os.stat(self._path)

@@ -5,7 +5,7 @@ from importlib.resources import files
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.ext.asyncio import AsyncSession as Session
 
@@ -14,8 +14,8 @@ from chassis.errors import DatabaseUnavailable
 POOL = {"pool_size": 8, "max_overflow": 8, "pool_timeout": 2.0, "pool_pre_ping": True, "pool_recycle": 1800}
 CONNECT = {"connect_timeout": 3}
 
-# What SQLAlchemy raises when the database is away; a wrong statement raises something else and is a bug.
-AWAY = (OperationalError, InterfaceError, TimeoutError)
+# What SQLAlchemy raises when the database is away, or not migrated yet (a table that is missing).
+AWAY = (OperationalError, InterfaceError, ProgrammingError, TimeoutError, OSError)
 
 Sessions = async_sessionmaker[Session]
 

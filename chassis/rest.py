@@ -19,7 +19,7 @@ from chassis.errors import BodyTooLarge, PathNotFound, Unauthenticated
 from chassis.health import Health
 from chassis.log import logger
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, span
-from chassis.wire import event_name, malformed
+from chassis.wire import event_name, json_schema, malformed
 from kernel.errors import Code, MetacogError
 
 T = TypeVar("T")
@@ -160,6 +160,17 @@ def problem(error: MetacogError, shape: Shape | None = None) -> Response:
     body, media = (shape(error), "application/json") if shape else (problem_body(error), "application/problem+json")
     headers = {"retry-after": error.metadata["retry_after_s"]} if "retry_after_s" in error.metadata else None
     return Response(dumps(body), status_code=error.code.http, media_type=media, headers=headers)
+
+
+def query_parameters(kind: type) -> dict[str, Any]:
+    """OpenAPI's account of a query string that is read into a value of `kind`."""
+    schema = json_schema(kind)
+    return {
+        "parameters": [
+            {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": about}
+            for name, about in schema["properties"].items()
+        ]
+    }
 
 
 def sse(name: str, data: object) -> bytes:

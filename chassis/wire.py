@@ -67,6 +67,11 @@ def from_plain(data: object, kind: type[T]) -> T:
     return made
 
 
+def json_schema(kind: type) -> dict[str, Any]:
+    """JSON schema of a value's plain data, with nothing referred to elsewhere but enums."""
+    return _adapter(kind).json_schema(ref_template="#/components/schemas/{model}")
+
+
 def malformed(complaints: Sequence[Mapping[str, Any]]) -> MalformedRequest:
     """The refusal that tells of pydantic's complaints, the first one in the message, all in the metadata."""
     said = {".".join(str(step) for step in c["loc"] if step != "body") or "body": str(c["msg"]) for c in complaints}

@@ -1,0 +1,58 @@
+"""The suite's default inference backend, made from the settings."""
+
+from chassis import telemetry
+from chassis.errors import ConfigurationInvalid
+from chassis.inference.client import Backend
+from chassis.inference.config import BackendConfig
+from chassis.inference.observing import CallEnd
+from chassis.settings import SuiteSettings
+from kernel.errors import MetacogError
+
+
+class Metrics:
+    """Tells Prometheus of every inference call."""
+
+    def on_call_end(self, end: CallEnd) -> None:
+        """One call has ended."""
+        telemetry.BACKEND_CALLS.labels(end.backend, end.work, end.outcome).inc()
+        telemetry.BACKEND_SECONDS.labels(end.backend, end.work).observe(end.seconds)
+
+
+def build_backend(config: BackendConfig) -> Backend:
+    """A backend that tells metrics and carries the trace."""
+    return Backend(config, observer=Metrics(), headers=telemetry.trace_headers)
+
+
+async def default_backend(suite: SuiteSettings) -> Backend:
+    """The backend of the settings; without a model name, the first model that it lists.
+
+    Raises:
+        ConfigurationInvalid: When no model is named and the backend cannot be asked.
+    """
+    model = suite.inference_model or await _first_model(suite)
+    return build_backend(_config(suite, model))
+
+
+async def _first_model(suite: SuiteSettings) -> str:
+    backend = build_backend(_config(suite, "unnamed"))
+    try:
+        listed = await backend.models()
+    except MetacogError as refusal:
+        raise _unnamed(suite, refusal.message) from refusal
+    finally:
+        await backend.aclose()
+    if not listed:
+        raise _unnamed(suite, "it lists none")
+    return listed[0].id
+
+
+def _config(suite: SuiteSettings, model: str) -> BackendConfig:
+    key = suite.inference_api_key.get_secret_value() or None
+    return BackendConfig(name="default", base_url=suite.inference_url, model=model, api_key=key)
+
+
+def _unnamed(suite: SuiteSettings, problem: str) -> ConfigurationInvalid:
+    return ConfigurationInvalid(
+        f"METACOG_INFERENCE_MODEL is not set, and {suite.inference_url} was asked for its models: {problem}",
+        setting="METACOG_INFERENCE_MODEL",
+    )

@@ -1,0 +1,72 @@
+"""Who speaks for whom: one inference backend per server and model, shared by all agents on it."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from chassis.agents import AgentConfig
+from chassis.inference.client import Backend
+from chassis.inference.config import BackendConfig
+from chassis.inference.streaming import Streamed
+from chassis.inference.values import Call
+from chassis.spend import Spend
+
+DEFAULT_AGENTS_FILE = Path(__file__).parents[1] / "config" / "agents.yaml"
+
+
+class Voice:
+    """A backend as one agent uses it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.model = backend.config.model
+
+    async def stream(self, call: Call, spend: Spend) -> Streamed:
+        """The text of one call, as it is generated; to be entered or closed."""
+        return await self._backend.stream(call, spend)
+
+    async def rate(self, call: Call, spend: Spend) -> Mapping[str, float]:
+        """The numbers of one structured rating."""
+        structured = await self._backend.complete_json(call, _numbers, spend)
+        return structured.values[0]
+
+
+class Voices:
+    """All backends of a process, by server and model.
+
+    Args:
+        default: Backend of agents that name no server or model, and of the assessor.
+        build: Makes a backend of its configuration.
+    """
+
+    def __init__(self, default: Backend, build: Callable[[BackendConfig], Backend]) -> None:
+        self.default = default
+        self._build = build
+        self._backends: dict[tuple[str, str], Backend] = {
+            (default.config.base_url, default.config.model): default,
+        }
+
+    def of(self, agent: AgentConfig) -> Voice:
+        """Voice of `agent`."""
+        base = self.default.config
+        place = (agent.base_url or base.base_url, agent.model or base.model)
+        if place not in self._backends:
+            key = os.environ.get(agent.api_key_env) if agent.api_key_env else base.api_key
+            config = BackendConfig(name=f"{place[1]}@{place[0]}", base_url=place[0], model=place[1], api_key=key)
+            self._backends[place] = self._build(config)
+        return Voice(self._backends[place])
+
+    def assessor(self) -> Voice:
+        """Voice that judges all texts alike."""
+        return Voice(self.default)
+
+    async def close(self) -> None:
+        """Close every backend."""
+        for backend in self._backends.values():
+            await backend.aclose()
+
+
+def _numbers(document: object) -> dict[str, float]:
+    if not isinstance(document, dict):
+        raise ValueError("a rating is an object of numbers")
+    return {str(name): float(number) for name, number in document.items()}

@@ -1,0 +1,58 @@
+"""The assigner as a process: `python -m services.assigner`."""
+
+from functools import partial
+
+from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
+
+from chassis import log, telemetry
+from chassis.affect import vader
+from chassis.agents import Agents
+from chassis.auth import demand_keys_beyond_loopback, read_keys
+from chassis.backends import build_backend, default_backend
+from chassis.health import Health
+from chassis.rest import build_app
+from chassis.serve import Service, grpc_server, run, serve
+from chassis.settings import SuiteSettings, read
+from chassis.voices import DEFAULT_AGENTS_FILE, Voices
+from kernel.envelope import Limits
+from services.assigner import rest, rpc
+from services.assigner.service.assign import assign
+from services.assigner.service.deliberate import Bench, Defaults, deliberate
+from services.assigner.settings import Settings
+
+NAME = "assigner"
+
+
+async def main() -> None:
+    """Compose and serve."""
+    suite, settings = read(SuiteSettings), read(Settings)
+    log.configure(NAME, suite.log_level)
+    telemetry.configure(NAME, suite.otlp_endpoint)
+    keyring = read_keys(suite.keys_file)
+    demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ASSIGNER_HOST")
+    agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
+    voices = Voices(await default_backend(suite), build_backend)
+    defaults = Defaults(
+        limits=Limits(
+            max_generations=settings.max_generations,
+            max_generated_tokens=settings.max_generated_tokens,
+            timeout_ms=settings.timeout_ms,
+        ),
+        stage_max_tokens=settings.stage_max_tokens,
+        input_max_tokens=settings.input_max_tokens,
+    )
+    bench = Bench(agents=agents.current, voices=voices, affect=vader, defaults=defaults)
+    discuss = partial(deliberate, bench=bench)
+    health = Health({}, {"agents": agents.check, "inference": voices.default.probe})
+    app = build_app(NAME, health=health, keyring=keyring, max_body_bytes=settings.max_body_bytes)
+    rest.add_paths(app, assign=assign, deliberate=discuss)
+    server = grpc_server(keyring)
+    assigner_pb2_grpc.add_AssignerServiceServicer_to_server(rpc.Servicer(assign=assign, deliberate=discuss), server)
+    names = [assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"].full_name]
+    await serve(
+        Service(name=NAME, app=app, rpc=server, grpc_names=names, settings=settings, health=health, close=voices.close)
+    )
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,43 @@
+"""REST face of the assigner."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from chassis.rest import Json, event_stream, until_disconnect, wants_events
+from services.assigner.service.values import (
+    AssignRequest,
+    AssignResponse,
+    DeliberateRequest,
+    DeliberationFinished,
+    Event,
+)
+
+Assign = Callable[[AssignRequest], Awaitable[AssignResponse]]
+Deliberate = Callable[[DeliberateRequest], AsyncIterator[Event]]
+
+
+def add_paths(app: FastAPI, *, assign: Assign, deliberate: Deliberate) -> None:
+    """Put the assigner's paths on `app`."""
+
+    @app.post("/v1/assignments", response_model=AssignResponse)
+    async def assignments(ask: AssignRequest) -> Response:
+        """Give each role to an agent so that total fitness is largest; no model call."""
+        return Json(await assign(ask))
+
+    @app.post("/v1/deliberations", response_model=DeliberationFinished)
+    async def deliberations(ask: DeliberateRequest, request: Request) -> Response:
+        """Run the five-role dialectic; server-sent events when asked for, else the finished deliberation."""
+        events = deliberate(ask)
+        if wants_events(request):
+            return await event_stream(events)
+        return Json(await until_disconnect(request, last(events)))
+
+
+async def last(events: AsyncIterator[Event]) -> Event | None:
+    """The last event."""
+    finished: Event | None = None
+    async for event in events:
+        finished = event
+    return finished

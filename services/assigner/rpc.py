@@ -1,0 +1,35 @@
+"""gRPC face of the assigner."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+
+from metacog.assigner.v1 import assigner_pb2 as pb
+from metacog.assigner.v1 import assigner_pb2_grpc as pb_grpc
+
+from chassis.rpc import Context, within_deadline
+from chassis.wire import event_to_proto, from_proto, to_proto
+from services.assigner.service.values import AssignRequest, AssignResponse, DeliberateRequest, Event
+
+Assign = Callable[[AssignRequest], Awaitable[AssignResponse]]
+Deliberate = Callable[[DeliberateRequest], AsyncIterator[Event]]
+
+
+class Servicer(pb_grpc.AssignerServiceServicer):
+    """The assigner on gRPC."""
+
+    def __init__(self, *, assign: Assign, deliberate: Deliberate) -> None:
+        self._assign = assign
+        self._deliberate = deliberate
+
+    async def Assign(self, request: pb.AssignRequest, context: Context) -> pb.AssignResponse:  # noqa: N802
+        """Give each role to an agent so that total fitness is largest; no model call."""
+        return to_proto(await self._assign(from_proto(request, AssignRequest)), pb.AssignResponse)
+
+    async def Deliberate(  # noqa: N802
+        self, request: pb.DeliberateRequest, context: Context
+    ) -> AsyncIterator[pb.DeliberateResponse]:
+        """Run the five-role dialectic."""
+        ask = from_proto(request, DeliberateRequest)
+        ask = replace(ask, envelope=within_deadline(ask.envelope, context))
+        async for event in self._deliberate(ask):
+            yield event_to_proto(event, pb.DeliberateResponse)

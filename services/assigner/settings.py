@@ -1,0 +1,20 @@
+"""Settings of the assigner."""
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from chassis.settings import FaceSettings
+
+
+class Settings(FaceSettings):
+    """Environment variables `METACOG_ASSIGNER_...`."""
+
+    model_config = SettingsConfigDict(env_prefix="METACOG_ASSIGNER_", env_ignore_empty=True, frozen=True)
+
+    rest_port: int = Field(8081, ge=0, le=65535, description="Port of the REST face")
+    grpc_port: int = Field(50052, ge=0, le=65535, description="Port of the gRPC face")
+    max_generations: int = Field(24, ge=1, description="Default envelope of a deliberation: samples")
+    max_generated_tokens: int = Field(4096, ge=1, description="Default envelope of a deliberation: tokens")
+    timeout_ms: int = Field(120_000, ge=1, description="Default envelope of a deliberation: time [ms]")
+    stage_max_tokens: int = Field(256, ge=1, description="Tokens of one stage's text")
+    input_max_tokens: int = Field(512, ge=16, description="Tokens of each earlier text in a stage's prompt")

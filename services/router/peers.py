@@ -1,0 +1,229 @@
+"""System 2 strategies: other services of the suite, relayed event by event."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import Message
+from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
+from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
+from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
+
+from chassis.errors import PeerRefused, PeerUnavailable
+from chassis.peer import Peer
+from chassis.spend import Spend
+from chassis.wire import event, from_plain, to_proto
+from kernel.answers import Outcome
+from kernel.envelope import Envelope, Reservation, Usage
+from kernel.errors import Code
+from services.router.service.answer import Answered, Task
+from services.router.service.values import AnswerToken, Relayed
+
+# What a fallback to System 1 is left with: one sample, this many tokens, this share of the time.
+KEPT_GENERATIONS = 1
+KEPT_TOKENS = 512
+KEPT_TIME = 0.2
+# The service is told to be done this much before we hang up, so that its best answer so far still arrives [s].
+HEAD_START_S = 0.3
+
+ContractEvents = Callable[[str, Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialogue:
+    """How one service is spoken to.
+
+    Attributes:
+        method: Streaming method of its stub.
+        request: Makes the request, but for the envelope.
+        finished: Name of the event that ends a stream.
+        silent: Events that the router tells in its own way.
+        token: Text of the answer that an event carries; empty for none.
+        answered: What the last event says.
+    """
+
+    method: Any
+    request: Callable[[Task, Envelope], Message]
+    finished: str
+    silent: frozenset[str]
+    token: ContractEvents
+    answered: Callable[[Mapping[str, Any]], Answered]
+
+
+class Relay:
+    """A strategy that another service carries out, inside a part of the request's envelope."""
+
+    def __init__(self, peer: Peer, dialogue: Dialogue) -> None:
+        self._peer = peer
+        self._dialogue = dialogue
+
+    async def __call__(self, task: Task, spend: Spend) -> AsyncIterator[AnswerToken | Relayed | Answered]:
+        """The service's events, then what it arrived at.
+
+        Raises:
+            BudgetExhausted: When the envelope has no room.
+            PeerUnavailable: When the service cannot be reached.
+            PeerRefused: When it refuses.
+        """
+        timeout_s = spend.seconds_left() * (1 - KEPT_TIME if task.ask.fallback else 1)
+        part = _part(spend, task.ask.fallback)
+        envelope = Envelope(
+            max_generations=part.generations,
+            max_generated_tokens=part.tokens,
+            timeout_ms=max(1, int((timeout_s - HEAD_START_S) * 1000)),
+        )
+        heard = False
+        try:
+            async for item in self._relayed(task, envelope, timeout_s):
+                heard = True
+                if isinstance(item, Mapping):
+                    _settle(part, item, spend)
+                    yield self._dialogue.answered(item)
+                else:
+                    yield item
+        except (PeerUnavailable, PeerRefused) as refusal:
+            if not heard and refusal.code in (Code.UNAVAILABLE, Code.UNIMPLEMENTED):
+                part.release()
+            raise
+        finally:
+            part.forfeit()
+
+    async def _relayed(
+        self, task: Task, envelope: Envelope, timeout_s: float
+    ) -> AsyncIterator[AnswerToken | Relayed | Mapping[str, Any]]:
+        """The service's events; the last one as plain data."""
+        talk = self._dialogue
+        finished: Mapping[str, Any] | None = None
+        async for reply in self._peer.stream(talk.method, talk.request(task, envelope), timeout_s=timeout_s):
+            name, data = event(reply)
+            if name == talk.finished:
+                finished = data
+                continue
+            if name not in talk.silent:
+                yield Relayed(name=name, data=data)
+            text = talk.token(name, data)
+            if text:
+                yield AnswerToken(text=text)
+        if finished is None:
+            raise PeerRefused(f"{self._peer.name} ended without an answer", Code.INTERNAL, "INTERNAL")
+        yield finished
+
+
+def _part(spend: Spend, fallback: bool) -> Reservation:
+    """All that is left of the envelope, less what a fallback would need."""
+    ledger = spend.ledger
+    kept = min(KEPT_TOKENS, ledger.tokens_left // 4) if fallback else 0
+    generations = ledger.generations_left - (KEPT_GENERATIONS if fallback else 0)
+    return ledger.reserve("system2", max(1, generations), max(1, ledger.tokens_left - kept))
+
+
+def _settle(part: Reservation, finished: Mapping[str, Any], spend: Spend) -> None:
+    usage = from_plain(finished["usage"], Usage)
+    part.settle(usage.stages)
+    spend.ledger.lose(usage.unknown_generations, usage.unknown_tokens)
+
+
+def dialectic(peer: Peer) -> Relay:
+    """The five-role dialectic of the assigner."""
+    stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
+    return Relay(
+        peer,
+        Dialogue(
+            method=stub.Deliberate,
+            request=_deliberate_request,
+            finished="deliberation_finished",
+            silent=frozenset({"deliberation_started"}),
+            token=lambda name, data: data["text"] if name == "stage_token" and data["stage"] == "SYNTHESIS" else "",
+            answered=_deliberated,
+        ),
+    )
+
+
+def _deliberate_request(task: Task, envelope: Envelope) -> Message:
+    ask = task.ask
+    return to_proto(
+        {
+            "messages": task.messages,
+            "msv": task.route.msv,
+            "answer_type": ask.answer_type,
+            "assignment_kind": ask.assignment_kind,
+            "assignment_seed": ask.assignment_seed,
+            "fixed_assignment": ask.fixed_assignment,
+            "envelope": envelope,
+            "seed": ask.seed,
+            "stage_max_tokens": ask.stage_max_tokens,
+            "answer_max_tokens": ask.max_tokens,
+            "run_id": task.run_id,
+        },
+        assigner_pb2.DeliberateRequest,
+    )
+
+
+def _deliberated(data: Mapping[str, Any]) -> Answered:
+    last = data["stages"][-1] if data["stages"] else {}
+    judged = {m["stage"]: m["msv"]["correctness"] for m in data["measurements"] if m["msv"]}
+    confidence = judged.get("SYNTHESIS")
+    return Answered(
+        text=data["answer"],
+        outcome=Outcome(data["outcome"]),
+        model=last.get("model", ""),
+        finish_reason="length" if last.get("truncated") else "stop",
+        confidence=confidence,
+        confidence_source="" if confidence is None else "assessment",
+        deliberation=data,
+        degraded_reasons=data["degraded_reasons"],
+        budget_exhausted=data["budget_exhausted"],
+    )
+
+
+def arbitration(peer: Peer) -> Relay:
+    """The arbiter's solve, critique, arbitrate."""
+    stub = arbiter_pb2_grpc.ArbiterServiceStub(peer.channel)
+    return Relay(
+        peer,
+        Dialogue(
+            method=stub.Arbitrate,
+            request=lambda task, envelope: to_proto(
+                {"messages": task.messages, "answer_type": task.ask.answer_type, "envelope": envelope},
+                arbiter_pb2.ArbitrateRequest,
+            ),
+            finished="arbitration_finished",
+            silent=frozenset({"arbitration_started"}),
+            token=lambda _name, _data: "",
+            answered=_settled("arbiter"),
+        ),
+    )
+
+
+def delegation(peer: Peer) -> Relay:
+    """The delegation service's assess, execute, hand over or vote."""
+    stub = delegation_pb2_grpc.DelegationServiceStub(peer.channel)
+    return Relay(
+        peer,
+        Dialogue(
+            method=stub.Process,
+            request=lambda task, envelope: to_proto(
+                {"messages": task.messages, "envelope": envelope}, tasks_pb2.ProcessRequest
+            ),
+            finished="task_finished",
+            silent=frozenset({"task_started"}),
+            token=lambda _name, _data: "",
+            answered=_settled("delegation"),
+        ),
+    )
+
+
+def _settled(source: str) -> Callable[[Mapping[str, Any]], Answered]:
+    def read(data: Mapping[str, Any]) -> Answered:
+        confidence = data.get("confidence")
+        return Answered(
+            text=data.get("answer_text") or data["answer"],
+            outcome=Outcome(data["outcome"]),
+            confidence=confidence,
+            confidence_source="" if confidence is None else source,
+            deliberation=data,
+            degraded_reasons=data.get("degraded_reasons") or (),
+            budget_exhausted=bool(data.get("budget_exhausted")),
+        )
+
+    return read

@@ -1,0 +1,75 @@
+"""A request made twice is answered once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from chassis.errors import DatabaseUnavailable
+from chassis.log import logger
+from kernel.errors import Code, MetacogError
+from services.router.service.values import Run
+
+Find = Callable[[str, str], Awaitable[Run | None]]
+
+_log = logger(__name__)
+
+
+class RequestIdReused(MetacogError):
+    """A request identifier came back with another request."""
+
+    code = Code.ALREADY_EXISTS
+    reason = "REQUEST_ID_REUSED"
+
+
+class Repeats:
+    """Finds the run of a request that was made before, and makes a repetition wait for one under way.
+
+    Args:
+        find: Looks a recorded run up by key name and request identifier.
+        recent: Looks a run up that is not recorded yet.
+    """
+
+    def __init__(self, find: Find, recent: Callable[[str, str], Run | None]) -> None:
+        self._find = find
+        self._recent = recent
+        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+
+    @asynccontextmanager
+    async def once(self, key_name: str, request_id: str, digest: str) -> AsyncIterator[Run | None]:
+        """The earlier run, or None for the caller to make it; only one caller a request is inside at a time.
+
+        A run that ended in a refusal is no answer and may be made again. While the database is away, only runs that
+        this process still holds are known.
+
+        Raises:
+            RequestIdReused: When the earlier request was another one.
+        """
+        if not request_id:
+            yield None
+            return
+        name = (key_name, request_id)
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        try:
+            async with lock:
+                yield self._same(await self._earlier(key_name, request_id), digest, request_id)
+        finally:
+            if not lock.locked():
+                self._locks.pop(name, None)
+
+    async def _earlier(self, key_name: str, request_id: str) -> Run | None:
+        held = self._recent(key_name, request_id)
+        if held is not None:
+            return held
+        try:
+            return await self._find(key_name, request_id)
+        except DatabaseUnavailable as refusal:
+            _log.warning("repetitions cannot be told while the database is away", problem=refusal.message)
+            return None
+
+    def _same(self, earlier: Run | None, digest: str, request_id: str) -> Run | None:
+        if earlier is None or earlier.error_reason:
+            return None
+        if earlier.messages_digest != digest:
+            said = f"request_id {request_id!r} was used for another request; choose a new one"
+            raise RequestIdReused(said, request_id=request_id, run_id=earlier.run_id)
+        return earlier

@@ -1,0 +1,187 @@
+"""Runs in PostgreSQL; every method is one short transaction."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Boolean, DateTime, Float, Index, MetaData, String, Table, select
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.exc import DataError
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from chassis.db import AWAY, Sessions, unavailable
+from chassis.wire import MalformedRequest, from_plain
+from kernel.errors import Code, MetacogError
+from services.router.service.values import ListRunsRequest, ListRunsResponse, Run
+
+SCHEMA = "router"
+MAX_PAGE = 200
+
+
+class RunNotFound(MetacogError):
+    """There is no such run."""
+
+    code = Code.NOT_FOUND
+    reason = "RUN_NOT_FOUND"
+
+
+class InvalidPageToken(MalformedRequest):
+    """The page token is not one that this service gave."""
+
+    reason = "INVALID_PAGE_TOKEN"
+
+
+class Base(DeclarativeBase):
+    """Tables of the router."""
+
+    metadata = MetaData(schema=SCHEMA)
+
+
+class RunRow(Base):
+    """One run: what it is searched by, and all of it as a document."""
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        Index("ix_runs_request", "key_name", "request_id", unique=True, postgresql_where="request_id <> ''"),
+    )
+
+    run_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), index=True)
+    request_id: Mapped[str] = mapped_column(String, default="")
+    key_name: Mapped[str] = mapped_column(String, default="")
+    system: Mapped[str] = mapped_column(String(16), default="")
+    strategy: Mapped[str] = mapped_column(String(16), default="")
+    degraded: Mapped[bool] = mapped_column(Boolean, default=False)
+    activation: Mapped[float | None] = mapped_column(Float)
+    document: Mapped[dict[str, Any]] = mapped_column(JSONB)
+
+
+class PostgresRuns:
+    """Runs in the router's schema."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def add(self, documents: Sequence[bytes]) -> Sequence[bytes]:
+        """Keep runs, given as JSON; those that are there already stay as they are.
+
+        Returns:
+            The documents that PostgreSQL refuses, and always will.
+
+        Raises:
+            DatabaseUnavailable: When the database is away, or its schema is not there yet.
+        """
+        try:
+            await self._insert(documents)
+        except DataError:
+            if len(documents) == 1:
+                return documents
+            return [bad for document in documents for bad in await self.add([document])]
+        return ()
+
+    async def _insert(self, documents: Sequence[bytes]) -> None:
+        table = RunRow.__table__
+        assert isinstance(table, Table)
+        rows = [_row(orjson.loads(document)) for document in documents]
+        try:
+            async with self._sessions.begin() as session:
+                await session.execute(insert(table).on_conflict_do_nothing(), rows)
+        except AWAY as error:
+            raise unavailable(error) from error
+
+    async def get(self, run_id: str) -> Run:
+        """The run called `run_id`.
+
+        Raises:
+            RunNotFound: When there is none.
+            DatabaseUnavailable: When the database is away.
+        """
+        try:
+            async with self._sessions.begin() as session:
+                row = await session.get(RunRow, run_id)
+        except AWAY as error:
+            raise unavailable(error) from error
+        if row is None:
+            raise RunNotFound(f"there is no run {run_id!r}", run_id=run_id)
+        return from_plain(row.document, Run)
+
+    async def by_request(self, key_name: str, request_id: str) -> Run | None:
+        """The run that answered a request of a key, if there is one.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        wanted = select(RunRow).where(RunRow.key_name == key_name, RunRow.request_id == request_id)
+        try:
+            async with self._sessions.begin() as session:
+                row = (await session.scalars(wanted)).first()
+        except AWAY as error:
+            raise unavailable(error) from error
+        return None if row is None else from_plain(row.document, Run)
+
+    async def page(self, ask: ListRunsRequest) -> ListRunsResponse:
+        """A page of runs, newest first.
+
+        Raises:
+            MalformedRequest: For a page size out of range.
+            InvalidPageToken: For a token that is no run's name.
+            DatabaseUnavailable: When the database is away.
+        """
+        if not 1 <= ask.page_size <= MAX_PAGE:
+            raise MalformedRequest(f"page_size is {ask.page_size}; it must lie in 1..{MAX_PAGE}", field="page_size")
+        wanted = select(RunRow).where(*_conditions(ask)).order_by(RunRow.run_id.desc()).limit(ask.page_size + 1)
+        try:
+            async with self._sessions.begin() as session:
+                rows = (await session.scalars(wanted)).all()
+        except AWAY as error:
+            raise unavailable(error) from error
+        shown = rows[: ask.page_size]
+        return ListRunsResponse(
+            runs=[from_plain(row.document, Run) for row in shown],
+            next_page_token=shown[-1].run_id if len(rows) > ask.page_size else "",
+        )
+
+
+def _without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
+    """`item` without the one character that PostgreSQL cannot keep."""
+    if isinstance(item, str):
+        return item.replace("\x00", "")
+    if isinstance(item, dict):
+        return {key: _without_nul(part) for key, part in item.items()}
+    return [_without_nul(part) for part in item] if isinstance(item, list) else item
+
+
+def _row(given: dict[str, Any]) -> dict[str, Any]:
+    document = _without_nul(given)
+    route = document["route"] or {}
+    return {
+        "run_id": document["run_id"],
+        "created_at": datetime.fromisoformat(document["created_at"]),
+        "request_id": document["request_id"],
+        "key_name": document["key_name"],
+        "system": route.get("system", ""),
+        "strategy": document["strategy"],
+        "degraded": document["degraded"],
+        "activation": (route.get("activation") or {}).get("value"),
+        "document": document,
+    }
+
+
+def _conditions(ask: ListRunsRequest) -> list[Any]:
+    conditions: list[Any] = []
+    if ask.page_token:
+        if len(ask.page_token) != 36:
+            raise InvalidPageToken(f"page_token {ask.page_token!r} was not given by this service", field="page_token")
+        conditions.append(RunRow.run_id < ask.page_token)
+    if ask.system:
+        conditions.append(RunRow.system == ask.system)
+    if ask.strategy:
+        conditions.append(RunRow.strategy == ask.strategy)
+    if ask.degraded is not None:
+        conditions.append(RunRow.degraded == ask.degraded)
+    if ask.since:
+        conditions.append(RunRow.created_at >= ask.since)
+    if ask.until:
+        conditions.append(RunRow.created_at < ask.until)
+    return conditions
