@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -21,9 +21,12 @@ from kernel.errors import Code, MetacogError
 DOMAIN = "metacog"
 OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
 
-Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]]
+Continuation = Callable[[grpc.HandlerCallDetails], Awaitable["Handler | None"]]
 Context = aio.ServicerContext[Any, Any]
 T = TypeVar("T")
+
+if TYPE_CHECKING:  # generic in its stubs only
+    Handler = grpc.RpcMethodHandler[Any, Any]
 
 _log = logger(__name__)
 
@@ -64,15 +67,13 @@ class Edge(aio.ServerInterceptor):
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
 
-    async def intercept_service(
-        self, continuation: Continuation, details: grpc.HandlerCallDetails
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+    async def intercept_service(self, continuation: Continuation, details: grpc.HandlerCallDetails) -> "Handler | None":
         """Wrap the handler of one method."""
         handler = await continuation(details)
         if handler is None or details.method.startswith(OPEN_SERVICES):
             return handler
         op = details.method.rsplit("/", 1)[-1]
-        made: grpc.RpcMethodHandler[Any, Any]
+        made: Handler
         if handler.unary_unary:
             made = grpc.unary_unary_rpc_method_handler(
                 self._unary(handler.unary_unary, op), handler.request_deserializer, handler.response_serializer

@@ -10,6 +10,7 @@ from chassis.inference.config import BackendConfig
 from chassis.inference.streaming import Streamed
 from chassis.inference.values import Call
 from chassis.spend import Spend
+from kernel.ratings import read_rating
 
 DEFAULT_AGENTS_FILE = Path(__file__).parents[1] / "config" / "agents.yaml"
 
@@ -27,7 +28,7 @@ class Voice:
 
     async def rate(self, call: Call, spend: Spend) -> Mapping[str, float]:
         """The numbers of one structured rating."""
-        structured = await self._backend.complete_json(call, _numbers, spend)
+        structured = await self._backend.complete_json(call, read_rating, spend)
         return structured.values[0]
 
 
@@ -64,9 +65,3 @@ class Voices:
         """Close every backend."""
         for backend in self._backends.values():
             await backend.aclose()
-
-
-def _numbers(document: object) -> dict[str, float]:
-    if not isinstance(document, dict):
-        raise ValueError("a rating is an object of numbers")
-    return {str(name): float(number) for name, number in document.items()}

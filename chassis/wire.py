@@ -50,8 +50,7 @@ def from_proto(message: Message, kind: type[T]) -> T:
     Raises:
         MalformedRequest: When the message does not make a valid value.
     """
-    given = {name: data for name, data in plain(message).items() if data is not None}
-    return from_plain(given, kind)
+    return from_plain(_without_none(plain(message)), kind)
 
 
 def from_plain(data: object, kind: type[T]) -> T:
@@ -61,7 +60,7 @@ def from_plain(data: object, kind: type[T]) -> T:
         MalformedRequest: When the data does not make a valid value; names the place and the complaint.
     """
     try:
-        made: T = _adapter(kind).validate_python(_without_none(data))
+        made: T = _adapter(kind).validate_python(data)
     except ValidationError as wrong:
         raise malformed(wrong.errors()) from wrong
     return made

@@ -1,7 +1,8 @@
 """What a model is asked when it rates itself or a text, and what its rating means.
 
-Source: SPEC 1.1. One compact JSON object of seven integers, so that a rating fits into 64 generated tokens. The
-polarity of every field is fixed by the prompt and here, never left to the model.
+Source: SPEC 1.1. One compact list of seven integers in a fixed order: spelled with names it would not fit into 64
+generated tokens on tokenizers that split numbers into digits. The polarity of every number is fixed by the prompt and
+here, never left to the model.
 """
 
 from collections.abc import Mapping
@@ -11,32 +12,55 @@ from kernel.msv import CORRECTNESS_PARTS, IMPORTANCE_PARTS, MSV, MSVKind, compon
 
 SCALE = 100
 
-# Short keys, because every token of a rating is waited for. `x` is high when signals disagree.
-FIELDS: Mapping[str, str] = {
-    "l": "logical_consistency",
-    "f": "factual_accuracy",
-    "c": "contextual_fit",
-    "x": "internal_inconsistency",
-    "k": "consequence",
-    "u": "urgency",
-    "s": "scope",
-}
+# The order in which a rating lists its numbers. Internal inconsistency is high when signals disagree.
+ORDER = (
+    "logical_consistency",
+    "factual_accuracy",
+    "contextual_fit",
+    "internal_inconsistency",
+    "consequence",
+    "urgency",
+    "scope",
+)
 
 RATING_SCHEMA: Mapping[str, Any] = {
     "type": "object",
-    "properties": {key: {"type": "integer", "minimum": 0, "maximum": SCALE} for key in FIELDS},
-    "required": list(FIELDS),
+    "properties": {
+        "r": {
+            "type": "array",
+            "items": {"type": "integer", "minimum": 0, "maximum": SCALE},
+            "minItems": len(ORDER),
+            "maxItems": len(ORDER),
+        }
+    },
+    "required": ["r"],
     "additionalProperties": False,
 }
 
 RATING_MAX_TOKENS = 64
 
 
+def read_rating(document: object) -> dict[str, float]:
+    """Numbers of a rating by name [0..100], from a document that follows `RATING_SCHEMA`.
+
+    Raises:
+        ValueError: For a document that does not.
+
+    Example:
+        >>> read_rating({"r": [90, 80, 70, 10, 30, 20, 5]})["internal_inconsistency"]
+        10.0
+    """
+    numbers = document.get("r") if isinstance(document, dict) else None
+    if not isinstance(numbers, list) or len(numbers) != len(ORDER):
+        raise ValueError(f"a rating lists {len(ORDER)} numbers")
+    return {name: float(number) for name, number in zip(ORDER, numbers, strict=True)}
+
+
 def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[str, float] | None = None) -> MSV:
     """State that a rating expresses, with experience unknown.
 
     Args:
-        rating: Integers 0..100 by the keys of `FIELDS`; a missing key is an unknown part.
+        rating: Numbers 0..100 by the names of `ORDER`; a missing one is an unknown part.
         kind: Whether a text existed when it was rated.
         emotional: Affect measurements of the text, `intensity` among them [0..1]; None when not measured.
 
@@ -44,10 +68,10 @@ def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[
         CE as the mean of its known parts, CI as rated, PI as the mean of its known parts.
 
     Example:
-        >>> rated_msv({"l": 90, "f": 80, "c": 70, "x": 10, "k": 30}, kind=MSVKind.PROSPECTIVE).correctness
+        >>> rated_msv(read_rating({"r": [90, 80, 70, 10, 30, 20, 10]}), kind=MSVKind.PROSPECTIVE).correctness
         0.8
     """
-    parts = {name: rating[key] / SCALE for key, name in FIELDS.items() if key in rating}
+    parts = {name: rating[name] / SCALE for name in ORDER if name in rating}
     values = {
         "emotional_response": (emotional or {}).get("intensity"),
         "correctness": component_from_parts(parts, CORRECTNESS_PARTS),

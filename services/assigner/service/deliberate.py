@@ -7,7 +7,7 @@ order measurements, note, self-assessments, stages, and said.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class Defaults:
     limits: Limits
     stage_max_tokens: int = 256
     input_max_tokens: int = 512
-    weights: RoleWeights = PAPER_FORM_WEIGHTS
+    weights: RoleWeights = field(default_factory=lambda: PAPER_FORM_WEIGHTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
