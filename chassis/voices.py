@@ -52,10 +52,18 @@ class Voices:
         base = self.default.config
         place = (agent.base_url or base.base_url, agent.model or base.model)
         if place not in self._backends:
-            key = os.environ.get(agent.api_key_env) if agent.api_key_env else base.api_key
-            config = BackendConfig(name=f"{place[1]}@{place[0]}", base_url=place[0], model=place[1], api_key=key)
+            config = BackendConfig(
+                name=f"{place[1]}@{place[0]}", base_url=place[0], model=place[1], api_key=self._key(agent)
+            )
             self._backends[place] = self._build(config)
         return Voice(self._backends[place])
+
+    def _key(self, agent: AgentConfig) -> str | None:
+        """Key for the agent's server; the default server's key is never shown to another one."""
+        if agent.api_key_env:
+            return os.environ.get(agent.api_key_env)
+        base = self.default.config
+        return base.api_key if agent.base_url in ("", base.base_url) else None
 
     def assessor(self) -> Voice:
         """Voice that judges all texts alike."""

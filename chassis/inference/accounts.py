@@ -1,0 +1,113 @@
+"""Booking what a call costs on the request's ledger, whatever becomes of it."""
+
+from types import TracebackType
+from typing import Self
+
+from kernel.envelope import Ledger, StageUsage
+
+
+class Account:
+    """The reservation of one call's worst case, and what its HTTP exchanges made of it.
+
+    Closing it books what was spent, gives the rest back, and counts as lost what nobody knows.
+
+    Args:
+        ledger: The request's ledger.
+        stage: Whose account the usage goes to.
+        generations: Samples that may be drawn [count, >= 1].
+        wanted_tokens: Tokens that each sample is to have [count, >= 1].
+        floor_tokens: Tokens that each sample must have, where fewer are left than wanted [count, >= 1].
+
+    Raises:
+        BudgetExhausted: On construction, when even the floor is not left; nothing is then reserved.
+    """
+
+    def __init__(
+        self, ledger: Ledger, stage: str, *, generations: int, wanted_tokens: int, floor_tokens: int = 1
+    ) -> None:
+        affordable = ledger.affordable_tokens(wanted_tokens, samples=generations)
+        self.tokens_each = max(affordable, floor_tokens)
+        self.cut = self.tokens_each < wanted_tokens
+        self._ledger = ledger
+        self._held = ledger.reserve(stage, generations, generations * self.tokens_each)
+        self._lost = 0
+        self._open = True
+        self.spent = StageUsage()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def exchange(self, generations: int) -> "Exchange":
+        """The part of one HTTP exchange that draws `generations` samples."""
+        return Exchange(self, generations)
+
+    def book(self, usage: StageUsage) -> None:
+        """Add `usage` to what was spent."""
+        self.spent = self.spent.plus(usage)
+
+    def lose(self, generations: int) -> None:
+        """Count `generations` samples as spent, though nobody knows what they used."""
+        self._lost += generations
+
+    def close(self) -> None:
+        """End the reservation. No-op once ended."""
+        if not self._open:
+            return
+        self._open = False
+        if self.spent == StageUsage():
+            self._held.release()
+        else:
+            self._held.settle(self.spent)
+        if self._lost:
+            self._ledger.lose(self._lost, self._lost * self.tokens_each)
+
+
+class Exchange:
+    """One HTTP exchange, its retries included, as a context: it may end at any point, and is booked as it ended.
+
+    What had left and not come back is lost to the account, unless `spent` said what it cost.
+    """
+
+    def __init__(self, account: Account, generations: int) -> None:
+        self._account = account
+        self._generations = generations
+        self._calls = 0
+        self._in_doubt = False
+        self._usage = StageUsage()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._account.book(self.usage)
+        if self._in_doubt:
+            self._account.lose(self._generations)
+
+    @property
+    def usage(self) -> StageUsage:
+        """What the exchange cost, as far as it is known."""
+        return self._usage.plus(StageUsage(http_calls=self._calls))
+
+    def leaving(self) -> None:
+        """A request goes out; until more is known, the backend may be generating."""
+        self._calls += 1
+        self._in_doubt = True
+
+    def never_left(self) -> None:
+        """It did not go out after all."""
+        self._calls -= 1
+        self._in_doubt = False
+
+    def generated_nothing(self) -> None:
+        """The backend refused it."""
+        self._in_doubt = False
+
+    def cost(self, usage: StageUsage) -> None:
+        """The backend generated, and this is what it cost (HTTP calls not counted)."""
+        self._usage = usage
+        self._in_doubt = False

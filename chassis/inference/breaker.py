@@ -1,0 +1,82 @@
+"""Leaving a backend alone that keeps failing."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from chassis.inference.config import BreakerSettings
+from chassis.inference.errors import CircuitOpen
+
+
+class Admission:
+    """The right to send one request; say `worked` or `failed` once it shows, and nothing if it never does."""
+
+    def __init__(self, breaker: "Breaker", *, on_trial: bool) -> None:
+        self._breaker = breaker
+        self.on_trial = on_trial
+
+    def worked(self) -> None:
+        """The backend answered."""
+        self._breaker.close()
+
+    def failed(self) -> None:
+        """The backend could not be reached, broke off, or failed by itself."""
+        self._breaker.count_failure(on_trial=self.on_trial)
+
+
+class Breaker:
+    """Counts failures in a row; after too many it admits nobody for a while, and then one request on trial.
+
+    Args:
+        backend: Name for the message.
+        settings: When it opens, and for how long.
+        clock: Monotonic clock [s].
+    """
+
+    def __init__(self, backend: str, settings: BreakerSettings, clock: Callable[[], float]) -> None:
+        self._backend = backend
+        self._settings = settings
+        self._clock = clock
+        self._failures = 0
+        self._closed_again_at = 0.0
+        self._trial_runs = False
+
+    @contextmanager
+    def admitted(self) -> Iterator[Admission]:
+        """Admit one request.
+
+        Raises:
+            CircuitOpen: While the circuit is open, or the one request on trial has not ended.
+        """
+        on_trial = self.is_open
+        if on_trial:
+            self._check_trial()
+            self._trial_runs = True
+        try:
+            yield Admission(self, on_trial=on_trial)
+        finally:
+            if on_trial:
+                self._trial_runs = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether so many requests failed in a row that only a trial may pass."""
+        return self._failures >= self._settings.failures
+
+    def close(self) -> None:
+        """Forget the failures."""
+        self._failures = 0
+
+    def count_failure(self, *, on_trial: bool) -> None:
+        """Count one failure, and open the circuit if it is one too many or the trial's."""
+        self._failures += 1
+        if on_trial or self._failures == self._settings.failures:
+            self._closed_again_at = self._clock() + self._settings.cool_down_s
+
+    def _check_trial(self) -> None:
+        wait_s = max(0.0, self._closed_again_at - self._clock())
+        if wait_s > 0.0 or self._trial_runs:
+            raise CircuitOpen(
+                f"backend {self._backend} failed {self._failures} times in a row; it is tried again in {wait_s:.1f} s",
+                backend=self._backend,
+                retry_after_s=wait_s,
+            )

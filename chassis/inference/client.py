@@ -1,0 +1,239 @@
+"""A backend, as the services see it.
+
+    backend = Backend(BackendConfig(name="local", base_url="http://127.0.0.1:8000", model="smollm2"))
+    call = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=64, stage="draft", work=Work.STAGE)
+    completion = await backend.complete(call, spend)
+
+Every call reserves its worst case on `spend.ledger` before it is sent, books what it cost, and ends by `spend`'s
+deadline. Cancelling the task that awaits a call closes the connection, so that the backend stops generating.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import orjson
+
+from chassis.inference.accounts import Account
+from chassis.inference.aiohttp_transport import AiohttpTransport
+from chassis.inference.bodies import Portion, body_of
+from chassis.inference.catalogue import Catalogue
+from chassis.inference.config import BackendConfig
+from chassis.inference.counting import prompt_characters
+from chassis.inference.errors import InvalidCall, ModelNotFound, UnparsableOutput
+from chassis.inference.features import Features, Learned
+from chassis.inference.forwarding import ForwardedStream, Forwarding, asked, streaming
+from chassis.inference.link import Headers, Link
+from chassis.inference.meter import Meter
+from chassis.inference.observing import Observer, Reports, Unobserved
+from chassis.inference.opened import Opened
+from chassis.inference.replies import drawn
+from chassis.inference.sampling import Draw, completed
+from chassis.inference.streaming import Streamed
+from chassis.inference.structured import is_no_json, structured
+from chassis.inference.tally import Tally
+from chassis.inference.timing import InTime, Timing
+from chassis.inference.transport import Transport
+from chassis.inference.values import Call, Completion, ModelInfo, Reply, Structured, Work
+from chassis.spend import Spend
+from kernel.envelope import BudgetExhausted
+
+T = TypeVar("T")
+
+
+class Backend:
+    """The client of one backend; make it once, in the loop that uses it, and close it.
+
+    Args:
+        config: The backend.
+        transport: HTTP; aiohttp unless given.
+        timing: Time and chance.
+        observer: Told of each call that ends.
+        headers: Headers to add to each request, such as the trace context.
+    """
+
+    def __init__(
+        self,
+        config: BackendConfig,
+        *,
+        transport: Transport | None = None,
+        timing: Timing | None = None,
+        observer: Observer | None = None,
+        headers: Headers = dict,
+    ) -> None:
+        timing = timing or Timing()
+        transport = transport or AiohttpTransport(
+            connect_timeout_s=config.connect_timeout_s, idle_timeout_s=config.idle_timeout_s
+        )
+        self.config = config
+        self._link = Link(config, transport, timing, headers)
+        self._catalogue = Catalogue(config, self._link, timing.clock)
+        self._learned = Learned(config.name, Features(samples_per_call=config.max_samples_per_call))
+        self._reports = Reports(config, observer or Unobserved(), timing.clock)
+
+    @property
+    def features(self) -> Features:
+        """What is known of the backend's abilities so far."""
+        return self._learned.now
+
+    async def complete(self, call: Call, spend: Spend) -> Completion:
+        """Draw the samples of `call`.
+
+        Where some requests of a large draw fail and others bring samples, those are returned, with the `shortfall`.
+
+        Raises:
+            InferenceError: When there is no sample; see `errors`.
+            BudgetExhausted: When not even `floor_tokens` for each sample are left. Nothing was sent.
+        """
+        with self._reports.reported(call.work, call.stage) as report:
+            await self._check(call.max_tokens, spend)
+            with report.booked(self._account(call, spend)) as account:
+                draw = Draw(call, account, spend, self._link, self.config, self._learned)
+                harvest = await draw.samples(0, call.drawn)
+            if isinstance(harvest.failure, ModelNotFound):
+                self._catalogue.forget()
+            return completed(call, harvest, account)
+
+    async def complete_json(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
+        """Draw the samples of `call` and read each as a document that follows `call.schema`.
+
+        Numbers outside the schema's bounds are moved to them, and named. A backend that turns out to ignore schemas
+        is asked once more, and from then on, in words.
+
+        Args:
+            call: What to draw, with a schema.
+            parse: Makes the value of a document that follows the schema; a `ValueError` rejects it.
+            spend: What may be spent.
+
+        Raises:
+            UnparsableOutput: When not one sample follows the schema.
+            InferenceError, BudgetExhausted: As `complete`.
+        """
+        if call.schema is None:
+            raise InvalidCall("schema", "it is needed to read the answer as JSON")
+        completion = await self.complete(call, spend)
+        try:
+            read = structured(completion, call.schema, parse)
+        except UnparsableOutput as unreadable:
+            if not self._ignored_schema(completion):
+                raise
+            try:
+                completion = await self.complete(call, spend)
+            except BudgetExhausted:
+                raise unreadable from None
+            return structured(completion, call.schema, parse)
+        if self.features.schema is None:
+            self._learned.learn(Features(schema=True))
+        return read
+
+    async def stream(self, call: Call, spend: Spend) -> Streamed:
+        """Draw the one sample of `call`, piece by piece; what is returned must be entered or closed.
+
+        Raises:
+            InferenceError, BudgetExhausted: As `complete`, before the first piece; later the iteration raises them.
+        """
+        if call.samples != 1:
+            raise InvalidCall("samples", "a stream draws one")
+        report = self._reports.opened(call.work, call.stage)
+        with report.failing():
+            await self._check(call.max_tokens, spend)
+            account = self._account(call, spend)
+        portion = Portion(offset=0, samples=1, tokens=account.tokens_each)
+        body = body_of(call, portion, self.config, self.features, stream=True)
+        meter = Meter(account, Tally(1, prompt_characters(body["messages"])), report)
+        return Streamed(call, await self._open(call.work, body, meter, spend), meter)
+
+    async def forward(
+        self, body: Mapping[str, object], spend: Spend, stage: str, *, work: Work = Work.SYSTEM_ONE
+    ) -> Reply:
+        """Pass on an OpenAI chat completion as it is, for our model and within the envelope.
+
+        Raises:
+            InferenceError, BudgetExhausted: As `complete`.
+        """
+        with self._reports.reported(work, stage) as report:
+            ask = await self._forwarding(body, spend, stage)
+            with report.booked(ask.account) as account, account.exchange(ask.wanted.samples) as exchange:
+                sent = ask.body(self.config, work)
+                reply = await self._link.post(work, orjson.dumps(sent), exchange, spend)
+                got = drawn(
+                    self.config.name,
+                    reply.body,
+                    asked_logprobs=False,
+                    counts_all=self.features.usage_totals,
+                    prompt_characters=prompt_characters(body["messages"]),
+                )
+                exchange.cost(got.usage)
+                usage = exchange.usage
+        self._learned.learn(got.shown)
+        return Reply(body=reply.body, document=got.document, usage=usage, cut=account.cut)
+
+    async def forward_stream(
+        self, body: Mapping[str, object], spend: Spend, stage: str, *, work: Work = Work.SYSTEM_ONE
+    ) -> ForwardedStream:
+        """Pass on an OpenAI chat completion and its stream of events; what is returned must be entered or closed.
+
+        Raises:
+            InferenceError, BudgetExhausted: As `complete`, before the first event; later the iteration raises them.
+        """
+        report = self._reports.opened(work, stage)
+        with report.failing():
+            ask = await self._forwarding(body, spend, stage)
+        meter = Meter(ask.account, Tally(ask.wanted.samples, prompt_characters(body["messages"])), report)
+        sent = streaming(body, ask.body(self.config, work))
+        return ForwardedStream(await self._open(work, sent, meter, spend), meter, ask.wanted)
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """The models that the backend serves, remembered for a minute; empty where it does not tell."""
+        return await self._catalogue.known() or ()
+
+    async def probe(self) -> None:
+        """Ask the backend now whether it is ready to serve our model.
+
+        Raises:
+            BackendUnavailable: When it cannot be reached or is not ready.
+            ModelNotFound: When it serves others.
+            InferenceError: When it refuses to tell.
+        """
+        await self._catalogue.models()
+        await self._catalogue.check(None)
+
+    async def aclose(self) -> None:
+        """Close every connection; calls under way fail."""
+        await self._link.aclose()
+
+    async def _check(self, max_tokens: int | None, spend: Spend) -> int | None:
+        if self._catalogue.is_fresh:
+            return await self._catalogue.check(max_tokens)
+        async with InTime(spend, self.config.name):
+            return await self._catalogue.check(max_tokens)
+
+    def _account(self, call: Call, spend: Spend) -> Account:
+        return Account(
+            spend.ledger,
+            call.stage,
+            generations=call.drawn,
+            wanted_tokens=call.max_tokens,
+            floor_tokens=call.floor_tokens,
+        )
+
+    async def _forwarding(self, body: Mapping[str, object], spend: Spend, stage: str) -> Forwarding:
+        wanted = asked(body)
+        context = await self._check(wanted.tokens, spend)
+        return wanted.reserved(
+            spend.ledger, stage, default_tokens=self.config.default_max_tokens, context_tokens=context
+        )
+
+    async def _open(self, work: Work, body: Mapping[str, object], meter: Meter, spend: Spend) -> Opened:
+        try:
+            return await self._link.open(work, orjson.dumps(body), meter.exchange, spend)
+        except BaseException as error:
+            meter.close(error)
+            raise
+
+    def _ignored_schema(self, completion: Completion) -> bool:
+        """Whether `completion` shows, for the first time, a backend that does not follow schemas; remember it."""
+        ended = [sample for sample in completion.samples if sample.finish_reason == "stop"]
+        ignored = self.features.schema is None and bool(ended) and all(is_no_json(sample.text) for sample in ended)
+        if ignored:
+            self._learned.learn(Features(schema=False))
+        return ignored

@@ -1,0 +1,121 @@
+"""How a call to a backend fails.
+
+    MetacogError
+    └── InferenceError              any of these
+        ├── InvalidCall             INVALID_SAMPLING       the call itself is wrong; nothing was sent
+        ├── PromptTooLong           PROMPT_TOO_LONG
+        ├── ModelNotFound           MODEL_NOT_FOUND
+        ├── BackendRefused          BACKEND_REFUSED        a 4xx that we cannot name better
+        ├── BackendOverloaded       BACKEND_OVERLOADED     try again after `retry_after_s`
+        ├── BackendUnavailable      BACKEND_UNAVAILABLE
+        │   ├── CircuitOpen         BACKEND_UNAVAILABLE    not even tried: it failed too often just now
+        │   └── BackendUnauthorized BACKEND_UNAUTHORIZED   our key is not accepted
+        ├── DeadlineExceeded        DEADLINE_EXCEEDED
+        └── UnparsableOutput        UNPARSABLE_OUTPUT      a reply came, but not what was asked for
+
+`kernel.envelope.BudgetExhausted` is raised before anything is sent.
+"""
+
+from kernel.errors import Code, MetacogError
+
+
+class InferenceError(MetacogError):
+    """A call to a backend failed."""
+
+
+class InvalidCall(InferenceError):
+    """A field of the call is outside its range; `field` names it."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "INVALID_SAMPLING"
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}", field=field)
+        self.field = field
+
+
+class PromptTooLong(InferenceError):
+    """The prompt and the tokens asked for do not fit into the model's context."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "PROMPT_TOO_LONG"
+
+
+class ModelNotFound(InferenceError):
+    """The backend does not serve the model."""
+
+    code = Code.NOT_FOUND
+    reason = "MODEL_NOT_FOUND"
+
+
+class BackendRefused(InferenceError):
+    """The backend refused the request for a reason of its own.
+
+    Attributes:
+        said: The backend's message.
+    """
+
+    code = Code.INVALID_ARGUMENT
+    reason = "BACKEND_REFUSED"
+
+    def __init__(self, backend: str, status: int, said: str) -> None:
+        super().__init__(f"backend {backend} refused the request ({status}): {said}", backend=backend, said=said)
+        self.said = said
+
+
+class BackendOverloaded(InferenceError):
+    """The backend, or our own queue for it, is full.
+
+    Attributes:
+        retry_after_s: When to try again [s, >= 0]; None where nobody said.
+    """
+
+    code = Code.RESOURCE_EXHAUSTED
+    reason = "BACKEND_OVERLOADED"
+
+    def __init__(self, message: str, *, backend: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message, backend=backend, **_seconds(retry_after_s))
+        self.retry_after_s = retry_after_s
+
+
+class BackendUnavailable(InferenceError):
+    """The backend cannot be reached, broke off, or failed by itself (5xx)."""
+
+    code = Code.UNAVAILABLE
+    reason = "BACKEND_UNAVAILABLE"
+
+
+class CircuitOpen(BackendUnavailable):
+    """The backend failed too often just now and is left alone for a while.
+
+    Attributes:
+        retry_after_s: When it is tried again [s, >= 0].
+    """
+
+    def __init__(self, message: str, *, backend: str, retry_after_s: float) -> None:
+        super().__init__(message, backend=backend, **_seconds(retry_after_s))
+        self.retry_after_s = retry_after_s
+
+
+class BackendUnauthorized(BackendUnavailable):
+    """The backend does not accept our API key."""
+
+    reason = "BACKEND_UNAUTHORIZED"
+
+
+class DeadlineExceeded(InferenceError):
+    """The request's time was over before the backend had answered."""
+
+    code = Code.DEADLINE_EXCEEDED
+    reason = "DEADLINE_EXCEEDED"
+
+
+class UnparsableOutput(InferenceError):
+    """The backend answered, but the answer is not what was asked for."""
+
+    code = Code.INTERNAL
+    reason = "UNPARSABLE_OUTPUT"
+
+
+def _seconds(retry_after_s: float | None) -> dict[str, str]:
+    return {} if retry_after_s is None else {"retry_after_s": f"{retry_after_s:g}"}

@@ -1,0 +1,94 @@
+"""What is known of a backend's abilities, and how it became known."""
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+from kernel.values import value
+
+log = logging.getLogger(__name__)
+
+
+@value
+class Features:
+    """Abilities of one backend; None where nothing has shown yet.
+
+    Attributes:
+        samples_per_call: Largest `n` it serves in one request; None: no limit met.
+        logprobs: Whether it reports log-probabilities.
+        usage_totals: Whether usage counts all samples of a request; llama.cpp counts one of them.
+        schema: Whether it follows a JSON schema.
+    """
+
+    samples_per_call: int | None = None
+    logprobs: bool | None = None
+    usage_totals: bool | None = None
+    schema: bool | None = None
+
+
+_RANGE = re.compile(r"'n'.*?1 <= value <= (\d+)")
+_AT_MOST = re.compile(r"\bn['\"`]?\b.{0,40}?at most (\d+)")
+_ONLY_ONE = re.compile(r"\bn['\"`]?( ?> ?1)? (is|are) (not supported|unsupported)")
+_NOT_SUPPORTED = re.compile(r"not support|unsupported|unknown (field|param)|unrecognized", re.IGNORECASE)
+
+
+def samples_limit(refusal: str) -> int | None:
+    """Largest `n` that a refusal of `n` names.
+
+    Example:
+        >>> samples_limit("Field 'n': Value must be between 1 <= value <= 4, but got 5")
+        4
+    """
+    named = _RANGE.search(refusal) or _AT_MOST.search(refusal)
+    if named:
+        return max(1, int(named.group(1)))
+    return 1 if _ONLY_ONE.search(refusal) else None
+
+
+def lesson(refusal: str) -> Features | None:
+    """Features that a refusal denies, set as they are now known; None if it denies none."""
+    limit = samples_limit(refusal)
+    if limit is not None:
+        return Features(samples_per_call=limit)
+    if not _NOT_SUPPORTED.search(refusal):
+        return None
+    if "logprobs" in refusal:
+        return Features(logprobs=False)
+    if "response_format" in refusal or "json_schema" in refusal:
+        return Features(schema=False)
+    return None
+
+
+def usage_counts_all(lengths: Sequence[int], reported: int) -> bool | None:
+    """Whether usage counts every sample, from their lengths by log-probabilities; None where that does not show.
+
+    Example:
+        >>> usage_counts_all([40, 40], 80), usage_counts_all([40, 40], 40), usage_counts_all([1, 0], 1)
+        (True, False, None)
+    """
+    # An end-of-sequence token may be counted and have no log-probability of its own.
+    if sum(lengths) <= max(lengths) + 1:
+        return None
+    return reported >= sum(lengths)
+
+
+class Learned:
+    """The features of one backend, as they become known; each change is logged once."""
+
+    def __init__(self, backend: str, known: Features) -> None:
+        self._backend = backend
+        self.now = known
+
+    def learn(self, shown: Features) -> None:
+        """Take over what `shown` knows; a smaller limit on samples wins."""
+        for name in _NAMES:
+            fact, known = getattr(shown, name), getattr(self.now, name)
+            if name == "samples_per_call" and fact is not None and known is not None:
+                fact = min(fact, known)
+            if fact is not None and fact != known:
+                self.now = replace(self.now, **{name: fact})
+                log.info("backend %s: %s is %s", self._backend, name, fact)
+
+
+_NAMES = tuple(field.name for field in fields(Features))

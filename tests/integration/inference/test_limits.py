@@ -1,0 +1,83 @@
+"""A backend that fails is left alone, and one kind of work leaves room for the others."""
+
+import asyncio
+
+import pytest
+
+from chassis.inference.config import BreakerSettings, PoolSize
+from chassis.inference.errors import BackendOverloaded, BackendUnavailable, CircuitOpen, DeadlineExceeded
+from chassis.inference.values import Work
+from tests.integration.inference.support import MakeBackend, Patience, asking, spend_of
+from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall
+
+
+async def test_after_too_many_failures_the_backend_is_left_alone_for_a_while(
+    llm: ScriptedLLM, backend_of: MakeBackend
+) -> None:
+    patience = Patience()
+    breaker = BreakerSettings(failures=2, cool_down_s=5.0)
+    backend = backend_of(llm, timing=patience.timing, breaker=breaker)
+    llm.fault(Refuse(500, "broken"), Refuse(500, "broken"))
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable):
+            await backend.complete(asking(), spend_of())
+
+    with pytest.raises(CircuitOpen, match=r"failed 2 times in a row; it is tried again in 5\.0 s"):
+        await backend.complete(asking(), spend_of())
+    assert len(llm.requests) == 2
+
+    patience.now += 5.0
+    await backend.complete(asking(), spend_of())
+    await backend.complete(asking(), spend_of())
+    assert len(llm.requests) == 4
+
+
+async def test_a_trial_that_fails_keeps_the_circuit_open(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+    patience = Patience()
+    backend = backend_of(llm, timing=patience.timing, breaker=BreakerSettings(failures=1, cool_down_s=5.0))
+    llm.fault(Refuse(500, "broken"), Refuse(500, "still broken"))
+    with pytest.raises(BackendUnavailable):
+        await backend.complete(asking(), spend_of())
+    patience.now += 5.0
+    with pytest.raises(BackendUnavailable, match="still broken"):
+        await backend.complete(asking(), spend_of())
+
+    with pytest.raises(CircuitOpen):
+        await backend.complete(asking(), spend_of())
+
+
+async def test_stages_that_fill_their_pool_leave_system_one_its_own(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+    pools = {Work.STAGE: PoolSize(in_flight=2, queue=1)}
+    backend = backend_of(llm, pools=pools)
+    llm.fault(Stall(), Stall())
+    held = [asyncio.create_task(backend.complete(asking(), spend_of())) for _ in range(2)]
+    await llm.until(lambda it: len(it.requests) == 2)
+    waiting = asyncio.create_task(backend.complete(asking(), spend_of()))
+    await asyncio.sleep(0)
+    spend = spend_of()
+
+    with pytest.raises(BackendOverloaded, match="2 requests of this kind are under way and 1 wait"):
+        await backend.complete(asking(), spend)
+    answered = await backend.complete(asking(work=Work.SYSTEM_ONE), spend)
+
+    assert answered.samples
+    held[0].cancel()
+    assert (await waiting).samples
+    held[1].cancel()
+
+
+async def test_waiting_for_a_place_ends_with_the_deadline_and_costs_nothing(
+    llm: ScriptedLLM, backend_of: MakeBackend
+) -> None:
+    backend = backend_of(llm, pools={Work.STAGE: PoolSize(in_flight=1, queue=9)})
+    llm.fault(Stall())
+    held = asyncio.create_task(backend.complete(asking(), spend_of()))
+    await llm.until(lambda it: len(it.requests) == 1)
+    spend = spend_of(timeout_ms=50)
+
+    with pytest.raises(DeadlineExceeded):
+        await backend.complete(asking(), spend)
+
+    held.cancel()
+    assert spend.ledger.tokens_left == 10_000
+    assert spend.ledger.usage().http_calls == 0

@@ -1,0 +1,72 @@
+import pytest
+
+from chassis.inference.breaker import Breaker
+from chassis.inference.config import BreakerSettings
+from chassis.inference.errors import CircuitOpen
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def breaker(clock: Clock) -> Breaker:
+    return Breaker("here", BreakerSettings(failures=2, cool_down_s=5.0), clock)
+
+
+def fail(breaker: Breaker, times: int) -> None:
+    for _ in range(times):
+        with breaker.admitted() as admission:
+            admission.failed()
+
+
+def test_failures_in_a_row_open_it(breaker: Breaker) -> None:
+    fail(breaker, 2)
+
+    with pytest.raises(CircuitOpen) as refused, breaker.admitted():
+        pass
+    assert refused.value.retry_after_s == 5.0
+
+
+def test_a_success_in_between_keeps_it_closed(breaker: Breaker) -> None:
+    fail(breaker, 1)
+    with breaker.admitted() as admission:
+        admission.worked()
+    fail(breaker, 1)
+
+    assert not breaker.is_open
+
+
+def test_after_the_cool_down_one_request_is_on_trial_and_no_other(breaker: Breaker, clock: Clock) -> None:
+    fail(breaker, 2)
+    clock.now = 5.0
+
+    with breaker.admitted() as trial:
+        with pytest.raises(CircuitOpen), breaker.admitted():
+            pass
+        trial.worked()
+
+    assert not breaker.is_open
+
+
+def test_a_trial_that_never_ended_leaves_room_for_the_next(breaker: Breaker, clock: Clock) -> None:
+    fail(breaker, 2)
+    clock.now = 5.0
+
+    with breaker.admitted():
+        pass
+
+    with breaker.admitted() as trial:
+        trial.failed()
+    clock.now = 9.9
+    with pytest.raises(CircuitOpen), breaker.admitted():
+        pass

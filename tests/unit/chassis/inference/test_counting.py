@@ -1,0 +1,87 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chassis.inference.counting import Measured, apportioned, counted, prompt_characters
+from chassis.inference.tally import Tally
+from kernel.envelope import StageUsage
+
+
+def test_a_single_samples_usage_is_its_length() -> None:
+    cost = counted(
+        [Measured(characters=99)],
+        {"completion_tokens": 6, "prompt_tokens": 36},
+        counts_all=None,
+        prompt_characters=4,
+    )
+
+    assert cost.tokens == (6,)
+    assert cost.usage == StageUsage(generations=1, prompt_tokens=36, completion_tokens=6)
+
+
+def test_lengths_by_logprobs_beat_usage_that_counts_one_sample() -> None:
+    samples = [Measured(characters=9, logprobs=40), Measured(characters=9, logprobs=38)]
+
+    cost = counted(samples, {"completion_tokens": 40, "prompt_tokens": 5}, counts_all=False, prompt_characters=0)
+
+    assert cost.tokens == (40, 38)
+    assert (cost.usage.completion_tokens, cost.usage.estimated) == (78, False)
+
+
+def test_a_right_total_is_shared_out_by_the_lengths_of_the_texts() -> None:
+    samples = [Measured(characters=10), Measured(characters=30)]
+
+    cost = counted(samples, {"completion_tokens": 8, "prompt_tokens": 5}, counts_all=True, prompt_characters=0)
+
+    assert cost.tokens == (2, 6)
+    assert not cost.usage.estimated
+
+
+def test_what_nobody_counts_is_estimated_from_characters() -> None:
+    cost = counted([Measured(characters=10), Measured(characters=4)], {}, counts_all=None, prompt_characters=9)
+
+    assert cost.tokens == (3, 1)
+    assert cost.usage == StageUsage(generations=2, prompt_tokens=3, completion_tokens=4, estimated=True)
+
+
+@given(st.integers(0, 10_000), st.lists(st.integers(0, 500), min_size=1, max_size=20))
+def test_parts_add_up_to_the_whole(total: int, weights: list[int]) -> None:
+    parts = apportioned(total, weights)
+
+    assert sum(parts) == total
+    assert min(parts) >= 0
+    assert len(parts) == len(weights)
+
+
+def test_a_prompts_characters_are_those_of_its_texts() -> None:
+    messages = [{"content": "four"}, {"content": [{"type": "text", "text": "six!!!"}, {"type": "image_url"}]}, {}]
+
+    assert prompt_characters(messages) == 10
+
+
+def test_usage_chunks_of_single_choices_add_up() -> None:
+    tally = Tally(2, prompt_characters=0)
+
+    for tokens in (3, 4):
+        assert tally.usage_in({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": tokens}})
+
+    assert tally.cost() == StageUsage(generations=2, prompt_tokens=9, completion_tokens=7)
+
+
+def test_usage_beside_choices_is_a_running_total() -> None:
+    tally = Tally(1, prompt_characters=0)
+
+    for tokens in (1, 2, 3):
+        chunk = {"choices": [{"index": 0}], "usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
+        assert not tally.usage_in(chunk)
+
+    assert tally.cost() == StageUsage(generations=1, prompt_tokens=9, completion_tokens=3)
+
+
+def test_pieces_are_counted_until_usage_comes() -> None:
+    tally = Tally(1, prompt_characters=8)
+    assert tally.nothing_known
+
+    tally.piece()
+    tally.piece()
+
+    assert tally.cost() == StageUsage(generations=1, prompt_tokens=2, completion_tokens=2, estimated=True)

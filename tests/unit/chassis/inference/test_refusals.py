@@ -1,0 +1,84 @@
+import pytest
+
+from chassis.inference.errors import (
+    BackendRefused,
+    BackendUnauthorized,
+    BackendUnavailable,
+    InferenceError,
+    InvalidCall,
+    ModelNotFound,
+    PromptTooLong,
+)
+from chassis.inference.refusals import LONGEST_MESSAGE, refusal, retry_after_s, said
+from chassis.inference.transport import HttpReply
+
+LLAMACPP_TOO_LONG = (
+    b'{"error":{"code":400,"message":"request (3031 tokens) exceeds the available context size (2048 tokens), try '
+    b'increasing it","type":"exceed_context_size_error","n_prompt_tokens":3031,"n_ctx":2048}}'
+)
+
+
+def reply(status: int, body: bytes, **headers: str) -> HttpReply:
+    return HttpReply(status=status, headers=headers, body=body)
+
+
+def message(text: str) -> bytes:
+    return b'{"error": {"message": "' + text.encode() + b'"}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "error"),
+    [
+        (400, "This model's maximum context length is 2048 tokens. However, you requested 0", PromptTooLong),
+        (400, "'max_tokens' or 'max_completion_tokens' is too large: 5000.", InvalidCall),
+        (400, "n must be 1 when using greedy sampling, got 4.", InvalidCall),
+        (400, "temperature must be non-negative, got -1.0.", InvalidCall),
+        (400, "Unable to generate parser for this template", BackendRefused),
+        (401, "Incorrect API key", BackendUnauthorized),
+        (403, "forbidden", BackendUnauthorized),
+        (404, "The model `x` does not exist.", ModelNotFound),
+        (404, "Not Found", BackendRefused),
+        (500, "boom", BackendUnavailable),
+    ],
+)
+def test_a_refusal_has_the_name_of_its_cause(status: int, text: str, error: type[InferenceError]) -> None:
+    assert type(refusal("here", "m", reply(status, message(text)))) is error
+
+
+def test_the_numbers_of_a_prompt_that_is_too_long_are_in_the_metadata() -> None:
+    error = refusal("here", "m", reply(400, LLAMACPP_TOO_LONG))
+
+    assert error.metadata == {"backend": "here", "context_tokens": "2048", "prompt_tokens": "3031"}
+
+
+def test_greedy_sampling_of_several_names_its_field() -> None:
+    error = refusal("here", "m", reply(400, message("n must be 1 when using greedy sampling, got 4.")))
+
+    assert isinstance(error, InvalidCall)
+    assert error.field == "n"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error": {"message": "a"}}', "a"),
+        (b'{"error": "b"}', "b"),
+        (b'{"message": "c", "object": "error"}', "c"),
+        (b"<html>d</html>\n", "<html>d</html>"),
+        (b"\xff", "\ufffd"),
+        (b"e" * 9999, "e" * LONGEST_MESSAGE),
+    ],
+)
+def test_a_backends_words_are_found_in_any_shape_of_error(body: bytes, words: str) -> None:
+    assert said(body) == words
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("2", 2.0), ("0.5", 0.5), ("-1", 0.0), ("Wed, 21 Oct 2015 07:28:00 GMT", None)]
+)
+def test_retry_after_is_read_in_seconds(header: str, seconds: float | None) -> None:
+    assert retry_after_s(reply(429, b"", **{"retry-after": header})) == seconds
+
+
+def test_no_retry_after_is_no_number() -> None:
+    assert retry_after_s(reply(429, b"")) is None

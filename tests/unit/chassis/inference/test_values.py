@@ -1,0 +1,81 @@
+import pytest
+
+from chassis.inference.config import BackendConfig
+from chassis.inference.errors import InvalidCall
+from chassis.inference.values import Call, ModelInfo, Work
+from kernel.errors import InvalidArgument
+
+GOOD = {
+    "messages": [{"role": "user", "content": "Hi"}],
+    "max_tokens": 8,
+    "stage": "thesis",
+    "work": Work.STAGE,
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("messages", []),
+        ("temperature", -0.1),
+        ("temperature", 2.1),
+        ("temperature", float("nan")),
+        ("top_p", 0.0),
+        ("top_p", 1.1),
+        ("samples", 0),
+        ("max_tokens", 0),
+        ("max_tokens", True),
+        ("floor_tokens", 9),
+        ("top_logprobs", 1),
+        ("seed", -1),
+        ("stop", ["a", ""]),
+        ("extra", {"n": 4}),
+        ("extra", {"max_completion_tokens": 4}),
+    ],
+)
+def test_a_field_outside_its_range_is_named(field: str, wrong: object) -> None:
+    with pytest.raises(InvalidCall) as refused:
+        Call(**{**GOOD, field: wrong})  # type: ignore[arg-type]
+
+    assert refused.value.field == field
+
+
+def test_a_message_without_a_role_is_named_by_its_place() -> None:
+    with pytest.raises(InvalidCall) as refused:
+        Call(**{**GOOD, "messages": [{"role": "user"}, {"content": "x"}]})  # type: ignore[arg-type]
+
+    assert refused.value.field == "messages[1]"
+
+
+@pytest.mark.parametrize(("temperature", "drawn"), [(0.0, 1), (0.000001, 1), (0.01, 5)])
+def test_greedy_samples_are_drawn_once(temperature: float, drawn: int) -> None:
+    assert Call(**{**GOOD, "samples": 5, "temperature": temperature}).drawn == drawn  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "root"),
+    [
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000/v1"),
+        ("http://127.0.0.1:8000/", "http://127.0.0.1:8000/v1"),
+        ("http://llm:8000/v1/", "http://llm:8000/v1"),
+        ("https://api.example.com/openai/v1", "https://api.example.com/openai/v1"),
+    ],
+)
+def test_a_base_url_without_a_path_means_its_first_version(base_url: str, root: str) -> None:
+    assert BackendConfig(name="here", base_url=base_url, model="m").api_root == root
+
+
+@pytest.mark.parametrize("wrong", [{"base_url": "llm:8000"}, {"base_url": "ftp://llm"}, {"idle_timeout_s": 5.0}])
+def test_an_unusable_setting_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgument):
+        BackendConfig(**{"name": "here", "base_url": "http://llm", "model": "m", **wrong})  # type: ignore[arg-type]
+
+
+def test_a_key_is_never_shown() -> None:
+    assert "sesame" not in repr(BackendConfig(name="here", base_url="http://llm", model="m", api_key="sesame"))
+
+
+@pytest.mark.parametrize("listed", ["llama3.2", "llama3.2:latest", "models/llama3.2"])
+def test_a_model_answers_to_the_names_that_servers_list_it_under(listed: str) -> None:
+    assert ModelInfo(id=listed).answers_to("llama3.2")
+    assert not ModelInfo(id=listed).answers_to("llama3")
