@@ -1,7 +1,7 @@
 """Calls to another service of the suite: deadline, cancellation, trace, key and refusals travel along."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -69,7 +69,7 @@ class Peer:
                 raise self._refusal(error) from error
 
     async def stream(
-        self, method: Callable[..., AsyncIterator[R]], request: Message, *, timeout_s: float
+        self, method: Callable[..., AsyncIterable[R]], request: Message, *, timeout_s: float
     ) -> AsyncIterator[R]:
         """Replies of one server-streaming call; closing the iterator cancels the call at the other side.
 

@@ -127,7 +127,7 @@ async def serve(service: Service) -> None:
     try:
         rest_socket = bound_socket(settings.host, settings.rest_port, f"{prefix}_REST_PORT")
         bound_socket(settings.host, settings.grpc_port, f"{prefix}_GRPC_PORT").close()
-        grpc_health = _add_health(service.rpc, service.grpc_names)
+        grpc_health = await _add_health(service.rpc, service.grpc_names)
         grpc_port = service.rpc.add_insecure_port(_address(settings.host, settings.grpc_port))
         web = _web_server(service)
         await service.rpc.start()
@@ -166,12 +166,12 @@ def _web_server(service: Service) -> _Uvicorn:
     )
 
 
-def _add_health(rpc: aio.Server, service_names: Sequence[str]) -> health_aio.HealthServicer:
+async def _add_health(rpc: aio.Server, service_names: Sequence[str]) -> health_aio.HealthServicer:
     servicer = health_aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, rpc)
     serving = health_pb2.HealthCheckResponse.SERVING
     for service in ("", *service_names):
-        servicer._server_status[service] = serving
+        await servicer.set(service, serving)
     reflection.enable_server_reflection(
         (*service_names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME), rpc
     )

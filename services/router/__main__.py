@@ -49,9 +49,8 @@ async def main() -> None:
     runs = PostgresRuns(db.build_sessions(engine))
     voices = Voices(await default_backend(suite), build_backend)
     services = _peers(suite)
-    journal = Journal(
-        runs, settings.spool_dir / f"runs-{settings.rest_port}.jsonl", max_spool_bytes=settings.spool_max_bytes
-    )
+    spool = (settings.spool_dir or suite.home / "spool") / f"runs-{settings.rest_port}.jsonl"
+    journal = Journal(runs, spool, max_spool_bytes=settings.spool_max_bytes)
     default = _limits(settings)
     desk = Desk(
         deciding=Deciding(config=deciding_config, assessor=Verbalized(voices.assessor(), vader)),

@@ -27,5 +27,7 @@ class Settings(FaceSettings):
     max_generations: int = Field(32, ge=1, description="Default envelope of everything else: samples")
     max_generated_tokens: int = Field(8192, ge=1, description="Default envelope of everything else: tokens")
     timeout_ms: int = Field(180_000, ge=1, description="Default envelope: time [ms]")
-    spool_dir: Path = Field(Path(".metacog/spool"), description="Where runs wait while the database is away")
+    spool_dir: Path | None = Field(
+        None, description="Where runs wait while the database is away; empty: `spool` in METACOG_HOME"
+    )
     spool_max_bytes: int = Field(256 * 1024 * 1024, ge=1024, description="Bytes of runs that may wait there")

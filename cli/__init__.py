@@ -1,0 +1,1 @@
+"""The `metacog` command: a client of the suite, and the way to run it on one machine."""

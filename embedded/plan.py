@@ -1,0 +1,143 @@
+"""The suite as a list of parts: a pure function of the settings."""
+
+import sys
+
+from embedded.parts import ProcessSpec
+from embedded.pgfiles import database_url
+from embedded.ports import Port
+from embedded.processes import Home
+from embedded.settings import ROOT, SuiteSettings
+
+SMALL_MODEL_ALIAS = "smollm2"
+SERVICES = ("delegation", "arbiter", "assigner", "router")
+WITH_MIGRATIONS = ("router",)
+LOOPBACK = "127.0.0.1"
+# Parts are stopped from the highest wave to the lowest: first those that take requests, last those that answer them.
+PARTS_WAVE, SERVICES_WAVE, ENTRY_WAVE = 1, 2, 3
+
+
+def plan(settings: SuiteSettings, model: str) -> list[ProcessSpec]:
+    """Every part of the suite, in the order in which they are shown.
+
+    Args:
+        settings: What the user set.
+        model: Path of the GGUF file if llama.cpp is to run; not looked at otherwise.
+    """
+    common = shared_environment(settings)
+    parts = []
+    if settings.database_url is None:
+        parts.append(_postgres(settings, common))
+    if settings.inference_url is None:
+        parts.append(_llm(settings, common, model))
+    if settings.encoder_url is None:
+        parts.append(_http_part("encoder", "encoder", settings.ports["METACOG_ENCODER_PORT"], common, PARTS_WAVE))
+    parts += [_migration(name, settings, common) for name in WITH_MIGRATIONS]
+    parts += [_service(name, settings, common) for name in SERVICES]
+    parts.append(_http_part("console", "console", settings.ports["METACOG_CONSOLE_PORT"], common, ENTRY_WAVE))
+    return parts
+
+
+def shared_environment(settings: SuiteSettings) -> dict[str, str]:
+    """Variables that every part gets."""
+    ports = settings.ports
+    addresses = {
+        f"METACOG_{name.upper()}_ADDRESS": f"{LOOPBACK}:{ports[f'METACOG_{name.upper()}_GRPC_PORT']}"
+        for name in ("router", "assigner", "arbiter", "delegation")
+    }
+    variables = {
+        "METACOG_HOME": str(settings.home),
+        "METACOG_DATABASE_URL": settings.database_url or database_url(Home(settings.home).data),
+        "METACOG_INFERENCE_URL": settings.inference_url or f"http://{LOOPBACK}:{ports['METACOG_INFERENCE_PORT']}/v1",
+        "METACOG_INFERENCE_MODEL": settings.inference_model or SMALL_MODEL_ALIAS,
+        "METACOG_ENCODER_URL": settings.encoder_url or f"http://{LOOPBACK}:{ports['METACOG_ENCODER_PORT']}/v1",
+        "METACOG_ROUTER_URL": f"http://{LOOPBACK}:{ports['METACOG_ROUTER_REST_PORT']}",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'gen'}",
+    }
+    return variables | settings.files | addresses | {name: str(number) for name, number in ports.items()}
+
+
+def ports_wanted(settings: SuiteSettings) -> list[Port]:
+    """Ports that the suite itself listens on."""
+    spared = set()
+    if settings.inference_url is not None:
+        spared.add("METACOG_INFERENCE_PORT")
+    if settings.encoder_url is not None:
+        spared.add("METACOG_ENCODER_PORT")
+    return [Port(number, _purpose(name), name) for name, number in settings.ports.items() if name not in spared]
+
+
+def _purpose(setting: str) -> str:
+    """What the port of `setting` is for.
+
+    Example:
+        >>> _purpose("METACOG_ROUTER_GRPC_PORT")
+        'router gRPC'
+    """
+    words = setting.removeprefix("METACOG_").removesuffix("_PORT").lower().replace("_", " ")
+    return words.replace("grpc", "gRPC").replace("rest", "REST")
+
+
+def _python(*arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", *arguments)
+
+
+def _postgres(settings: SuiteSettings, common: dict[str, str]) -> ProcessSpec:
+    home = Home(settings.home)
+    ready = str(home.run / "postgres.ready")
+    return ProcessSpec(
+        name="postgres",
+        command=_python("embedded.postgres", "--data", str(home.data), "--ready-file", ready),
+        environment=common,
+        url=str(home.data),
+        ready_file=ready,
+        grace_s=40.0,
+        wave=PARTS_WAVE - 1,
+    )
+
+
+def _llm(settings: SuiteSettings, common: dict[str, str], model: str) -> ProcessSpec:
+    port = settings.ports["METACOG_INFERENCE_PORT"]
+    alias = settings.inference_model or SMALL_MODEL_ALIAS
+    options = ("--model", model, "--alias", alias, "--port", str(port), "--threads", str(settings.threads))
+    return ProcessSpec(
+        name="llm",
+        command=_python("embedded.llm", *options),
+        environment=common,
+        url=f"http://{LOOPBACK}:{port}/v1",
+        ready_url=f"http://{LOOPBACK}:{port}/health",
+        ready_within_s=600.0,  # a large file of the user's own
+        wave=PARTS_WAVE,
+    )
+
+
+def _migration(name: str, settings: SuiteSettings, common: dict[str, str]) -> ProcessSpec:
+    return ProcessSpec(
+        name=f"{name}-migrate",
+        command=_python(f"services.{name}", "migrate"),
+        environment=common,
+        after=("postgres",) if settings.database_url is None else (),
+        once=True,
+        wave=PARTS_WAVE,
+    )
+
+
+def _service(name: str, settings: SuiteSettings, common: dict[str, str]) -> ProcessSpec:
+    port = settings.ports[f"METACOG_{name.upper()}_REST_PORT"]
+    wave = ENTRY_WAVE if name == "router" else SERVICES_WAVE
+    after = (f"{name}-migrate",) if name in WITH_MIGRATIONS else ()
+    return _http_part(name, f"services.{name}", port, common, wave, after=after)
+
+
+def _http_part(
+    name: str, module: str, port: int, common: dict[str, str], wave: int, *, after: tuple[str, ...] = ()
+) -> ProcessSpec:
+    base = f"http://{LOOPBACK}:{port}"
+    return ProcessSpec(
+        name=name,
+        command=_python(module),
+        environment=common,
+        url=base,
+        ready_url=f"{base}/readyz",
+        after=after,
+        wave=wave,
+    )

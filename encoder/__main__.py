@@ -1,0 +1,69 @@
+"""`python -m encoder`: serve sentence vectors; the port answers at once, the model follows in some seconds."""
+
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from functools import partial
+
+import uvicorn
+
+from encoder.app import build_app
+from encoder.errors import SettingsInvalid
+from encoder.model import load, name_of
+from encoder.settings import Settings, read_settings
+
+GRACE_S = 10
+
+
+def bound_socket(settings: Settings) -> socket.socket:
+    """A socket on the port of `settings`.
+
+    Raises:
+        SettingsInvalid: It is taken, or the address is not this machine's.
+    """
+    bound = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((settings.host, settings.port))
+    except OSError as error:
+        bound.close()
+        raise SettingsInvalid(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; "
+            "set METACOG_ENCODER_PORT or METACOG_ENCODER_HOST to another"
+        ) from error
+    return bound
+
+
+def serve(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT; 1 if the model cannot be loaded."""
+    failed: list[bool] = []
+
+    def on_failure() -> None:
+        failed.append(True)
+        signal.raise_signal(signal.SIGINT)  # uvicorn's own way to stop
+
+    app = build_app(
+        settings,
+        name=name_of(settings.model_path),
+        load=partial(load, settings.model_path, settings.threads),
+        on_failure=on_failure,
+    )
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=GRACE_S)
+    with bound_socket(settings) as bound, suppress(KeyboardInterrupt):  # uvicorn raises it again when it has stopped
+        uvicorn.Server(config).run([bound])
+    return 1 if failed else 0
+
+
+def main() -> int:
+    """Serve; 0, or 1 with a message."""
+    try:
+        return serve(read_settings(os.environ))
+    except SettingsInvalid as error:
+        sys.stdout.write(error.message + "\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

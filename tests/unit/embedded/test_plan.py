@@ -1,0 +1,122 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from embedded.errors import SuiteError
+from embedded.parts import ProcessSpec, read_plan, write_plan
+from embedded.plan import plan, ports_wanted, shared_environment
+from embedded.settings import DEFAULT_PORTS, SuiteSettings, Wishes, read_settings
+
+SETTINGS = SuiteSettings(home=Path("/srv/metacog"))
+SERVICES = {"router", "assigner", "arbiter", "delegation"}
+
+
+def named(parts: list[ProcessSpec]) -> dict[str, ProcessSpec]:
+    return {part.name: part for part in parts}
+
+
+def test_the_whole_suite_is_planned_when_nothing_is_set() -> None:
+    parts = named(plan(SETTINGS, "/models/small.gguf"))
+
+    assert parts.keys() == SERVICES | {"postgres", "llm", "encoder", "router-migrate", "console"}
+    assert parts["router"].after == ("router-migrate",)
+    assert parts["router-migrate"].after == ("postgres",)
+    assert parts["router"].ready_url == "http://127.0.0.1:8080/readyz"
+    assert parts["llm"].ready_url == "http://127.0.0.1:8000/health"
+
+
+def test_a_server_of_the_users_own_takes_the_place_of_each_part() -> None:
+    own = replace(
+        SETTINGS,
+        database_url="postgresql+psycopg://me@db/metacog",
+        inference_url="http://gpu:8000/v1",
+        inference_model="llama",
+        encoder_url="http://gpu:8001/v1",
+    )
+
+    parts = named(plan(own, ""))
+
+    assert parts.keys() == SERVICES | {"router-migrate", "console"}
+    assert parts["router-migrate"].after == ()
+    assert parts["router"].environment["METACOG_INFERENCE_URL"] == "http://gpu:8000/v1"
+    assert parts["router"].environment["METACOG_INFERENCE_MODEL"] == "llama"
+    assert parts["router"].environment["METACOG_ENCODER_URL"] == "http://gpu:8001/v1"
+    assert parts["router"].environment["METACOG_DATABASE_URL"] == "postgresql+psycopg://me@db/metacog"
+
+
+def test_those_who_take_requests_are_stopped_before_those_who_answer_them() -> None:
+    parts = named(plan(SETTINGS, ""))
+
+    assert parts["router"].wave > parts["arbiter"].wave > parts["llm"].wave > parts["postgres"].wave
+
+
+def test_every_part_knows_where_the_others_are() -> None:
+    moved = replace(SETTINGS, ports=DEFAULT_PORTS | {"METACOG_ARBITER_GRPC_PORT": 51000, "METACOG_ENCODER_PORT": 9001})
+
+    variables = shared_environment(moved)
+
+    assert variables["METACOG_ARBITER_ADDRESS"] == "127.0.0.1:51000"
+    assert variables["METACOG_ASSIGNER_ADDRESS"] == "127.0.0.1:50052"
+    assert variables["METACOG_ENCODER_URL"] == "http://127.0.0.1:9001/v1"
+    assert variables["METACOG_ROUTER_URL"] == "http://127.0.0.1:8080"
+
+
+def test_no_key_is_written_into_the_plan() -> None:
+    parts = plan(replace(SETTINGS, inference_key="secret key"), "")
+
+    assert not any("secret key" in str(part) for part in parts)
+
+
+def test_ports_of_parts_that_are_not_started_are_not_wanted() -> None:
+    own = replace(SETTINGS, inference_url="http://gpu:8000/v1", encoder_url="http://gpu:8001/v1")
+
+    assert {port.setting for port in ports_wanted(SETTINGS)} == DEFAULT_PORTS.keys()
+    assert {port.number for port in ports_wanted(own)}.isdisjoint({8000, 8001})
+
+
+def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    parts = plan(SETTINGS, "/models/small.gguf")
+
+    write_plan(tmp_path / "plan.json", parts)
+
+    assert read_plan(tmp_path / "plan.json") == parts
+    assert (tmp_path / "plan.json").stat().st_mode & 0o077 == 0
+
+
+def test_the_command_line_wins_over_the_environment() -> None:
+    environment = {"METACOG_INFERENCE_URL": "http://one/v1", "METACOG_INFERENCE_MODEL": "a"}
+
+    settings = read_settings(environment, Wishes(inference_url="http://two/v1/", inference_model="b"))
+
+    assert (settings.inference_url, settings.inference_model) == ("http://two/v1", "b")
+
+
+def test_an_empty_variable_is_an_unset_one() -> None:
+    settings = read_settings({"METACOG_DATABASE_URL": "", "METACOG_ROUTER_REST_PORT": "", "METACOG_HOME": ""})
+
+    assert settings.database_url is None
+    assert settings.ports["METACOG_ROUTER_REST_PORT"] == 8080
+    assert settings.home.name == ".metacog"
+
+
+@pytest.mark.parametrize("text", ["eighty", "0", "65536", "-1", "80.5"])
+def test_a_port_that_is_none_is_refused_with_its_setting(text: str) -> None:
+    with pytest.raises(SuiteError, match="METACOG_CONSOLE_PORT"):
+        read_settings({"METACOG_CONSOLE_PORT": text})
+
+
+def test_a_model_file_and_a_model_server_exclude_each_other() -> None:
+    with pytest.raises(SuiteError, match="give one of them"):
+        read_settings({}, Wishes(inference_url="http://gpu/v1", model=Path("x.gguf")))
+
+
+def test_a_file_named_from_the_users_folder_is_found_from_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    settings = read_settings({"METACOG_AGENTS_FILE": "mine/agents.yaml", "METACOG_KEYS_FILE": ""})
+
+    assert shared_environment(settings)["METACOG_AGENTS_FILE"] == str(tmp_path / "mine" / "agents.yaml")
+    assert "METACOG_KEYS_FILE" not in shared_environment(settings)
