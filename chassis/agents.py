@@ -108,6 +108,8 @@ def read_agents(path: Path) -> tuple[AgentConfig, ...]:
     except MalformedRequest as wrong:
         place = next(iter(wrong.metadata), "")
         raise _wrong(path, _line(root, place.split(".")), wrong.message) from wrong
+    except (yaml.YAMLError, ValueError) as wrong:  # what is no text, or a date that does not exist
+        raise _wrong(path, None, f"cannot be read: {wrong}") from wrong
     for index, agent in enumerate(listed.agents):
         complaint = _complaint(agent, [other.id for other in listed.agents[:index]])
         if complaint:

@@ -1,6 +1,7 @@
 """API keys: hashed at rest, needed on every face as soon as a keys file is configured."""
 
 import hmac
+import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -58,7 +59,7 @@ class Keyring:
         scheme, _, key = authorization.partition(" ")
         digest = sha256(key.strip().encode()).hexdigest()
         for known in self._keys:
-            if scheme.lower() == "bearer" and hmac.compare_digest(known.sha256, digest):
+            if scheme.lower() == "bearer" and hmac.compare_digest(known.sha256.lower(), digest):
                 return known
         raise Unauthenticated("send an API key that this suite knows, as `Authorization: Bearer <key>`")
 
@@ -73,10 +74,12 @@ def read_keys(path: Path | None) -> Keyring:
         return Keyring()
     try:
         listed = from_plain(yaml.safe_load(path.read_text()), KeysFile)
-    except (OSError, yaml.YAMLError, MalformedRequest) as wrong:
+    except (OSError, ValueError, yaml.YAMLError, MalformedRequest) as wrong:
         raise ConfigurationInvalid(f"keys file {path}: {wrong}", file=str(path)) from wrong
+    if not listed.keys:
+        raise ConfigurationInvalid(f"keys file {path}: at least one key is needed", file=str(path))
     for key in listed.keys:
-        if len(key.sha256) != 64:
+        if not re.fullmatch("[0-9a-fA-F]{64}", key.sha256):
             raise ConfigurationInvalid(f"keys file {path}: {key.name} has no sha256 of 64 hexadecimal digits")
     return Keyring(listed.keys)
 

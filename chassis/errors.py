@@ -67,7 +67,7 @@ class DatabaseUnavailable(MetacogError):
 class PeerRefused(MetacogError):
     """Another service refused; carries that service's own code and reason."""
 
-    def __init__(self, message: str, code: Code, reason: str, **metadata: str) -> None:
+    def __init__(self, message: str, code: Code, reason: str, /, **metadata: str) -> None:
         super().__init__(message, **metadata)
         self.code = code
         self.reason = reason

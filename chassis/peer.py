@@ -1,7 +1,7 @@
 """Calls to another service of the suite: deadline, cancellation, trace, key and refusals travel along."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -22,6 +22,8 @@ R = TypeVar("R", bound=Message)
 
 # On one channel some of 2,000 concurrent unary calls come back CANCELLED; 1,000 were fine, repeatedly.
 MAX_IN_FLIGHT = 512
+
+REPLIES = "replies"
 
 
 class Peer:
@@ -70,8 +72,10 @@ class Peer:
 
     async def stream(
         self, method: Callable[..., AsyncIterable[R]], request: Message, *, timeout_s: float
-    ) -> AsyncIterator[R]:
-        """Replies of one server-streaming call; closing the iterator cancels the call at the other side.
+    ) -> AsyncGenerator[R, None]:
+        """Replies of one server-streaming call; closing the generator cancels the call at the other side.
+
+        A refusal's metadata says under `replies` how many had come before it.
 
         Raises:
             PeerUnavailable: When the service cannot be reached.
@@ -79,11 +83,15 @@ class Peer:
         """
         async with self._free:
             call: Any = method(request, timeout=timeout_s, metadata=self._metadata())
+            replies = 0
             try:
                 async for reply in call:
+                    replies += 1
                     yield reply
             except aio.AioRpcError as error:
-                raise self._refusal(error) from error
+                refusal = self._refusal(error)
+                refusal.metadata[REPLIES] = str(replies)
+                raise refusal from error
             finally:
                 call.cancel()
 

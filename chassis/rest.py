@@ -19,7 +19,7 @@ from chassis.errors import BodyTooLarge, PathNotFound, Unauthenticated
 from chassis.health import Health
 from chassis.log import logger
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, span
-from chassis.wire import event_name, json_schema, malformed
+from chassis.wire import MalformedRequest, event_name, json_schema, malformed
 from kernel.errors import Code, MetacogError
 
 T = TypeVar("T")
@@ -155,11 +155,19 @@ def problem_body(error: MetacogError) -> dict[str, Any]:
     }
 
 
-def problem(error: MetacogError, shape: Shape | None = None) -> Response:
-    """Answer that carries a refusal, as a problem document or in the `shape` that its path has."""
-    body, media = (shape(error), "application/json") if shape else (problem_body(error), "application/problem+json")
+def problem(error: MetacogError, shape: Shape | None = None, *, status: int | None = None) -> Response:
+    """Answer that carries a refusal, as a problem document or in the `shape` that its path has.
+
+    Args:
+        error: The refusal.
+        shape: How the path spells refusals; None for problem documents.
+        status: HTTP status, where it says more than the canonical code's.
+    """
+    status = status or error.code.http
+    document = shape(error) if shape else {**problem_body(error), "status": status}
     headers = {"retry-after": error.metadata["retry_after_s"]} if "retry_after_s" in error.metadata else None
-    return Response(dumps(body), status_code=error.code.http, media_type=media, headers=headers)
+    media = "application/json" if shape else "application/problem+json"
+    return Response(dumps(document), status_code=status, media_type=media, headers=headers)
 
 
 def query_parameters(kind: type) -> dict[str, Any]:
@@ -183,28 +191,33 @@ def wants_events(request: Request) -> bool:
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-async def event_stream(events: AsyncIterator[object], *, heartbeat_s: float = HEARTBEAT_S) -> Response:
-    """Stream event values under their names; a refusal before the first becomes a plain problem document.
+def named_event(item: object) -> tuple[str, object]:
+    """Name and content of an event value."""
+    return event_name(item), item
 
-    A refusal later becomes a last event `error` with the problem document.
+
+async def event_stream(
+    events: AsyncIterator[T],
+    *,
+    named: Callable[[T], tuple[str, object]] = named_event,
+    heartbeat_s: float = HEARTBEAT_S,
+) -> Response:
+    """Stream events under the names that `named` gives them.
+
+    A refusal before the first becomes a plain problem document, a later one a last event `error` with that document.
     """
     first = await anext(events, None)
 
     async def body() -> AsyncIterator[bytes]:
         try:
             if first is not None:
-                yield _named(first)
+                yield sse(*named(first))
             async for item in with_heartbeat(events, heartbeat_s):
-                yield b": still here\n\n" if item is None else _named(item)
+                yield b": still here\n\n" if item is None else sse(*named(item))
         except MetacogError as refusal:
             yield sse("error", problem_body(refusal))
 
     return StreamingResponse(body(), media_type="text/event-stream", headers={"cache-control": "no-store"})
-
-
-def _named(item: object) -> bytes:
-    name, data = item if isinstance(item, tuple) else (event_name(item), item)
-    return sse(name, data)
 
 
 async def with_heartbeat(items: AsyncIterator[T], every_s: float) -> AsyncIterator[T | None]:
@@ -269,11 +282,10 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, MetacogError):
         return await _refuse(request, error.__cause__)
-    refusal = PathNotFound(f"{request.method} {request.url.path}: {error.detail}; /docs lists what there is")
-    refusal.code = Code.from_http(error.status_code)
-    response = await _refuse(request, refusal)
-    response.status_code = error.status_code
-    return response
+    said = f"{request.method} {request.url.path}: {error.detail}"
+    known = error.status_code in (404, 405)
+    refusal = PathNotFound(f"{said}; /docs lists what there is") if known else MalformedRequest(said)
+    return problem(refusal, request.app.state.shapes.get(request.url.path), status=error.status_code)
 
 
 async def _refuse_bug(request: Request, error: Exception) -> Response:

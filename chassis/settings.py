@@ -1,11 +1,12 @@
 """Settings, read from the environment once, in `__main__`, and handed down as plain arguments."""
 
+import re
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from chassis.errors import ConfigurationInvalid
 
@@ -61,6 +62,10 @@ def read(kind: type[S]) -> S:
         variable = f"{kind.model_config.get('env_prefix', '')}{'_'.join(str(s) for s in first['loc'])}".upper()
         said = f"{variable}: {first['msg']} (it is {first['input']!r})"
         raise ConfigurationInvalid(said, setting=variable) from wrong
+    except SettingsError as wrong:  # a variable that holds a mapping and is not JSON
+        field = re.search(r'field "(\w+)"', str(wrong))
+        variable = f"{kind.model_config.get('env_prefix', '')}{field[1] if field else ''}".upper()
+        raise ConfigurationInvalid(f"{variable}: {wrong.__cause__ or wrong}", setting=variable) from wrong
 
 
 def is_loopback(host: str) -> bool:

@@ -11,17 +11,24 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from kernel.errors import Code, MetacogError
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
+
+MAX_COUNT = 2**31 - 1
+MAX_SEED = 2**63 - 1
+
+# Numbers as far as a message of the contract can carry them.
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
@@ -142,9 +149,16 @@ def _plain_item(held: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - pla
     if field.message_type is None:
         return held
     if isinstance(held, Timestamp):
-        return held.ToDatetime(tzinfo=UTC).isoformat()
+        return _time(held, field)
     wrapped = _wrapped(field.message_type)
     return _plain_field(held, wrapped) if wrapped else plain(held)
+
+
+def _time(held: Timestamp, field: FieldDescriptor) -> str:
+    try:
+        return held.ToDatetime(tzinfo=UTC).isoformat()
+    except ValueError as wrong:
+        raise MalformedRequest(f"{field.name}: {wrong}", **{field.name: str(wrong)}) from wrong
 
 
 def _fill(message: Message, value: object) -> None:

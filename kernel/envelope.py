@@ -10,9 +10,12 @@ from dataclasses import field
 from kernel.errors import Code, MetacogError
 from kernel.values import value
 
+# The largest number of the contract's type for limits.
+LARGEST_LIMIT = 2**31 - 1
+
 
 class InvalidEnvelope(MetacogError):
-    """A limit of the envelope is not a positive number."""
+    """A limit of the envelope is not a positive number, or larger than the contract can carry."""
 
     code = Code.INVALID_ARGUMENT
     reason = "INVALID_ENVELOPE"
@@ -35,7 +38,7 @@ class Envelope:
         timeout_ms: Time until the best answer so far is due [ms, >= 1].
 
     Raises:
-        InvalidEnvelope: On construction, for a limit below 1.
+        InvalidEnvelope: On construction, for a limit below 1 or above `LARGEST_LIMIT`.
     """
 
     max_generations: int | None = None
@@ -45,8 +48,9 @@ class Envelope:
     def __post_init__(self) -> None:
         for name in ("max_generations", "max_generated_tokens", "timeout_ms"):
             limit = getattr(self, name)
-            if limit is not None and limit < 1:
-                raise InvalidEnvelope(f"{name} is {limit}; it must be at least 1", field=name, value=str(limit))
+            if limit is not None and not 1 <= limit <= LARGEST_LIMIT:
+                said = f"{name} is {limit}; it must lie in [1, {LARGEST_LIMIT}]"
+                raise InvalidEnvelope(said, field=name, value=str(limit))
 
 
 @value

@@ -63,7 +63,7 @@ class MetacogError(Exception):
     code: Code = Code.UNKNOWN
     reason: str = "ERROR_REASON_UNSPECIFIED"
 
-    def __init__(self, message: str, **metadata: str) -> None:
+    def __init__(self, message: str, /, **metadata: str) -> None:
         super().__init__(message)
         self.message = message
         self.metadata = metadata

@@ -51,9 +51,15 @@ def read_rating(document: object) -> dict[str, float]:
         10.0
     """
     numbers = document.get("r") if isinstance(document, dict) else None
-    if not isinstance(numbers, list) or len(numbers) != len(ORDER):
-        raise ValueError(f"a rating lists {len(ORDER)} numbers")
+    if not isinstance(numbers, list) or len(numbers) != len(ORDER) or not all(map(_is_rated, numbers)):
+        raise ValueError(f"a rating lists {len(ORDER)} whole numbers from 0 to {SCALE}")
     return {name: float(number) for name, number in zip(ORDER, numbers, strict=True)}
+
+
+def _is_rated(number: object) -> bool:
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return False
+    return 0 <= number <= SCALE and number == int(number)
 
 
 def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[str, float] | None = None) -> MSV:

@@ -63,9 +63,9 @@ def add_paths(app: FastAPI, *, desk: Desk, backend: Backend, aliases: Mapping[st
         chat = chats.understood(_parsed(await request.body()), aliases)
         plain = Passthrough(backend, chat)
         own = replace(desk, answerers={**desk.answerers, Strategy.SYSTEM_ONE: plain})
-        events: Events = answer(chat.ask, desk=own, key_name=caller(request).name)
+        events: Events = answer(chat.ask, desk=own, key_name=caller(request).name, because=chat.because)
         if chat.stream:
-            return await _stream(events, chat)
+            return await until_disconnect(request, _stream(events, chat))
         return await until_disconnect(request, _whole(events, chat))
 
 

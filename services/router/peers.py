@@ -1,6 +1,7 @@
 """System 2 strategies: other services of the suite, relayed event by event."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
 
 from chassis.errors import PeerRefused, PeerUnavailable
-from chassis.peer import Peer
+from chassis.peer import REPLIES, Peer
 from chassis.spend import Spend
 from chassis.wire import event, from_plain, to_proto
 from kernel.answers import Outcome
@@ -25,6 +26,9 @@ KEPT_TOKENS = 512
 KEPT_TIME = 0.2
 # The service is told to be done this much before we hang up, so that its best answer so far still arrives [s].
 HEAD_START_S = 0.3
+
+# A refusal of this kind, before the first event, spent nothing.
+NOTHING_DONE = frozenset({Code.UNAVAILABLE, Code.UNIMPLEMENTED, Code.UNAUTHENTICATED, Code.INVALID_ARGUMENT})
 
 ContractEvents = Callable[[str, Mapping[str, Any]], str]
 
@@ -57,7 +61,7 @@ class Relay:
         self._peer = peer
         self._dialogue = dialogue
 
-    async def __call__(self, task: Task, spend: Spend) -> AsyncIterator[AnswerToken | Relayed | Answered]:
+    async def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[AnswerToken | Relayed | Answered, None]:
         """The service's events, then what it arrived at.
 
         Raises:
@@ -72,17 +76,16 @@ class Relay:
             max_generated_tokens=part.tokens,
             timeout_ms=max(1, int((timeout_s - HEAD_START_S) * 1000)),
         )
-        heard = False
         try:
-            async for item in self._relayed(task, envelope, timeout_s):
-                heard = True
-                if isinstance(item, Mapping):
-                    _settle(part, item, spend)
-                    yield self._dialogue.answered(item)
-                else:
-                    yield item
+            async with aclosing(self._relayed(task, envelope, timeout_s)) as items:
+                async for item in items:
+                    if isinstance(item, Mapping):
+                        _settle(part, item, spend)
+                        yield self._dialogue.answered(item)
+                    else:
+                        yield item
         except (PeerUnavailable, PeerRefused) as refusal:
-            if not heard and refusal.code in (Code.UNAVAILABLE, Code.UNIMPLEMENTED):
+            if refusal.metadata.get(REPLIES) == "0" and refusal.code in NOTHING_DONE:
                 part.release()
             raise
         finally:
@@ -90,20 +93,20 @@ class Relay:
 
     async def _relayed(
         self, task: Task, envelope: Envelope, timeout_s: float
-    ) -> AsyncIterator[AnswerToken | Relayed | Mapping[str, Any]]:
+    ) -> AsyncGenerator[AnswerToken | Relayed | Mapping[str, Any], None]:
         """The service's events; the last one as plain data."""
         talk = self._dialogue
         finished: Mapping[str, Any] | None = None
-        async for reply in self._peer.stream(talk.method, talk.request(task, envelope), timeout_s=timeout_s):
-            name, data = event(reply)
-            if name == talk.finished:
-                finished = data
-                continue
-            if name not in talk.silent:
-                yield Relayed(name=name, data=data)
-            text = talk.token(name, data)
-            if text:
-                yield AnswerToken(text=text)
+        stream = self._peer.stream(talk.method, talk.request(task, envelope), timeout_s=timeout_s)
+        async with aclosing(stream) as replies:
+            async for reply in replies:
+                name, data = event(reply)
+                if name == talk.finished:
+                    finished = data
+                elif name not in talk.silent:
+                    yield Relayed(name=name, data=data)
+                if text := talk.token(name, data):
+                    yield AnswerToken(text=text)
         if finished is None:
             raise PeerRefused(f"{self._peer.name} ended without an answer", Code.INTERNAL, "INTERNAL")
         yield finished

@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from chassis.rest import Json, caller, event_stream, query_parameters, until_disconnect, wants_events
-from chassis.wire import from_plain
+from chassis.wire import event_name, from_plain
 from services.router.service.values import (
     AnswerRequest,
     AssessRequest,
@@ -16,6 +16,7 @@ from services.router.service.values import (
     ListRunsRequest,
     ListRunsResponse,
     Passed,
+    Relayed,
     RouteRequest,
     RouteResponse,
     Run,
@@ -49,7 +50,7 @@ def add_decision_paths(
         """Assess, route and answer a query; server-sent events when asked for, else the finished run."""
         events = answer(ask, key_name=caller(request).name)
         if wants_events(request):
-            return await event_stream(events)
+            return await event_stream(events, named=_named)
         return Json(await until_disconnect(request, _last(events)))
 
 
@@ -70,6 +71,11 @@ def add_run_paths(
     async def runs(request: Request) -> Response:
         """Recorded runs, newest first."""
         return Json(await list_runs(from_plain(dict(request.query_params), ListRunsRequest)))
+
+
+def _named(event: Event | Passed) -> tuple[str, object]:
+    """Name and content of an event; that of another service goes under the name that it came with."""
+    return (event.name, event.data) if isinstance(event, Relayed) else (event_name(event), event)
 
 
 async def _last(events: AsyncIterator[Event | Passed]) -> Event | Passed | None:

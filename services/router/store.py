@@ -153,12 +153,13 @@ def _without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
 
 
 def _row(given: dict[str, Any]) -> dict[str, Any]:
+    """Row of a run; one that ended in a refusal answers no request, and leaves its identifier to the next attempt."""
     document = _without_nul(given)
     route = document["route"] or {}
     return {
         "run_id": document["run_id"],
         "created_at": datetime.fromisoformat(document["created_at"]),
-        "request_id": document["request_id"],
+        "request_id": "" if document["error_reason"] else document["request_id"],
         "key_name": document["key_name"],
         "system": route.get("system", ""),
         "strategy": document["strategy"],

@@ -78,7 +78,7 @@ def build_problem(
     return Problem(
         agents=names,
         fitness=fitness[:, order],
-        capacities=tuple(capacities[index] for index in order),
+        capacities=tuple(min(capacities[index], len(ROLES)) for index in order),
         allowed=allowed,
         pins=dict(pins or {}),
     )

@@ -47,7 +47,7 @@ class FitnessMatrix:
     def unknown(self, role: Role, agent: int) -> tuple[str, ...]:
         """Components that the fitness of `agent` for `role` had to leave out."""
         row = self.terms[ROLES.index(role), agent]
-        return tuple(t for t, term in zip(TERMS, row, strict=True) if t in self.weights[role] and np.isnan(term))
+        return tuple(t for t, term in zip(TERMS, row, strict=True) if self.weights[role].get(t) and np.isnan(term))
 
 
 def checked_weights(asked: Mapping[Role, Mapping[str, float]]) -> RoleWeights:

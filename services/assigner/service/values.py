@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
+from chassis.wire import Count, Seed
 from kernel.answers import AnswerType, Outcome
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.msv import MSV
@@ -97,12 +98,12 @@ class DeliberateRequest:
     answer_type: AnswerType | None = None
     agents: Sequence[str] = ()
     assignment_kind: AssignmentKind = AssignmentKind.OPTIMAL
-    assignment_seed: int | None = None
+    assignment_seed: Seed | None = None
     fixed_assignment: Mapping[Role, str] = field(default_factory=dict)
     envelope: Envelope | None = None
-    seed: int | None = None
-    stage_max_tokens: int | None = None
-    answer_max_tokens: int | None = None
+    seed: Seed | None = None
+    stage_max_tokens: Count | None = None
+    answer_max_tokens: Count | None = None
     measure_stages: bool = True
     run_id: str = ""
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -33,6 +34,11 @@ from services.router.service.values import (
     RunFinished,
     RunStarted,
     Turn,
+)
+
+# Refusals that another strategy would not mend: what was asked is wrong, or nobody asks any more.
+CALLERS_MATTER = frozenset(
+    {Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.ALREADY_EXISTS, Code.OUT_OF_RANGE, Code.CANCELLED}
 )
 
 _log = logger(__name__)
@@ -78,7 +84,7 @@ class Task:
 class Answerer(Protocol):
     """A strategy at work."""
 
-    def __call__(self, task: Task, spend: Spend) -> AsyncIterator[AnswerToken | Passed | Relayed | Answered]:
+    def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[AnswerToken | Passed | Relayed | Answered, None]:
         """Events while it works, then what it arrived at."""
 
 
@@ -110,8 +116,16 @@ class Desk:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-async def answer(ask: AnswerRequest, *, desk: Desk, key_name: str = "") -> AsyncIterator[Event | Passed]:
-    """Events of one run; the last is `RunFinished`. Closing the iterator stops the work.
+async def answer(
+    ask: AnswerRequest, *, desk: Desk, key_name: str = "", because: str = "requested"
+) -> AsyncGenerator[Event | Passed, None]:
+    """Events of one run; the last is `RunFinished`. Closing the generator stops the work.
+
+    Args:
+        ask: The request.
+        desk: What answering needs from the world.
+        key_name: Name of the API key it came in with.
+        because: Why its strategy is named, if it is.
 
     Raises:
         MalformedRequest: When there is nothing to answer.
@@ -127,19 +141,23 @@ async def answer(ask: AnswerRequest, *, desk: Desk, key_name: str = "") -> Async
                 yield told
             return
         record = Record(desk, ask, messages, named, key_name)
-        async for made in _recorded(record, desk, named):
-            yield made
+        async with aclosing(_recorded(record, desk, named, because)) as events:
+            async for made in events:
+                yield made
 
 
-async def _recorded(record: "Record", desk: Desk, named: Strategy | None) -> AsyncIterator[Event | Passed]:
+async def _recorded(
+    record: "Record", desk: Desk, named: Strategy | None, because: str
+) -> AsyncGenerator[Event | Passed, None]:
     try:
         yield RunStarted(run_id=record.run_id)
-        query = Query(messages=record.messages, msv=record.ask.msv, named=named, seed=record.ask.seed)
+        query = Query(messages=record.messages, msv=record.ask.msv, named=named, because=because, seed=record.ask.seed)
         record.route = await decide(query, record.spend, desk.deciding)
         telling.of_route(record.route)
         yield record.route
-        async for event in _answered(record, desk):
-            yield event
+        async with aclosing(_answered(record, desk)) as events:
+            async for event in events:
+                yield event
     except MetacogError as refusal:
         record.refused(refusal)
         raise
@@ -149,21 +167,22 @@ async def _recorded(record: "Record", desk: Desk, named: Strategy | None) -> Asy
     yield RunFinished(run=record.finished())
 
 
-async def _answered(record: "Record", desk: Desk) -> AsyncIterator[Event | Passed]:
+async def _answered(record: "Record", desk: Desk) -> AsyncGenerator[Event | Passed, None]:
     assert record.route is not None
     chosen = Strategy(record.route.strategy)
     for strategy, following in _attempts(chosen, record.ask.fallback):
         record.strategy = strategy
         task = Task(ask=record.ask, messages=record.messages, route=record.route, run_id=record.run_id)
         try:
-            async for event in desk.answerers[strategy](task, record.spend):
-                if isinstance(event, Answered):
-                    record.answered = event
-                else:
-                    record.note_first_token(event)
-                    yield event
+            async with aclosing(desk.answerers[strategy](task, record.spend)) as events:
+                async for event in events:
+                    if isinstance(event, Answered):
+                        record.answered = event
+                    else:
+                        record.note_first_token(event)
+                        yield event
         except MetacogError as refusal:
-            if following is None or record.spend.seconds_left() <= 0:
+            if following is None or refusal.code in CALLERS_MATTER or record.spend.seconds_left() <= 0:
                 raise
             _log.warning("fell back", run_id=record.run_id, strategy=strategy, to=following, reason=refusal.reason)
             yield record.fell_back(strategy, following, refusal)

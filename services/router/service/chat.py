@@ -1,6 +1,6 @@
 """OpenAI's chat completions as requests of ours, and runs of ours as chat completions."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -8,7 +8,7 @@ import orjson
 
 from chassis.inference.client import Backend
 from chassis.spend import Spend
-from chassis.wire import MalformedRequest, from_plain
+from chassis.wire import MAX_COUNT, MAX_SEED, Count, MalformedRequest, Seed, from_plain
 from kernel.answers import AnswerType, Outcome
 from kernel.envelope import Envelope
 from kernel.errors import Code, MetacogError
@@ -17,7 +17,7 @@ from kernel.values import value
 from services.router.core.strategies import Strategy
 from services.router.service.answer import Answered, Task
 from services.router.service.system_one import STAGE, assessed_confidence
-from services.router.service.values import AnswerRequest, Passed, Run, Turn
+from services.router.service.values import AnswerRequest, AssignmentKind, Passed, Run, Turn
 
 MODEL = "metacog"
 MODELS: Mapping[str, str] = {MODEL: "", **{f"{MODEL}/{strategy}": strategy for strategy in Strategy}}
@@ -57,10 +57,10 @@ class ChatOptions:
     stage_events: bool = False
     note: bool = False
     answer_type: AnswerType | None = None
-    assignment_kind: str | None = None
-    assignment_seed: int | None = None
+    assignment_kind: AssignmentKind | None = None
+    assignment_seed: Seed | None = None
     fixed_assignment: Mapping[str, str] = field(default_factory=dict)
-    stage_max_tokens: int | None = None
+    stage_max_tokens: Count | None = None
 
 
 @value
@@ -71,6 +71,7 @@ class Chat:
         body: The request for the backend: as it came, without what is ours.
         options: What is ours.
         ask: The same as a request of ours.
+        because: Why its strategy is named, if it is.
         model: Model name as the client wrote it.
         stream: Whether the client wants a stream.
         include_usage: Whether the stream is to end with usage.
@@ -79,6 +80,7 @@ class Chat:
     body: Mapping[str, Any]
     options: ChatOptions
     ask: AnswerRequest
+    because: str
     model: str
     stream: bool
     include_usage: bool
@@ -91,7 +93,7 @@ class Passthrough:
         self._backend = backend
         self._chat = chat
 
-    async def __call__(self, task: Task, spend: Spend) -> AsyncIterator[Passed | Answered]:
+    async def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[Passed | Answered, None]:
         """What the backend sends, then the answer it amounts to."""
         body = {**self._chat.body, "model": self._backend.config.model}
         if self._chat.stream:
@@ -131,38 +133,40 @@ def understood(body: object, aliases: Mapping[str, str]) -> Chat:
         raise UnknownModel(f"the model {model!r} does not exist; there are {', '.join(MODELS)}", model=model)
     turns = _turns(given.get("messages"))
     stream = given.get("stream") is True
-    asked_usage = (given.get("stream_options") or {}).get("include_usage") is True
+    strategy, because = _strategy(given, MODELS[named])
+    asked_usage = _object(given, "stream_options").get("include_usage") is True
     return Chat(
         body=given,
         options=options,
-        ask=_ask(given, options, turns, _strategy(given, MODELS[named])),
+        ask=_ask(given, options, turns, strategy),
+        because=because,
         model=model,
         stream=stream,
         include_usage=stream and asked_usage,
     )
 
 
-def _strategy(body: Mapping[str, Any], named: str) -> str:
-    """The strategy asked for; what only a plain call can do takes System 1 where the router may decide.
+def _strategy(body: Mapping[str, Any], named: str) -> tuple[str, str]:
+    """The strategy asked for, and why; what only a plain call can do takes System 1 where the router may decide.
 
     Raises:
         MalformedRequest: For something that the named strategy cannot do.
     """
     if body.get("tools") or body.get("functions"):
-        return Strategy.SYSTEM_ONE
+        return Strategy.SYSTEM_ONE, "requested" if named == Strategy.SYSTEM_ONE else "tools"
     plain_only = [
         name
         for name, plain in (
             ("n", (body.get("n") or 1) == 1),
             ("logprobs", not body.get("logprobs")),
-            ("response_format", (body.get("response_format") or {}).get("type", "text") == "text"),
+            ("response_format", _object(body, "response_format").get("type", "text") == "text"),
         )
         if not plain
     ]
     if not plain_only or named == Strategy.SYSTEM_ONE:
-        return named
+        return named, "requested"
     if not named:
-        return Strategy.SYSTEM_ONE
+        return Strategy.SYSTEM_ONE, "format"
     field_name = plain_only[0]
     said = f"{field_name}: {MODEL}/{named} gives one plain text; leave {field_name} out or use {MODEL}/system1"
     raise MalformedRequest(said, field=field_name)
@@ -176,9 +180,9 @@ def _ask(body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], s
         msv=options.msv,
         answer_type=options.answer_type,
         envelope=options.envelope,
-        seed=_whole_number(body, "seed"),
+        seed=_whole_number(body, "seed", 0, MAX_SEED),
         temperature=temperature,
-        max_tokens=_whole_number(body, "max_completion_tokens") or _whole_number(body, "max_tokens"),
+        max_tokens=_count(body, "max_completion_tokens") or _count(body, "max_tokens"),
         fallback=options.fallback,
         request_id=options.request_id,
         assignment_kind=options.assignment_kind,
@@ -195,11 +199,22 @@ def _number(body: Mapping[str, Any], name: str) -> float | None:
     return given
 
 
-def _whole_number(body: Mapping[str, Any], name: str) -> int | None:
+def _count(body: Mapping[str, Any], name: str) -> int | None:
+    return _whole_number(body, name, 1, MAX_COUNT)
+
+
+def _whole_number(body: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
     given = _number(body, name)
-    if given is not None and given != int(given):
-        raise MalformedRequest(f"{name}: it must be a whole number, not {given!r}", field=name)
+    if given is not None and (given != int(given) or not least <= given <= most):
+        raise MalformedRequest(f"{name}: it must be a whole number in [{least}, {most}], not {given!r}", field=name)
     return None if given is None else int(given)
+
+
+def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    given = body.get(name)
+    if given is not None and not isinstance(given, dict):
+        raise MalformedRequest(f"{name}: it must be an object, not {given!r}", field=name)
+    return given or {}
 
 
 def _turns(messages: object) -> list[Turn]:

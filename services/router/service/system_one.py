@@ -1,6 +1,6 @@
 """System 1: one model, one pass."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from chassis.inference.values import Call, Work
@@ -27,7 +27,7 @@ class SystemOne:
         self._max_tokens = max_tokens
         self._temperature = temperature
 
-    async def __call__(self, task: Task, spend: Spend) -> AsyncIterator[AnswerToken | Answered]:
+    async def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[AnswerToken | Answered, None]:
         """Text as it is generated, then the answer."""
         ask = task.ask
         call = Call(

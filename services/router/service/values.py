@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
+from chassis.wire import Count, Seed
 from kernel.answers import AnswerType, Outcome
 from kernel.envelope import Envelope, Usage
 from kernel.msv import MSV
 from kernel.values import value
 from services.router.core.activation import Activation, Route
+
+AssignmentKind = Literal["OPTIMAL", "GREEDY", "RANDOM", "FIXED"]
 
 
 @value
@@ -27,7 +30,7 @@ class AssessRequest:
     query: str = ""
     messages: Sequence[Turn] = ()
     envelope: Envelope | None = None
-    seed: int | None = None
+    seed: Seed | None = None
 
 
 @value
@@ -50,7 +53,7 @@ class RouteRequest:
     messages: Sequence[Turn] = ()
     strategy: str = ""
     envelope: Envelope | None = None
-    seed: int | None = None
+    seed: Seed | None = None
 
 
 @value
@@ -83,15 +86,15 @@ class AnswerRequest:
     msv: MSV | None = None
     answer_type: AnswerType | None = None
     envelope: Envelope | None = None
-    seed: int | None = None
+    seed: Seed | None = None
     temperature: float | None = None
-    max_tokens: int | None = None
+    max_tokens: Count | None = None
     fallback: bool = True
     request_id: str = ""
-    assignment_kind: str | None = None
-    assignment_seed: int | None = None
+    assignment_kind: AssignmentKind | None = None
+    assignment_seed: Seed | None = None
     fixed_assignment: Mapping[str, str] = field(default_factory=dict)
-    stage_max_tokens: int | None = None
+    stage_max_tokens: Count | None = None
 
 
 @value

@@ -290,7 +290,9 @@ class RouteResponse(_message.Message):
     strategy: _builtins.str
     """The strategy: `system1`, `dialectic`, `arbiter` or `delegation`."""
     because: _builtins.str
-    """Why: `activation`, `undetermined`, `requested`, `tools` or `policy`."""
+    """Why: `activation`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a response
+    format, which only a plain call can give) or `policy`.
+    """
     config_version: _builtins.str
     """Version of the weights and threshold in force."""
     assessor: _builtins.str
