@@ -43,10 +43,10 @@ class Keyring:
     """The keys that are accepted; an empty ring accepts everybody and is for loopback only."""
 
     def __init__(self, keys: Sequence[ApiKey] = ()) -> None:
-        self._keys = tuple(keys)
+        self.keys = tuple(keys)
 
     def __bool__(self) -> bool:
-        return bool(self._keys)
+        return bool(self.keys)
 
     def holder(self, authorization: str) -> ApiKey:
         """Key named by an `Authorization` header.
@@ -54,11 +54,11 @@ class Keyring:
         Raises:
             Unauthenticated: When keys are configured and this is none of them.
         """
-        if not self._keys:
+        if not self.keys:
             return ANYONE
         scheme, _, key = authorization.partition(" ")
         digest = sha256(key.strip().encode()).hexdigest()
-        for known in self._keys:
+        for known in self.keys:
             if scheme.lower() == "bearer" and hmac.compare_digest(known.sha256.lower(), digest):
                 return known
         raise Unauthenticated("send an API key that this suite knows, as `Authorization: Bearer <key>`")

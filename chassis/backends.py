@@ -1,9 +1,12 @@
 """The suite's default inference backend, made from the settings."""
 
+from contextlib import suppress
+
 from chassis import telemetry
 from chassis.errors import ConfigurationInvalid
 from chassis.inference.client import Backend
 from chassis.inference.config import BackendConfig
+from chassis.inference.errors import ModelNotFound
 from chassis.inference.observing import CallEnd
 from chassis.settings import SuiteSettings
 from kernel.errors import MetacogError
@@ -36,6 +39,8 @@ async def default_backend(suite: SuiteSettings) -> Backend:
 async def _first_model(suite: SuiteSettings) -> str:
     backend = build_backend(_config(suite, "unnamed"))
     try:
+        with suppress(ModelNotFound):  # it answers, and has other models than `unnamed`
+            await backend.probe()
         listed = await backend.models()
     except MetacogError as refusal:
         raise _unnamed(suite, refusal.message) from refusal

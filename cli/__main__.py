@@ -1,6 +1,7 @@
 """`metacog`: run the suite on this machine, check its configuration, make keys."""
 
 import secrets
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import yaml
 from rich.console import Console
 
 from chassis.agents import read_agents
-from chassis.auth import read_keys
+from chassis.auth import ApiKey, read_keys
 from chassis.voices import DEFAULT_AGENTS_FILE
 from embedded import __main__ as embedded
 from embedded.errors import SuiteError
@@ -23,7 +24,6 @@ keys = typer.Typer(help="API keys.", no_args_is_help=True)
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
 
-out = Console(highlight=False)
 problems = Console(stderr=True, highlight=False, style="red")
 
 
@@ -58,10 +58,10 @@ def validate(
 ) -> None:
     """Check configuration files; exit status 1 names the line and the reason."""
     found = read_agents(agents)
-    out.print(f"{agents}: {len(found)} agents: {', '.join(agent.id for agent in found)}")
+    typer.echo(f"{agents}: {len(found)} agents: {', '.join(agent.id for agent in found)}")
     if keys_file is not None:
         read_keys(keys_file)
-        out.print(f"{keys_file}: well-formed")
+        typer.echo(f"{keys_file}: well-formed")
 
 
 @keys.command()
@@ -71,14 +71,14 @@ def new(
     may_teach: Annotated[bool, typer.Option(help="Whether its feedback may change what the suite learns.")] = True,
 ) -> None:
     """Make an API key: the key is shown once, its hash goes into the file."""
-    listed = yaml.safe_load(file.read_text()) if file.exists() else {"keys": []}
-    if any(known["name"] == name for known in listed["keys"]):
+    known = read_keys(file).keys if file.exists() else ()
+    if name in [holder.name for holder in known]:
         raise typer.BadParameter(f"{file} has a key named {name!r} already", param_hint="NAME")
     key = f"mc-{secrets.token_urlsafe(32)}"
-    listed["keys"].append({"name": name, "sha256": sha256(key.encode()).hexdigest(), "may_teach": may_teach})
+    made = ApiKey(name=name, sha256=sha256(key.encode()).hexdigest(), may_teach=may_teach)
     file.touch(mode=0o600)
-    file.write_text(yaml.safe_dump(listed, sort_keys=False))
-    out.print(key)
+    file.write_text(yaml.safe_dump({"keys": [asdict(holder) for holder in (*known, made)]}, sort_keys=False))
+    typer.echo(key)
 
 
 def main() -> int:
@@ -86,7 +86,7 @@ def main() -> int:
     try:
         app()
     except (SuiteError, MetacogError) as refusal:
-        problems.print(refusal.message)
+        problems.print(refusal.message, soft_wrap=True)
         return 1
     return 0
 
