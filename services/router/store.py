@@ -1,7 +1,7 @@
 """Runs in PostgreSQL; every method is one short transaction."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -169,6 +169,11 @@ def _row(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _utc(time: datetime) -> datetime:
+    """`time` with its zone; one that names none is read as UTC, on both faces."""
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
 def _conditions(ask: ListRunsRequest) -> list[Any]:
     conditions: list[Any] = []
     if ask.page_token:
@@ -182,7 +187,7 @@ def _conditions(ask: ListRunsRequest) -> list[Any]:
     if ask.degraded is not None:
         conditions.append(RunRow.degraded == ask.degraded)
     if ask.since:
-        conditions.append(RunRow.created_at >= ask.since)
+        conditions.append(RunRow.created_at >= _utc(ask.since))
     if ask.until:
-        conditions.append(RunRow.created_at < ask.until)
+        conditions.append(RunRow.created_at < _utc(ask.until))
     return conditions

@@ -103,6 +103,10 @@ def _state(agent: Candidate) -> MSV:
 
 
 def _given(ask: AssignRequest) -> FitnessMatrix:
+    strangers = {agent for levels in ask.fitness.values() for agent in levels} - {agent.id for agent in ask.agents}
+    if strangers:
+        named = sorted(strangers)[0]
+        raise MalformedRequest(f"fitness: {named!r} is none of the agents", field="fitness", agent=named)
     fitness = np.empty((len(ROLES), len(ask.agents)))
     for row, role in enumerate(ROLES):
         for column, agent in enumerate(ask.agents):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,7 +35,9 @@ async def test_the_answer_tells_every_fitness_with_its_terms() -> None:
     answer = await assign(AssignRequest(agents=[Candidate(id="ada", msv=ADA, capacity=5)]))
 
     assert answer.fitness[Role.EVALUATOR]["ada"] == pytest.approx(0.56)
-    assert answer.terms[Role.EVALUATOR]["ada"] == pytest.approx({"correctness": 0.32, "conflict": 0.09, "experience": 0.15})
+    assert answer.terms[Role.EVALUATOR]["ada"] == pytest.approx(
+        {"correctness": 0.32, "conflict": 0.09, "experience": 0.15}
+    )
     assert answer.weights[Role.EVALUATOR] == {"correctness": 0.4, "conflict": 0.3, "experience": 0.3}
 
 
@@ -142,7 +146,7 @@ STATES = st.builds(MSV, **dict.fromkeys(COMPONENTS, LEVELS))
 
 
 @given(st.lists(STATES, min_size=5, max_size=7), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 async def test_the_same_agents_get_the_same_roles_in_whatever_order_they_are_listed(
     msvs: list[MSV], shuffler: object
 ) -> None:
@@ -152,8 +156,7 @@ async def test_the_same_agents_get_the_same_roles_in_whatever_order_they_are_lis
 
     one, other = await assign(AssignRequest(agents=agents)), await assign(AssignRequest(agents=shuffled))
 
-    assert (one.assignment, one.total_fitness) == (other.assignment, other.total_fitness)
-    assert (one.margins, one.greedy, one.fitness, one.terms) == (other.margins, other.greedy, other.fitness, other.terms)
+    assert replace(one, partial=()) == replace(other, partial=())
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,10 @@ def feasible(problem: Problem) -> np.ndarray:
     return paths[kept]
 
 
+def among(chosen: Chosen, paths: np.ndarray) -> bool:
+    return bool((paths == np.array(chosen)).all(axis=1).any())
+
+
 def totals(problem: Problem, paths: np.ndarray) -> Floats:
     return problem.values[np.arange(5), paths].sum(axis=1)
 
@@ -51,9 +55,7 @@ def problem_of(
     forbidden: Sequence[tuple[Role, str]] = (),
 ) -> Problem:
     count = fitness.shape[1]
-    return build_problem(
-        NAMES[:count], fitness, capacities=capacities or [1] * count, pins=pins, forbidden=forbidden
-    )
+    return build_problem(NAMES[:count], fitness, capacities=capacities or [1] * count, pins=pins, forbidden=forbidden)
 
 
 def named(problem: Problem, chosen: Chosen) -> list[str]:
@@ -75,19 +77,19 @@ def problems(draw: st.DrawFn, *, levels: int = 1000) -> Problem:
 
 
 @given(problems())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_the_assignment_is_the_best_of_all_that_satisfy_the_constraints(problem: Problem) -> None:
     paths = feasible(problem)
     assume(len(paths))
 
     chosen = best_assignment(problem)
 
-    assert chosen in set(map(tuple, paths.tolist()))
+    assert among(chosen, paths)
     assert total_fitness(problem, chosen) == pytest.approx(totals(problem, paths).max())
 
 
 @given(problems())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_it_is_refused_exactly_when_no_assignment_satisfies_the_constraints(problem: Problem) -> None:
     possible = len(feasible(problem)) > 0
 
@@ -99,7 +101,7 @@ def test_it_is_refused_exactly_when_no_assignment_satisfies_the_constraints(prob
 
 
 @given(problems(levels=4))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_a_margin_is_what_the_best_assignment_without_that_pair_loses(problem: Problem) -> None:
     paths = feasible(problem)
     assume(len(paths))
@@ -117,7 +119,7 @@ def test_a_margin_is_what_the_best_assignment_without_that_pair_loses(problem: P
 
 
 @given(problems(levels=2), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_ties_fall_the_same_way_in_whatever_order_the_agents_are_listed(problem: Problem, shuffler: object) -> None:
     assume(len(feasible(problem)))
     order = list(range(len(problem.agents)))
@@ -140,25 +142,25 @@ def test_ties_fall_the_same_way_in_whatever_order_the_agents_are_listed(problem:
 
 
 @given(problems())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_greedy_never_gets_more_than_the_best_assignment(problem: Problem) -> None:
     assume(len(feasible(problem)))
 
     greedy = greedy_assignment(problem)
 
     assume(greedy is not None)
-    assert greedy in set(map(tuple, feasible(problem).tolist()))
+    assert among(greedy, feasible(problem))
     assert total_fitness(problem, greedy) <= total_fitness(problem, best_assignment(problem)) + 1e-9
 
 
 @given(problems())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_assignments_are_counted_as_they_can_be_listed(problem: Problem) -> None:
     assert count_assignments(problem) == len(feasible(problem))
 
 
 @given(problems(), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_a_drawn_assignment_satisfies_the_constraints_and_comes_again_with_its_seed(
     problem: Problem, seed: int
 ) -> None:
@@ -167,7 +169,7 @@ def test_a_drawn_assignment_satisfies_the_constraints_and_comes_again_with_its_s
 
     drawn = random_assignment(problem, np.random.default_rng(seed))
 
-    assert drawn in set(map(tuple, paths.tolist()))
+    assert among(drawn, paths)
     assert drawn == random_assignment(problem, np.random.default_rng(seed))
 
 

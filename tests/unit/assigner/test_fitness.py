@@ -69,7 +69,7 @@ STATES = st.builds(MSV, **dict.fromkeys(COMPONENTS, LEVELS))
 
 
 @given(st.lists(STATES, min_size=1, max_size=4))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_every_known_fitness_lies_in_its_range_and_is_the_sum_of_its_terms(msvs: list[MSV]) -> None:
     made = fitness_matrix([str(number) for number in range(len(msvs))], msvs)
 
@@ -82,7 +82,7 @@ def test_every_known_fitness_lies_in_its_range_and_is_the_sum_of_its_terms(msvs:
 
 
 @given(STATES)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_a_cell_is_unknown_exactly_where_all_its_components_are(msv: MSV) -> None:
     made = fitness_matrix(["ada"], [msv])
 

@@ -228,7 +228,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_what_is_spent_reserved_lost_and_left_is_always_the_whole_envelope(steps: list[tuple[str, int, int]]) -> None:
     ledger = Ledger(max_generations=10, max_generated_tokens=1000)
     kept = [0, 0]

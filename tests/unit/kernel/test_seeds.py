@@ -22,8 +22,13 @@ def test_the_same_seed_and_names_repeat_the_run(seed: int, names: list[str]) -> 
 
 
 def test_two_solvers_stages_attempts_or_runs_never_share_a_seed() -> None:
-    calls = [(run, stage, agent, str(attempt)) for run in (1, 2, -1) for stage in ("thesis", "antithesis")
-             for agent in ("ada", "ben", "cleo") for attempt in range(4)]
+    calls = [
+        (run, stage, agent, str(attempt))
+        for run in (1, 2, -1)
+        for stage in ("thesis", "antithesis")
+        for agent in ("ada", "ben", "cleo")
+        for attempt in range(4)
+    ]
 
     seeds = {derived_seed(run, *names) for run, *names in calls}
 

@@ -39,7 +39,7 @@ def test_the_papers_hard_query_comes_out_as_calculated() -> None:
 
 
 @given(LEVELS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_the_papers_hard_query_is_deliberated_whatever_the_experience(experience: float) -> None:
     level = activation(MSV(correctness=0.45, conflict=0.72, importance=0.85, experience=experience))
 
@@ -96,16 +96,14 @@ def test_every_grid_point_on_the_threshold_is_deliberated_though_floats_put_many
         if 0.30 * (1 - ce) + 0.25 * ci + 0.25 * pi + 0.20 * (1 - em) < 0.45
     ]
 
-    routes = {
-        route(MSV(correctness=ce, conflict=ci, importance=pi, experience=em)) for ce, ci, pi, em in points
-    }
+    routes = {route(MSV(correctness=ce, conflict=ci, importance=pi, experience=em)) for ce, ci, pi, em in points}
 
     assert len(below) > len(points) / 10
     assert routes == {Route.SYSTEM_TWO}
 
 
 @given(KNOWN, st.sampled_from(TERMS), LEVELS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_more_doubt_never_lowers_the_pressure_and_more_knowledge_never_raises_it(
     msv: MSV, term: str, other: float
 ) -> None:
@@ -133,7 +131,7 @@ def test_the_polarity_and_weight_of_each_term_are_the_papers(term: str, pressure
 
 
 @given(KNOWN)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_the_terms_sum_to_the_activation_which_lies_in_its_range(msv: MSV) -> None:
     level = activation(msv)
 
@@ -147,7 +145,7 @@ def test_both_ends_of_the_range_can_be_reached() -> None:
 
 
 @given(KNOWN, LEVELS)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_emotion_is_not_in_the_activation(msv: MSV, emotional_response: float) -> None:
     assert activation(replace(msv, emotional_response=emotional_response)) == activation(msv)
 

@@ -1,0 +1,124 @@
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from chassis.auth import ANYONE, ApiKey, Keyring, bearer, demand_keys_beyond_loopback, read_keys
+from chassis.errors import ConfigurationInvalid, Unauthenticated
+from kernel.errors import Code
+
+# SHA-256 of `sesame`, from the shell's sha256sum.
+SESAME = "d0c04f4b1951e4aeaaec8223ed2039e542f3aae805a6fa7f6d794e5afff5d272"
+ADA = ApiKey(name="ada", sha256=SESAME, may_teach=False)
+BEN = ApiKey(name="ben", sha256=sha256(b"tahini").hexdigest())
+RING = Keyring([ADA, BEN])
+
+
+@pytest.mark.parametrize("header", ["Bearer sesame", "bearer sesame", "BEARER sesame", "Bearer  sesame "])
+def test_a_key_names_its_holder(header: str) -> None:
+    assert RING.holder(header) == ADA
+
+
+def test_every_key_of_the_ring_is_accepted() -> None:
+    assert RING.holder("Bearer tahini") == BEN
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Bearer open", "sesame", "Basic sesame", f"Bearer {SESAME}", "Bearer sésame"]
+)
+def test_what_is_no_key_of_ours_is_refused(header: str) -> None:
+    with pytest.raises(Unauthenticated) as refused:
+        RING.holder(header)
+
+    assert refused.value.code is Code.UNAUTHENTICATED
+    assert "sesame" not in refused.value.message
+
+
+def test_an_empty_ring_accepts_everybody_as_nobody() -> None:
+    assert not Keyring()
+    assert Keyring().holder("") == ANYONE
+    assert Keyring().holder("Bearer whatever") == ANYONE
+
+
+def keys_file(tmp_path: Path, source: str | bytes) -> Path:
+    path = tmp_path / "keys.yaml"
+    path.write_bytes(source if isinstance(source, bytes) else source.encode())
+    return path
+
+
+def test_keys_are_read_with_what_their_holders_may_do(tmp_path: Path) -> None:
+    path = keys_file(tmp_path, f"keys:\n  - name: ada\n    sha256: {SESAME}\n    may_teach: false\n")
+
+    ring = read_keys(path)
+
+    assert bool(ring)
+    assert ring.holder("Bearer sesame") == ADA
+
+
+def test_a_hash_may_be_written_in_capitals(tmp_path: Path) -> None:
+    path = keys_file(tmp_path, f"keys:\n  - name: ada\n    sha256: {SESAME.upper()}\n")
+
+    assert read_keys(path).holder("Bearer sesame").name == "ada"
+
+
+def test_a_holder_may_teach_unless_told_otherwise(tmp_path: Path) -> None:
+    path = keys_file(tmp_path, f"keys:\n  - name: ada\n    sha256: {SESAME}\n")
+
+    assert read_keys(path).holder("Bearer sesame").may_teach
+
+
+def test_without_a_file_there_are_no_keys() -> None:
+    assert not read_keys(None)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("keys:\n  - name: ada\n    sha256: d0c04f\n", "ada has no sha256 of 64 hexadecimal digits"),
+        (f"keys:\n  - name: ada\n    sha256: {'z' * 64}\n", "ada has no sha256 of 64 hexadecimal digits"),
+        (f"keys:\n  - name: ada\n    sha256: {'é' * 64}\n", "ada has no sha256 of 64 hexadecimal digits"),
+        ("keys:\n  - name: ada\n    key: sesame\n", "keys.0"),
+        ("keys:\n  - sha256: abc\n", "keys.0.name"),
+        ("keys: []\n", "at least one key is needed"),
+        ("", "Input should be"),
+        ("keys: [", "expected the node content"),
+        (b"\xff", "can't decode"),
+    ],
+)
+def test_an_unusable_keys_file_is_refused_and_never_read_as_no_keys(
+    tmp_path: Path, source: str | bytes, reason: str
+) -> None:
+    path = keys_file(tmp_path, source)
+
+    with pytest.raises(ConfigurationInvalid) as refused:
+        read_keys(path)
+
+    assert str(path) in refused.value.message
+    assert reason in refused.value.message
+
+
+def test_a_missing_keys_file_is_refused_and_never_read_as_no_keys(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationInvalid, match="No such file"):
+        read_keys(tmp_path / "keys.yaml")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "192.168.1.7", "metacog.example.org", ""])
+def test_strangers_are_let_in_by_key_only(host: str) -> None:
+    with pytest.raises(ConfigurationInvalid) as refused:
+        demand_keys_beyond_loopback(host, Keyring(), "METACOG_ROUTER_HOST")
+
+    assert refused.value.metadata == {"setting": "METACOG_ROUTER_HOST"}
+    assert "METACOG_KEYS_FILE" in refused.value.message
+
+
+@pytest.mark.parametrize(("host", "ring"), [("127.0.0.1", Keyring()), ("::1", Keyring()), ("0.0.0.0", RING)])
+def test_loopback_needs_no_keys_and_keys_open_the_rest(host: str, ring: Keyring) -> None:
+    demand_keys_beyond_loopback(host, ring, "METACOG_ROUTER_HOST")
+
+
+def test_a_key_is_presented_as_it_is_asked_for() -> None:
+    assert RING.holder(bearer("sesame")["authorization"]) == ADA
+
+
+def test_no_key_presents_nothing() -> None:
+    assert bearer("") == {}
