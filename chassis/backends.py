@@ -1,6 +1,7 @@
 """The suite's default inference backend, made from the settings."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 from chassis import telemetry
 from chassis.errors import ConfigurationInvalid
@@ -26,14 +27,18 @@ def build_backend(config: BackendConfig) -> Backend:
     return Backend(config, observer=Metrics(), headers=telemetry.trace_headers)
 
 
-async def default_backend(suite: SuiteSettings) -> Backend:
+async def default_backend(suite: SuiteSettings, *, max_tokens: int = 1024) -> Backend:
     """The backend of the settings; without a model name, the first model that it lists.
+
+    Args:
+        suite: The settings.
+        max_tokens: Tokens of a forwarded request that states none [count].
 
     Raises:
         ConfigurationInvalid: When no model is named and the backend cannot be asked.
     """
     model = suite.inference_model or await _first_model(suite)
-    return build_backend(_config(suite, model))
+    return build_backend(replace(_config(suite, model), default_max_tokens=max_tokens))
 
 
 async def _first_model(suite: SuiteSettings) -> str:

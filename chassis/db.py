@@ -5,24 +5,29 @@ from importlib.resources import files
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, ProgrammingError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.ext.asyncio import AsyncSession as Session
 
 from chassis.errors import DatabaseUnavailable
+from kernel.errors import Code, MetacogError
 
 POOL = {"pool_size": 8, "max_overflow": 8, "pool_timeout": 2.0, "pool_pre_ping": True, "pool_recycle": 1800}
 CONNECT = {"connect_timeout": 3}
 
-# What SQLAlchemy raises when the database is away, or not migrated yet (a table that is missing).
-AWAY = (OperationalError, InterfaceError, ProgrammingError, TimeoutError, OSError)
+# What using the database may raise; `refusal` tells what it means.
+ERRORS = (SQLAlchemyError, OSError, TimeoutError)
+
+# SQLSTATEs, or classes of them, of a database that is away for now: no connection, shutting down, out of resources,
+# read-only after a failover, or not migrated yet.
+AWAY_STATES = ("08", "57", "53", "25006", "40", "42P01", "3F000")
 
 Sessions = async_sessionmaker[Session]
 
 
 def build_engine(url: str) -> AsyncEngine:
     """Engine with one connection pool; it connects when first used."""
-    return create_async_engine(url, connect_args=CONNECT, **POOL)
+    return create_async_engine(url, connect_args=CONNECT, hide_parameters=True, **POOL)
 
 
 def build_sessions(engine: AsyncEngine) -> Sessions:
@@ -30,9 +35,23 @@ def build_sessions(engine: AsyncEngine) -> Sessions:
     return async_sessionmaker(engine, expire_on_commit=False)
 
 
-def unavailable(error: BaseException) -> DatabaseUnavailable:
-    """The refusal that tells that the database is away."""
+class StatementRejected(MetacogError):
+    """PostgreSQL answered and will not take a statement, now or later."""
+
+    code = Code.INTERNAL
+    reason = "INTERNAL"
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"the database rejected a statement (SQLSTATE {state})", state=state)
+        self.state = state
+
+
+def refusal(error: BaseException) -> DatabaseUnavailable | StatementRejected:
+    """What an error of `ERRORS` means: away for now, or a statement that can never succeed."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    state = getattr(cause, "sqlstate", None)
+    if state is not None and not state.startswith(AWAY_STATES):
+        return StatementRejected(state)
     first_line = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
     return DatabaseUnavailable(f"the database cannot be reached: {first_line}")
 
@@ -46,8 +65,8 @@ async def check(engine: AsyncEngine) -> None:
     try:
         async with engine.connect() as connection:
             await connection.execute(text("SELECT 1"))
-    except AWAY as error:
-        raise unavailable(error) from error
+    except ERRORS as error:
+        raise refusal(error) from error
 
 
 def migrate(package: str, url: str) -> None:
@@ -63,5 +82,5 @@ def migrate(package: str, url: str) -> None:
     config.attributes["url"] = url
     try:
         command.upgrade(config, "head")
-    except AWAY as error:
-        raise unavailable(error) from error
+    except ERRORS as error:
+        raise refusal(error) from error

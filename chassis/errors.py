@@ -6,6 +6,7 @@ MetacogError
 ├── BodyTooLarge             a request body is over the limit
 ├── Unauthenticated          no key, or an unknown one
 ├── NotImplementedYet        the operation is in the contract and not served by this build
+├── ClientGone               the client hung up before its answer was complete
 ├── PeerUnavailable          another service could not be reached
 ├── PeerRefused              another service refused, with its own code and reason
 ├── DatabaseUnavailable      PostgreSQL could not be reached
@@ -62,6 +63,13 @@ class DatabaseUnavailable(MetacogError):
 
     code = Code.UNAVAILABLE
     reason = "DATABASE_UNAVAILABLE"
+
+
+class ClientGone(MetacogError):
+    """The client hung up before its answer was complete."""
+
+    code = Code.CANCELLED
+    reason = "CANCELLED"
 
 
 class PeerRefused(MetacogError):

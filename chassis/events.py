@@ -1,14 +1,14 @@
 """Events from work that runs on its own while somebody consumes them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeVar
 
 E = TypeVar("E")
 Emit = Callable[[E], None]
 
 
-async def emitted(produce: Callable[[Emit[E]], Awaitable[None]]) -> AsyncIterator[E]:
+async def emitted(produce: Callable[[Emit[E]], Awaitable[None]]) -> AsyncGenerator[E, None]:
     """Events that `produce` emits, as they come; its refusal comes last.
 
     Closing the iterator early cancels the work.

@@ -1,6 +1,7 @@
 """Calls to another service of the suite: deadline, cancellation, trace, key and refusals travel along."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ R = TypeVar("R", bound=Message)
 MAX_IN_FLIGHT = 512
 
 REPLIES = "replies"
+CHECK_S = 1.5
 
 
 class Peer:
@@ -81,19 +83,23 @@ class Peer:
             PeerUnavailable: When the service cannot be reached.
             PeerRefused: When it refuses, with its code and reason.
         """
-        async with self._free:
-            call: Any = method(request, timeout=timeout_s, metadata=self._metadata())
-            replies = 0
-            try:
-                async for reply in call:
-                    replies += 1
-                    yield reply
-            except aio.AioRpcError as error:
-                refusal = self._refusal(error)
-                refusal.metadata[REPLIES] = str(replies)
-                raise refusal from error
-            finally:
-                call.cancel()
+        began = time.monotonic()
+        async with _deadline(self.name, timeout_s):
+            await self._free.acquire()
+        replies = 0
+        left_s = max(0.001, timeout_s - (time.monotonic() - began))
+        call: Any = method(request, timeout=left_s, metadata=self._metadata())
+        try:
+            async for reply in call:
+                replies += 1
+                yield reply
+        except aio.AioRpcError as error:
+            refusal = self._refusal(error)
+            refusal.metadata[REPLIES] = str(replies)
+            raise refusal from error
+        finally:
+            call.cancel()
+            self._free.release()
 
     async def check(self) -> None:
         """Return if the service says that it serves.
@@ -102,7 +108,10 @@ class Peer:
             PeerUnavailable: When it does not.
         """
         stub = health_pb2_grpc.HealthStub(self.channel)
-        reply = await self.call(stub.Check, health_pb2.HealthCheckRequest(), timeout_s=1.5)
+        try:
+            reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=CHECK_S)
+        except aio.AioRpcError as error:
+            raise self._refusal(error) from error
         if reply.status != health_pb2.HealthCheckResponse.SERVING:
             raise PeerUnavailable(f"{self.name} at {self.address} is not serving", peer=self.name)
 

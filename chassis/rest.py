@@ -2,31 +2,32 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from opentelemetry.trace import SpanKind
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chassis.auth import ANYONE, ApiKey, Keyring
-from chassis.errors import BodyTooLarge, PathNotFound, Unauthenticated
+from chassis.errors import BodyTooLarge, ClientGone, PathNotFound, Unauthenticated
 from chassis.health import Health
 from chassis.log import logger
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, span
-from chassis.wire import MalformedRequest, event_name, json_schema, malformed
-from kernel.errors import Code, MetacogError
+from chassis.wire import MalformedRequest, json_schema, malformed
+from kernel.envelope import BudgetExhausted
+from kernel.errors import Bug, Code, MetacogError
 
 T = TypeVar("T")
 Shape = Callable[[MetacogError], Mapping[str, Any]]
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-HEARTBEAT_S = 15.0
 
 _log = logger(__name__)
 
@@ -46,6 +47,34 @@ def dumps(content: object) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z)
 
 
+class StrictRequest(Request):
+    """A request whose body is JSON by the standard: no NaN, no lone surrogates, which no answer could carry."""
+
+    async def json(self) -> Any:  # noqa: ANN401 - JSON is of any kind
+        """The body as plain data.
+
+        Raises:
+            MalformedRequest: When it is not JSON; says where.
+        """
+        try:
+            return orjson.loads(await self.body())
+        except orjson.JSONDecodeError as wrong:
+            raise MalformedRequest(f"the body is not JSON: {wrong}", field="body") from wrong
+
+
+class StrictRoute(APIRoute):
+    """A route that reads bodies strictly."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, given a strict request."""
+        inner = super().get_route_handler()
+
+        async def handler(request: Request) -> Response:
+            return await inner(StrictRequest(request.scope, request.receive))
+
+        return handler
+
+
 def build_app(title: str, *, health: Health, keyring: Keyring, max_body_bytes: int) -> FastAPI:
     """Application with everything but the service's own paths."""
     app = FastAPI(title=f"metacog {title}", version="0.1.0", redoc_url=None)
@@ -54,6 +83,7 @@ def build_app(title: str, *, health: Health, keyring: Keyring, max_body_bytes: i
     app.add_exception_handler(HTTPException, _refuse_http)
     app.add_exception_handler(Exception, _refuse_bug)
     app.state.shapes = {}
+    app.router.route_class = StrictRoute
 
     @app.get("/healthz", include_in_schema=False)
     async def healthz() -> Response:
@@ -103,7 +133,7 @@ class Edge:
             IN_FLIGHT.labels("rest").dec()
             op = getattr(scope.get("route"), "path", "other")
             REQUEST_SECONDS.labels("rest", op).observe(time.perf_counter() - began)
-            REQUESTS.labels("rest", op, str(status)).inc()
+            REQUESTS.labels("rest", op, code_name(status)).inc()
 
     async def _guarded(self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
         try:
@@ -142,6 +172,18 @@ def caller(request: Request) -> ApiKey:
     return key
 
 
+def code_name(status: int) -> str:
+    """Canonical code of an HTTP status, as the metrics of both faces name it.
+
+    Example:
+        >>> [code_name(status) for status in (200, 400, 429, 500)]
+        ['OK', 'INVALID_ARGUMENT', 'RESOURCE_EXHAUSTED', 'INTERNAL']
+    """
+    if status < 400:
+        return "OK"
+    return Code.INTERNAL.name if status == Code.INTERNAL.http else Code.from_http(status).name
+
+
 def problem_body(error: MetacogError) -> dict[str, Any]:
     """RFC 9457 problem document of a refusal."""
     return {
@@ -165,7 +207,9 @@ def problem(error: MetacogError, shape: Shape | None = None, *, status: int | No
     """
     status = status or error.code.http
     document = shape(error) if shape else {**problem_body(error), "status": status}
-    headers = {"retry-after": error.metadata["retry_after_s"]} if "retry_after_s" in error.metadata else None
+    headers = {"retry-after": error.metadata["retry_after_s"]} if "retry_after_s" in error.metadata else {}
+    if isinstance(error, BudgetExhausted):
+        headers["x-should-retry"] = "false"  # the same envelope would be exhausted again
     media = "application/json" if shape else "application/problem+json"
     return Response(dumps(document), status_code=status, media_type=media, headers=headers)
 
@@ -181,81 +225,23 @@ def query_parameters(kind: type) -> dict[str, Any]:
     }
 
 
-def sse(name: str, data: object) -> bytes:
-    """One server-sent event."""
-    return b"event: " + name.encode() + b"\ndata: " + dumps(data) + b"\n\n"
-
-
 def wants_events(request: Request) -> bool:
     """Whether the client asked for server-sent events."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-def named_event(item: object) -> tuple[str, object]:
-    """Name and content of an event value."""
-    return event_name(item), item
-
-
-async def event_stream(
-    events: AsyncIterator[T],
-    *,
-    named: Callable[[T], tuple[str, object]] = named_event,
-    heartbeat_s: float = HEARTBEAT_S,
-) -> Response:
-    """Stream events under the names that `named` gives them.
-
-    A refusal before the first becomes a plain problem document, a later one a last event `error` with that document.
-    """
-    first = await anext(events, None)
-
-    async def body() -> AsyncIterator[bytes]:
-        try:
-            if first is not None:
-                yield sse(*named(first))
-            async for item in with_heartbeat(events, heartbeat_s):
-                yield b": still here\n\n" if item is None else sse(*named(item))
-        except MetacogError as refusal:
-            yield sse("error", problem_body(refusal))
-
-    return StreamingResponse(body(), media_type="text/event-stream", headers={"cache-control": "no-store"})
-
-
-async def with_heartbeat(items: AsyncIterator[T], every_s: float) -> AsyncIterator[T | None]:
-    """The items, with None whenever `every_s` passed without one; closing it closes `items`."""
-    pending: asyncio.Task[T] | None = None
-    try:
-        while True:
-            pending = pending or asyncio.ensure_future(_next(items))
-            done, _ = await asyncio.wait({pending}, timeout=every_s)
-            if not done:
-                yield None
-                continue
-            finished, pending = pending, None
-            try:
-                yield finished.result()
-            except StopAsyncIteration:
-                return
-    finally:
-        if pending is not None:
-            pending.cancel()
-            await asyncio.wait({pending})
-        close = getattr(items, "aclose", None)
-        if close is not None:
-            await close()
-
-
-async def _next(items: AsyncIterator[T]) -> T:
-    return await anext(items)
-
-
 async def until_disconnect(request: Request, work: Awaitable[T]) -> T:
-    """Result of `work`, which is cancelled as soon as the client hangs up."""
+    """Result of `work`, which is cancelled as soon as the client hangs up.
+
+    Raises:
+        ClientGone: When it does; nobody reads that answer.
+    """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise asyncio.CancelledError("the client went away")
+            raise ClientGone("the client went away")
         return task.result()
     finally:
         for waiting in (task, gone):
@@ -290,6 +276,4 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
 
 async def _refuse_bug(request: Request, error: Exception) -> Response:
     _log.error("a bug reached the edge", path=request.url.path, exc_info=error)
-    bug = MetacogError("something went wrong inside the service; its log has the details")
-    bug.code, bug.reason = Code.INTERNAL, "INTERNAL"
-    return await _refuse(request, bug)
+    return await _refuse(request, Bug())

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
@@ -14,9 +15,9 @@ from opentelemetry.trace import SpanKind
 
 from chassis.auth import ANYONE, ApiKey, Keyring
 from chassis.log import logger
+from chassis.spend import CALLER_WAITS
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, span
-from kernel.envelope import Envelope
-from kernel.errors import Code, MetacogError
+from kernel.errors import Bug, Code, MetacogError
 
 DOMAIN = "metacog"
 OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
@@ -38,18 +39,12 @@ def status_of(error: MetacogError) -> status_pb2.Status:
     return status_pb2.Status(code=code_pb2.Code.ValueType(error.code.grpc), message=error.message, details=[detail])
 
 
-def within_deadline(envelope: Envelope | None, context: Context) -> Envelope:
-    """The envelope, its timeout cut to what the caller still waits."""
-    asked = envelope or Envelope()
-    left_s = context.time_remaining()
-    if left_s is None:
-        return asked
-    left_ms = max(1, int(left_s * 1000))
-    return Envelope(
-        max_generations=asked.max_generations,
-        max_generated_tokens=asked.max_generated_tokens,
-        timeout_ms=min(left_ms, asked.timeout_ms or left_ms),
-    )
+def refusal_of(error: Exception, op: str) -> MetacogError:
+    """`error` if it is a refusal; else a bug, which is logged here and told without its words."""
+    if isinstance(error, MetacogError):
+        return error
+    _log.error("a bug reached the edge", op=op, exc_info=error)
+    return Bug()
 
 
 def caller(context: Context, keyring: Keyring) -> ApiKey:
@@ -86,27 +81,31 @@ class Edge(aio.ServerInterceptor):
 
     def _unary(self, inner: Any, op: str) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
         async def serve(request: Message, context: Context) -> Message | None:
-            with _watched(op, context):
+            reply: Message | None = None
+            with _watched(op, context) as watched:
                 try:
                     self._admit(context)
-                    reply: Message = await inner(request, context)
-                except MetacogError as refusal:
-                    await context.abort_with_status(rpc_status.to_status(status_of(refusal)))
-                    raise
-                else:
-                    return reply
+                    reply = await inner(request, context)
+                except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
+                    watched.refused = refusal_of(error, op)
+            if watched.refused is not None:
+                await context.abort_with_status(rpc_status.to_status(status_of(watched.refused)))
+            return reply
 
         return serve
 
     def _stream(self, inner: Any, op: str) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
         async def serve(request: Message, context: Context) -> AsyncIterator[Message]:
-            with _watched(op, context):
+            with _watched(op, context) as watched:
                 try:
                     self._admit(context)
-                    async for reply in inner(request, context):
-                        yield reply
-                except MetacogError as refusal:
-                    await context.abort_with_status(rpc_status.to_status(status_of(refusal)))
+                    async with aclosing(inner(request, context)) as replies:
+                        async for reply in replies:
+                            yield reply
+                except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
+                    watched.refused = refusal_of(error, op)
+            if watched.refused is not None:
+                await context.abort_with_status(rpc_status.to_status(status_of(watched.refused)))
 
         return serve
 
@@ -115,28 +114,28 @@ class Edge(aio.ServerInterceptor):
 
 
 class _watched:  # noqa: N801 - used as a statement
-    """Span, metrics and bug log around one call."""
+    """Span, metrics and the caller's patience around one call."""
 
     def __init__(self, op: str, context: Context) -> None:
         self._op = op
         self._span = span(op, SpanKind.SERVER, _metadata(context))
         self._began = time.perf_counter()
+        self._waits = context.time_remaining()
+        self.refused: MetacogError | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> "_watched":
         IN_FLIGHT.labels("grpc").inc()
+        CALLER_WAITS.set(self._waits)
         self._span.__enter__()
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:  # noqa: ANN401
         self._span.__exit__(kind, error, trace)
         IN_FLIGHT.labels("grpc").dec()
         REQUEST_SECONDS.labels("grpc", self._op).observe(time.perf_counter() - self._began)
-        REQUESTS.labels("grpc", self._op, _code_name(error)).inc()
-        if isinstance(error, Exception) and not isinstance(error, MetacogError | aio.AbortError):
-            _log.error("a bug reached the edge", op=self._op, exc_info=error)
+        REQUESTS.labels("grpc", self._op, self._code(error)).inc()
 
-
-def _code_name(error: BaseException | None) -> str:
-    if error is None:
-        return "OK"
-    cause = error.__context__ if isinstance(error, aio.AbortError) else error
-    return cause.code.name if isinstance(cause, MetacogError) else Code.INTERNAL.name
+    def _code(self, error: BaseException | None) -> str:
+        if error is not None:
+            return Code.CANCELLED.name
+        return self.refused.code.name if self.refused else "OK"

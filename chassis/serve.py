@@ -22,7 +22,7 @@ from chassis.auth import Keyring
 from chassis.errors import ConfigurationInvalid
 from chassis.health import Health
 from chassis.log import logger
-from chassis.rpc import Edge
+from chassis.rpc import Context, Edge
 from chassis.settings import FaceSettings
 from kernel.errors import MetacogError
 
@@ -166,8 +166,29 @@ def _web_server(service: Service) -> _Uvicorn:
     )
 
 
-async def _add_health(rpc: aio.Server, service_names: Sequence[str]) -> health_aio.HealthServicer:
-    servicer = health_aio.HealthServicer()
+class _Health(health_aio.HealthServicer):  # type: ignore[misc]  # grpc_health has no types
+    """Health whose watchers do not hold a stopping service up: their stream ends with the news."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stopping = asyncio.Event()
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:  # noqa: N802
+        """Tell the status now, and once more when the service stops: it changes at no other time."""
+        status = self._server_status.get(request.service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+        await context.write(health_pb2.HealthCheckResponse(status=status))
+        await self._stopping.wait()
+        stopped = self._server_status.get(request.service, status)
+        await context.write(health_pb2.HealthCheckResponse(status=stopped))
+
+    async def enter_graceful_shutdown(self) -> None:
+        """Turn to not-serving, for good."""
+        await super().enter_graceful_shutdown()
+        self._stopping.set()
+
+
+async def _add_health(rpc: aio.Server, service_names: Sequence[str]) -> _Health:
+    servicer = _Health()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, rpc)
     serving = health_pb2.HealthCheckResponse.SERVING
     for service in ("", *service_names):

@@ -2,15 +2,20 @@
 
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 
 from kernel.envelope import Ledger, Limits
+
+# How long the caller of the request being served still waits [s]; None where nobody said. Set by the gRPC edge, so that
+# nothing done on a request's behalf outlives its caller's patience.
+CALLER_WAITS: ContextVar[float | None] = ContextVar("caller_waits", default=None)
 
 
 class Spend:
     """What one request may still spend, shared by everything done on its behalf.
 
     Args:
-        limits: The hard limits.
+        limits: The hard limits; a caller who waits for less time shortens them.
         clock: Monotonic clock [s].
     """
 
@@ -20,7 +25,9 @@ class Spend:
         self._clock = clock
         self.limits = limits
         self.ledger = Ledger(limits.max_generations, limits.max_generated_tokens)
-        self.deadline = clock() + limits.timeout_ms / 1000
+        waits = CALLER_WAITS.get()
+        timeout = limits.timeout_ms / 1000
+        self.deadline = clock() + (timeout if waits is None else min(timeout, waits))
 
     def seconds_left(self) -> float:
         """Time until the deadline [s, >= 0]."""

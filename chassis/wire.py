@@ -29,6 +29,8 @@ MAX_SEED = 2**63 - 1
 # Numbers as far as a message of the contract can carry them.
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
+# A caller's name for a request; printable, so that it can stand in logs and indexes.
+RequestId = Annotated[str, Field(max_length=128, pattern=r"^[!-~]*$")]
 
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 

@@ -69,6 +69,16 @@ class MetacogError(Exception):
         self.metadata = metadata
 
 
+class Bug(MetacogError):
+    """Something went wrong inside; what exactly stands in the log only."""
+
+    code = Code.INTERNAL
+    reason = "INTERNAL"
+
+    def __init__(self) -> None:
+        super().__init__("something went wrong inside the service; its log has the details")
+
+
 class InvalidArgument(MetacogError):
     """A value of the request is not acceptable."""
 

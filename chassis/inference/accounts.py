@@ -9,7 +9,8 @@ from kernel.envelope import Ledger, StageUsage
 class Account:
     """The reservation of one call's worst case, and what its HTTP exchanges made of it.
 
-    Closing it books what was spent, gives the rest back, and counts as lost what nobody knows.
+    Closing it books what was spent, gives the rest back, and counts as lost what nobody knows. `tokens_each` is what each
+    sample may have; `cut` tells whether that is fewer than wanted, which it is only where the envelope has no more.
 
     Args:
         ledger: The request's ledger.
@@ -29,7 +30,8 @@ class Account:
         self.tokens_each = max(affordable, floor_tokens)
         self.cut = self.tokens_each < wanted_tokens
         self._ledger = ledger
-        self._held = ledger.reserve(stage, generations, generations * self.tokens_each)
+        self._stage = stage
+        self._held = [ledger.reserve(stage, generations, generations * self.tokens_each)]
         self._lost = 0
         self._open = True
         self.spent = StageUsage()
@@ -52,15 +54,27 @@ class Account:
         """Count `generations` samples as spent, though nobody knows what they used."""
         self._lost += generations
 
+    def renew(self, generations: int) -> None:
+        """Count `generations` samples as `lose` does, and reserve as much once more to draw them again.
+
+        Raises:
+            BudgetExhausted: When that much is not left; nothing is then counted or reserved.
+        """
+        self._held.append(self._ledger.reserve(self._stage, generations, generations * self.tokens_each))
+        self.lose(generations)
+
     def close(self) -> None:
         """End the reservation. No-op once ended."""
         if not self._open:
             return
         self._open = False
+        first, *renewals = self._held
+        for renewal in renewals:
+            renewal.release()
         if self.spent == StageUsage():
-            self._held.release()
+            first.release()
         else:
-            self._held.settle(self.spent)
+            first.settle(self.spent)
         if self._lost:
             self._ledger.lose(self._lost, self._lost * self.tokens_each)
 
@@ -68,7 +82,7 @@ class Account:
 class Exchange:
     """One HTTP exchange, its retries included, as a context: it may end at any point, and is booked as it ended.
 
-    What had left and not come back is lost to the account, unless `spent` said what it cost.
+    What had left and not come back is lost to the account, unless `cost` said what it came to.
     """
 
     def __init__(self, account: Account, generations: int) -> None:
@@ -106,6 +120,16 @@ class Exchange:
     def generated_nothing(self) -> None:
         """The backend refused it."""
         self._in_doubt = False
+
+    def again(self) -> None:
+        """Make ready for a repetition: a request that may have been acted on is lost, and must be paid for once more.
+
+        Raises:
+            BudgetExhausted: When the envelope has not as much left; the request may then not be repeated.
+        """
+        if self._in_doubt:
+            self._account.renew(self._generations)
+            self._in_doubt = False
 
     def cost(self, usage: StageUsage) -> None:
         """The backend generated, and this is what it cost (HTTP calls not counted)."""

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
+from chassis.inference.connections import LiveConnector
 from chassis.inference.transport import HttpReply, HttpStream, LostBeforeReply, LostMidReply, NotSent
 
 
@@ -28,11 +29,6 @@ class AiohttpTransport:
     async def get(self, url: str, headers: Mapping[str, str]) -> HttpReply:
         """Fetch `url`."""
         async with await self._sent("GET", url, headers, None) as reply:
-            return await _whole(reply)
-
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
-        """Send `body` and wait for the whole reply."""
-        async with await self._sent("POST", url, headers, body) as reply:
             return await _whole(reply)
 
     @asynccontextmanager
@@ -61,7 +57,7 @@ class AiohttpTransport:
         # A session belongs to the running loop, so it cannot be made with the transport.
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=self._idle_timeout_s),
+                connector=LiveConnector(idle_timeout_s=self._idle_timeout_s),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=self._timeout,
             )

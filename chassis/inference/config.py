@@ -34,7 +34,10 @@ POOLS: Mapping[Work, PoolSize] = {
 
 @value
 class Retries:
-    """When a request that is safe to repeat is repeated: exponential backoff with full jitter.
+    """When a request is repeated: exponential backoff with full jitter.
+
+    Repeated is what found no connection, what was turned away (429, 503), and what was lost before a reply began. The
+    backend may have acted on the last kind, so that it counts as spent and is repeated only within the envelope.
 
     Attributes:
         count: Repetitions after the first try [count, >= 0].
@@ -54,10 +57,13 @@ class BreakerSettings:
     Attributes:
         failures: Failures in a row that open the circuit [count, >= 1].
         cool_down_s: Time until one request may try again [s].
+        hang_s: A request that had at least this long, and ended at its deadline before a reply began, failed; one that
+            had less tells nothing of the backend [s].
     """
 
     failures: int = 8
     cool_down_s: float = 5.0
+    hang_s: float = 10.0
 
 
 @value

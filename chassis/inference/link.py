@@ -1,7 +1,8 @@
 """The way to one backend: places, circuit breaker, retries and deadline around the transport."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from chassis.inference import sse
@@ -13,16 +14,17 @@ from chassis.inference.opened import Opened
 from chassis.inference.pools import Pool
 from chassis.inference.refusals import refusal, retry_after_s
 from chassis.inference.timing import InTime, Timing, pause_s
-from chassis.inference.transport import HttpReply, LostBeforeReply, LostMidReply, NotSent, Transport
+from chassis.inference.transport import HttpReply, HttpStream, LostBeforeReply, LostMidReply, NotSent, Transport
 from chassis.inference.values import Work
 from chassis.spend import Spend
+from kernel.envelope import BudgetExhausted
 
 T = TypeVar("T")
 Headers = Callable[[], Mapping[str, str]]
 
 
 class Repeatable(Exception):
-    """A failure after which the same request may safely be sent again.
+    """A failure after which the same request may be sent again, if the envelope holds what that may cost.
 
     Args:
         error: What to raise when it is not.
@@ -69,15 +71,16 @@ class Link:
             InferenceError: Any of them but `UnparsableOutput`.
         """
 
-        async def attempt() -> HttpReply:
-            async with self._pools[work].place():
+        async def attempt(limit: InTime) -> HttpReply:
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(self._pools[work].place())
                 with self._breaker.admitted() as admission, self._judged(exchange, admission):
-                    reply = await self._transport.post(self._url, self.headers(), body)
+                    stream = await stack.enter_async_context(self._begun(body, admission, limit))
+                    reply = HttpReply(status=stream.status, headers=stream.headers, body=await _all(stream.chunks))
                     self._judge(reply, exchange, admission)
             return reply
 
-        async with InTime(spend, self._config.name):
-            return await self._repeated(attempt, spend)
+        return await self._repeated(attempt, exchange, spend)
 
     async def open(self, work: Work, body: bytes, exchange: Exchange, spend: Spend) -> Opened:
         """Send a chat completion to be streamed, and wait for status 200. The place is held until it is closed.
@@ -86,18 +89,17 @@ class Link:
             InferenceError: Any of them but `UnparsableOutput`.
         """
 
-        async def attempt() -> Opened:
+        async def attempt(limit: InTime) -> Opened:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._pools[work].place())
                 with self._breaker.admitted() as admission, self._judged(exchange, admission):
-                    stream = await stack.enter_async_context(self._transport.stream(self._url, self.headers(), body))
+                    stream = await stack.enter_async_context(self._begun(body, admission, limit))
                     refused = b"" if stream.status == 200 else await _all(stream.chunks)
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=refused)
                     self._judge(reply, exchange, admission)
                 return Opened(self._config.name, stream.chunks, sse.Parser(), spend, stack.pop_all())
 
-        async with InTime(spend, self._config.name):
-            return await self._repeated(attempt, spend)
+        return await self._repeated(attempt, exchange, spend)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -109,17 +111,32 @@ class Link:
         bearer = {"authorization": f"Bearer {key}"} if key else {}
         return {"content-type": "application/json", **bearer, **self._headers()}
 
-    async def _repeated(self, attempt: Callable[[], Awaitable[T]], spend: Spend) -> T:
+    async def _repeated(self, attempt: Callable[[InTime], Awaitable[T]], exchange: Exchange, spend: Spend) -> T:
         repetition = 0
-        while True:
+        async with InTime(spend, self._config.name) as limit:
+            while True:
+                try:
+                    return await attempt(limit)
+                except Repeatable as failed:
+                    pause = pause_s(self._config.retries, repetition, failed.after_s, self._timing.chance())
+                    if repetition == self._config.retries.count or pause >= limit.left_s or not _affords(exchange):
+                        raise failed.error from failed.__cause__
+                repetition += 1
+                await self._timing.sleep(pause)
+
+    @asynccontextmanager
+    async def _begun(self, body: bytes, admission: Admission, limit: InTime) -> AsyncIterator[HttpStream]:
+        """A reply from its status on; none at all by a deadline that was long enough is a failure of the backend."""
+        async with AsyncExitStack() as stack:
+            given_s = limit.left_s
             try:
-                return await attempt()
-            except Repeatable as failed:
-                pause = pause_s(self._config.retries, repetition, failed.after_s, self._timing.chance())
-                if repetition == self._config.retries.count or pause >= spend.seconds_left():
-                    raise failed.error from failed.__cause__
-            repetition += 1
-            await self._timing.sleep(pause)
+                sent = self._transport.stream(self._url, self.headers(), body)
+                stream = await stack.enter_async_context(sent)
+            except asyncio.CancelledError:
+                if limit.is_over and given_s >= self._config.breaker.hang_s:
+                    admission.failed()
+                raise
+            yield stream
 
     @contextmanager
     def _judged(self, exchange: Exchange, admission: Admission) -> Iterator[None]:
@@ -156,6 +173,15 @@ class Link:
         if reply.status in (429, 503):
             raise Repeatable(error, retry_after_s(reply))
         raise error
+
+
+def _affords(exchange: Exchange) -> bool:
+    """Whether what was lost could be reserved anew; then it is."""
+    try:
+        exchange.again()
+    except BudgetExhausted:
+        return False
+    return True
 
 
 async def _all(chunks: AsyncIterator[bytes]) -> bytes:

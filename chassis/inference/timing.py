@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
+from typing import Self
 
 from chassis.inference.config import Retries
 from chassis.inference.errors import DeadlineExceeded
@@ -34,7 +35,7 @@ def pause_s(retries: Retries, repetition: int, asked_s: float | None, chance: fl
 
 
 class InTime:
-    """Bounds what is awaited inside it by the request's deadline; an async context.
+    """Bounds what is awaited inside it by the request's deadline; an async context that gives itself.
 
     Args:
         spend: The request's.
@@ -50,12 +51,23 @@ class InTime:
         self._spend = spend
         self._backend = backend
 
-    async def __aenter__(self) -> None:
-        left_s = self._spend.seconds_left()
+    async def __aenter__(self) -> Self:
+        left_s = self.left_s
         if left_s <= 0.0:
             raise self._late()
         self._limit = asyncio.timeout(left_s)
         await self._limit.__aenter__()
+        return self
+
+    @property
+    def left_s(self) -> float:
+        """Time until the deadline [s, >= 0]."""
+        return self._spend.seconds_left()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the deadline is what cancels that which is awaited inside."""
+        return self._limit.expired()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

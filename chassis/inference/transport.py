@@ -1,4 +1,4 @@
-"""HTTP as the client needs it: a request answered whole, and one answered piece by piece.
+"""HTTP as the client needs it: a question answered whole, and a request answered piece by piece.
 
 Cancelling either, or leaving a stream early, must close the connection: so a backend learns to stop generating.
 """
@@ -15,11 +15,11 @@ class TransportFailure(Exception):
 
 
 class NotSent(TransportFailure):
-    """The request never left: no connection could be made."""
+    """The request never left, not one byte of it: no connection could be made."""
 
 
 class LostBeforeReply(TransportFailure):
-    """The connection ended before the first byte of a reply."""
+    """The connection ended before a reply began; whether the request was read, and acted on, nobody knows."""
 
 
 class LostMidReply(TransportFailure):
@@ -49,9 +49,6 @@ class Transport(Protocol):
 
     async def get(self, url: str, headers: Mapping[str, str]) -> HttpReply:
         """Fetch `url`."""
-
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
-        """Send `body` and wait for the whole reply."""
 
     def stream(self, url: str, headers: Mapping[str, str], body: bytes) -> AbstractAsyncContextManager[HttpStream]:
         """Send `body` and wait for the reply's status; leaving the context early closes the connection."""

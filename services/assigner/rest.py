@@ -1,11 +1,12 @@
 """REST face of the assigner."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from chassis.rest import Json, event_stream, until_disconnect, wants_events
+from chassis.rest import Json, until_disconnect, wants_events
+from chassis.sse import event_stream
 from services.assigner.service.values import (
     AssignRequest,
     AssignResponse,
@@ -15,7 +16,7 @@ from services.assigner.service.values import (
 )
 
 Assign = Callable[[AssignRequest], Awaitable[AssignResponse]]
-Deliberate = Callable[[DeliberateRequest], AsyncIterator[Event]]
+Deliberate = Callable[[DeliberateRequest], AsyncGenerator[Event, None]]
 
 
 def add_paths(app: FastAPI, *, assign: Assign, deliberate: Deliberate) -> None:
@@ -31,7 +32,7 @@ def add_paths(app: FastAPI, *, assign: Assign, deliberate: Deliberate) -> None:
         """Run the five-role dialectic; server-sent events when asked for, else the finished deliberation."""
         events = deliberate(ask)
         if wants_events(request):
-            return await event_stream(events)
+            return await until_disconnect(request, event_stream(events))
         return Json(await until_disconnect(request, last(events)))
 
 

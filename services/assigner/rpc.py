@@ -1,17 +1,17 @@
 """gRPC face of the assigner."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 
 from metacog.assigner.v1 import assigner_pb2 as pb
 from metacog.assigner.v1 import assigner_pb2_grpc as pb_grpc
 
-from chassis.rpc import Context, within_deadline
+from chassis.rpc import Context
 from chassis.wire import event_to_proto, from_proto, to_proto
 from services.assigner.service.values import AssignRequest, AssignResponse, DeliberateRequest, Event
 
 Assign = Callable[[AssignRequest], Awaitable[AssignResponse]]
-Deliberate = Callable[[DeliberateRequest], AsyncIterator[Event]]
+Deliberate = Callable[[DeliberateRequest], AsyncGenerator[Event, None]]
 
 
 class Servicer(pb_grpc.AssignerServiceServicer):
@@ -29,7 +29,6 @@ class Servicer(pb_grpc.AssignerServiceServicer):
         self, request: pb.DeliberateRequest, context: Context
     ) -> AsyncIterator[pb.DeliberateResponse]:
         """Run the five-role dialectic."""
-        ask = from_proto(request, DeliberateRequest)
-        ask = replace(ask, envelope=within_deadline(ask.envelope, context))
-        async for event in self._deliberate(ask):
-            yield event_to_proto(event, pb.DeliberateResponse)
+        async with aclosing(self._deliberate(from_proto(request, DeliberateRequest))) as events:
+            async for event in events:
+                yield event_to_proto(event, pb.DeliberateResponse)

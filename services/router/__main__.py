@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from fastapi import FastAPI
@@ -28,7 +29,7 @@ from services.router.service.answer import Answerer, Desk, answer
 from services.router.service.assess import Verbalized, assess
 from services.router.service.journal import Journal
 from services.router.service.repeats import Repeats
-from services.router.service.route import Deciding, RoutingConfig, route
+from services.router.service.route import Deciding, RoutingConfig, route, version_of
 from services.router.service.system_one import SystemOne
 from services.router.settings import Settings
 from services.router.store import PostgresRuns
@@ -47,7 +48,7 @@ async def main() -> None:
     deciding_config = _routing_config(settings)
     engine = db.build_engine(suite.database_url)
     runs = PostgresRuns(db.build_sessions(engine))
-    voices = Voices(await default_backend(suite), build_backend)
+    voices = Voices(await default_backend(suite, max_tokens=settings.answer_max_tokens), build_backend)
     services = _peers(suite)
     spool = (settings.spool_dir or suite.home / "spool") / f"runs-{settings.rest_port}.jsonl"
     journal = Journal(runs, spool, max_spool_bytes=settings.spool_max_bytes)
@@ -98,7 +99,8 @@ def _routing_config(settings: Settings) -> RoutingConfig:
         importance=settings.weight_importance,
         experience=settings.weight_experience,
     )
-    return RoutingConfig(version=settings.config_version, weights=weights, threshold=settings.threshold)
+    config = RoutingConfig(weights=weights, threshold=settings.threshold, undetermined=settings.undetermined)
+    return replace(config, version=settings.config_version or version_of(config))
 
 
 def _limits(settings: Settings) -> Mapping[Strategy | None, Limits]:

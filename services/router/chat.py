@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response, StreamingResponse
 
 from chassis.inference.client import Backend
-from chassis.rest import HEARTBEAT_S, Json, caller, dumps, until_disconnect, with_heartbeat
+from chassis.rest import Json, caller, dumps, until_disconnect
+from chassis.sse import HEARTBEAT_S, told, with_heartbeat
 from chassis.wire import MalformedRequest, event_name
 from kernel.errors import Code, MetacogError
 from services.router.core.strategies import Strategy
@@ -63,7 +65,7 @@ def add_paths(app: FastAPI, *, desk: Desk, backend: Backend, aliases: Mapping[st
         chat = chats.understood(_parsed(await request.body()), aliases)
         plain = Passthrough(backend, chat)
         own = replace(desk, answerers={**desk.answerers, Strategy.SYSTEM_ONE: plain})
-        events: Events = answer(chat.ask, desk=own, key_name=caller(request).name, because=chat.because)
+        events: Events = answer(chat.ask, desk=own, origin=replace(chat.origin, key_name=caller(request).name))
         if chat.stream:
             return await until_disconnect(request, _stream(events, chat))
         return await until_disconnect(request, _whole(events, chat))
@@ -122,13 +124,14 @@ class _Writer:
             for event in early:
                 for chunk in self._chunks(event):
                     yield chunk
-            async for event in with_heartbeat(events, HEARTBEAT_S):
-                if event is None:
-                    yield b": still here\n\n"
-                for chunk in self._chunks(event):
-                    yield chunk
-        except MetacogError as refusal:
-            yield _data(error_body(refusal))
+            async with aclosing(with_heartbeat(events, HEARTBEAT_S)) as items:
+                async for event in items:
+                    if event is None:
+                        yield b": still here\n\n"
+                    for chunk in self._chunks(event):
+                        yield chunk
+        except Exception as error:  # noqa: BLE001 - the edge: the status is sent, so the stream itself has to tell
+            yield _data(error_body(told(error)))
         yield DONE
 
     def _chunks(self, event: object) -> list[bytes]:
@@ -157,9 +160,10 @@ class _Writer:
 
     def _pass(self, piece: Passed) -> list[bytes]:
         """Bytes go on as they came; only the ends are held back, for the last one carries more."""
+        ready = [_data(self._chunk({"content": "\n\n"}))] if self._sent and not self._passed else []
         self._passed = True
         held, self._held = self._held, piece.document
-        ready = [_data(held)] if held is not None else []
+        ready += [_data(held)] if held is not None else []
         return ready if piece.document is not None else [*ready, piece.raw]
 
     def _token(self, text: str) -> list[bytes]:

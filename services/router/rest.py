@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from chassis.rest import Json, caller, event_stream, query_parameters, until_disconnect, wants_events
+from chassis.rest import Json, caller, query_parameters, until_disconnect, wants_events
+from chassis.sse import event_stream
 from chassis.wire import event_name, from_plain
+from services.router.service.answer import Origin
 from services.router.service.values import (
     AnswerRequest,
     AssessRequest,
@@ -48,29 +50,30 @@ def add_decision_paths(
     @app.post("/v1/answers", response_model=RunFinished)
     async def answers(ask: AnswerRequest, request: Request) -> Response:
         """Assess, route and answer a query; server-sent events when asked for, else the finished run."""
-        events = answer(ask, key_name=caller(request).name)
+        events = answer(ask, origin=Origin(key_name=caller(request).name))
         if wants_events(request):
-            return await event_stream(events, named=_named)
+            return await until_disconnect(request, event_stream(events, named=_named))
         return Json(await until_disconnect(request, _last(events)))
 
 
 def add_run_paths(
     app: FastAPI,
     *,
-    get_run: Callable[[str], Awaitable[Run]],
-    list_runs: Callable[[ListRunsRequest], Awaitable[ListRunsResponse]],
+    get_run: Callable[..., Awaitable[Run]],
+    list_runs: Callable[..., Awaitable[ListRunsResponse]],
 ) -> None:
     """Put the recorded runs on `app`."""
 
     @app.get("/v1/runs/{run_id}", response_model=GetRunResponse)
-    async def run(run_id: str) -> Response:
+    async def run(run_id: str, request: Request) -> Response:
         """One recorded run with everything that explains it."""
-        return Json(GetRunResponse(run=await get_run(run_id)))
+        return Json(GetRunResponse(run=await get_run(run_id, key_name=caller(request).name)))
 
     @app.get("/v1/runs", response_model=ListRunsResponse, openapi_extra=query_parameters(ListRunsRequest))
     async def runs(request: Request) -> Response:
         """Recorded runs, newest first."""
-        return Json(await list_runs(from_plain(dict(request.query_params), ListRunsRequest)))
+        ask = from_plain(dict(request.query_params), ListRunsRequest)
+        return Json(await list_runs(ask, key_name=caller(request).name))
 
 
 def _named(event: Event | Passed) -> tuple[str, object]:

@@ -1,14 +1,16 @@
 """gRPC face of the router."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
 
 from metacog.router.v1 import router_pb2 as pb
 from metacog.router.v1 import router_pb2_grpc as pb_grpc
 
 from chassis.auth import Keyring
-from chassis.rpc import Context, caller, within_deadline
+from chassis.rpc import Context, caller
 from chassis.wire import event_to_proto, from_proto, to_proto
+from services.router.service.answer import Origin
 from services.router.service.values import (
     AnswerRequest,
     AssessRequest,
@@ -31,9 +33,9 @@ class UseCases:
 
     assess: Callable[[AssessRequest], Awaitable[AssessResponse]]
     route: Callable[[RouteRequest], Awaitable[RouteResponse]]
-    answer: Callable[..., AsyncIterator[Event | Passed]]
-    get_run: Callable[[str], Awaitable[Run]]
-    list_runs: Callable[[ListRunsRequest], Awaitable[ListRunsResponse]]
+    answer: Callable[..., AsyncGenerator[Event | Passed, None]]
+    get_run: Callable[..., Awaitable[Run]]
+    list_runs: Callable[..., Awaitable[ListRunsResponse]]
 
 
 class Servicer(pb_grpc.RouterServiceServicer):
@@ -45,32 +47,32 @@ class Servicer(pb_grpc.RouterServiceServicer):
 
     async def Assess(self, request: pb.AssessRequest, context: Context) -> pb.AssessResponse:  # noqa: N802
         """Measure the metacognitive state of a query."""
-        ask = from_proto(request, AssessRequest)
-        ask = replace(ask, envelope=within_deadline(ask.envelope, context))
-        return to_proto(await self._use.assess(ask), pb.AssessResponse)
+        return to_proto(await self._use.assess(from_proto(request, AssessRequest)), pb.AssessResponse)
 
     async def Route(self, request: pb.RouteRequest, context: Context) -> pb.RouteResponse:  # noqa: N802
         """Choose System 1 or System 2 for a query."""
-        ask = from_proto(request, RouteRequest)
-        ask = replace(ask, envelope=within_deadline(ask.envelope, context))
-        return to_proto(await self._use.route(ask), pb.RouteResponse)
+        return to_proto(await self._use.route(from_proto(request, RouteRequest)), pb.RouteResponse)
 
     async def Answer(  # noqa: N802
         self, request: pb.AnswerRequest, context: Context
     ) -> AsyncIterator[pb.AnswerResponse]:
         """Assess, route and answer a query."""
         ask = from_proto(request, AnswerRequest)
-        ask = replace(ask, envelope=within_deadline(ask.envelope, context))
-        async for event in self._use.answer(ask, key_name=caller(context, self._keyring).name):
-            if isinstance(event, Relayed):
-                yield to_proto({event.name: event.data}, pb.AnswerResponse)
-            else:
-                yield event_to_proto(event, pb.AnswerResponse)
+        origin = Origin(key_name=caller(context, self._keyring).name)
+        async with aclosing(self._use.answer(ask, origin=origin)) as events:
+            async for event in events:
+                if isinstance(event, Relayed):
+                    yield to_proto({event.name: event.data}, pb.AnswerResponse)
+                else:
+                    yield event_to_proto(event, pb.AnswerResponse)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:  # noqa: N802
         """One recorded run."""
-        return to_proto(GetRunResponse(run=await self._use.get_run(request.run_id)), pb.GetRunResponse)
+        run = await self._use.get_run(request.run_id, key_name=caller(context, self._keyring).name)
+        return to_proto(GetRunResponse(run=run), pb.GetRunResponse)
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:  # noqa: N802
         """Recorded runs, newest first."""
-        return to_proto(await self._use.list_runs(from_proto(request, ListRunsRequest)), pb.ListRunsResponse)
+        ask = from_proto(request, ListRunsRequest)
+        page = await self._use.list_runs(ask, key_name=caller(context, self._keyring).name)
+        return to_proto(page, pb.ListRunsResponse)

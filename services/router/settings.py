@@ -6,6 +6,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import FaceSettings
+from services.router.core.activation import Route
 
 
 class Settings(FaceSettings):
@@ -20,7 +21,10 @@ class Settings(FaceSettings):
     weight_conflict: float = Field(0.25, description="Weight of conflict in the activation")
     weight_importance: float = Field(0.25, description="Weight of importance in the activation")
     weight_experience: float = Field(0.20, description="Weight of 1 - experience in the activation")
-    config_version: str = Field("paper", description="Name recorded with each decision for these weights")
+    undetermined: Route = Field(Route.SYSTEM_TWO, description="System for a state of which too little is known")
+    config_version: str = Field(
+        "", description="Name recorded with each decision; empty: `paper`, or a digest of what differs from it"
+    )
     model_aliases: dict[str, str] = Field({}, description='Model names that stand for ours, e.g. {"gpt-4o": "metacog"}')
     answer_max_tokens: int = Field(1024, ge=1, description="Tokens of a System 1 answer whose request states none")
     system_one_max_generated_tokens: int = Field(2048, ge=1, description="Default envelope of System 1: tokens")

@@ -7,16 +7,16 @@ from typing import Any
 import orjson
 from sqlalchemy import Boolean, DateTime, Float, Index, MetaData, String, Table, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
-from sqlalchemy.exc import DataError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from chassis.db import AWAY, Sessions, unavailable
+from chassis.db import ERRORS, Sessions, StatementRejected, refusal
 from chassis.wire import MalformedRequest, from_plain
 from kernel.errors import Code, MetacogError
 from services.router.service.values import ListRunsRequest, ListRunsResponse, Run
 
 SCHEMA = "router"
 MAX_PAGE = 200
+UNIQUE_VIOLATION = "23505"
 
 
 class RunNotFound(MetacogError):
@@ -73,25 +73,32 @@ class PostgresRuns:
             DatabaseUnavailable: When the database is away, or its schema is not there yet.
         """
         try:
-            await self._insert(documents)
-        except DataError:
-            if len(documents) == 1:
-                return documents
-            return [bad for document in documents for bad in await self.add([document])]
+            await self._insert([orjson.loads(document) for document in documents])
+        except StatementRejected as rejected:
+            if len(documents) > 1:
+                return [bad for document in documents for bad in await self.add([document])]
+            return await self._add_repetition(documents[0]) if rejected.state == UNIQUE_VIOLATION else documents
         return ()
 
-    async def _insert(self, documents: Sequence[bytes]) -> None:
+    async def _add_repetition(self, document: bytes) -> Sequence[bytes]:
+        """Keep a run whose request another replica answered at the same time; it gives up the request's name."""
+        run = orjson.loads(document)
+        if not run["request_id"]:
+            return [document]
+        return await self.add([orjson.dumps({**run, "request_id": ""})])
+
+    async def _insert(self, runs: Sequence[dict[str, Any]]) -> None:
         table = RunRow.__table__
         assert isinstance(table, Table)
-        rows = [_row(orjson.loads(document)) for document in documents]
+        rows = [_row(run) for run in runs]
         try:
             async with self._sessions.begin() as session:
-                await session.execute(insert(table).on_conflict_do_nothing(), rows)
-        except AWAY as error:
-            raise unavailable(error) from error
+                await session.execute(insert(table).on_conflict_do_nothing(index_elements=[table.c.run_id]), rows)
+        except ERRORS as error:
+            raise refusal(error) from error
 
-    async def get(self, run_id: str) -> Run:
-        """The run called `run_id`.
+    async def get(self, run_id: str, *, key_name: str = "") -> Run:
+        """The run called `run_id`, if it came in with the key of that name; without keys everybody sees all.
 
         Raises:
             RunNotFound: When there is none.
@@ -99,10 +106,10 @@ class PostgresRuns:
         """
         try:
             async with self._sessions.begin() as session:
-                row = await session.get(RunRow, run_id)
-        except AWAY as error:
-            raise unavailable(error) from error
-        if row is None:
+                row = await session.get(RunRow, _without_nul(run_id))
+        except ERRORS as error:
+            raise refusal(error) from error
+        if row is None or (key_name and row.key_name != key_name):
             raise RunNotFound(f"there is no run {run_id!r}", run_id=run_id)
         return from_plain(row.document, Run)
 
@@ -112,16 +119,16 @@ class PostgresRuns:
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        wanted = select(RunRow).where(RunRow.key_name == key_name, RunRow.request_id == request_id)
+        wanted = select(RunRow).where(RunRow.key_name == key_name, RunRow.request_id == _without_nul(request_id))
         try:
             async with self._sessions.begin() as session:
                 row = (await session.scalars(wanted)).first()
-        except AWAY as error:
-            raise unavailable(error) from error
+        except ERRORS as error:
+            raise refusal(error) from error
         return None if row is None else from_plain(row.document, Run)
 
-    async def page(self, ask: ListRunsRequest) -> ListRunsResponse:
-        """A page of runs, newest first.
+    async def page(self, ask: ListRunsRequest, *, key_name: str = "") -> ListRunsResponse:
+        """A page of the runs that came in with a key, newest first; without keys everybody sees all.
 
         Raises:
             MalformedRequest: For a page size out of range.
@@ -130,12 +137,14 @@ class PostgresRuns:
         """
         if not 1 <= ask.page_size <= MAX_PAGE:
             raise MalformedRequest(f"page_size is {ask.page_size}; it must lie in 1..{MAX_PAGE}", field="page_size")
-        wanted = select(RunRow).where(*_conditions(ask)).order_by(RunRow.run_id.desc()).limit(ask.page_size + 1)
+        wanted = (
+            select(RunRow).where(*_conditions(ask, key_name)).order_by(RunRow.run_id.desc()).limit(ask.page_size + 1)
+        )
         try:
             async with self._sessions.begin() as session:
                 rows = (await session.scalars(wanted)).all()
-        except AWAY as error:
-            raise unavailable(error) from error
+        except ERRORS as error:
+            raise refusal(error) from error
         shown = rows[: ask.page_size]
         return ListRunsResponse(
             runs=[from_plain(row.document, Run) for row in shown],
@@ -174,16 +183,16 @@ def _utc(time: datetime) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def _conditions(ask: ListRunsRequest) -> list[Any]:
-    conditions: list[Any] = []
+def _conditions(ask: ListRunsRequest, key_name: str) -> list[Any]:
+    conditions: list[Any] = [RunRow.key_name == key_name] if key_name else []
     if ask.page_token:
         if len(ask.page_token) != 36:
             raise InvalidPageToken(f"page_token {ask.page_token!r} was not given by this service", field="page_token")
-        conditions.append(RunRow.run_id < ask.page_token)
+        conditions.append(RunRow.run_id < _without_nul(ask.page_token))
     if ask.system:
         conditions.append(RunRow.system == ask.system)
     if ask.strategy:
-        conditions.append(RunRow.strategy == ask.strategy)
+        conditions.append(RunRow.strategy == _without_nul(ask.strategy))
     if ask.degraded is not None:
         conditions.append(RunRow.degraded == ask.degraded)
     if ask.since:

@@ -166,11 +166,16 @@ def _column(names: Sequence[str], agent: str, what: str, role: Role) -> int:
 
 
 def _solve(problem: Problem, allowed: Bools) -> Chosen | None:
-    """Hungarian assignment over seats: an agent has as many as its capacity."""
-    seats = np.repeat(np.arange(len(problem.agents)), np.minimum(problem.capacities, len(ROLES)))
+    """Hungarian assignment over seats: an agent has as many as its capacity.
+
+    Only the best five agents of each role can matter: the other roles take at most four of them.
+    """
+    cost = np.where(allowed, -problem.values, np.inf)
+    able = np.unique(np.argsort(cost, axis=1, kind="stable")[:, : len(ROLES)])
+    seats = np.repeat(able, np.asarray(problem.capacities)[able])
     if len(seats) < len(ROLES):
         return None
-    cost = np.where(allowed, -problem.values, np.inf)[:, seats]
+    cost = cost[:, seats]
     try:
         _, columns = linear_sum_assignment(cost)
     except ValueError:  # SciPy's word for an infeasible matrix

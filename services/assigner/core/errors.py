@@ -3,7 +3,8 @@
 MetacogError
 ├── InvalidWeights           weights of a role are negative or do not sum to 1
 ├── InfeasibleAssignment     the constraints leave no assignment; names the one that cannot hold
-└── NoAgents                 nobody is configured, or none of those asked for
+├── UnknownAgent             the request names an agent that is not configured
+└── NoAgents                 nobody is configured
 """
 
 from kernel.errors import Code, MetacogError
@@ -21,6 +22,13 @@ class InfeasibleAssignment(MetacogError):
 
     code = Code.FAILED_PRECONDITION
     reason = "INFEASIBLE_ASSIGNMENT"
+
+
+class UnknownAgent(MetacogError):
+    """The request names an agent that is not configured."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "UNKNOWN_AGENT"
 
 
 class NoAgents(MetacogError):

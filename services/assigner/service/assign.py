@@ -1,5 +1,6 @@
 """Give five roles to agents, optimally, and explain it."""
 
+import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,10 +27,18 @@ from services.assigner.service.values import (
 )
 
 MAX_AGENTS = 10_000
+# From here on, telling of every cell takes long enough to leave the loop for it.
+MANY_AGENTS = 200
 
 
 async def assign(ask: AssignRequest) -> AssignResponse:
     """Best assignment for the request, with matrix, terms, margins and the greedy baseline."""
+    if len(ask.agents) > MANY_AGENTS:
+        return await asyncio.to_thread(_assigned, ask)
+    return _assigned(ask)
+
+
+def _assigned(ask: AssignRequest) -> AssignResponse:
     matrix, problem = stated(ask)
     return explained(matrix, problem, best_assignment(problem))
 

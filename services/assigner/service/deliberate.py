@@ -6,7 +6,7 @@ order measurements, note, self-assessments, stages, and said.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from chassis.events import Emit, emitted
 from chassis.inference.errors import DeadlineExceeded
 from chassis.log import logger
 from chassis.spend import Spend
+from chassis.telemetry import STAGE_SECONDS
 from chassis.wire import MalformedRequest
 from kernel.answers import Outcome
 from kernel.envelope import BudgetExhausted, Limits, limits
@@ -31,7 +32,7 @@ from services.assigner.core.assignment import (
     greedy_assignment,
     random_assignment,
 )
-from services.assigner.core.errors import InfeasibleAssignment, NoAgents
+from services.assigner.core.errors import InfeasibleAssignment, NoAgents, UnknownAgent
 from services.assigner.core.fitness import PAPER_FORM_WEIGHTS, RoleWeights
 from services.assigner.core.roles import AUTHOR, CHAIN, ROLES, Role, Stage
 from services.assigner.core.watcher import cross_domain_concern
@@ -88,12 +89,13 @@ class Bench:
     defaults: Defaults
 
 
-def deliberate(ask: DeliberateRequest, *, bench: Bench) -> AsyncIterator[Event]:
+def deliberate(ask: DeliberateRequest, *, bench: Bench) -> AsyncGenerator[Event, None]:
     """Events of one deliberation; the last is `DeliberationFinished`. Closing the iterator stops the work.
 
     Raises:
-        MalformedRequest: Without a question, or for a fixed assignment that leaves a role open.
-        NoAgents: When nobody is configured, or none of those asked for.
+        MalformedRequest: Without a question, or with two.
+        NoAgents: When nobody is configured.
+        UnknownAgent: For an agent that is not configured.
         MetacogError: The refusal that left no answer at all.
     """
     chosen = _participants(ask, bench.agents())
@@ -105,7 +107,7 @@ def _participants(ask: DeliberateRequest, configured: Sequence[AgentConfig]) -> 
     unknown = set(ask.agents) - {agent.id for agent in configured}
     if unknown:
         said = f"agents: {sorted(unknown)[0]!r} is not configured; there are {', '.join(a.id for a in configured)}"
-        raise NoAgents(said, agent=sorted(unknown)[0])
+        raise UnknownAgent(said, agent=sorted(unknown)[0])
     chosen = [agent for agent in configured if not ask.agents or agent.id in ask.agents]
     if not chosen:
         raise NoAgents("no agents are configured")
@@ -114,6 +116,8 @@ def _participants(ask: DeliberateRequest, configured: Sequence[AgentConfig]) -> 
 
 def _question(ask: DeliberateRequest) -> str:
     """The question as one text: a conversation of several turns as its transcript."""
+    if ask.question.strip() and ask.messages:
+        raise MalformedRequest("give either question or messages", field="question")
     turns = [turn for turn in ask.messages if turn.content.strip()]
     if len(turns) == 1 and not ask.question:
         return turns[0].content
@@ -181,12 +185,14 @@ class _Deliberation:
             self._emit(assessed)
 
     def _completed(self, assessed: AgentAssessed) -> AgentAssessed:
-        """The agent's state with what is the same for all: affect and experience belong to the query."""
+        """The agent's state with what is the same for all: affect, experience and importance belong to the query."""
         query = self._ask.msv
         if query is None:
             return assessed
         known = {
-            name: level for name in ("emotional_response", "experience") if (level := getattr(query, name)) is not None
+            name: level
+            for name in ("emotional_response", "experience", "importance")
+            if (level := getattr(query, name)) is not None
         }
         reasons = {name: why for name, why in assessed.msv.unknown_reasons.items() if name not in known}
         return replace(assessed, msv=replace(assessed.msv, **known, unknown_reasons=reasons))
@@ -233,10 +239,12 @@ class _Deliberation:
 
     def _fixed(self, problem: Problem) -> Chosen:
         wanted = self._ask.fixed_assignment
-        missing = [role for role in ROLES if wanted.get(role) not in problem.agents]
-        if missing:
-            said = f"fixed_assignment: {missing[0]} needs one of {', '.join(problem.agents)}"
-            raise MalformedRequest(said, field="fixed_assignment", role=missing[0])
+        for role in ROLES:
+            if role not in wanted:
+                raise MalformedRequest(f"fixed_assignment: {role} is missing", field="fixed_assignment", role=role)
+            if wanted[role] not in problem.agents:
+                said = f"fixed_assignment: {role} needs one of {', '.join(problem.agents)}, not {wanted[role]!r}"
+                raise UnknownAgent(said, field="fixed_assignment", role=role, agent=wanted[role])
         return tuple(problem.agents.index(wanted[role]) for role in ROLES)
 
     async def _chain(self, background: asyncio.TaskGroup) -> None:
@@ -263,6 +271,7 @@ class _Deliberation:
                 break
         self._stages.append(finished)
         self._emit(finished)
+        STAGE_SECONDS.labels(stage.lower()).observe(finished.duration_ms / 1000)
         return finished
 
     def _replaced(self, agent: str, role: Role) -> bool:

@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Protocol
 
+from chassis.errors import ClientGone
 from chassis.ids import new_id
 from chassis.log import logger
 from chassis.rest import dumps
 from chassis.spend import Spend
 from kernel.answers import Outcome
-from kernel.envelope import Envelope, Limits, limits
-from kernel.errors import Code, MetacogError
+from kernel.envelope import LARGEST_LIMIT, Envelope, Limits, limits
+from kernel.errors import Bug, MetacogError
 from kernel.values import value
 from services.router.core.strategies import Strategy, named_strategy, stand_ins
 from services.router.service import telling
@@ -36,9 +37,9 @@ from services.router.service.values import (
     Turn,
 )
 
-# Refusals that another strategy would not mend: what was asked is wrong, or nobody asks any more.
+# Refusals that another strategy would not mend: what was asked is wrong.
 CALLERS_MATTER = frozenset(
-    {Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.ALREADY_EXISTS, Code.OUT_OF_RANGE, Code.CANCELLED}
+    {"MALFORMED_REQUEST", "MSV_OUT_OF_RANGE", "INVALID_ENVELOPE", "INVALID_SAMPLING", "UNKNOWN_AGENT"}
 )
 
 _log = logger(__name__)
@@ -116,16 +117,33 @@ class Desk:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-async def answer(
-    ask: AnswerRequest, *, desk: Desk, key_name: str = "", because: str = "requested"
-) -> AsyncGenerator[Event | Passed, None]:
+@value
+class Origin:
+    """What a face knows of a request beyond the request itself.
+
+    Attributes:
+        key_name: Name of the API key it came in with.
+        because: Why its strategy is named, if it is.
+        samples: Answers that the client wants of a plain call [count, >= 1].
+        request: The client's own request, by which a repetition is told from another one; empty: ours.
+    """
+
+    key_name: str = ""
+    because: str = "requested"
+    samples: int = 1
+    request: bytes = b""
+
+
+NOWHERE = Origin()
+
+
+async def answer(ask: AnswerRequest, *, desk: Desk, origin: Origin = NOWHERE) -> AsyncGenerator[Event | Passed, None]:
     """Events of one run; the last is `RunFinished`. Closing the generator stops the work.
 
     Args:
         ask: The request.
         desk: What answering needs from the world.
-        key_name: Name of the API key it came in with.
-        because: Why its strategy is named, if it is.
+        origin: Where it came from.
 
     Raises:
         MalformedRequest: When there is nothing to answer.
@@ -134,24 +152,27 @@ async def answer(
     """
     messages = conversation(ask.query, ask.messages)
     named = named_strategy(ask.strategy)
-    digest = messages_digest(messages)
-    async with desk.repeats.once(key_name, ask.request_id, digest) as earlier:
+    record = Record(desk, ask, messages, named, origin)
+    async with desk.repeats.once(origin.key_name, ask.request_id, record.digest, record.spend) as earlier:
         if earlier is not None:
             for told in told_again(earlier):
                 yield told
             return
-        record = Record(desk, ask, messages, named, key_name)
-        async with aclosing(_recorded(record, desk, named, because)) as events:
+        async with aclosing(_recorded(record, desk, named)) as events:
             async for made in events:
                 yield made
 
 
-async def _recorded(
-    record: "Record", desk: Desk, named: Strategy | None, because: str
-) -> AsyncGenerator[Event | Passed, None]:
+async def _recorded(record: "Record", desk: Desk, named: Strategy | None) -> AsyncGenerator[Event | Passed, None]:
     try:
         yield RunStarted(run_id=record.run_id)
-        query = Query(messages=record.messages, msv=record.ask.msv, named=named, because=because, seed=record.ask.seed)
+        query = Query(
+            messages=record.messages,
+            msv=record.ask.msv,
+            named=named,
+            because=record.origin.because,
+            seed=record.ask.seed,
+        )
         record.route = await decide(query, record.spend, desk.deciding)
         telling.of_route(record.route)
         yield record.route
@@ -163,6 +184,9 @@ async def _recorded(
         raise
     except (asyncio.CancelledError, GeneratorExit):
         record.refused(ClientGone("the client went away"))
+        raise
+    except Exception:
+        record.refused(Bug())
         raise
     yield RunFinished(run=record.finished())
 
@@ -182,7 +206,7 @@ async def _answered(record: "Record", desk: Desk) -> AsyncGenerator[Event | Pass
                         record.note_first_token(event)
                         yield event
         except MetacogError as refusal:
-            if following is None or refusal.code in CALLERS_MATTER or record.spend.seconds_left() <= 0:
+            if following is None or refusal.reason in CALLERS_MATTER or record.spend.seconds_left() <= 0:
                 raise
             _log.warning("fell back", run_id=record.run_id, strategy=strategy, to=following, reason=refusal.reason)
             yield record.fell_back(strategy, following, refusal)
@@ -195,18 +219,11 @@ def _attempts(chosen: Strategy, fallback: bool) -> list[tuple[Strategy, Strategy
     return list(zip(order, [*order[1:], None], strict=True))
 
 
-class ClientGone(MetacogError):
-    """The client hung up before the answer was complete."""
-
-    code = Code.CANCELLED
-    reason = "CANCELLED"
-
-
 class Record:
     """A run while it is under way; `finished` or `refused` puts it into the journal."""
 
     def __init__(
-        self, desk: Desk, ask: AnswerRequest, messages: Sequence[Turn], named: Strategy | None, key_name: str
+        self, desk: Desk, ask: AnswerRequest, messages: Sequence[Turn], named: Strategy | None, origin: Origin
     ) -> None:
         self.run_id = new_id()
         self.ask = ask
@@ -215,12 +232,13 @@ class Record:
         self.strategy: Strategy | None = named
         self.answered = Answered(text="", outcome=Outcome.ABSTAINED, finish_reason="")
         self._desk = desk
-        self._key_name = key_name
+        self.origin = origin
+        self.digest = _request_digest(ask, origin)
         self._created_at = desk.now()
         self._began = time.monotonic()
         self._first_token_ms: float | None = None
         self._fallbacks: list[FellBack] = []
-        self._limits = limits(ask.envelope, _wide_enough(desk.limits[named], ask))
+        self._limits = limits(ask.envelope, _wide_enough(desk.limits[named], ask, origin.samples))
         self.spend = Spend(self._limits)
 
     def note_first_token(self, event: Event | Passed) -> None:
@@ -251,9 +269,10 @@ class Record:
             run_id=self.run_id,
             created_at=self._created_at,
             request_id=self.ask.request_id,
-            key_name=self._key_name,
+            key_name=self.origin.key_name,
             messages=self.messages,
             messages_digest=messages_digest(self.messages),
+            request_digest=self.digest,
             route=self.route,
             strategy=self.strategy or "",
             answer=done.text,
@@ -279,9 +298,19 @@ class Record:
         return run
 
 
-def _wide_enough(default: Limits, ask: AnswerRequest) -> Limits:
-    """The default envelope, never narrower than the answer the caller asked for."""
-    return replace(default, max_generated_tokens=max(default.max_generated_tokens, 2 * (ask.max_tokens or 0)))
+def _wide_enough(default: Limits, ask: AnswerRequest, samples: int) -> Limits:
+    """The default envelope, never narrower than the answers the caller asked for."""
+    wide = min(LARGEST_LIMIT, 2 * samples * (ask.max_tokens or 0))
+    return replace(
+        default,
+        max_generations=max(default.max_generations, min(LARGEST_LIMIT, samples + 1)),
+        max_generated_tokens=max(default.max_generated_tokens, wide),
+    )
+
+
+def _request_digest(ask: AnswerRequest, origin: Origin) -> str:
+    """Digest of all that was asked [sha256, hexadecimal]: a repetition has the same."""
+    return sha256(origin.request or dumps(replace(ask, request_id=""))).hexdigest()
 
 
 def messages_digest(messages: Sequence[Turn]) -> str:

@@ -78,7 +78,7 @@ async def assess(ask: AssessRequest, *, assessor: Assessor, default: Limits) -> 
         MalformedRequest: When there is nothing to assess.
     """
     began, spend = time.monotonic(), Spend(limits(ask.envelope, default))
-    made = await assessor(conversation(ask.query, ask.messages), spend, ask.seed)
+    made = await assessor(assessable(conversation(ask.query, ask.messages)), spend, ask.seed)
     return AssessResponse(
         msv=made.msv,
         assessor=made.assessor,
@@ -92,14 +92,22 @@ def conversation(query: str, messages: Sequence[Turn]) -> Sequence[Turn]:
     """The turns to look at: `messages`, or `query` as the only one.
 
     Raises:
-        MalformedRequest: For both, neither, or a last turn without text.
+        MalformedRequest: For both or neither.
     """
     if bool(query.strip()) == bool(messages):
         raise MalformedRequest("give either query or messages", field="query")
-    turns = messages or [Turn(role="user", content=query)]
-    if not turns[-1].content.strip():
-        raise MalformedRequest("the last turn has no text", field="messages")
-    return turns
+    return messages or [Turn(role="user", content=query)]
+
+
+def assessable(messages: Sequence[Turn]) -> Sequence[Turn]:
+    """`messages`, if their last turn can be thought about.
+
+    Raises:
+        MalformedRequest: When it has no text.
+    """
+    if not messages[-1].content.strip():
+        raise MalformedRequest("the last turn has no text to think about", field="messages")
+    return messages
 
 
 def transcript(messages: Sequence[Turn]) -> str:

@@ -1,21 +1,21 @@
 """OpenAI's chat completions as requests of ours, and runs of ours as chat completions."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import orjson
 
 from chassis.inference.client import Backend
 from chassis.spend import Spend
-from chassis.wire import MAX_COUNT, MAX_SEED, Count, MalformedRequest, Seed, from_plain
+from chassis.wire import MAX_COUNT, MAX_SEED, Count, MalformedRequest, RequestId, Seed, from_plain
 from kernel.answers import AnswerType, Outcome
 from kernel.envelope import Envelope
 from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
 from kernel.values import value
 from services.router.core.strategies import Strategy
-from services.router.service.answer import Answered, Task
+from services.router.service.answer import Answered, Origin, Task
 from services.router.service.system_one import STAGE, assessed_confidence
 from services.router.service.values import AnswerRequest, AssignmentKind, Passed, Run, Turn
 
@@ -53,7 +53,7 @@ class ChatOptions:
     envelope: Envelope | None = None
     msv: MSV | None = None
     fallback: bool = True
-    request_id: str = ""
+    request_id: RequestId = ""
     stage_events: bool = False
     note: bool = False
     answer_type: AnswerType | None = None
@@ -71,7 +71,7 @@ class Chat:
         body: The request for the backend: as it came, without what is ours.
         options: What is ours.
         ask: The same as a request of ours.
-        because: Why its strategy is named, if it is.
+        origin: What is known of it beyond that.
         model: Model name as the client wrote it.
         stream: Whether the client wants a stream.
         include_usage: Whether the stream is to end with usage.
@@ -80,7 +80,7 @@ class Chat:
     body: Mapping[str, Any]
     options: ChatOptions
     ask: AnswerRequest
-    because: str
+    origin: Origin
     model: str
     stream: bool
     include_usage: bool
@@ -103,11 +103,11 @@ class Passthrough:
                     if not event.done:
                         pieces.append(event.raw)
                         yield Passed(raw=event.raw, document=event.document)
-            yield _streamed(pieces, task)
+            yield replace(_streamed(pieces, task), budget_exhausted=stream.cut)
         else:
             reply = await self._backend.forward(body, spend, STAGE)
             yield Passed(document=reply.document)
-            yield _replied(reply.document, task)
+            yield replace(_replied(reply.document, task), budget_exhausted=reply.cut)
 
 
 def understood(body: object, aliases: Mapping[str, str]) -> Chat:
@@ -139,10 +139,27 @@ def understood(body: object, aliases: Mapping[str, str]) -> Chat:
         body=given,
         options=options,
         ask=_ask(given, options, turns, strategy),
-        because=because,
+        origin=_origin(body, options, because),
         model=model,
         stream=stream,
         include_usage=stream and asked_usage,
+    )
+
+
+def _origin(body: Mapping[str, Any], options: ChatOptions, because: str) -> Origin:
+    """What is known of the request beyond what we make of it.
+
+    Raises:
+        MalformedRequest: For a request that cannot be repeated from its record.
+    """
+    if options.request_id and (body.get("tools") or body.get("functions")):
+        said = "metacog.request_id: an answer with tool calls cannot be repeated; leave request_id out"
+        raise MalformedRequest(said, field="metacog.request_id")
+    lasting = {name: given for name, given in body.items() if name not in ("stream", "stream_options")}
+    return Origin(
+        because=because,
+        samples=_count(body, "n") or 1,
+        request=orjson.dumps(lasting, option=orjson.OPT_SORT_KEYS) if options.request_id else b"",
     )
 
 
@@ -173,7 +190,6 @@ def _strategy(body: Mapping[str, Any], named: str) -> tuple[str, str]:
 
 
 def _ask(body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], strategy: str) -> AnswerRequest:
-    temperature = _number(body, "temperature")
     return AnswerRequest(
         messages=turns,
         strategy=strategy,
@@ -181,7 +197,7 @@ def _ask(body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], s
         answer_type=options.answer_type,
         envelope=options.envelope,
         seed=_whole_number(body, "seed", 0, MAX_SEED),
-        temperature=temperature,
+        temperature=_number(body, "temperature", 0, 2),
         max_tokens=_count(body, "max_completion_tokens") or _count(body, "max_tokens"),
         fallback=options.fallback,
         request_id=options.request_id,
@@ -192,10 +208,12 @@ def _ask(body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], s
     )
 
 
-def _number(body: Mapping[str, Any], name: str) -> float | None:
+def _number(body: Mapping[str, Any], name: str, least: float, most: float) -> float | None:
     given = body.get(name)
-    if given is not None and (isinstance(given, bool) or not isinstance(given, int | float)):
-        raise MalformedRequest(f"{name}: it must be a number, not {given!r}", field=name)
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
+        raise MalformedRequest(f"{name}: it must be a number in [{least}, {most}], not {given!r}", field=name)
     return given
 
 
@@ -204,9 +222,9 @@ def _count(body: Mapping[str, Any], name: str) -> int | None:
 
 
 def _whole_number(body: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
-    given = _number(body, name)
-    if given is not None and (given != int(given) or not least <= given <= most):
-        raise MalformedRequest(f"{name}: it must be a whole number in [{least}, {most}], not {given!r}", field=name)
+    given = _number(body, name, least, most)
+    if given is not None and given != int(given):
+        raise MalformedRequest(f"{name}: it must be a whole number, not {given!r}", field=name)
     return None if given is None else int(given)
 
 

@@ -10,8 +10,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
+import orjson
 from prometheus_client import Counter, Gauge
 
 from chassis.errors import DatabaseUnavailable
@@ -105,8 +106,10 @@ class Journal:
         """Return if runs reach the store.
 
         Raises:
-            DatabaseUnavailable: While they wait on disk.
+            DatabaseUnavailable: While they wait on disk, or nobody writes them.
         """
+        if self._writer is not None and self._writer.done() and not self._stop.is_set():
+            raise DatabaseUnavailable("the journal's writer has ended; see the log")
         waiting = self._spool_bytes()
         if self.away or waiting:
             raise DatabaseUnavailable(f"{waiting} bytes of runs wait on disk; {self.away or 'being written back'}")
@@ -126,7 +129,7 @@ class Journal:
             await self._flush()
 
     async def _flush(self) -> None:
-        """One attempt on everything that waits."""
+        """One attempt on everything that waits; what cannot be written anywhere goes back into the queue."""
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         QUEUED.set(len(self._queue))
         try:
@@ -135,19 +138,38 @@ class Journal:
             await self._keep(batch)
             self.away = ""
         except DatabaseUnavailable as refusal:
-            if not self.away:
-                _log.warning("runs wait on disk", spool=str(self._spool), problem=refusal.message)
-            self.away = refusal.message
+            self._say_away(refusal.message)
+            await self._set_down(batch)
+        except OSError as error:
+            self._say_away(f"the spool cannot be used: {error}")
+            await self._set_down(batch)
+
+    def _say_away(self, problem: str) -> None:
+        if not self.away:
+            _log.warning("runs wait", spool=str(self._spool), problem=problem)
+        self.away = problem
+
+    async def _set_down(self, batch: list[bytes]) -> None:
+        """Put a batch on disk, or, where even that fails, back into the queue while there is time."""
+        try:
             await asyncio.to_thread(self._to_disk, batch)
-            await self._pause()
+        except OSError as error:
+            _log.error("runs cannot be put on disk", problem=str(error), runs=len(batch))
+            if self._stop.is_set():
+                LOST.inc(len(batch))
+            else:
+                self._queue = batch + self._queue
+        await self._pause()
 
     async def _keep(self, documents: Sequence[bytes]) -> None:
         """Write to the store; what it will never take is set aside in a file of its own, and said."""
-        rejected = await self._store.add(documents) if documents else ()
+        whole = [document for document in documents if _is_whole(document)]
+        torn = [document for document in documents if not _is_whole(document)]
+        rejected = [*torn, *(await self._store.add(whole) if whole else ())]
         if rejected:
             aside = self._spool.with_suffix(".rejected")
-            _log.error("the database rejected runs", count=len(rejected), kept_in=str(aside))
-            with aside.open("ab") as file:
+            _log.error("runs cannot be recorded", count=len(rejected), kept_in=str(aside))
+            with _private(aside) as file:
                 file.writelines(document + b"\n" for document in rejected)
 
     async def _pause(self) -> None:
@@ -161,7 +183,7 @@ class Journal:
         if not self._spool_bytes():
             return
         waiting = await asyncio.to_thread(self._spool.read_bytes)
-        lines = [line for line in waiting.splitlines() if line.endswith(b"}")]
+        lines = [line for line in waiting.splitlines() if line]
         for start in range(0, len(lines), BATCH):
             await self._keep(lines[start : start + BATCH])
         with self._disk, self._spool.open("r+b") as file:
@@ -173,7 +195,7 @@ class Journal:
         _log.info("runs written back", runs=len(lines))
 
     def _to_disk(self, documents: Sequence[bytes]) -> None:
-        with self._disk, self._spool.open("ab") as file:
+        with self._disk, _private(self._spool) as file:
             room = self._max_spool_bytes - self._spool_bytes()
             for document in documents:
                 if len(document) + 1 > room:
@@ -191,3 +213,16 @@ class Journal:
             return self._spool.stat().st_size
         except FileNotFoundError:
             return 0
+
+
+def _is_whole(document: bytes) -> bool:
+    """Whether a document is JSON; a line that a crash tore is not."""
+    try:
+        return isinstance(orjson.loads(document), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _private(path: Path) -> BinaryIO:
+    """`path` opened to append to, for nobody else to read: runs hold conversations."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from chassis.errors import DatabaseUnavailable
 from chassis.log import logger
+from chassis.spend import Spend
 from kernel.errors import Code, MetacogError
 from services.router.service.values import Run
 
@@ -21,6 +22,19 @@ class RequestIdReused(MetacogError):
     reason = "REQUEST_ID_REUSED"
 
 
+class RequestInProgress(MetacogError):
+    """The first request with an identifier had not ended when its repetition had to."""
+
+    code = Code.ABORTED
+    reason = "REQUEST_IN_PROGRESS"
+
+
+class _Lock(asyncio.Lock):
+    """A lock that counts who holds it or waits for it."""
+
+    users = 0
+
+
 class Repeats:
     """Finds the run of a request that was made before, and makes a repetition wait for one under way.
 
@@ -32,10 +46,10 @@ class Repeats:
     def __init__(self, find: Find, recent: Callable[[str, str], Run | None]) -> None:
         self._find = find
         self._recent = recent
-        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self._locks: dict[tuple[str, str], _Lock] = {}
 
     @asynccontextmanager
-    async def once(self, key_name: str, request_id: str, digest: str) -> AsyncIterator[Run | None]:
+    async def once(self, key_name: str, request_id: str, digest: str, spend: Spend) -> AsyncIterator[Run | None]:
         """The earlier run, or None for the caller to make it; only one caller a request is inside at a time.
 
         A run that ended in a refusal is no answer and may be made again. While the database is away, only runs that
@@ -43,18 +57,33 @@ class Repeats:
 
         Raises:
             RequestIdReused: When the earlier request was another one.
+            RequestInProgress: When the first one is still running at this one's deadline.
         """
         if not request_id:
             yield None
             return
-        name = (key_name, request_id)
-        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with self._alone((key_name, request_id), spend):
+            yield self._same(await self._earlier(key_name, request_id), digest, request_id)
+
+    @asynccontextmanager
+    async def _alone(self, name: tuple[str, str], spend: Spend) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(name, _Lock())
+        lock.users += 1
         try:
-            async with lock:
-                yield self._same(await self._earlier(key_name, request_id), digest, request_id)
+            try:
+                async with asyncio.timeout(spend.seconds_left()):
+                    await lock.acquire()
+            except TimeoutError as late:
+                said = f"the first request with request_id {name[1]!r} is still running"
+                raise RequestInProgress(said, request_id=name[1]) from late
+            try:
+                yield
+            finally:
+                lock.release()
         finally:
-            if not lock.locked():
-                self._locks.pop(name, None)
+            lock.users -= 1
+            if not lock.users:
+                del self._locks[name]
 
     async def _earlier(self, key_name: str, request_id: str) -> Run | None:
         held = self._recent(key_name, request_id)
@@ -69,7 +98,7 @@ class Repeats:
     def _same(self, earlier: Run | None, digest: str, request_id: str) -> Run | None:
         if earlier is None or earlier.error_reason:
             return None
-        if earlier.messages_digest != digest:
+        if earlier.request_digest != digest:
             said = f"request_id {request_id!r} was used for another request; choose a new one"
             raise RequestIdReused(said, request_id=request_id, run_id=earlier.run_id)
         return earlier

@@ -2,10 +2,14 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
 
+from chassis.rest import dumps
 from chassis.spend import Spend
 from kernel.envelope import Limits, limits
 from kernel.msv import MSV
+from kernel.ratings import RATING_MAX_TOKENS
 from kernel.values import value
 from services.router.core.activation import (
     PAPER_THRESHOLD,
@@ -17,7 +21,7 @@ from services.router.core.activation import (
     choose,
 )
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
-from services.router.service.assess import STAGE, Assessor, conversation, milliseconds_since
+from services.router.service.assess import STAGE, Assessor, assessable, conversation, milliseconds_since
 from services.router.service.values import Routed, RouteRequest, RouteResponse, Turn
 
 
@@ -65,6 +69,13 @@ class Query:
     seed: int | None = None
 
 
+def version_of(config: RoutingConfig) -> str:
+    """Name of a configuration: `paper` for the paper's, else a digest of it, so that no two share a name."""
+    if config == RoutingConfig():
+        return "paper"
+    return sha256(dumps(replace(config, version=""))).hexdigest()[:12]
+
+
 async def route(ask: RouteRequest, *, deciding: Deciding, default: Limits) -> RouteResponse:
     """The choice for a query, or for a ready state.
 
@@ -79,10 +90,15 @@ async def route(ask: RouteRequest, *, deciding: Deciding, default: Limits) -> Ro
 
 
 async def decide(query: Query, spend: Spend, deciding: Deciding) -> Routed:
-    """The choice as named, else by the activation of the state, which is measured when missing."""
+    """The choice as named, else by the activation of the state, which is measured when missing.
+
+    An envelope with no room for more than a plain call gets one.
+    """
     began, msv, assessor = time.monotonic(), query.msv, ""
+    if msv is None and query.named is None and not _roomy(spend):
+        query = replace(query, named=Strategy.SYSTEM_ONE, because="envelope")
     if msv is None and query.named is None:
-        assessment = await deciding.assessor(query.messages, spend, query.seed)
+        assessment = await deciding.assessor(assessable(query.messages), spend, query.seed)
         msv, assessor = assessment.msv, assessment.assessor
     config = deciding.config
     level = None if msv is None else activation(msv, config.weights, config.threshold)
@@ -98,6 +114,11 @@ async def decide(query: Query, spend: Spend, deciding: Deciding) -> Routed:
         usage=spend.ledger.usage([STAGE]),
         duration_ms=milliseconds_since(began),
     )
+
+
+def _roomy(spend: Spend) -> bool:
+    """Whether the envelope carries an assessment and still an answer."""
+    return spend.ledger.generations_left > 1 and spend.ledger.tokens_left >= 2 * RATING_MAX_TOKENS
 
 
 def _chosen(query: Query, level: Activation | None, config: RoutingConfig) -> tuple[Route, Strategy, str]:

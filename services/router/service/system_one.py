@@ -48,6 +48,7 @@ class SystemOne:
             outcome=Outcome.ANSWERED if sample.text.strip() else Outcome.ABSTAINED,
             model=stream.completion.model,
             finish_reason=sample.finish_reason,
+            budget_exhausted=stream.completion.cut,
             **assessed_confidence(task.route),
         )
 

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from chassis.wire import Count, Seed
+from pydantic import Field
+
+from chassis.wire import Count, RequestId, Seed
 from kernel.answers import AnswerType, Outcome
 from kernel.envelope import Envelope, Usage
 from kernel.msv import MSV
@@ -87,10 +89,10 @@ class AnswerRequest:
     answer_type: AnswerType | None = None
     envelope: Envelope | None = None
     seed: Seed | None = None
-    temperature: float | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     max_tokens: Count | None = None
     fallback: bool = True
-    request_id: str = ""
+    request_id: RequestId = ""
     assignment_kind: AssignmentKind | None = None
     assignment_seed: Seed | None = None
     fixed_assignment: Mapping[str, str] = field(default_factory=dict)
@@ -156,6 +158,7 @@ class Run:
     messages: Sequence[Turn]
     messages_digest: str
     envelope: Envelope
+    request_digest: str = ""
     request_id: str = ""
     key_name: str = ""
     route: RouteResponse | None = None

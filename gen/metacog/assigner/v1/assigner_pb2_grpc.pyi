@@ -45,8 +45,9 @@ class AssignerServiceStub:
     synthesis with the generalist watching from outside.
 
     A retry deliberates, and spends, again. The last event is always `deliberation_finished`; a stage that cannot be
-    had degrades the answer and says why. Fails with `NO_AGENTS`, `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`,
-    `BACKEND_UNAVAILABLE` or `DEADLINE_EXCEEDED` when there is no answer at all.
+    had degrades the answer and says why. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
+    `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
+    there is no answer at all.
     """
 
 @_typing.type_check_only
@@ -66,8 +67,9 @@ class AssignerServiceAsyncStub(AssignerServiceStub):
     synthesis with the generalist watching from outside.
 
     A retry deliberates, and spends, again. The last event is always `deliberation_finished`; a stage that cannot be
-    had degrades the answer and says why. Fails with `NO_AGENTS`, `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`,
-    `BACKEND_UNAVAILABLE` or `DEADLINE_EXCEEDED` when there is no answer at all.
+    had degrades the answer and says why. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
+    `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
+    there is no answer at all.
     """
 
 class AssignerServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -96,8 +98,9 @@ class AssignerServiceServicer(metaclass=_abc_1.ABCMeta):
         synthesis with the generalist watching from outside.
 
         A retry deliberates, and spends, again. The last event is always `deliberation_finished`; a stage that cannot be
-        had degrades the answer and says why. Fails with `NO_AGENTS`, `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`,
-        `BACKEND_UNAVAILABLE` or `DEADLINE_EXCEEDED` when there is no answer at all.
+        had degrades the answer and says why. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
+        `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
+        there is no answer at all.
         """
 
 def add_AssignerServiceServicer_to_server(servicer: AssignerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -291,7 +291,8 @@ class RouteResponse(_message.Message):
     """The strategy: `system1`, `dialectic`, `arbiter` or `delegation`."""
     because: _builtins.str
     """Why: `activation`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a response
-    format, which only a plain call can give) or `policy`.
+    format, which only a plain call can give), `envelope` (no room for more than a plain
+    call) or `policy`.
     """
     config_version: _builtins.str
     """Version of the weights and threshold in force."""
@@ -570,6 +571,7 @@ class Run(_message.Message):
     FIRST_TOKEN_MS_FIELD_NUMBER: _builtins.int
     CONFIG_VERSION_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    REQUEST_DIGEST_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -604,6 +606,8 @@ class Run(_message.Message):
     """Version of the weights and threshold in force."""
     model: _builtins.str
     """Model that gave the answer, as its backend names it."""
+    request_digest: _builtins.str
+    """Digest of everything that was asked, by which a repetition is told from another request [sha256, hexadecimal]."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it began."""
@@ -664,10 +668,11 @@ class Run(_message.Message):
         first_token_ms: _builtins.float | None = ...,
         config_version: _builtins.str = ...,
         model: _builtins.str = ...,
+        request_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_first_token_ms", b"_first_token_ms", "confidence", b"confidence", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "first_token_ms", b"first_token_ms", "route", b"route", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015

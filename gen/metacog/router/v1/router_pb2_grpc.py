@@ -137,7 +137,7 @@ class RouterServiceServicer:
         Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
         with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
         `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-        `BACKEND_OVERLOADED`, `DEADLINE_EXCEEDED`; with `fallback: false` also with the strategy's own refusal.
+        `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

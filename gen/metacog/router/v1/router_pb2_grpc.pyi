@@ -55,7 +55,7 @@ class RouterServiceStub:
     Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
     with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
     `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-    `BACKEND_OVERLOADED`, `DEADLINE_EXCEEDED`; with `fallback: false` also with the strategy's own refusal.
+    `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_router_pb2.GetRunRequest, _router_pb2.GetRunResponse]
     """Returns one recorded run with everything that explains it.
@@ -135,7 +135,7 @@ class RouterServiceAsyncStub(RouterServiceStub):
     Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
     with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
     `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-    `BACKEND_OVERLOADED`, `DEADLINE_EXCEEDED`; with `fallback: false` also with the strategy's own refusal.
+    `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_router_pb2.GetRunRequest, _router_pb2.GetRunResponse]  # type: ignore[assignment]
     """Returns one recorded run with everything that explains it.
@@ -230,7 +230,7 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
         with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
         `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-        `BACKEND_OVERLOADED`, `DEADLINE_EXCEEDED`; with `fallback: false` also with the strategy's own refusal.
+        `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
         """
 
     @_abc_1.abstractmethod
