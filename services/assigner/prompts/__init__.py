@@ -3,13 +3,23 @@
 from collections.abc import Mapping
 
 from chassis.prompts import Prompt, quoted, render
+from kernel.answers import AnswerType
 
 _HERE = __name__
 
 
-def thesis(*, question: str) -> Prompt:
+# What is said of the form of an answer, for the types that have one.
+FORMS: Mapping[AnswerType, str] = {
+    AnswerType.BOOLEAN: "The answer is true or false; end with it on a line of its own: Final Answer: true or false.",
+    AnswerType.CHOICE: "The answer is the letter of one option; end with it on a line of its own: Final Answer: letter.",
+    AnswerType.NUMBER: "The answer is a number; end with it on a line of its own: Final Answer: number.",
+    AnswerType.CODE: "The answer is code; give it in one code block.",
+}
+
+
+def thesis(*, question: str, answer_type: AnswerType | None = None) -> Prompt:
     """Ask the expert for a first answer."""
-    return render(_HERE, "thesis", {"question": quoted("question", question)})
+    return render(_HERE, "thesis", {"question": quoted("question", question), "form": _form(answer_type)})
 
 
 def antithesis(*, question: str, thesis: str) -> Prompt:
@@ -23,10 +33,12 @@ def resolution(*, question: str, thesis: str, antithesis: str) -> Prompt:
     return render(_HERE, "resolution", _chain(question, thesis, antithesis))
 
 
-def synthesis(*, question: str, thesis: str, antithesis: str, resolution: str) -> Prompt:
+def synthesis(
+    *, question: str, thesis: str, antithesis: str, resolution: str, answer_type: AnswerType | None = None
+) -> Prompt:
     """Ask the synthesizer for the final answer."""
     values = _chain(question, thesis, antithesis) | {"resolution": quoted("weighing", resolution)}
-    return render(_HERE, "synthesis", values)
+    return render(_HERE, "synthesis", values | {"form": _form(answer_type)})
 
 
 def note(*, question: str, stages: Mapping[str, str], answer: str) -> Prompt:
@@ -46,6 +58,10 @@ def text_assessment(*, question: str, others: Mapping[str, str], text: str) -> P
     beside = "\n\n".join(quoted("other_text", other) for other in others.values())
     values = {"question": quoted("question", question), "others": beside, "text": quoted("text_to_judge", text)}
     return render(_HERE, "text_assessment", values)
+
+
+def _form(answer_type: AnswerType | None) -> str:
+    return FORMS.get(answer_type, "") if answer_type else ""
 
 
 def _chain(question: str, thesis: str, antithesis: str) -> dict[str, str]:

@@ -157,13 +157,15 @@ class Speaking:
         by_name = {name.lower(): text for name, (text, _) in fitted.items()}
         match stage:
             case Stage.THESIS:
-                return prompts.thesis(question=self._question), cut
+                return prompts.thesis(question=self._question, answer_type=self._ask.answer_type), cut
             case Stage.ANTITHESIS:
                 return prompts.antithesis(question=self._question, thesis=by_name["thesis"]), cut
             case Stage.RESOLUTION:
                 return prompts.resolution(question=self._question, **by_name), cut
             case Stage.SYNTHESIS:
-                return prompts.synthesis(question=self._question, **by_name), cut
+                texts_of = {name: by_name[name] for name in ("thesis", "antithesis", "resolution")}
+                made = prompts.synthesis(question=self._question, answer_type=self._ask.answer_type, **texts_of)
+                return made, cut
             case Stage.NOTE:
                 answer = by_name.pop("synthesis")
                 return prompts.note(question=self._question, stages=by_name, answer=answer), cut
