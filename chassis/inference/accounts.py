@@ -9,8 +9,8 @@ from kernel.envelope import Ledger, StageUsage
 class Account:
     """The reservation of one call's worst case, and what its HTTP exchanges made of it.
 
-    Closing it books what was spent, gives the rest back, and counts as lost what nobody knows. `tokens_each` is what each
-    sample may have; `cut` tells whether that is fewer than wanted, which it is only where the envelope has no more.
+    Closing it books what was spent, gives the rest back, and counts as lost what nobody knows. `tokens_each` is what
+    each sample may have; `cut` tells whether that is fewer than wanted, as it is only where the envelope has no more.
 
     Args:
         ledger: The request's ledger.

@@ -19,7 +19,7 @@ class Admission:
         self._breaker.close()
 
     def failed(self) -> None:
-        """The backend could not be reached, broke off, or failed by itself."""
+        """The backend could not be reached, broke off, failed by itself, or had time enough and said nothing."""
         self._breaker.count_failure(on_trial=self.on_trial)
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 MAX_TEMPERATURE = 2.0
 MAX_TOP_LOGPROBS = 20
 MAX_SEED = 2**63 - 1
+# Of one forwarded request, as OpenAI has it.
+MAX_SAMPLES = 128
 
 # Servers' own names for more samples or tokens (llama.cpp, vLLM): with them a request would escape its envelope.
 ESCAPES = frozenset({"n_predict", "n_cmpl", "best_of"})
@@ -52,10 +54,10 @@ def checked_body(body: Mapping[str, object]) -> None:
     check_sampling(body.get("temperature"), body.get("top_p"))
     if taken := sorted(ESCAPES & body.keys()):
         raise InvalidCall(taken[0], "n and max_tokens say how much may be generated")
-    for name in ("n", "max_tokens", "max_completion_tokens"):
+    for name, most in (("n", MAX_SAMPLES), ("max_tokens", None), ("max_completion_tokens", None)):
         count = body.get(name)
         if count is not None:
-            _within(name, count, 1)
+            _within(name, count, 1, most)
 
 
 def check_messages(messages: Sequence[object]) -> None:

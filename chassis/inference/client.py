@@ -9,6 +9,7 @@ deadline. Cancelling the task that awaits a call closes the connection, so that 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 import orjson
@@ -21,13 +22,13 @@ from chassis.inference.config import BackendConfig
 from chassis.inference.counting import prompt_characters
 from chassis.inference.errors import InvalidCall, ModelNotFound, UnparsableOutput
 from chassis.inference.features import Features, Learned
-from chassis.inference.forwarding import ForwardedStream, Forwarding, asked, streaming
+from chassis.inference.forwarding import Asked, ForwardedStream, Forwarding, asked, carrying
 from chassis.inference.link import Headers, Link
+from chassis.inference.merging import replied
 from chassis.inference.meter import Meter
 from chassis.inference.observing import Observer, Reports, Unobserved
 from chassis.inference.opened import Opened
-from chassis.inference.replies import drawn
-from chassis.inference.sampling import Draw, completed
+from chassis.inference.sampling import Asking, Draw, Harvest, Source, completed
 from chassis.inference.streaming import Streamed
 from chassis.inference.structured import is_no_json, structured
 from chassis.inference.tally import Tally
@@ -87,10 +88,8 @@ class Backend:
         with self._reports.reported(call.work, call.stage) as report:
             await self._check(call.max_tokens, spend)
             with report.booked(self._account(call, spend)) as account:
-                draw = Draw(call, account, spend, self._link, self.config, self._learned)
-                harvest = await draw.samples(0, call.drawn)
-            if isinstance(harvest.failure, ModelNotFound):
-                self._catalogue.forget()
+                asking = Asking(call=call, config=self.config)
+                harvest = await self._harvest(asking, call.drawn, account, spend)
             return completed(call, harvest, account)
 
     async def complete_json(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
@@ -147,25 +146,17 @@ class Backend:
     ) -> Reply:
         """Pass on an OpenAI chat completion as it is, for our model and within the envelope.
 
+        More samples than the backend draws in one request come in several, and equal ones are drawn once, as in
+        `complete`; the reply is one document with all of them. If one is missing in the end, that is a failure.
+
         Raises:
             InferenceError, BudgetExhausted: As `complete`.
         """
         with self._reports.reported(work, stage) as report:
-            ask = await self._forwarding(body, spend, stage)
-            with report.booked(ask.account) as account, account.exchange(ask.wanted.samples) as exchange:
-                sent = ask.body(self.config, work)
-                reply = await self._link.post(work, orjson.dumps(sent), exchange, spend)
-                got = drawn(
-                    self.config.name,
-                    reply.body,
-                    asked_logprobs=False,
-                    counts_all=self.features.usage_totals,
-                    prompt_characters=prompt_characters(body["messages"]),
-                )
-                exchange.cost(got.usage)
-                usage = exchange.usage
-        self._learned.learn(got.shown)
-        return Reply(body=reply.body, document=got.document, usage=usage, cut=account.cut)
+            ask = await self._forwarding(asked(body), spend, stage, work)
+            with report.booked(ask.account) as account:
+                harvest = await self._harvest(ask, ask.wanted.drawn, account, spend)
+            return replied(ask, harvest)
 
     async def forward_stream(
         self, body: Mapping[str, object], spend: Spend, stage: str, *, work: Work = Work.SYSTEM_ONE
@@ -173,14 +164,15 @@ class Backend:
         """Pass on an OpenAI chat completion and its stream of events; what is returned must be entered or closed.
 
         Raises:
+            InvalidCall: For `n`, when the backend draws fewer samples in one stream than the body asks for.
             InferenceError, BudgetExhausted: As `complete`, before the first event; later the iteration raises them.
         """
         report = self._reports.opened(work, stage)
         with report.failing():
-            ask = await self._forwarding(body, spend, stage)
+            ask = await self._forwarding(replace(asked(body), greedy=False), spend, stage, work)
         meter = Meter(ask.account, Tally(ask.wanted.samples, prompt_characters(body["messages"])), report)
-        sent = streaming(body, ask.body(self.config, work))
-        return ForwardedStream(await self._open(work, sent, meter, spend), meter, ask.wanted)
+        opened = await self._open(work, ask.streamed(self.features), meter, spend)
+        return ForwardedStream(opened, meter, ask.wanted, self._learned)
 
     async def models(self) -> tuple[ModelInfo, ...]:
         """The models that the backend serves, remembered for a minute; empty where it does not tell."""
@@ -216,16 +208,22 @@ class Backend:
             floor_tokens=call.floor_tokens,
         )
 
-    async def _forwarding(self, body: Mapping[str, object], spend: Spend, stage: str) -> Forwarding:
-        wanted = asked(body)
+    async def _harvest(self, source: Source, count: int, account: Account, spend: Spend) -> Harvest:
+        harvest = await Draw(source, account, spend, self._link, self._learned).samples(0, count)
+        if isinstance(harvest.failure, ModelNotFound):
+            self._catalogue.forget()
+        return harvest
+
+    async def _forwarding(self, wanted: Asked, spend: Spend, stage: str, work: Work) -> Forwarding:
         context = await self._check(wanted.tokens, spend)
-        return wanted.reserved(
-            spend.ledger, stage, default_tokens=self.config.default_max_tokens, context_tokens=context
-        )
+        tokens = wanted.tokens_each(self.config.default_max_tokens, context)
+        account = Account(spend.ledger, stage, generations=wanted.drawn, wanted_tokens=tokens)
+        return Forwarding(wanted=wanted, account=account, config=self.config, work=work)
 
     async def _open(self, work: Work, body: Mapping[str, object], meter: Meter, spend: Spend) -> Opened:
         try:
-            return await self._link.open(work, orjson.dumps(body), meter.exchange, spend)
+            with carrying(meter.tally.samples, self.config.name, self._learned):
+                return await self._link.open(work, orjson.dumps(body), meter.exchange, spend)
         except BaseException as error:
             meter.close(error)
             raise

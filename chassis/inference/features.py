@@ -77,7 +77,7 @@ class Learned:
     """The features of one backend, as they become known; each change is logged once."""
 
     def __init__(self, backend: str, known: Features) -> None:
-        self._backend = backend
+        self.backend = backend
         self.now = known
 
     def learn(self, shown: Features) -> None:
@@ -88,7 +88,7 @@ class Learned:
                 fact = min(fact, known)
             if fact is not None and fact != known:
                 self.now = replace(self.now, **{name: fact})
-                log.info("backend %s: %s is %s", self._backend, name, fact)
+                log.info("backend %s: %s is %s", self.backend, name, fact)
 
 
 _NAMES = tuple(field.name for field in fields(Features))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import TypeVar
 
 from chassis.inference import sse
@@ -48,6 +48,7 @@ class Link:
     """
 
     def __init__(self, config: BackendConfig, transport: Transport, timing: Timing, headers: Headers) -> None:
+        self.backend = config.name
         self._config = config
         self._transport = transport
         self._timing = timing
@@ -75,7 +76,7 @@ class Link:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._pools[work].place())
                 with self._breaker.admitted() as admission, self._judged(exchange, admission):
-                    stream = await stack.enter_async_context(self._begun(body, admission, limit))
+                    stream = await self._begun(stack, body, admission, limit)
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=await _all(stream.chunks))
                     self._judge(reply, exchange, admission)
             return reply
@@ -93,7 +94,7 @@ class Link:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._pools[work].place())
                 with self._breaker.admitted() as admission, self._judged(exchange, admission):
-                    stream = await stack.enter_async_context(self._begun(body, admission, limit))
+                    stream = await self._begun(stack, body, admission, limit)
                     refused = b"" if stream.status == 200 else await _all(stream.chunks)
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=refused)
                     self._judge(reply, exchange, admission)
@@ -124,19 +125,15 @@ class Link:
                 repetition += 1
                 await self._timing.sleep(pause)
 
-    @asynccontextmanager
-    async def _begun(self, body: bytes, admission: Admission, limit: InTime) -> AsyncIterator[HttpStream]:
-        """A reply from its status on; none at all by a deadline that was long enough is a failure of the backend."""
-        async with AsyncExitStack() as stack:
-            given_s = limit.left_s
-            try:
-                sent = self._transport.stream(self._url, self.headers(), body)
-                stream = await stack.enter_async_context(sent)
-            except asyncio.CancelledError:
-                if limit.is_over and given_s >= self._config.breaker.hang_s:
-                    admission.failed()
-                raise
-            yield stream
+    async def _begun(self, stack: AsyncExitStack, body: bytes, admission: Admission, limit: InTime) -> HttpStream:
+        """A reply, from its status on, held open by `stack`; none by a deadline that gave it time counts as a failure."""
+        given_s = limit.left_s
+        try:
+            return await stack.enter_async_context(self._transport.stream(self._url, self.headers(), body))
+        except asyncio.CancelledError:
+            if limit.is_over and given_s >= self._config.breaker.hang_s:
+                admission.failed()
+            raise
 
     @contextmanager
     def _judged(self, exchange: Exchange, admission: Admission) -> Iterator[None]:

@@ -45,6 +45,17 @@ def parted(content: str) -> Parts:
     return Parts(reasoning=head.lstrip().removeprefix(OPEN).strip(), text=tail.lstrip())
 
 
+def separated(content: str) -> tuple[str, str]:
+    r"""Reasoning and answer of a message's whole content, as `parted` finds them: for who reads a forwarded reply.
+
+    Example:
+        >>> separated("<think>2+2 is 4</think>\n\nFour.")
+        ('2+2 is 4', 'Four.')
+    """
+    parts = parted(content)
+    return parts.reasoning, parts.text
+
+
 class Splitter:
     """Takes a text apart while it streams in; text may be held back while it could still turn out to be a tag."""
 

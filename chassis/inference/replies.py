@@ -14,12 +14,16 @@ from kernel.values import value
 
 @value
 class Drawn:
-    """What one request drew, what that cost (HTTP calls not counted), what it shows of the backend, and the reply."""
+    """What one request drew, what that cost (HTTP calls not counted), what it shows of the backend, and the reply.
+
+    The reply is there as it came (`body`) and parsed (`document`).
+    """
 
     samples: tuple[Sample, ...]
     usage: StageUsage
     model: str
     shown: Features
+    body: bytes
     document: Mapping[str, object]
 
 
@@ -46,7 +50,8 @@ def drawn(backend: str, body: bytes, *, asked_logprobs: bool, counts_all: bool |
     known = counts_all if shown.usage_totals is None else shown.usage_totals
     cost = counted(measured, reported, counts_all=known, prompt_characters=prompt_characters)
     samples = tuple(_sample(choice, tokens) for choice, tokens in zip(choices, cost.tokens, strict=True))
-    return Drawn(samples=samples, usage=cost.usage, model=text(reply.get("model")), shown=shown, document=reply)
+    model = text(reply.get("model"))
+    return Drawn(samples=samples, usage=cost.usage, model=model, shown=shown, body=body, document=reply)
 
 
 def measured_choice(choice: Mapping[str, object]) -> Measured:

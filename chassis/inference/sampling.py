@@ -1,12 +1,13 @@
-"""Drawing a call's samples with as few requests as the backend allows.
+"""Drawing samples with as few requests as the backend allows.
 
 One `n=` request reads the prompt once, so that is the first choice. A backend that refuses so many samples, or returns
 fewer and says nothing, is remembered, and gets the rest in further requests.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import orjson
 
@@ -18,53 +19,91 @@ from chassis.inference.errors import BackendRefused, InvalidCall
 from chassis.inference.features import Features, Learned, lesson
 from chassis.inference.link import Link
 from chassis.inference.replies import Drawn, drawn
-from chassis.inference.values import Call, Completion, Sample
+from chassis.inference.values import Call, Completion, Sample, Work
 from chassis.spend import Spend
 from kernel.errors import MetacogError
 from kernel.values import value
 
 
+class Source(Protocol):
+    """What samples are drawn for; it knows how to ask for them."""
+
+    @property
+    def work(self) -> Work:
+        """Kind of work."""
+
+    def body(self, portion: Portion, known: Features) -> Mapping[str, object]:
+        """The request that draws `portion` from a backend of which so much is `known`."""
+
+    def asks_logprobs(self, portion: Portion, known: Features) -> bool:
+        """Whether that request asks for log-probabilities for our own sake."""
+
+    def lesson(self, refusal: str) -> Features | None:
+        """What a refusal of that request teaches about the backend, if anything."""
+
+
+@value
+class Asking:
+    """A call, as a source of samples."""
+
+    call: Call
+    config: BackendConfig
+
+    @property
+    def work(self) -> Work:
+        """As in `Source`."""
+        return self.call.work
+
+    def body(self, portion: Portion, known: Features) -> Mapping[str, object]:
+        """As in `Source`."""
+        return body_of(self.call, portion, self.config, known)
+
+    def asks_logprobs(self, portion: Portion, known: Features) -> bool:
+        """As in `Source`."""
+        return asks_logprobs(self.call, portion, known)
+
+    def lesson(self, refusal: str) -> Features | None:
+        """As in `Source`."""
+        return lesson(refusal)
+
+
 @value
 class Harvest:
-    """The samples of some portions, in order, and the first failure among them."""
+    """What some portions brought, in order and none more samples than its own, and the first failure among them."""
 
-    samples: tuple[Sample, ...] = ()
-    model: str = ""
+    replies: tuple[Drawn, ...] = ()
     failure: MetacogError | None = None
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """All samples."""
+        return tuple(sample for reply in self.replies for sample in reply.samples)
 
     def plus(self, other: "Harvest") -> "Harvest":
         """Both, one after the other."""
-        return Harvest(
-            samples=self.samples + other.samples,
-            model=self.model or other.model,
-            failure=self.failure or other.failure,
-        )
+        return Harvest(replies=self.replies + other.replies, failure=self.failure or other.failure)
 
 
 class Draw:
-    """One call being drawn.
+    """Samples being drawn.
 
     Args:
-        call: What to draw.
+        source: What they are drawn for.
         account: Where its cost goes.
         spend: Whose deadline holds.
         link: The way to the backend.
-        config: The backend.
         learned: What is known of it; grows with each reply.
     """
 
-    def __init__(
-        self, call: Call, account: Account, spend: Spend, link: Link, config: BackendConfig, learned: Learned
-    ) -> None:
-        self._call = call
+    def __init__(self, source: Source, account: Account, spend: Spend, link: Link, learned: Learned) -> None:
+        self._source = source
         self._account = account
         self._spend = spend
         self._link = link
-        self._config = config
         self._learned = learned
 
     async def samples(self, offset: int, count: int) -> Harvest:
-        """Draw `count` samples, the first of which is number `offset` of the call; failures are in the harvest."""
+        """Draw `count` samples, the first of which is number `offset` of all; failures are in the harvest."""
         portions = portions_of(offset, count, self._learned.now.samples_per_call, self._account.tokens_each)
         if len(portions) == 1:
             return await self._portion(portions[0])
@@ -86,21 +125,21 @@ class Draw:
         except MetacogError as failure:
             return Harvest(failure=failure)
         self._learned.learn(got.shown)
-        harvest = Harvest(samples=got.samples[: portion.samples], model=got.model)
-        missing = portion.samples - len(harvest.samples)
-        if missing:
-            self._learned.learn(Features(samples_per_call=len(harvest.samples)))
-            harvest = harvest.plus(await self.samples(portion.offset + len(harvest.samples), missing))
+        harvest = Harvest(replies=(replace(got, samples=got.samples[: portion.samples]),))
+        came = len(harvest.samples)
+        if came < portion.samples:
+            self._learned.learn(Features(samples_per_call=came))
+            harvest = harvest.plus(await self.samples(portion.offset + came, portion.samples - came))
         return harvest
 
     async def _request(self, portion: Portion, known: Features) -> Drawn:
-        body = body_of(self._call, portion, self._config, known)
+        body = self._source.body(portion, known)
         with self._account.exchange(portion.samples) as exchange:
-            reply = await self._link.post(self._call.work, orjson.dumps(body), exchange, self._spend)
+            reply = await self._link.post(self._source.work, orjson.dumps(body), exchange, self._spend)
             got = drawn(
-                self._config.name,
+                self._link.backend,
                 reply.body,
-                asked_logprobs=asks_logprobs(self._call, portion, known),
+                asked_logprobs=self._source.asks_logprobs(portion, known),
                 counts_all=known.usage_totals,
                 prompt_characters=prompt_characters(body["messages"]),
             )
@@ -109,13 +148,13 @@ class Draw:
 
     def _unlike_before(self, portion: Portion, known: Features, refused: MetacogError) -> bool:
         """Learn from `refused`, and tell whether the same portion would now be asked for differently."""
-        taught = lesson(refused.message)
+        taught = self._source.lesson(refused.message)
         if taught is not None:
             self._learned.learn(taught)
         now = self._learned.now
         if now.samples_per_call is not None and now.samples_per_call < portion.samples:
             return True
-        return body_of(self._call, portion, self._config, now) != body_of(self._call, portion, self._config, known)
+        return self._source.body(portion, now) != self._source.body(portion, known)
 
 
 def portions_of(offset: int, count: int, at_most: int | None, tokens: int) -> Sequence[Portion]:
@@ -142,7 +181,7 @@ def completed(call: Call, harvest: Harvest, account: Account) -> Completion:
     return Completion(
         samples=samples * (call.samples // call.drawn),
         usage=account.spent,
-        model=harvest.model,
+        model=next((reply.model for reply in harvest.replies if reply.model), ""),
         cut=account.cut,
         shortfall=harvest.failure,
     )

@@ -64,9 +64,11 @@ class Parser:
 
 
 def parsed(raw: bytes) -> Event:
-    r"""Event that stands in `raw`.
+    r"""Event that stands in `raw`, such as a `StreamEvent` has; whether a space follows `data:` is no matter.
 
     Example:
+        >>> parsed(b'data:{"a":1}\n\n').data
+        b'{"a":1}'
         >>> parsed(b'data: {"a":\r\ndata: 1}\r\n\r\n').data
         b'{"a":\n1}'
         >>> parsed(b': heartbeat\n\n').data is None

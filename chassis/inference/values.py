@@ -120,7 +120,8 @@ class Completion:
         samples: As many as were asked for, unless there is a `shortfall`; at least one.
         usage: What it cost, all HTTP calls together.
         model: The model that answered, as the backend names it.
-        cut: Whether the envelope left each sample fewer tokens than `max_tokens`.
+        cut: Whether the envelope left each sample fewer tokens than `max_tokens`; one that then ended with `length` was
+            ended by the envelope.
         shortfall: Why samples are missing (a deadline in the middle of a large draw); None if none is.
     """
 
@@ -160,7 +161,15 @@ class Structured(Generic[T]):
 
 @value
 class Reply:
-    """A backend's answer to a forwarded request: its bytes, the same parsed, and what it cost."""
+    """A backend's answer to a forwarded request.
+
+    Attributes:
+        body: Its bytes; our own where several requests drew the samples.
+        document: The same, parsed.
+        usage: What it cost, all HTTP calls together.
+        cut: Whether the envelope left each sample fewer tokens than the request allowed; a request without a limit
+            allows the backend's `default_max_tokens`, or half its context.
+    """
 
     body: bytes
     document: Mapping[str, object]
@@ -173,7 +182,7 @@ class StreamEvent:
     """One event of a forwarded stream.
 
     Attributes:
-        raw: The event as it came, with the blank line that ends it.
+        raw: The event as it came, with the blank line that ends it; `sse.parsed` reads it.
         document: The event parsed, where it had to be: the end of a choice and usage; None elsewhere.
         done: Whether this is the `[DONE]` that ends the stream.
     """

@@ -11,7 +11,7 @@ _HERE = __name__
 # What is said of the form of an answer, for the types that have one.
 FORMS: Mapping[AnswerType, str] = {
     AnswerType.BOOLEAN: "The answer is true or false; end with it on a line of its own: Final Answer: true or false.",
-    AnswerType.CHOICE: "The answer is the letter of one option; end with it on a line of its own: Final Answer: letter.",
+    AnswerType.CHOICE: "The answer is one option; end with its letter on a line of its own: Final Answer: letter.",
     AnswerType.NUMBER: "The answer is a number; end with it on a line of its own: Final Answer: number.",
     AnswerType.CODE: "The answer is code; give it in one code block.",
 }
