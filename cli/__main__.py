@@ -1,4 +1,7 @@
-"""`metacog`: run the suite on this machine, check its configuration, make keys."""
+"""`metacog`: run the suite on this machine, check its configuration, make keys.
+
+What runs the suite is imported by the commands that do: in a container its packages are not there.
+"""
 
 import secrets
 from dataclasses import asdict
@@ -13,9 +16,7 @@ from rich.console import Console
 from chassis.agents import read_agents
 from chassis.auth import ApiKey, read_keys
 from chassis.voices import DEFAULT_AGENTS_FILE
-from embedded import __main__ as embedded
 from embedded.errors import SuiteError
-from embedded.settings import Wishes
 from kernel.errors import MetacogError
 
 app = typer.Typer(help="Metacognition for LLM serving.", no_args_is_help=True, add_completion=True)
@@ -35,20 +36,27 @@ def up(
     threads: Annotated[int | None, typer.Option(help="Threads of llama.cpp; default: half the cores.")] = None,
 ) -> None:
     """Start the whole suite on this machine; return when it is ready."""
+    from embedded.__main__ import run_up
+    from embedded.settings import Wishes
+
     wishes = Wishes(inference_url=inference_url, inference_model=inference_model, model=model, threads=threads)
-    raise typer.Exit(embedded.run_up(wishes))
+    raise typer.Exit(run_up(wishes))
 
 
 @app.command()
 def down() -> None:
     """Stop the suite, also after its supervisor was killed."""
-    raise typer.Exit(embedded.run_down())
+    from embedded.__main__ import run_down
+
+    raise typer.Exit(run_down())
 
 
 @app.command()
 def status(json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
     """Show the parts of the suite."""
-    raise typer.Exit(embedded.run_status(json))
+    from embedded.__main__ import run_status
+
+    raise typer.Exit(run_status(json))
 
 
 @config.command()

