@@ -9,7 +9,6 @@ deadline. Cancelling the task that awaits a call closes the connection, so that 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 import orjson
@@ -153,9 +152,10 @@ class Backend:
             InferenceError, BudgetExhausted: As `complete`.
         """
         with self._reports.reported(work, stage) as report:
-            ask = await self._forwarding(asked(body), spend, stage, work)
+            wanted = asked(body)
+            ask = await self._forwarding(wanted, wanted.drawn, spend, stage, work)
             with report.booked(ask.account) as account:
-                harvest = await self._harvest(ask, ask.wanted.drawn, account, spend)
+                harvest = await self._harvest(ask, wanted.drawn, account, spend)
             return replied(ask, harvest)
 
     async def forward_stream(
@@ -169,10 +169,11 @@ class Backend:
         """
         report = self._reports.opened(work, stage)
         with report.failing():
-            ask = await self._forwarding(replace(asked(body), greedy=False), spend, stage, work)
-        meter = Meter(ask.account, Tally(ask.wanted.samples, prompt_characters(body["messages"])), report)
+            wanted = asked(body)
+            ask = await self._forwarding(wanted, wanted.samples, spend, stage, work)
+        meter = Meter(ask.account, Tally(wanted.samples, prompt_characters(body["messages"])), report)
         opened = await self._open(work, ask.streamed(self.features), meter, spend)
-        return ForwardedStream(opened, meter, ask.wanted, self._learned)
+        return ForwardedStream(opened, meter, wanted, self._learned)
 
     async def models(self) -> tuple[ModelInfo, ...]:
         """The models that the backend serves, remembered for a minute; empty where it does not tell."""
@@ -214,10 +215,10 @@ class Backend:
             self._catalogue.forget()
         return harvest
 
-    async def _forwarding(self, wanted: Asked, spend: Spend, stage: str, work: Work) -> Forwarding:
+    async def _forwarding(self, wanted: Asked, generations: int, spend: Spend, stage: str, work: Work) -> Forwarding:
         context = await self._check(wanted.tokens, spend)
         tokens = wanted.tokens_each(self.config.default_max_tokens, context)
-        account = Account(spend.ledger, stage, generations=wanted.drawn, wanted_tokens=tokens)
+        account = Account(spend.ledger, stage, generations=generations, wanted_tokens=tokens)
         return Forwarding(wanted=wanted, account=account, config=self.config, work=work)
 
     async def _open(self, work: Work, body: Mapping[str, object], meter: Meter, spend: Spend) -> Opened:

@@ -1,7 +1,7 @@
 """A chat completion that is passed on as the caller wrote it, for the gateway's System 1.
 
-Where a backend draws fewer samples in one request than the caller wants, several requests draw them (`merging`). A stream
-cannot be put together so, and more samples than one request carries are refused.
+Where a backend draws fewer samples in one request than the caller wants, several requests draw them (`merging`). A
+stream cannot be put together so: more samples than one request carries are refused.
 """
 
 import re
@@ -53,7 +53,7 @@ class Asked:
         return 1 if self.greedy else self.samples
 
     def tokens_each(self, default: int, context: int | None) -> int:
-        """Tokens for each sample: `default`, or half of the `context` where that is less, if the request has no limit."""
+        """Tokens for each sample; if the request has no limit, `default`, or half of the `context` if that is less."""
         half = (context or 2 * default) // 2
         return self.tokens or max(1, min(default, half))
 

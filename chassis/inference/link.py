@@ -126,7 +126,7 @@ class Link:
                 await self._timing.sleep(pause)
 
     async def _begun(self, stack: AsyncExitStack, body: bytes, admission: Admission, limit: InTime) -> HttpStream:
-        """A reply, from its status on, held open by `stack`; none by a deadline that gave it time counts as a failure."""
+        """A reply, from its status on, that `stack` holds open; none in all the time it had may count as a failure."""
         given_s = limit.left_s
         try:
             return await stack.enter_async_context(self._transport.stream(self._url, self.headers(), body))

@@ -35,7 +35,7 @@ from tests.support.llm_replies import (
 )
 
 __all__ = ["LLAMACPP", "MINIMAL", "VLLM", "Body", "Cut", "Hangup", "Late", "Refuse", "Said", "Say", "ScriptedLLM",
-           "Shape", "Stall"]  # fmt: skip
+           "Shape", "Stall", "Trickle"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,13 @@ class Stall:
 
 
 @dataclass(frozen=True)
+class Trickle:
+    """Answer 200, send blanks to show that it is alive, and never come to an end."""
+
+
+@dataclass(frozen=True)
 class Hangup:
-    """Close the connection before a reply."""
+    """Read the request, and close the connection before a reply."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class Say:
     content_type: str = "application/json"
 
 
-Fault = Refuse | Stall | Hangup | Cut | Late | Say
+Fault = Refuse | Stall | Trickle | Hangup | Cut | Late | Say
 
 
 @dataclass(frozen=True)
@@ -207,6 +212,8 @@ class ScriptedLLM:
                 return _refused(status, message, headers)
             case Stall():
                 await asyncio.Event().wait()
+            case Trickle():
+                return await _trickle(request)
             case Hangup():
                 transport.abort()
                 return web.Response()
@@ -247,6 +254,14 @@ class ScriptedLLM:
 
 def _event(chunk: Body) -> bytes:
     return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+
+async def _trickle(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"content-type": "application/json"})
+    await response.prepare(request)
+    while True:
+        await response.write(b"\n")
+        await asyncio.sleep(0.01)
 
 
 def _refused(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:

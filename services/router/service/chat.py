@@ -7,6 +7,8 @@ from typing import Any
 import orjson
 
 from chassis.inference.client import Backend
+from chassis.inference.reasoning import separated
+from chassis.inference.sse import parsed
 from chassis.spend import Spend
 from chassis.wire import MAX_COUNT, MAX_SEED, Count, MalformedRequest, RequestId, Seed, from_plain
 from kernel.answers import AnswerType, Outcome
@@ -258,7 +260,8 @@ def _text(place: int, content: object) -> str:
 
 
 def _streamed(pieces: Sequence[bytes], task: Task) -> Answered:
-    documents = [orjson.loads(piece[6:]) for piece in pieces if piece.startswith(b"data: {")]
+    events = [parsed(piece).data for piece in pieces]
+    documents = [orjson.loads(data) for data in events if data]
     choices = [c for d in documents for c in d.get("choices") or () if c.get("index", 0) == 0]
     text = "".join((choice.get("delta") or {}).get("content") or "" for choice in choices)
     reasons = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
@@ -273,9 +276,11 @@ def _replied(document: Mapping[str, Any], task: Task) -> Answered:
 
 
 def _answered(text: str, finish_reason: str, model: str, task: Task) -> Answered:
-    given = bool(text.strip()) or finish_reason == "tool_calls"
+    """What a plain answer amounts to; what a thinking model thought aloud is no part of it."""
+    _, answer = separated(text)
+    given = bool(answer.strip()) or finish_reason in ("tool_calls", "function_call")
     return Answered(
-        text=text,
+        text=answer,
         outcome=Outcome.ANSWERED if given else Outcome.ABSTAINED,
         model=model,
         finish_reason=finish_reason,

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 
 import pytest
 
@@ -49,7 +50,9 @@ async def test_a_backend_that_is_not_there_is_tried_again_and_then_unavailable(b
     assert spend.ledger.tokens_left == 10_000
 
 
-async def test_a_connection_that_dies_before_a_reply_is_tried_again(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_a_connection_that_dies_before_a_reply_is_tried_again_and_paid_for_each_time(
+    llm: ScriptedLLM, backend_of: MakeBackend
+) -> None:
     llm.fault(Hangup(), Hangup())
     llm.reply("Hello")
     spend = spend_of()
@@ -59,6 +62,63 @@ async def test_a_connection_that_dies_before_a_reply_is_tried_again(llm: Scripte
     assert completion.samples[0].text == "Hello"
     assert spend.ledger.usage().http_calls == 3
     assert spend.ledger.usage().generations == 1
+    assert spend.ledger.usage().unknown_generations == 2
+    assert spend.ledger.usage().unknown_tokens == 16
+    assert spend.ledger.generations_left == 100 - 3
+
+
+@pytest.mark.parametrize("way", ["complete", "stream", "forward", "forward_stream"])
+async def test_what_may_have_been_generated_is_not_asked_for_again_beyond_the_envelope(
+    llm: ScriptedLLM, backend_of: MakeBackend, way: str
+) -> None:
+    backend, spend = backend_of(llm, timing=Patience().timing), spend_of(generations=1)
+    await backend.complete(asking(), spend_of())
+    llm.fault(*[Hangup()] * 4)
+    forwarded = ({"messages": HELLO, "max_tokens": 8}, spend, "system1")
+    asked = forwarded if way.startswith("forward") else (asking(), spend)
+
+    with pytest.raises(BackendUnavailable, match="without a reply"):
+        await getattr(backend, way)(*asked)
+
+    assert len(llm.requests) == 2
+    assert (spend.ledger.usage().unknown_generations, spend.ledger.usage().unknown_tokens) == (1, 8)
+    assert spend.ledger.generations_left == 0
+
+
+async def test_a_repetition_goes_as_far_as_the_tokens_do(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+    llm.fault(*[Hangup()] * 4)
+    spend = spend_of(tokens=20)
+
+    with pytest.raises(BackendUnavailable, match="without a reply"):
+        await backend_of(llm, timing=Patience().timing).complete(asking(), spend)
+
+    assert len(llm.requests) == 2
+    assert spend.ledger.tokens_left == 20 - 16
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_what_was_turned_away_is_repeated_free_of_charge(
+    llm: ScriptedLLM, backend_of: MakeBackend, status: int
+) -> None:
+    llm.fault(Refuse(status, "busy"), Refuse(status, "busy"))
+    spend = spend_of(generations=1)
+
+    completion = await backend_of(llm, timing=Patience().timing).complete(asking(), spend)
+
+    assert completion.samples
+    assert spend.ledger.usage().unknown_generations == 0
+
+
+async def test_nothing_is_sent_on_a_connection_that_the_server_has_closed(backend_of: MakeBackend) -> None:
+    with ScriptedLLM(keep_alive_s=0.05) as llm:
+        backend, spend = backend_of(llm, retries=Retries(count=0)), spend_of(generations=1)
+        await backend.complete(asking(), spend_of())
+        time.sleep(0.3)  # noqa: ASYNC251 - the event loop is busy, and does not see the connection close
+
+        completion = await backend.complete(asking(), spend)
+
+    assert completion.samples
+    assert spend.ledger.usage().http_calls == 1
     assert spend.ledger.usage().unknown_generations == 0
 
 
@@ -78,7 +138,7 @@ async def test_a_connection_that_dies_each_time_counts_as_spent(llm: ScriptedLLM
     with pytest.raises(BackendUnavailable, match="without a reply"):
         await backend.complete(asking(), spend)
 
-    assert spend.ledger.usage().unknown_tokens == 8
+    assert spend.ledger.usage().unknown_tokens == 16
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -7,7 +7,7 @@ import pytest
 from chassis.inference.errors import InvalidCall
 from chassis.inference.values import StreamEvent
 from kernel.envelope import BudgetExhausted
-from tests.integration.inference.support import HELLO, MakeBackend, passed, spend_of
+from tests.integration.inference.support import HELLO, MakeBackend, asking, passed, spend_of
 from tests.support.scripted_llm import ScriptedLLM
 
 BODY = {"model": "metacog/system1", "messages": HELLO, "max_tokens": 6, "user": "me", "metadata": {"a": 1}}
@@ -67,6 +67,24 @@ async def test_the_envelope_shortens_it_in_the_field_it_uses(llm: ScriptedLLM, b
     assert llm.bodies[0]["max_completion_tokens"] == 20
     assert "max_tokens" not in llm.bodies[0]
     assert reply.cut
+
+
+@pytest.mark.parametrize(("tokens", "cut"), [(11, True), (12, False)])
+@pytest.mark.parametrize("limited", [True, False])
+async def test_a_cut_by_the_envelope_is_told_and_nothing_else_is_one(
+    llm: ScriptedLLM, backend_of: MakeBackend, tokens: int, cut: bool, limited: bool
+) -> None:
+    backend = backend_of(llm, default_max_tokens=6)
+    body = {"messages": HELLO, "n": 2, "temperature": 1.0, **({"max_tokens": 6} if limited else {})}
+    call = asking(max_tokens=6, samples=2, temperature=1.0)
+
+    reply = await backend.forward(body, spend_of(tokens=tokens), "system1")
+    async with await backend.forward_stream(body, spend_of(tokens=tokens), "system1") as stream:
+        begun = stream.cut
+    completion = await backend.complete(call, spend_of(tokens=tokens))
+
+    assert (reply.cut, begun, completion.cut) == (cut, cut, cut)
+    assert {sent["max_tokens"] for sent in llm.bodies} == {5 if cut else 6}
 
 
 async def test_of_two_limits_the_newer_one_holds(llm: ScriptedLLM, backend_of: MakeBackend) -> None:

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
+from chassis.inference.client import Backend
 from chassis.inference.config import BreakerSettings, PoolSize
 from chassis.inference.errors import BackendOverloaded, BackendUnavailable, CircuitOpen, DeadlineExceeded
 from chassis.inference.values import Work
 from tests.integration.inference.support import MakeBackend, Patience, asking, spend_of
-from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall
+from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall, Trickle
 
 
 async def test_after_too_many_failures_the_backend_is_left_alone_for_a_while(
@@ -44,6 +45,71 @@ async def test_a_trial_that_fails_keeps_the_circuit_open(llm: ScriptedLLM, backe
 
     with pytest.raises(CircuitOpen):
         await backend.complete(asking(), spend_of())
+
+
+async def is_left_alone(backend: Backend) -> bool:
+    try:
+        await backend.complete(asking(work=Work.ASSESS), spend_of())
+    except CircuitOpen:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("way", ["complete", "stream"])
+async def test_a_backend_that_never_answers_is_left_alone(llm: ScriptedLLM, backend_of: MakeBackend, way: str) -> None:
+    backend = backend_of(llm, breaker=BreakerSettings(failures=2, hang_s=0.1))
+    llm.fault(Stall(), Stall())
+    for _ in range(2):
+        with pytest.raises(DeadlineExceeded):
+            await getattr(backend, way)(asking(), spend_of(timeout_ms=200))
+
+    assert await is_left_alone(backend)
+
+
+async def test_a_short_deadline_tells_nothing_of_the_backend(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+    backend = backend_of(llm, breaker=BreakerSettings(failures=1, hang_s=10.0))
+    llm.fault(Stall())
+    with pytest.raises(DeadlineExceeded):
+        await backend.complete(asking(), spend_of(timeout_ms=100))
+
+    assert not await is_left_alone(backend)
+
+
+async def test_a_caller_who_leaves_tells_nothing_of_the_backend(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+    backend = backend_of(llm, breaker=BreakerSettings(failures=1, hang_s=0.0))
+    llm.fault(Stall())
+    held = asyncio.create_task(backend.complete(asking(), spend_of()))
+    await llm.until(lambda it: len(it.requests) == 1)
+
+    held.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await held
+
+    assert not await is_left_alone(backend)
+
+
+async def test_a_backend_that_shows_life_is_not_left_alone(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+    backend = backend_of(llm, breaker=BreakerSettings(failures=1, hang_s=0.1))
+    llm.fault(Trickle())
+    with pytest.raises(DeadlineExceeded):
+        await backend.complete(asking(), spend_of(timeout_ms=200))
+
+    assert not await is_left_alone(backend)
+
+
+async def test_a_deadline_that_ends_the_wait_for_a_place_tells_nothing_of_the_backend(
+    llm: ScriptedLLM, backend_of: MakeBackend
+) -> None:
+    pools = {Work.STAGE: PoolSize(in_flight=1, queue=9)}
+    backend = backend_of(llm, pools=pools, breaker=BreakerSettings(failures=1, hang_s=0.05))
+    llm.fault(Stall())
+    held = asyncio.create_task(backend.complete(asking(), spend_of()))
+    await llm.until(lambda it: len(it.requests) == 1)
+    with pytest.raises(DeadlineExceeded):
+        await backend.complete(asking(), spend_of(timeout_ms=200))
+
+    assert not await is_left_alone(backend)
+    held.cancel()
 
 
 async def test_stages_that_fill_their_pool_leave_system_one_its_own(llm: ScriptedLLM, backend_of: MakeBackend) -> None:

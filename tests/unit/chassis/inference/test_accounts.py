@@ -55,6 +55,39 @@ def test_a_call_whose_outcome_is_unknown_counts_as_spent(ledger: Ledger) -> None
     assert ledger.usage().unknown_tokens == 60
 
 
+def test_a_repetition_of_what_may_have_been_acted_on_is_reserved_anew(ledger: Ledger) -> None:
+    with account(ledger, generations=2, tokens=20) as held, held.exchange(2) as exchange:
+        exchange.leaving()
+        exchange.again()
+        assert (ledger.generations_left, ledger.tokens_left) == (6, 20)
+        exchange.leaving()
+        exchange.cost(StageUsage(generations=2, completion_tokens=11))
+
+    assert (ledger.generations_left, ledger.tokens_left) == (6, 100 - 40 - 11)
+    assert (ledger.usage().unknown_generations, ledger.usage().unknown_tokens) == (2, 40)
+    assert ledger.usage().http_calls == 2
+
+
+def test_what_is_not_left_cannot_be_spent_on_a_repetition(ledger: Ledger) -> None:
+    with account(ledger, generations=2, tokens=30) as held, held.exchange(2) as exchange:
+        exchange.leaving()
+        with pytest.raises(BudgetExhausted):
+            exchange.again()
+
+    assert (ledger.generations_left, ledger.tokens_left) == (8, 40)
+    assert ledger.usage().unknown_tokens == 60
+
+
+def test_what_generated_nothing_is_repeated_free_of_charge(ledger: Ledger) -> None:
+    with account(ledger) as held, held.exchange(2) as exchange:
+        exchange.leaving()
+        exchange.generated_nothing()
+        exchange.again()
+        assert (ledger.generations_left, ledger.tokens_left) == (8, 40)
+
+    assert ledger.usage().unknown_generations == 0
+
+
 def test_of_several_exchanges_each_is_booked_as_it_ended(ledger: Ledger) -> None:
     with account(ledger, generations=3, tokens=10) as held:
         with held.exchange(2) as known:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chassis.inference.reasoning import Parts, Splitter, parted
+from chassis.inference.reasoning import Parts, Splitter, parted, separated
 
 
 def streamed(pieces: list[str]) -> Parts:
@@ -28,6 +28,7 @@ def streamed(pieces: list[str]) -> Parts:
 )
 def test_an_answer_is_parted_from_the_reasoning_before_it(content: str, reasoning: str, text: str) -> None:
     assert parted(content) == Parts(reasoning=reasoning, text=text)
+    assert separated(content) == (reasoning, text)
 
 
 @given(

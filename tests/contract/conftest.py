@@ -1,0 +1,106 @@
+"""Router and assigner over fakes, arbiter and delegation as they are, each asked through REST and through gRPC."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+from google.protobuf.descriptor import ServiceDescriptor
+from metacog.assigner.v1 import assigner_pb2_grpc
+from metacog.router.v1 import router_pb2_grpc
+
+from chassis.auth import Keyring
+from chassis.contract import refuse_unserved_calls, refuse_unserved_paths
+from chassis.health import Health
+from chassis.rest import build_app
+from chassis.serve import grpc_server
+from services.arbiter.__main__ import CONTRACT as ARBITER
+from services.assigner import rest as assigner_rest
+from services.assigner import rpc as assigner_rpc
+from services.assigner.service.assign import assign
+from services.delegation.__main__ import CONTRACT as DELEGATION
+from services.router import rest as router_rest
+from services.router import rpc as router_rpc
+from tests.contract.fakes import fake_deliberate, router_use_cases
+from tests.support.faces import Face, RestFace, RpcFace, Running, serving
+from tests.support.stack import ASSIGNER, MAX_BODY_BYTES, ROUTER, process
+
+
+@dataclass(frozen=True)
+class Served:
+    """A service with its contract and both faces."""
+
+    contract: ServiceDescriptor
+    running: Running
+
+    @property
+    def rest(self) -> RestFace:
+        """Its REST face."""
+        return RestFace(self.running.rest, self.contract)
+
+    @property
+    def rpc(self) -> RpcFace:
+        """Its gRPC face."""
+        return RpcFace(self.running.grpc, self.contract)
+
+    def face(self, name: str) -> Face:
+        """The face called `name`."""
+        return self.rest if name == "rest" else self.rpc
+
+
+@pytest.fixture(scope="session")
+async def services() -> AsyncIterator[dict[str, Served]]:
+    """All four services, by name."""
+    async with AsyncExitStack() as stack:
+        yield {
+            "router": Served(ROUTER, await stack.enter_async_context(_router())),
+            "assigner": Served(ASSIGNER, await stack.enter_async_context(_assigner())),
+            "arbiter": Served(ARBITER, await _process(stack, "arbiter")),
+            "delegation": Served(DELEGATION, await _process(stack, "delegation")),
+        }
+
+
+def _router() -> AbstractAsyncContextManager[Running]:
+    use = router_use_cases()
+    app = build_app("router", health=Health({}), keyring=Keyring(), max_body_bytes=MAX_BODY_BYTES)
+    router_rest.add_decision_paths(app, assess=use.assess, route=use.route, answer=use.answer)
+    router_rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs)
+    refuse_unserved_paths(app, ROUTER)
+    server = grpc_server(Keyring())
+    servicer = refuse_unserved_calls(router_rpc.Servicer, ROUTER)(use, Keyring())
+    router_pb2_grpc.add_RouterServiceServicer_to_server(servicer, server)
+    return serving(app, server)
+
+
+def _assigner() -> AbstractAsyncContextManager[Running]:
+    discuss = fake_deliberate()
+    app = build_app("assigner", health=Health({}), keyring=Keyring(), max_body_bytes=MAX_BODY_BYTES)
+    assigner_rest.add_paths(app, assign=assign, deliberate=discuss)
+    server = grpc_server(Keyring())
+    servicer = assigner_rpc.Servicer(assign=assign, deliberate=discuss)
+    assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)
+    return serving(app, server)
+
+
+async def _process(stack: AsyncExitStack, name: str) -> Running:
+    started = await stack.enter_async_context(process(name))
+    return Running(rest=started.rest, grpc=started.grpc)
+
+
+@pytest.fixture(params=["rest", "rpc"])
+def face(request: pytest.FixtureRequest) -> str:
+    """Each face in turn; one test body holds for both."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def router(services: dict[str, Served], face: str) -> Face:
+    """The router, by one of its faces."""
+    return services["router"].face(face)
+
+
+@pytest.fixture
+def assigner(services: dict[str, Served], face: str) -> Face:
+    """The assigner, by one of its faces."""
+    return services["assigner"].face(face)

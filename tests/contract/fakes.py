@@ -1,0 +1,158 @@
+"""Stand-ins for models and stores, so that both faces of a service stand over the same exact answers."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+
+from chassis.agents import AgentConfig
+from chassis.inference.values import Call, Completion, Delta, Sample
+from chassis.spend import Spend
+from kernel.answers import Outcome
+from kernel.envelope import StageUsage
+from kernel.msv import MSV
+from services.assigner.service.deliberate import Bench, Defaults, deliberate
+from services.router.core.strategies import Strategy
+from services.router.rpc import UseCases
+from services.router.service.answer import Answered, Desk, Task
+from services.router.service.assess import Assessment
+from services.router.service.repeats import Repeats
+from services.router.service.route import Deciding, RoutingConfig
+from services.router.service.values import (
+    AnswerToken,
+    ListRunsRequest,
+    ListRunsResponse,
+    Relayed,
+    Run,
+    Turn,
+)
+from services.router.store import RunNotFound
+from tests.support.stack import LIMITS, use_cases
+
+AGENTS = tuple(AgentConfig(id=name) for name in ("ada", "ben", "cleo", "dan", "eve"))
+
+
+class FakeAssessor:
+    """Measures `calm` in whatever is said calmly, and little in anything else."""
+
+    async def __call__(self, messages: Sequence[Turn], spend: Spend, seed: int | None) -> Assessment:
+        spend.ledger.book("assess", StageUsage(generations=1, http_calls=1, prompt_tokens=9, completion_tokens=7))
+        if "calm" in messages[-1].content:
+            return Assessment(msv=MSV(correctness=0.9, conflict=0.1, importance=0.2), assessor="fake")
+        reasons = {"conflict": "nobody asked", "importance": "nobody asked", "experience": "nobody asked"}
+        return Assessment(msv=MSV(correctness=0.5, unknown_reasons=reasons), assessor="fake")
+
+
+class FakeSystemOne:
+    """Says `it is 4`, a word at a time."""
+
+    async def __call__(self, task: Task, spend: Spend) -> AsyncIterator[AnswerToken | Answered]:
+        spend.ledger.book("system1", StageUsage(generations=1, http_calls=1, prompt_tokens=5, completion_tokens=3))
+        for word in ("it", " is", " 4"):
+            yield AnswerToken(text=word)
+        yield Answered(text="it is 4", model="fake", confidence=0.75, confidence_source="assessment")
+
+
+class FakeDialectic:
+    """Relays one stage, and abstains."""
+
+    async def __call__(self, task: Task, spend: Spend) -> AsyncIterator[AnswerToken | Relayed | Answered]:
+        stage = {"stage": "SYNTHESIS", "role": "SYNTHESIZER", "agent": "dan", "model": "fake", "attempt": 1}
+        yield Relayed(name="stage_started", data=stage)
+        yield Relayed(name="stage_token", data={"stage": "SYNTHESIS", "text": "well"})
+        yield AnswerToken(text="well")
+        yield Answered(text="", outcome=Outcome.ABSTAINED, model="fake")
+
+
+class FakeRuns:
+    """Runs in a list."""
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+
+    def record(self, run: Run) -> None:
+        """Keep `run`."""
+        self._runs.insert(0, run)
+
+    async def get(self, run_id: str, *, key_name: str = "") -> Run:
+        """The run called `run_id`."""
+        for run in self._runs:
+            if run.run_id == run_id:
+                return run
+        raise RunNotFound(f"there is no run {run_id!r}", run_id=run_id)
+
+    async def page(self, ask: ListRunsRequest, *, key_name: str = "") -> ListRunsResponse:
+        """The first runs of a strategy, and the name of the last one as token."""
+        chosen = [run for run in self._runs if ask.strategy in ("", run.strategy)]
+        shown = chosen[: ask.page_size]
+        return ListRunsResponse(runs=shown, next_page_token=shown[-1].run_id if len(chosen) > len(shown) else "")
+
+    async def by_request(self, _key_name: str, request_id: str) -> Run | None:
+        """The run that answered a request."""
+        return next((run for run in self._runs if run.request_id == request_id), None)
+
+
+def router_use_cases() -> UseCases:
+    """A router over fakes."""
+    runs = FakeRuns()
+    desk = Desk(
+        deciding=Deciding(config=RoutingConfig(), assessor=FakeAssessor()),
+        answerers={Strategy.SYSTEM_ONE: FakeSystemOne(), Strategy.DIALECTIC: FakeDialectic()},
+        limits=dict.fromkeys([None, *Strategy], LIMITS),
+        recorder=runs,
+        repeats=Repeats(runs.by_request, lambda _key, _request: None),
+    )
+    return use_cases(desk, get_run=runs.get, list_runs=runs.page)
+
+
+class FakeStream:
+    """A text of two words."""
+
+    def __init__(self, stage: str) -> None:
+        self._words = ("the ", stage)
+        usage = StageUsage(generations=1, http_calls=1, prompt_tokens=10, completion_tokens=2)
+        self.completion = Completion(samples=(Sample(text=f"the {stage}", tokens=2),), usage=usage, model="fake")
+
+    async def __aiter__(self) -> AsyncIterator[Delta]:
+        for word in self._words:
+            yield Delta(text=word)
+
+    async def aclose(self) -> None:
+        """Nothing to stop."""
+
+
+class FakeVoice:
+    """Says the name of the stage, and rates everything alike."""
+
+    model = "fake"
+
+    async def stream(self, call: Call, spend: Spend) -> FakeStream:
+        """The stage's text."""
+        made = FakeStream(call.stage)
+        spend.ledger.book(call.stage, made.completion.usage)
+        return made
+
+    async def rate(self, call: Call, spend: Spend) -> Mapping[str, float]:
+        """A rating of seven numbers."""
+        return {"logical_consistency": 80.0, "factual_accuracy": 80.0, "contextual_fit": 80.0, "consequence": 10.0}
+
+
+class FakeVoices:
+    """One voice for everybody."""
+
+    def of(self, _: AgentConfig) -> FakeVoice:
+        """The voice."""
+        return FakeVoice()
+
+    def assessor(self) -> FakeVoice:
+        """The voice."""
+        return FakeVoice()
+
+
+def fake_deliberate() -> partial:  # type: ignore[type-arg]
+    """A dialectic over fakes."""
+    bench = Bench(
+        agents=lambda: AGENTS,
+        voices=FakeVoices(),
+        affect=lambda _: {"intensity": 0.25},
+        defaults=Defaults(limits=LIMITS),
+    )
+    return partial(deliberate, bench=bench)

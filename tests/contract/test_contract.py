@@ -1,0 +1,179 @@
+"""What the protos promise is what the services have."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from filecmp import dircmp
+from pathlib import Path
+
+import httpx
+import pytest
+from google.protobuf.descriptor import MethodDescriptor
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from metacog.common.v1 import error_reason_pb2
+
+import chassis
+import kernel
+import services
+from chassis.contract import http_rule
+from kernel.errors import MetacogError
+from tests.contract.conftest import ARBITER, DELEGATION, Served
+from tests.support.faces import Refused
+from tests.support.stack import ASSIGNER, ROOT, ROUTER
+
+CONTRACTS = {"router": ROUTER, "assigner": ASSIGNER, "arbiter": ARBITER, "delegation": DELEGATION}
+UNSERVED = [("arbiter", method) for method in ARBITER.methods] + [("delegation", m) for m in DELEGATION.methods]
+
+
+@pytest.fixture(params=sorted(CONTRACTS))
+def served(request: pytest.FixtureRequest, services: dict[str, Served]) -> Served:
+    """Each service in turn."""
+    return services[request.param]
+
+
+async def openapi(served: Served) -> dict[str, dict[str, object]]:
+    async with httpx.AsyncClient(base_url=served.running.rest) as client:
+        paths: dict[str, dict[str, object]] = (await client.get("/openapi.json")).raise_for_status().json()["paths"]
+    return paths
+
+
+async def test_the_paths_of_rest_are_those_of_the_contract(served: Served) -> None:
+    paths = await openapi(served)
+
+    there = {(verb.upper(), path) for path, operations in paths.items() for verb in operations}
+    assert there == {http_rule(method) for method in served.contract.methods}
+
+
+async def test_the_documentation_of_rest_can_be_read(served: Served) -> None:
+    async with httpx.AsyncClient(base_url=served.running.rest) as client:
+        page = await client.get("/docs")
+
+    assert page.status_code == 200
+    assert "openapi.json" in page.text
+
+
+@pytest.mark.parametrize("face", ["rest", "rpc"])
+@pytest.mark.parametrize(("name", "method"), UNSERVED, ids=[method.full_name for _, method in UNSERVED])
+async def test_what_is_not_built_yet_says_so(
+    services: dict[str, Served], name: str, method: MethodDescriptor, face: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        await services[name].face(face).ask(method.name)
+
+    assert (refused.value.code, refused.value.reason) == ("UNIMPLEMENTED", "NOT_IMPLEMENTED")
+    assert refused.value.metadata == {"method": method.name}
+
+
+@pytest.mark.parametrize("name", ["arbiter", "delegation"])
+async def test_a_service_whose_work_is_not_built_yet_is_healthy(services: dict[str, Served], name: str) -> None:
+    served = services[name]
+
+    async with aio.insecure_channel(served.running.grpc) as channel:
+        request = health_pb2.HealthCheckRequest(service=served.contract.full_name)
+        health = await health_pb2_grpc.HealthStub(channel).Check(request)
+    async with httpx.AsyncClient(base_url=served.running.rest) as client:
+        ready = await client.get("/readyz")
+
+    assert health.status == health_pb2.HealthCheckResponse.SERVING
+    assert (ready.status_code, ready.json()) == (200, {"ready": True, "parts": {}})
+
+
+@pytest.mark.parametrize("name", ["arbiter", "delegation"])
+async def test_reflection_lists_the_service(services: dict[str, Served], name: str) -> None:
+    served = services[name]
+
+    async with aio.insecure_channel(served.running.grpc) as channel:
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
+        [reply] = [reply async for reply in call]
+
+    assert served.contract.full_name in [service.name for service in reply.list_services_response.service]
+
+
+@pytest.mark.parametrize(("name", "operation"), [("router", "Route"), ("router", "Answer"), ("assigner", "Assign")])
+async def test_unknown_fields_are_refused_on_rest(services: dict[str, Served], name: str, operation: str) -> None:
+    with pytest.raises(Refused) as refused:
+        await services[name].rest.ask(operation, query="?", agents=[{"id": "a"}], colour="red")
+
+    assert refused.value.reason == "MALFORMED_REQUEST"
+    assert "colour" in refused.value.metadata
+
+
+async def test_a_problem_document_has_every_field_of_its_standard(services: dict[str, Served]) -> None:
+    async with httpx.AsyncClient(base_url=services["router"].running.rest) as client:
+        reply = await client.post("/v1/route", json={"msv": {"conflict": 1.2}})
+
+    assert (reply.status_code, reply.headers["content-type"]) == (400, "application/problem+json")
+    assert reply.json() == {
+        "type": "urn:metacog:error:msv-out-of-range",
+        "title": "Msv out of range",
+        "status": 400,
+        "detail": "conflict is 1.2; it must lie in [0, 1]",
+        "code": "INVALID_ARGUMENT",
+        "reason": "MSV_OUT_OF_RANGE",
+        "metadata": {"component": "conflict", "value": "1.2"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "status"), [("GET", "/v1/nothing", 404), ("GET", "/v1/route", 405), ("POST", "/healthz", 405)]
+)
+async def test_a_path_that_is_not_there_is_a_problem_too(
+    services: dict[str, Served], verb: str, path: str, status: int
+) -> None:
+    async with httpx.AsyncClient(base_url=services["router"].running.rest) as client:
+        reply = await client.request(verb, path)
+
+    assert (reply.status_code, reply.json()["status"], reply.json()["reason"]) == (status, status, "PATH_NOT_FOUND")
+
+
+def test_every_refusal_has_a_reason_of_the_contract() -> None:
+    known = {name.removeprefix("ERROR_REASON_") for name in error_reason_pb2.ErrorReason.keys()}  # noqa: SIM118
+
+    reasons = {refusal.reason for refusal in refusals()} - {MetacogError.reason}
+
+    assert reasons <= known
+
+
+def refusals() -> Iterator[type[MetacogError]]:
+    for package in (kernel, chassis, services):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith(("__main__", ".env")) and ".versions" not in module.name:
+                importlib.import_module(module.name)
+    found = [MetacogError]
+    for kind in found:
+        found.extend(kind.__subclasses__())
+    return (kind for kind in found if kind.__module__.startswith(("kernel", "chassis", "services")))
+
+
+def test_the_generated_code_is_fresh(tmp_path: Path) -> None:
+    protos = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "proto").rglob("*.proto"))
+    outs = [f"--{kind}={flags}{tmp_path}" for kind, flags in PLUGINS.items()]
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-I", "proto", "-I", "third_party", *outs, *protos]
+
+    subprocess.run(command, cwd=ROOT, check=True, env={"PATH": str(Path(sys.executable).parent)})
+
+    assert list(differences(dircmp(ROOT / "gen", tmp_path, ignore=["__pycache__", "__init__.py", "py.typed"]))) == []
+
+
+PLUGINS = {"python_out": "", "grpc_python_out": "", "mypy_out": "quiet:", "mypy_grpc_out": "quiet:"}
+
+
+def differences(found: "dircmp[str]") -> Iterator[str]:
+    for name in [*found.left_only, *found.right_only, *found.diff_files]:
+        yield f"{found.left}/{name}"
+    for below in found.subdirs.values():
+        yield from differences(below)
+
+
+@pytest.mark.parametrize("arguments", [["lint"], ["format", "--diff", "--exit-code"]], ids=["lint", "format"])
+def test_the_protos_are_as_buf_wants_them(arguments: list[str]) -> None:
+    buf = Path(sys.executable).parent / "buf"
+
+    done = subprocess.run([buf, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -1,0 +1,175 @@
+"""Who may ask: keys on both faces, and nobody beyond loopback without them."""
+
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import openai
+import pytest
+import yaml
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from openai import AsyncOpenAI
+
+from chassis.auth import ApiKey, Keyring
+from tests.support.faces import Face, Refused, RestFace, RpcFace
+from tests.support.scripted_llm import ScriptedLLM
+from tests.support.stack import ROUTER, RunningRouter, assigner_at, cast, process, refused_start, router_at
+
+HELLO: Any = [{"role": "user", "content": "Say hello."}]
+
+
+def key(name: str) -> ApiKey:
+    """The key `secret-of-<name>`."""
+    return ApiKey(name=name, sha256=sha256(f"secret-of-{name}".encode()).hexdigest())
+
+
+RING = Keyring([key("ann"), key("bob")])
+
+
+@pytest.fixture
+async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[RunningRouter]:
+    scripted.answer = cast()
+    async with router_at(scripted, database_url, tmp_path, keyring=RING) as running:
+        yield running
+
+
+def face_of(router: RunningRouter, name: str, secret: str) -> Face:
+    """A face asked under a key."""
+    bearer = f"Bearer {secret}"
+    if name == "rest":
+        return RestFace(router.rest, ROUTER, headers={"authorization": bearer} if secret else {})
+    return RpcFace(router.grpc, ROUTER, metadata=(("authorization", bearer),) if secret else ())
+
+
+@pytest.mark.parametrize("face", ["rest", "rpc"])
+@pytest.mark.parametrize("secret", ["", "guess", "secret-of-ann2"])
+@pytest.mark.parametrize("operation", ["Route", "Answer", "GetRun", "SubmitFeedback"])
+async def test_without_a_known_key_every_operation_is_refused(
+    router: RunningRouter, scripted: ScriptedLLM, face: str, secret: str, operation: str
+) -> None:
+    body = {"run_id": "x"} if operation == "GetRun" else {"query": "?"} if operation in ("Route", "Answer") else {}
+
+    with pytest.raises(Refused) as refused:
+        await face_of(router, face, secret).ask(operation, **body)
+
+    assert (refused.value.code, refused.value.reason) == ("UNAUTHENTICATED", "UNAUTHENTICATED")
+    assert scripted.bodies == []
+
+
+@pytest.mark.parametrize("face", ["rest", "rpc"])
+async def test_with_a_key_the_run_names_its_holder(router: RunningRouter, face: str) -> None:
+    run = (await face_of(router, face, "secret-of-ann").ask("Answer", query="?", strategy="system1"))["run"]
+
+    assert (run["key_name"], run["answer"]) == ("ann", "the system1")
+
+
+async def test_the_name_of_a_request_belongs_to_its_key(router: RunningRouter, tmp_path: Path) -> None:
+    names = [
+        (await face_of(router, "rest", f"secret-of-{holder}").ask("Answer", query="?", request_id=tmp_path.name))["run"]
+        for holder in ("ann", "bob", "ann")
+    ]
+
+    assert names[0]["run_id"] == names[2]["run_id"] != names[1]["run_id"]
+
+
+async def test_the_openai_client_presents_its_key(router: RunningRouter) -> None:
+    async with AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="secret-of-bob") as client:
+        answer = await client.chat.completions.create(model="metacog/system1", messages=HELLO)
+
+    assert answer.choices[0].message.content == "the system1"
+
+
+async def test_a_wrong_key_is_refused_in_openais_shape(router: RunningRouter) -> None:
+    async with AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="guess") as client:
+        with pytest.raises(openai.AuthenticationError) as refused:
+            await client.chat.completions.create(model="metacog/system1", messages=HELLO)
+
+    assert (refused.value.type, refused.value.code) == ("authentication_error", "unauthenticated")
+
+
+@pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/readyz", 200), ("/metrics", 401), ("/docs", 401)])
+async def test_health_alone_needs_no_key(router: RunningRouter, path: str, status: int) -> None:
+    async with httpx.AsyncClient(base_url=router.rest) as client:
+        reply = await client.get(path)
+
+    assert reply.status_code == status
+
+
+async def test_between_services_the_suites_own_key_is_presented(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = cast()
+    async with (
+        assigner_at(scripted, keyring=RING) as assigner,
+        router_at(
+            scripted, database_url, tmp_path / "a", others={"assigner": assigner.grpc}, peer_key="secret-of-bob"
+        ) as known,
+        router_at(scripted, database_url, tmp_path / "b", others={"assigner": assigner.grpc}) as stranger,
+    ):
+        by_known = await RpcFace(known.grpc, ROUTER).ask("Answer", query="?", strategy="dialectic")
+        by_stranger = await RpcFace(stranger.grpc, ROUTER).ask("Answer", query="?", strategy="dialectic")
+
+    assert (by_known["run"]["strategy"], by_known["run"]["degraded"]) == ("dialectic", False)
+    assert [told["reason"] for told in by_stranger["run"]["fallbacks"]] == ["UNAUTHENTICATED"]
+
+
+# As processes
+
+
+@pytest.fixture
+def keys_file(tmp_path: Path) -> Path:
+    path = tmp_path / "keys.yaml"
+    path.write_text(yaml.safe_dump({"keys": [{"name": "ann", "sha256": key("ann").sha256}]}))
+    return path
+
+
+@pytest.mark.parametrize("service", ["router", "assigner", "arbiter", "delegation"])
+def test_nobody_listens_beyond_loopback_without_keys(service: str) -> None:
+    host = f"METACOG_{service.upper()}_HOST"
+
+    done = refused_start(service, **{host: "0.0.0.0", "METACOG_INFERENCE_MODEL": "any"})
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"CONFIGURATION_INVALID: {host} is 0.0.0.0, which others can reach")
+    assert "METACOG_KEYS_FILE" in done.stderr
+
+
+async def test_with_a_keys_file_a_service_listens_anywhere_and_asks_for_a_key(keys_file: Path) -> None:
+    async with process("delegation", METACOG_KEYS_FILE=keys_file, METACOG_DELEGATION_HOST="0.0.0.0") as running:
+        async with httpx.AsyncClient(base_url=running.rest) as client:
+            answers = [
+                (await client.get("/v1/agents", headers=headers)).status_code
+                for headers in ({}, {"authorization": "Bearer secret-of-ann"})
+            ]
+            alive = await client.get("/healthz")
+        async with aio.insecure_channel(running.grpc) as channel:
+            health = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+            with pytest.raises(aio.AioRpcError) as refused:
+                await channel.unary_unary("/metacog.delegation.v1.DelegationService/ListAgents")(b"")
+
+    assert (answers, alive.status_code) == ([401, 501], 200)
+    assert health.status == health_pb2.HealthCheckResponse.SERVING
+    assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("keys: [{name: ann, sha256: abc}]", "ann has no sha256 of 64 hexadecimal digits"),
+        ("keys: [{name: ann}]", "sha256"),
+        ("keys: {", "keys.yaml"),
+    ],
+)
+def test_a_keys_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "keys.yaml"
+    path.write_text(text)
+
+    done = refused_start("arbiter", METACOG_KEYS_FILE=path)
+
+    assert done.returncode == 2
+    assert f"CONFIGURATION_INVALID: keys file {path}" in done.stderr
+    assert problem in done.stderr

@@ -1,0 +1,231 @@
+"""Recorded runs in PostgreSQL."""
+
+import subprocess
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import orjson
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from chassis import db
+from chassis.errors import DatabaseUnavailable
+from chassis.ids import new_id
+from chassis.rest import dumps
+from chassis.wire import MalformedRequest
+from kernel.envelope import Envelope, Usage
+from services.router.core.activation import Route, activation
+from services.router.service.values import MSV, ListRunsRequest, RouteResponse, Run, Turn
+from services.router.store import InvalidPageToken, PostgresRuns, RunNotFound
+from tests.support.stack import NOBODY, ROOT, command, environment
+
+
+@pytest.fixture
+async def runs(database_url: str) -> AsyncIterator[PostgresRuns]:
+    engine = db.build_engine(database_url)
+    yield PostgresRuns(db.build_sessions(engine))
+    await engine.dispose()
+
+
+@pytest.fixture
+def began() -> datetime:
+    """A moment of the far future that no other test uses."""
+    return datetime(3000, 1, 1, tzinfo=UTC) + timedelta(seconds=uuid4().int % 10**9)
+
+
+def run_of(**more: object) -> Run:
+    """A run with `more`."""
+    facts: dict[str, object] = {
+        "run_id": new_id(),
+        "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "messages": [Turn(role="user", content="Is it so?")],
+        "messages_digest": "d" * 64,
+        "envelope": Envelope(max_generations=1, max_generated_tokens=2, timeout_ms=3),
+        **more,
+    }
+    return Run(**facts)  # type: ignore[arg-type]
+
+
+def routed(system: Route) -> RouteResponse:
+    return RouteResponse(
+        system=system,
+        strategy="dialectic",
+        activation=activation(MSV(correctness=0.45, conflict=0.72)),
+        msv=MSV(correctness=0.45, conflict=0.72),
+        because="activation",
+        config_version="paper",
+        assessor="",
+        usage=Usage(),
+        duration_ms=1.5,
+    )
+
+
+async def kept(runs: PostgresRuns, *made: Run) -> None:
+    assert list(await runs.add([dumps(run) for run in made])) == []
+
+
+async def test_a_run_comes_back_as_it_was_kept(runs: PostgresRuns) -> None:
+    run = run_of(route=routed(Route.SYSTEM_TWO), answer="It is.", confidence=0.75, request_id=new_id())
+
+    await kept(runs, run)
+
+    assert orjson.loads(dumps(await runs.get(run.run_id))) == orjson.loads(dumps(run))
+
+
+async def test_keeping_a_run_twice_keeps_the_first(runs: PostgresRuns) -> None:
+    run = run_of(answer="first")
+
+    await kept(runs, run)
+    await kept(runs, run_of(run_id=run.run_id, answer="second"))
+
+    assert (await runs.get(run.run_id)).answer == "first"
+
+
+async def test_there_is_no_run_by_another_name(runs: PostgresRuns) -> None:
+    for name in ("nobody", "", "a\x00b"):
+        with pytest.raises(RunNotFound):
+            await runs.get(name)
+
+
+async def test_a_run_is_found_by_the_request_of_its_key(runs: PostgresRuns) -> None:
+    request = new_id()
+    run = run_of(request_id=request, key_name="ann")
+    await kept(runs, run, run_of(request_id=request, key_name="bob"))
+
+    found = await runs.by_request("ann", request)
+
+    assert found is not None
+    assert found.run_id == run.run_id
+    assert await runs.by_request("cid", request) is None
+
+
+async def test_a_run_that_was_refused_answers_no_request(runs: PostgresRuns) -> None:
+    request = new_id()
+    refused, answered = run_of(request_id=request, error_reason="BACKEND_UNAVAILABLE"), run_of(request_id=request)
+
+    await kept(runs, refused)
+    await kept(runs, answered)
+
+    found = await runs.by_request("", request)
+    assert found is not None
+    assert found.run_id == answered.run_id
+    assert (await runs.get(refused.run_id)).request_id == request
+
+
+async def test_pages_lead_from_the_newest_run_to_the_oldest(runs: PostgresRuns, began: datetime) -> None:
+    made = [run_of(created_at=began) for _ in range(5)]
+    await kept(runs, *made)
+    window = {"since": began, "until": began + timedelta(microseconds=1), "page_size": 2}
+
+    seen, token = [], ""
+    for _ in range(3):
+        page = await runs.page(ListRunsRequest(**window, page_token=token))
+        seen += [run.run_id for run in page.runs]
+        token = page.next_page_token
+
+    assert seen == [run.run_id for run in reversed(made)]
+    assert token == ""
+
+
+async def test_runs_that_come_between_two_pages_move_nothing(runs: PostgresRuns, began: datetime) -> None:
+    made = [run_of(created_at=began) for _ in range(4)]
+    await kept(runs, *made)
+    first = await runs.page(ListRunsRequest(since=began, page_size=2, until=began + timedelta(seconds=1)))
+
+    await kept(runs, run_of(created_at=began))
+    second = await runs.page(
+        ListRunsRequest(since=began, until=began + timedelta(seconds=1), page_token=first.next_page_token)
+    )
+
+    assert [run.run_id for run in second.runs][:2] == [made[1].run_id, made[0].run_id]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"system": Route.SYSTEM_ONE}, ["one"]),
+        ({"system": Route.SYSTEM_TWO}, ["degraded", "two"]),
+        ({"strategy": "dialectic"}, ["two"]),
+        ({"degraded": True}, ["degraded"]),
+        ({"degraded": False}, ["two", "one"]),
+        ({"system": Route.SYSTEM_TWO, "degraded": False}, ["two"]),
+        ({"strategy": "a\x00b"}, []),
+        ({}, ["degraded", "two", "one"]),
+    ],
+)
+async def test_runs_are_filtered(
+    runs: PostgresRuns, began: datetime, asked: dict[str, object], expected: list[str]
+) -> None:
+    await kept(
+        runs,
+        run_of(created_at=began, answer="one", strategy="system1", route=routed(Route.SYSTEM_ONE)),
+        run_of(created_at=began, answer="two", strategy="dialectic", route=routed(Route.SYSTEM_TWO)),
+        run_of(created_at=began, answer="degraded", strategy="system1", route=routed(Route.SYSTEM_TWO), degraded=True),
+    )
+
+    window = {"since": began, "until": began + timedelta(microseconds=1)}
+    page = await runs.page(ListRunsRequest(**window, **asked))  # type: ignore[arg-type]
+
+    assert [run.answer for run in page.runs] == expected
+
+
+@pytest.mark.parametrize("size", [0, -1, 201])
+async def test_a_page_has_its_bounds(runs: PostgresRuns, size: int) -> None:
+    with pytest.raises(MalformedRequest):
+        await runs.page(ListRunsRequest(page_size=size))
+
+
+async def test_a_token_that_nobody_gave_is_refused(runs: PostgresRuns) -> None:
+    with pytest.raises(InvalidPageToken):
+        await runs.page(ListRunsRequest(page_token="the next one"))
+
+
+async def test_what_the_database_cannot_keep_is_handed_back_and_the_rest_is_kept(runs: PostgresRuns) -> None:
+    good, bad, odd = run_of(), run_of(strategy="x" * 17), run_of(answer="a\x00b")
+
+    handed_back = await runs.add([dumps(run) for run in (good, bad, odd)])
+
+    assert list(handed_back) == [dumps(bad)]
+    assert (await runs.get(good.run_id)).run_id == good.run_id
+    assert (await runs.get(odd.run_id)).answer == "ab"
+
+
+async def test_without_a_database_every_method_says_so() -> None:
+    engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
+    runs = PostgresRuns(db.build_sessions(engine))
+
+    for asking in (runs.add([dumps(run_of())]), runs.get("x"), runs.by_request("", "x"), runs.page(ListRunsRequest())):
+        with pytest.raises(DatabaseUnavailable, match="the database cannot be reached"):
+            await asking
+    await engine.dispose()
+
+
+async def test_a_database_without_the_schema_is_away_until_it_is_migrated(database_url: str) -> None:
+    fresh = fresh_database(database_url)
+    engine = db.build_engine(fresh)
+    runs, run = PostgresRuns(db.build_sessions(engine)), run_of()
+    with pytest.raises(DatabaseUnavailable):
+        await runs.add([dumps(run)])
+
+    replicas = [migrating(fresh) for _ in range(3)]
+    assert [replica.wait(60) for replica in replicas] == [0, 0, 0]
+
+    await kept(runs, run)
+    assert (await runs.get(run.run_id)).run_id == run.run_id
+    await engine.dispose()
+
+
+def migrating(url: str) -> "subprocess.Popen[bytes]":
+    """A process that brings the schema up to date."""
+    return subprocess.Popen([*command("router"), "migrate"], cwd=ROOT, env=environment(METACOG_DATABASE_URL=url))
+
+
+def fresh_database(url: str) -> str:
+    """A new, empty database on the server of `url`."""
+    name = f"fresh_{uuid4().hex[:8]}"
+    plain = make_url(url).set(drivername="postgresql")
+    with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+    return make_url(url).set(database=name).render_as_string(hide_password=False)
