@@ -94,7 +94,7 @@ async def _whole(events: Events, chat: Chat) -> Response:
 
 
 async def _stream(events: Events, chat: Chat) -> Response:
-    """The stream; a refusal before its first event is an ordinary error answer, a later one is told inside the stream."""
+    """The stream; a refusal before its first event is an ordinary error answer, a later one is told inside."""
     started = await anext(events)
     assert isinstance(started, RunStarted)
     early: list[Any] = []

@@ -1,15 +1,9 @@
 """Backends to test the client against: scripted ones in the shapes of real servers, and a real llama.cpp."""
 
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
@@ -18,46 +12,15 @@ from chassis.inference.config import BackendConfig
 from chassis.inference.link import Headers
 from chassis.inference.timing import Timing
 from tests.integration.inference.support import MakeBackend, Noted, Served
+from tests.support.llama import llama
 from tests.support.scripted_llm import LLAMACPP, MINIMAL, VLLM, ScriptedLLM
-
-ROOT = Path(__file__).parents[3]
-MODEL_FILE = ROOT / ".metacog/models/smollm2-135m-instruct.q4_1.gguf"
-START_S = 60.0
-
-
-@pytest.fixture(scope="session")
-def model_file() -> Path:
-    if not MODEL_FILE.exists():
-        pytest.fail(f"{MODEL_FILE} is missing; `make up` fetches it")
-    return MODEL_FILE
 
 
 @pytest.fixture(scope="session")
 def llm_url(model_file: Path) -> Iterator[str]:
-    """A real llama.cpp with 4 slots of 2,048 tokens, serving `smollm2`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = {"model": model_file, "alias": "smollm2", "port": port, "parallel": 4, "ctx": 8192, "threads": 1}
-    words = [word for name, option in options.items() for word in (f"--{name}", str(option))]
-    server = subprocess.Popen([sys.executable, "-m", "embedded.llm", *words], cwd=ROOT, stderr=subprocess.DEVNULL)
-    try:
-        wait_for_health(server, f"http://127.0.0.1:{port}")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(10)
-
-
-def wait_for_health(server: "subprocess.Popen[bytes]", url: str) -> None:
-    until = time.monotonic() + START_S
-    while time.monotonic() < until and server.poll() is None:
-        try:
-            with urlopen(f"{url}/health"):
-                return
-        except URLError:
-            time.sleep(0.1)
-    pytest.fail(f"llama.cpp did not start at {url}; is the extra `embedded` installed, and libgomp1?")
+    """A real llama.cpp with 4 slots of 2,048 tokens: tests ask for more samples than that."""
+    with llama(model_file, parallel=4, context_tokens=8192) as url:
+        yield url
 
 
 @pytest.fixture(params=["vllm", "llamacpp", "real"])
