@@ -78,6 +78,9 @@ def read_keys(path: Path | None) -> Keyring:
         raise ConfigurationInvalid(f"keys file {path}: {wrong}", file=str(path)) from wrong
     if not listed.keys:
         raise ConfigurationInvalid(f"keys file {path}: at least one key is needed", file=str(path))
+    names = [key.name for key in listed.keys]
+    if "" in names or len(set(names)) < len(names):
+        raise ConfigurationInvalid(f"keys file {path}: every key needs a name of its own", file=str(path))
     for key in listed.keys:
         if not re.fullmatch("[0-9a-fA-F]{64}", key.sha256):
             raise ConfigurationInvalid(f"keys file {path}: {key.name} has no sha256 of 64 hexadecimal digits")

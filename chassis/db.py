@@ -5,7 +5,7 @@ from importlib.resources import files
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.ext.asyncio import AsyncSession as Session
 
@@ -18,9 +18,9 @@ CONNECT = {"connect_timeout": 3}
 # What using the database may raise; `refusal` tells what it means.
 ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 
-# SQLSTATEs, or classes of them, of a database that is away for now: no connection, shutting down, out of resources,
-# read-only after a failover, or not migrated yet.
-AWAY_STATES = ("08", "57", "53", "25006", "40", "42P01", "3F000")
+# Classes of SQLSTATE that say that a statement's own data can never be taken: data, integrity, size. Everything else
+# passes: no connection, a failover, a schema that is not migrated yet, a permission still to be granted.
+REJECTED_STATES = ("22", "23", "54")
 
 Sessions = async_sessionmaker[Session]
 
@@ -50,8 +50,8 @@ def refusal(error: BaseException) -> DatabaseUnavailable | StatementRejected:
     """What an error of `ERRORS` means: away for now, or a statement that can never succeed."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     state = getattr(cause, "sqlstate", None)
-    if state is not None and not state.startswith(AWAY_STATES):
-        return StatementRejected(state)
+    if isinstance(error, DataError) or (state or "").startswith(REJECTED_STATES):
+        return StatementRejected(state or "22000")
     first_line = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
     return DatabaseUnavailable(f"the database cannot be reached: {first_line}")
 

@@ -25,6 +25,7 @@ R = TypeVar("R", bound=Message)
 MAX_IN_FLIGHT = 512
 
 REPLIES = "replies"
+NOT_SENT = "not sent"
 CHECK_S = 1.5
 
 
@@ -77,19 +78,23 @@ class Peer:
     ) -> AsyncGenerator[R, None]:
         """Replies of one server-streaming call; closing the generator cancels the call at the other side.
 
-        A refusal's metadata says under `replies` how many had come before it.
+        A refusal's metadata says under `replies` how many had come before it, or that the request was never sent.
 
         Raises:
             PeerUnavailable: When the service cannot be reached.
             PeerRefused: When it refuses, with its code and reason.
         """
-        began = time.monotonic()
-        async with _deadline(self.name, timeout_s):
-            await self._free.acquire()
-        replies = 0
-        left_s = max(0.001, timeout_s - (time.monotonic() - began))
-        call: Any = method(request, timeout=left_s, metadata=self._metadata())
+        began, replies = time.monotonic(), 0
+        call: Any = None
         try:
+            async with _deadline(self.name, timeout_s):
+                await self._free.acquire()
+        except PeerRefused as late:
+            late.metadata[REPLIES] = NOT_SENT
+            raise
+        try:
+            left_s = max(0.001, timeout_s - (time.monotonic() - began))
+            call = method(request, timeout=left_s, metadata=self._metadata())
             async for reply in call:
                 replies += 1
                 yield reply
@@ -98,7 +103,8 @@ class Peer:
             refusal.metadata[REPLIES] = str(replies)
             raise refusal from error
         finally:
-            call.cancel()
+            if call is not None:
+                call.cancel()
             self._free.release()
 
     async def check(self) -> None:

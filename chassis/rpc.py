@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind
 
 from chassis.auth import ANYONE, ApiKey, Keyring
 from chassis.log import logger
-from chassis.spend import CALLER_WAITS
+from chassis.spend import CALLER_WAITS_UNTIL
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, span
 from kernel.errors import Bug, Code, MetacogError
 
@@ -125,7 +125,7 @@ class _watched:  # noqa: N801 - used as a statement
 
     def __enter__(self) -> "_watched":
         IN_FLIGHT.labels("grpc").inc()
-        CALLER_WAITS.set(self._waits)
+        CALLER_WAITS_UNTIL.set(None if self._waits is None else time.monotonic() + self._waits)
         self._span.__enter__()
         return self
 

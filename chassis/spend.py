@@ -6,9 +6,11 @@ from contextvars import ContextVar
 
 from kernel.envelope import Ledger, Limits
 
-# How long the caller of the request being served still waits [s]; None where nobody said. Set by the gRPC edge, so that
-# nothing done on a request's behalf outlives its caller's patience.
-CALLER_WAITS: ContextVar[float | None] = ContextVar("caller_waits", default=None)
+# Until when the caller of the request being served waits [s, monotonic clock]; None where nobody said. Set by the gRPC
+# edge, so that nothing done on a request's behalf outlives its caller's patience.
+CALLER_WAITS_UNTIL: ContextVar[float | None] = ContextVar("caller_waits_until", default=None)
+# The answer so far sets out this much before the caller hangs up, to arrive in time [s]; a tenth of very little time.
+HEAD_START_S = 0.2
 
 
 class Spend:
@@ -25,9 +27,10 @@ class Spend:
         self._clock = clock
         self.limits = limits
         self.ledger = Ledger(limits.max_generations, limits.max_generated_tokens)
-        waits = CALLER_WAITS.get()
-        timeout = limits.timeout_ms / 1000
-        self.deadline = clock() + (timeout if waits is None else min(timeout, waits))
+        until, now = CALLER_WAITS_UNTIL.get(), clock()
+        self.deadline = now + limits.timeout_ms / 1000
+        if until is not None:
+            self.deadline = min(self.deadline, until - min(HEAD_START_S, (until - now) / 10))
 
     def seconds_left(self) -> float:
         """Time until the deadline [s, >= 0]."""

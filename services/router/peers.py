@@ -11,7 +11,7 @@ from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
 
 from chassis.errors import PeerRefused, PeerUnavailable
-from chassis.peer import REPLIES, Peer
+from chassis.peer import NOT_SENT, REPLIES, Peer
 from chassis.spend import Spend
 from chassis.wire import event, from_plain, to_proto
 from kernel.answers import Outcome
@@ -85,7 +85,8 @@ class Relay:
                     else:
                         yield item
         except (PeerUnavailable, PeerRefused) as refusal:
-            if refusal.metadata.get(REPLIES) == "0" and refusal.code in NOTHING_DONE:
+            came = refusal.metadata.get(REPLIES)
+            if came == NOT_SENT or (came == "0" and refusal.code in NOTHING_DONE):
                 part.release()
             raise
         finally:

@@ -72,8 +72,14 @@ class PostgresRuns:
         Raises:
             DatabaseUnavailable: When the database is away, or its schema is not there yet.
         """
+        rows = {document: _row_of(document) for document in documents}
+        strange = [document for document, row in rows.items() if row is None]
+        if strange:
+            return [*strange, *(await self.add([document for document in documents if document not in strange]))]
+        if not rows:
+            return ()
         try:
-            await self._insert([orjson.loads(document) for document in documents])
+            await self._insert([row for row in rows.values() if row is not None])
         except StatementRejected as rejected:
             if len(documents) > 1:
                 return [bad for document in documents for bad in await self.add([document])]
@@ -87,10 +93,9 @@ class PostgresRuns:
             return [document]
         return await self.add([orjson.dumps({**run, "request_id": ""})])
 
-    async def _insert(self, runs: Sequence[dict[str, Any]]) -> None:
+    async def _insert(self, rows: Sequence[dict[str, Any]]) -> None:
         table = RunRow.__table__
         assert isinstance(table, Table)
-        rows = [_row(run) for run in runs]
         try:
             async with self._sessions.begin() as session:
                 await session.execute(insert(table).on_conflict_do_nothing(index_elements=[table.c.run_id]), rows)
@@ -159,6 +164,14 @@ def _without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
     if isinstance(item, dict):
         return {key: _without_nul(part) for key, part in item.items()}
     return [_without_nul(part) for part in item] if isinstance(item, list) else item
+
+
+def _row_of(document: bytes) -> dict[str, Any] | None:
+    """Row of a run given as JSON; None for what is no run of this version."""
+    try:
+        return _row(orjson.loads(document))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def _row(given: dict[str, Any]) -> dict[str, Any]:

@@ -154,8 +154,9 @@ def _origin(body: Mapping[str, Any], options: ChatOptions, because: str) -> Orig
     Raises:
         MalformedRequest: For a request that cannot be repeated from its record.
     """
-    if options.request_id and (body.get("tools") or body.get("functions")):
-        said = "metacog.request_id: an answer with tool calls cannot be repeated; leave request_id out"
+    more_than_text = [name for name in ("tools", "functions", "logprobs") if body.get(name)]
+    if options.request_id and (more_than_text or (_count(body, "n") or 1) > 1):
+        said = f"metacog.request_id: only one text can be repeated; leave request_id or {(*more_than_text, 'n')[0]} out"
         raise MalformedRequest(said, field="metacog.request_id")
     lasting = {name: given for name, given in body.items() if name not in ("stream", "stream_options")}
     return Origin(

@@ -5,12 +5,10 @@ is written back, in order, as soon as the database answers. What does not fit ev
 """
 
 import asyncio
-import os
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import orjson
 from prometheus_client import Counter, Gauge
@@ -18,6 +16,7 @@ from prometheus_client import Counter, Gauge
 from chassis.errors import DatabaseUnavailable
 from chassis.log import logger
 from chassis.rest import dumps
+from services.router.service.spool import Spool
 from services.router.service.values import Run
 
 BATCH = 200
@@ -66,23 +65,19 @@ class Journal:
         retry_s: float = RETRY_S,
     ) -> None:
         self._store = store
-        self._spool = spool
+        self._spool = Spool(spool, max_spool_bytes)
         self._max_queue = max_queue
-        self._max_spool_bytes = max_spool_bytes
         self._retry_s = retry_s
         self._queue: list[bytes] = []
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
-        self._disk = threading.Lock()
         self._writer: asyncio.Task[None] | None = None
         self._recent: OrderedDict[tuple[str, str], Run] = OrderedDict()
         self.away = ""
 
     def start(self) -> None:
         """Begin to write, what an earlier process left on disk first."""
-        self._spool.parent.mkdir(parents=True, exist_ok=True)
-        if self._spool_bytes():
-            self._wake.set()
+        self._spool.path.parent.mkdir(parents=True, exist_ok=True)
         self._writer = asyncio.create_task(self._write())
 
     def record(self, run: Run) -> None:
@@ -93,8 +88,7 @@ class Journal:
             if len(self._recent) > RECENT:
                 self._recent.popitem(last=False)
         if len(self._queue) > self._max_queue:
-            self._to_disk(self._queue)
-            self._queue = []
+            self._overflow()
         QUEUED.set(len(self._queue))
         self._wake.set()
 
@@ -110,7 +104,7 @@ class Journal:
         """
         if self._writer is not None and self._writer.done() and not self._stop.is_set():
             raise DatabaseUnavailable("the journal's writer has ended; see the log")
-        waiting = self._spool_bytes()
+        waiting = self._waiting_bytes()
         if self.away or waiting:
             raise DatabaseUnavailable(f"{waiting} bytes of runs wait on disk; {self.away or 'being written back'}")
 
@@ -121,15 +115,24 @@ class Journal:
         if self._writer is not None:
             await self._writer
 
+    def _overflow(self) -> None:
+        """Too many runs wait in memory: to disk with them, or, where that fails, away with the oldest, loudly."""
+        documents, self._queue = self._queue, []
+        try:
+            self._count_lost(self._spool.put(documents))
+        except OSError as error:
+            self._queue = documents[-self._max_queue :]
+            self._count_lost(len(documents) - len(self._queue), str(error))
+
     async def _write(self) -> None:
         while self._queue or not self._stop.is_set():
-            if not self._queue and not self._spool_bytes():
+            if not self._queue and not self._waiting_bytes():
                 await self._wake.wait()
                 self._wake.clear()
             await self._flush()
 
     async def _flush(self) -> None:
-        """One attempt on everything that waits; what cannot be written anywhere goes back into the queue."""
+        """One attempt on what waits; what cannot be written now is set down."""
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         QUEUED.set(len(self._queue))
         try:
@@ -138,27 +141,27 @@ class Journal:
             await self._keep(batch)
             self.away = ""
         except DatabaseUnavailable as refusal:
-            self._say_away(refusal.message)
-            await self._set_down(batch)
-        except OSError as error:
-            self._say_away(f"the spool cannot be used: {error}")
-            await self._set_down(batch)
+            await self._set_down(batch, refusal.message)
+        except Exception as error:  # noqa: BLE001 - whatever happens to one batch, the writer goes on
+            _log.error("runs could not be written", exc_info=error)
+            await self._set_down(batch, f"{type(error).__name__} while writing")
 
-    def _say_away(self, problem: str) -> None:
+    async def _set_down(self, batch: list[bytes], problem: str) -> None:
+        """Put a batch on disk, or back into the queue where even that fails; at the end, everything at once."""
         if not self.away:
-            _log.warning("runs wait", spool=str(self._spool), problem=problem)
+            _log.warning("runs wait", spool=str(self._spool.path), problem=problem)
         self.away = problem
-
-    async def _set_down(self, batch: list[bytes]) -> None:
-        """Put a batch on disk, or, where even that fails, back into the queue while there is time."""
+        if self._stop.is_set():
+            batch, self._queue = batch + self._queue, []
         try:
-            await asyncio.to_thread(self._to_disk, batch)
+            if batch:
+                self._count_lost(await asyncio.to_thread(self._spool.put, batch))
         except OSError as error:
-            _log.error("runs cannot be put on disk", problem=str(error), runs=len(batch))
             if self._stop.is_set():
-                LOST.inc(len(batch))
+                self._count_lost(len(batch), str(error))
             else:
                 self._queue = batch + self._queue
+        SPOOLED.set(self._waiting_bytes())
         await self._pause()
 
     async def _keep(self, documents: Sequence[bytes]) -> None:
@@ -167,10 +170,8 @@ class Journal:
         torn = [document for document in documents if not _is_whole(document)]
         rejected = [*torn, *(await self._store.add(whole) if whole else ())]
         if rejected:
-            aside = self._spool.with_suffix(".rejected")
+            aside = self._spool.set_aside(rejected)
             _log.error("runs cannot be recorded", count=len(rejected), kept_in=str(aside))
-            with _private(aside) as file:
-                file.writelines(document + b"\n" for document in rejected)
 
     async def _pause(self) -> None:
         try:
@@ -180,39 +181,31 @@ class Journal:
             return
 
     async def _write_back(self) -> None:
-        if not self._spool_bytes():
+        """What waits on disk goes to the store, in order; a disk that fails holds up nothing else."""
+        if not self._waiting_bytes():
             return
-        waiting = await asyncio.to_thread(self._spool.read_bytes)
-        lines = [line for line in waiting.splitlines() if line]
-        for start in range(0, len(lines), BATCH):
-            await self._keep(lines[start : start + BATCH])
-        with self._disk, self._spool.open("r+b") as file:
-            rest = file.read()[len(waiting) :]
-            file.seek(0)
-            file.write(rest)
-            file.truncate()
-        SPOOLED.set(self._spool_bytes())
+        try:
+            waiting = await asyncio.to_thread(self._spool.read)
+            lines = [line for line in waiting.splitlines() if line]
+            for start in range(0, len(lines), BATCH):
+                await self._keep(lines[start : start + BATCH])
+            await asyncio.to_thread(self._spool.drop, len(waiting))
+        except OSError as error:
+            _log.error("the spool cannot be used", spool=str(self._spool.path), problem=str(error))
+            return
+        SPOOLED.set(self._waiting_bytes())
         _log.info("runs written back", runs=len(lines))
 
-    def _to_disk(self, documents: Sequence[bytes]) -> None:
-        with self._disk, _private(self._spool) as file:
-            room = self._max_spool_bytes - self._spool_bytes()
-            for document in documents:
-                if len(document) + 1 > room:
-                    LOST.inc()
-                    _log.error("a run was lost: the spool is full", spool=str(self._spool))
-                    continue
-                file.write(document + b"\n")
-                room -= len(document) + 1
-            file.flush()
-            os.fsync(file.fileno())
-        SPOOLED.set(self._spool_bytes())
-
-    def _spool_bytes(self) -> int:
+    def _waiting_bytes(self) -> int:
         try:
-            return self._spool.stat().st_size
-        except FileNotFoundError:
+            return self._spool.size()
+        except OSError:
             return 0
+
+    def _count_lost(self, count: int, problem: str = "the spool is full") -> None:
+        if count:
+            LOST.inc(count)
+            _log.error("runs were lost", count=count, problem=problem)
 
 
 def _is_whole(document: bytes) -> bool:
@@ -221,8 +214,3 @@ def _is_whole(document: bytes) -> bool:
         return isinstance(orjson.loads(document), dict)
     except orjson.JSONDecodeError:
         return False
-
-
-def _private(path: Path) -> BinaryIO:
-    """`path` opened to append to, for nobody else to read: runs hold conversations."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")

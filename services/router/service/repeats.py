@@ -87,7 +87,7 @@ class Repeats:
 
     async def _earlier(self, key_name: str, request_id: str) -> Run | None:
         held = self._recent(key_name, request_id)
-        if held is not None:
+        if held is not None and not held.error_reason:
             return held
         try:
             return await self._find(key_name, request_id)

@@ -1,0 +1,72 @@
+"""A bounded file in which documents wait, one a line, for nobody else to read: runs hold conversations."""
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+
+class Spool:
+    """Documents on disk. Every method but the constructor may raise `OSError`, and may be called from any thread.
+
+    Args:
+        path: The file.
+        max_bytes: Its largest size [bytes].
+    """
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+
+    def size(self) -> int:
+        """Bytes that wait [bytes, >= 0]."""
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def put(self, documents: Sequence[bytes]) -> int:
+        """Append `documents`, and return how many found no room.
+
+        Each append begins a line of its own: what an earlier one left torn spoils nothing else.
+        """
+        lost = 0
+        with self._lock, _private(self.path) as file:
+            room = self._max_bytes - self.size() - 1
+            file.write(b"\n")
+            for document in documents:
+                if len(document) + 1 > room:
+                    lost += 1
+                    continue
+                file.write(document + b"\n")
+                room -= len(document) + 1
+            file.flush()
+            os.fsync(file.fileno())
+        return lost
+
+    def read(self) -> bytes:
+        """Everything that waits."""
+        with self._lock:
+            return self.path.read_bytes()
+
+    def drop(self, count: int) -> None:
+        """Forget the first `count` bytes."""
+        with self._lock, self.path.open("r+b") as file:
+            rest = file.read()[count:]
+            file.seek(0)
+            file.write(rest)
+            file.truncate()
+
+    def set_aside(self, documents: Sequence[bytes]) -> Path:
+        """Keep documents that nobody will take in a file of their own, and return it."""
+        aside = self.path.with_suffix(".rejected")
+        with _private(aside) as file:
+            file.writelines(document + b"\n" for document in documents)
+        return aside
+
+
+def _private(path: Path) -> BinaryIO:
+    """`path` opened to append to, for this user alone."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
