@@ -136,10 +136,11 @@ class Journal:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         QUEUED.set(len(self._queue))
         try:
-            if not self._stop.is_set():
-                await self._write_back()
+            problem = "" if self._stop.is_set() else await self._write_back()
             await self._keep(batch)
-            self.away = ""
+            self.away = problem
+            if problem:
+                await self._pause()
         except DatabaseUnavailable as refusal:
             await self._set_down(batch, refusal.message)
         except Exception as error:  # noqa: BLE001 - whatever happens to one batch, the writer goes on
@@ -180,10 +181,10 @@ class Journal:
         except TimeoutError:
             return
 
-    async def _write_back(self) -> None:
-        """What waits on disk goes to the store, in order; a disk that fails holds up nothing else."""
+    async def _write_back(self) -> str:
+        """What waits on disk goes to the store, in order; a disk that fails is told and holds up nothing else."""
         if not self._waiting_bytes():
-            return
+            return ""
         try:
             waiting = await asyncio.to_thread(self._spool.read)
             lines = [line for line in waiting.splitlines() if line]
@@ -192,9 +193,10 @@ class Journal:
             await asyncio.to_thread(self._spool.drop, len(waiting))
         except OSError as error:
             _log.error("the spool cannot be used", spool=str(self._spool.path), problem=str(error))
-            return
+            return f"the spool cannot be used: {error}"
         SPOOLED.set(self._waiting_bytes())
         _log.info("runs written back", runs=len(lines))
+        return ""
 
     def _waiting_bytes(self) -> int:
         try:

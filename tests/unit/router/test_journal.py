@@ -1,0 +1,176 @@
+"""The journal loses nothing it could keep, whatever its store and its disk do."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+import pytest
+from prometheus_client import REGISTRY
+
+from chassis.affect import vader
+from chassis.errors import DatabaseUnavailable
+from chassis.spend import Spend
+from kernel.envelope import Envelope, Limits
+from services.router.service.journal import Journal
+from services.router.service.repeats import Repeats
+from services.router.service.spool import Spool
+from services.router.service.values import Run
+
+
+class FakeStore:
+    """Keeps documents in a list; refuses while it is away, and breaks on command."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.attempts = 0
+        self.away = False
+        self.breaks_on = ""
+
+    async def add(self, documents: Sequence[bytes]) -> Sequence[bytes]:
+        self.attempts += 1
+        if self.away:
+            raise DatabaseUnavailable("away")
+        names = [orjson.loads(document)["run_id"] for document in documents]
+        if self.breaks_on in names:
+            self.breaks_on = ""
+            raise RuntimeError("a bug in the store")
+        self.kept += names
+        return ()
+
+
+def run(name: str, **more: str) -> Run:
+    return Run(
+        run_id=name,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        messages=[],
+        messages_digest="",
+        envelope=Envelope(),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def lost() -> float:
+    return REGISTRY.get_sample_value("metacog_journal_lost_total") or 0.0
+
+
+async def drained(journal: Journal, *names: str) -> None:
+    """Have the journal record runs, and stop."""
+    journal.start()
+    for name in names:
+        journal.record(run(name))
+    await journal.close()
+
+
+async def test_what_is_queued_reaches_the_store_before_the_end(tmp_path: Path) -> None:
+    store = FakeStore()
+
+    await drained(Journal(store, tmp_path / "runs.jsonl", retry_s=0.01), "a", "b")
+
+    assert store.kept == ["a", "b"]
+
+
+async def test_a_bug_in_the_store_does_not_end_the_writer(tmp_path: Path) -> None:
+    store = FakeStore()
+    store.breaks_on = "a"
+    spool = tmp_path / "runs.jsonl"
+    await drained(Journal(store, spool, retry_s=0.01), "a")
+
+    journal = Journal(store, spool, retry_s=0.01)
+    journal.start()
+    await until(lambda: store.kept == ["a"])
+    await journal.close()
+
+    assert not spool.read_bytes().strip()
+
+
+async def test_an_append_after_a_torn_line_spoils_no_other_run(tmp_path: Path) -> None:
+    store = FakeStore()
+    spool = tmp_path / "runs.jsonl"
+    spool.write_bytes(b'{"run_id": "torn')
+    store.away = True
+    await drained(Journal(store, spool, retry_s=0.01), "good")
+
+    store.away = False
+    journal = Journal(store, spool, retry_s=0.01)
+    journal.start()
+    await until(lambda: store.kept == ["good"])
+    await journal.close()
+
+    assert spool.with_suffix(".rejected").read_bytes() == b'{"run_id": "torn\n'
+
+
+async def test_a_disk_that_fails_never_reaches_the_answer_and_what_is_lost_is_counted(tmp_path: Path) -> None:
+    before = lost()
+    store = FakeStore()
+    journal = Journal(store, tmp_path / "missing" / "runs.jsonl", max_queue=2, retry_s=0.01)
+
+    for name in ("a", "b", "c"):
+        journal.record(run(name))
+
+    assert lost() - before == 1
+
+
+async def test_a_spool_that_cannot_be_read_does_not_hold_up_a_healthy_store(tmp_path: Path) -> None:
+    store = FakeStore()
+    spool = tmp_path / "runs.jsonl"
+    spool.mkdir()
+    journal = Journal(store, spool, retry_s=0.01)
+    journal.start()
+
+    journal.record(run("a"))
+    await until(lambda: store.kept == ["a"])
+
+    await journal.close()
+    assert store.kept == ["a"]
+
+
+async def test_at_the_end_a_store_that_is_away_is_asked_once(tmp_path: Path) -> None:
+    store = FakeStore()
+    store.away = True
+    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
+    for number in range(1000):
+        journal.record(run(str(number)))
+
+    journal.start()
+    await journal.close()
+
+    assert store.attempts == 1
+    assert len((tmp_path / "runs.jsonl").read_bytes().split()) == 1000
+
+
+def test_a_spool_takes_no_more_than_its_bound_and_is_for_this_user_alone(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", max_bytes=12)
+
+    too_many = spool.put([b"12345", b"67890", b"x"])
+
+    assert (too_many, spool.size()) == (1, 9)
+    assert spool.path.stat().st_mode & 0o077 == 0
+
+
+async def test_a_run_that_failed_here_does_not_hide_the_one_that_answered_elsewhere(tmp_path: Path) -> None:
+    journal = Journal(FakeStore(), tmp_path / "runs.jsonl")
+    journal.record(run("failed", request_id="r", error_reason="BACKEND_UNAVAILABLE"))
+
+    async def find(_key: str, _request: str) -> Run:
+        return run("answered", request_id="r", request_digest="d")
+
+    spend = Spend(Limits(max_generations=1, max_generated_tokens=1, timeout_ms=1000))
+    async with Repeats(find, journal.recent).once("", "r", "d", spend) as earlier:
+        assert earlier is not None
+        assert earlier.run_id == "answered"
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 - what is waited for is the store, which has no event
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("text", ["\N{FACE WITH TEARS OF JOY}" * 9000, "good bad but ugly " * 6000])
+def test_the_affect_of_a_long_text_looks_at_no_more_than_its_ends(text: str) -> None:
+    ends = vader(text[:1000] + " " + text[-1000:])
+
+    assert vader(text) == ends
