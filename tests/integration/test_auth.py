@@ -17,7 +17,7 @@ from openai import AsyncOpenAI
 from chassis.auth import ApiKey, Keyring
 from tests.support.faces import Face, Refused, RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import ROUTER, RunningRouter, assigner_at, cast, process, refused_start, router_at
+from tests.support.stack import ROUTER, RunningRouter, assigner_at, cast, process, refused_start, router_at, until
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
 
@@ -65,6 +65,24 @@ async def test_with_a_key_the_run_names_its_holder(router: RunningRouter, face: 
     run = (await face_of(router, face, "secret-of-ann").ask("Answer", query="?", strategy="system1"))["run"]
 
     assert (run["key_name"], run["answer"]) == ("ann", "the system1")
+
+
+@pytest.mark.parametrize("face", ["rest", "rpc"])
+async def test_a_run_is_for_its_own_key_alone(router: RunningRouter, face: str) -> None:
+    ann, bob = (face_of(router, face, f"secret-of-{holder}") for holder in ("ann", "bob"))
+    asked = (await ann.ask("Answer", query="?", strategy="system1"))["run"]["run_id"]
+    await until(lambda: listed(ann, asked))
+
+    with pytest.raises(Refused) as refused:
+        await bob.ask("GetRun", run_id=asked)
+
+    assert refused.value.reason == "RUN_NOT_FOUND"
+    assert not await listed(bob, asked)
+
+
+async def listed(face: Face, run_id: str) -> bool:
+    """Whether a run is among those that the holder of a key is shown."""
+    return run_id in [run["run_id"] for run in (await face.ask("ListRuns", page_size=50))["runs"]]
 
 
 async def test_the_name_of_a_request_belongs_to_its_key(router: RunningRouter, tmp_path: Path) -> None:

@@ -122,3 +122,14 @@ def test_a_key_is_presented_as_it_is_asked_for() -> None:
 
 def test_no_key_presents_nothing() -> None:
     assert bearer("") == {}
+
+
+@pytest.mark.parametrize("names", [("",), ("ann", "ann")])
+def test_every_key_needs_a_name_of_its_own_since_runs_are_told_apart_by_it(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    file = tmp_path / "keys.yaml"
+    file.write_text("keys:\n" + "".join(f"  - {{name: '{name}', sha256: {'a' * 64}}}\n" for name in names))
+
+    with pytest.raises(ConfigurationInvalid, match="a name of its own"):
+        read_keys(file)

@@ -1,0 +1,57 @@
+"""What is decided before anything is measured."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from chassis.spend import Spend
+from chassis.wire import MalformedRequest
+from kernel.envelope import Limits
+from kernel.msv import MSV
+from services.router.core.activation import Route
+from services.router.service.assess import Assessment
+from services.router.service.chat import understood
+from services.router.service.route import Deciding, Query, RoutingConfig, decide, version_of
+from services.router.service.values import Turn
+
+ASKED = (Turn(role="user", content="Is it so?"),)
+
+
+async def troubled(_messages: Sequence[Turn], _spend: Spend, _seed: int | None) -> Assessment:
+    """An assessor that always asks for deliberation."""
+    return Assessment(msv=MSV(correctness=0.0, conflict=1.0, importance=1.0), assessor="fake")
+
+
+def spend(generations: int, tokens: int) -> Spend:
+    return Spend(Limits(max_generations=generations, max_generated_tokens=tokens, timeout_ms=1000))
+
+
+@pytest.mark.parametrize(("generations", "tokens"), [(1, 4096), (32, 127)])
+async def test_an_envelope_with_room_for_one_call_gets_a_plain_one(generations: int, tokens: int) -> None:
+    routed = await decide(
+        Query(messages=ASKED), spend(generations, tokens), Deciding(config=RoutingConfig(), assessor=troubled)
+    )
+
+    assert (routed.system, routed.because, routed.msv) == (Route.SYSTEM_ONE, "envelope", None)
+
+
+async def test_an_envelope_with_room_for_a_rating_and_an_answer_is_assessed() -> None:
+    routed = await decide(Query(messages=ASKED), spend(2, 128), Deciding(config=RoutingConfig(), assessor=troubled))
+
+    assert (routed.system, routed.because) == (Route.SYSTEM_TWO, "activation")
+
+
+def test_the_papers_configuration_is_called_so_and_no_other_is() -> None:
+    others = [replace(RoutingConfig(), threshold=0.5), replace(RoutingConfig(), undetermined=Route.SYSTEM_ONE)]
+
+    assert version_of(RoutingConfig()) == "paper"
+    assert len({version_of(config) for config in (RoutingConfig(), *others)}) == 3
+
+
+@pytest.mark.parametrize("more", [{"n": 2}, {"logprobs": True}, {"tools": [{"type": "function"}]}])
+def test_what_is_more_than_one_text_cannot_be_repeated_by_its_name(more: dict[str, object]) -> None:
+    body = {"model": "metacog", "messages": [{"role": "user", "content": "?"}], "metacog": {"request_id": "r"}, **more}
+
+    with pytest.raises(MalformedRequest, match="request_id"):
+        understood(body, {})
