@@ -32,7 +32,7 @@ from services.router.service.repeats import Repeats
 from services.router.service.route import Deciding, RoutingConfig, route, version_of
 from services.router.service.system_one import SystemOne
 from services.router.settings import Settings
-from services.router.store import PostgresRuns
+from services.router.store.runs import PostgresRuns
 
 NAME = "router"
 CONTRACT = router_pb2.DESCRIPTOR.services_by_name["RouterService"]

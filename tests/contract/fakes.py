@@ -24,7 +24,7 @@ from services.router.service.values import (
     Run,
     Turn,
 )
-from services.router.store import RunNotFound
+from services.router.store.runs import RunNotFound
 from tests.support.stack import LIMITS, use_cases
 
 AGENTS = tuple(AgentConfig(id=name) for name in ("ada", "ben", "cleo", "dan", "eve"))

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from chassis import db
-from services.router.store import PostgresRuns, RunNotFound
+from services.router.store.runs import PostgresRuns, RunNotFound
 from tests.support.faces import Refused, RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, ROUTER, Database, RunningRouter, cast, process, router_at, until

@@ -12,7 +12,7 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletionChunk
 
-from services.router.store import PostgresRuns
+from services.router.store.runs import PostgresRuns
 from tests.support.faces import Running
 from tests.support.scripted_llm import Refuse, Said, ScriptedLLM, Shape, Stall
 from tests.support.stack import TROUBLED, At, assigner_at, cast, router_at, stage_of

@@ -18,7 +18,8 @@ from chassis.wire import MalformedRequest
 from kernel.envelope import Envelope, Usage
 from services.router.core.activation import Route, activation
 from services.router.service.values import MSV, ListRunsRequest, RouteResponse, Run, Turn
-from services.router.store import InvalidPageToken, PostgresRuns, RunNotFound
+from services.router.store.runs import PostgresRuns, RunNotFound
+from services.router.store.tables import InvalidPageToken
 from tests.support.stack import NOBODY, ROOT, command, environment
 
 

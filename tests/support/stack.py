@@ -53,7 +53,7 @@ from services.router.service.journal import Journal
 from services.router.service.repeats import Repeats
 from services.router.service.route import Deciding, RoutingConfig, route
 from services.router.service.system_one import SystemOne
-from services.router.store import PostgresRuns
+from services.router.store.runs import PostgresRuns
 from tests.support.faces import Running, serving
 
 ROOT = Path(__file__).parents[2]

@@ -33,6 +33,7 @@ class AssessRequest:
     messages: Sequence[Turn] = ()
     envelope: Envelope | None = None
     seed: Seed | None = None
+    assessor: str = ""
 
 
 @value
@@ -44,6 +45,8 @@ class AssessResponse:
     prompt_digest: str
     usage: Usage
     duration_ms: float
+    draft: str = ""
+    samples: Sequence[str] = ()
 
 
 @value
@@ -56,6 +59,7 @@ class RouteRequest:
     strategy: str = ""
     envelope: Envelope | None = None
     seed: Seed | None = None
+    assessor: str = ""
 
 
 @value
@@ -71,6 +75,11 @@ class RouteResponse:
     assessor: str
     usage: Usage
     duration_ms: float
+    prompt_digests: Mapping[str, str] = field(default_factory=dict)
+    policy_row: str = ""
+    kept_from: str = ""
+    draft: str = ""
+    samples: Sequence[str] = ()
 
 
 @value
@@ -97,6 +106,8 @@ class AnswerRequest:
     assignment_seed: Seed | None = None
     fixed_assignment: Mapping[str, str] = field(default_factory=dict)
     stage_max_tokens: Count | None = None
+    assessor: str = ""
+    stop: Annotated[Sequence[Annotated[str, Field(min_length=1)]], Field(max_length=4)] = ()
 
 
 @value
@@ -150,6 +161,18 @@ class Passed:
 
 
 @value
+class RunFeedback:
+    """A verdict on a run's answer."""
+
+    feedback_id: str
+    score: float
+    note: str
+    key_name: str
+    teaches: bool
+    created_at: datetime
+
+
+@value
 class Run:
     """A run: what was asked, decided, done and spent."""
 
@@ -179,6 +202,9 @@ class Run:
     first_token_ms: float | None = None
     config_version: str = ""
     model: str = ""
+    confidence_raw: float | None = None
+    calibration_version: str = ""
+    feedback: Sequence[RunFeedback] = ()
 
 
 @value
@@ -206,6 +232,11 @@ class ListRunsRequest:
     degraded: bool | None = None
     since: datetime | None = None
     until: datetime | None = None
+    outcome: Outcome | None = None
+    judged: bool | None = None
+    assessor: str = ""
+    error_reason: str = ""
+    request_id: str = ""
 
 
 @value

@@ -700,6 +700,7 @@ class DeliberateRequest(_message.Message):
     ANSWER_MAX_TOKENS_FIELD_NUMBER: _builtins.int
     MEASURE_STAGES_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
+    DRAFT_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """The question; give this or `messages`."""
     answer_type: _answer_pb2.AnswerType.ValueType
@@ -718,6 +719,8 @@ class DeliberateRequest(_message.Message):
     """Whether to measure an MSV after each stage; left out: true."""
     run_id: _builtins.str
     """Name of the run this belongs to, for logs and seeds."""
+    draft: _builtins.str
+    """A quick answer that was made before and is doubted; the first stage sees it as data. Empty: there is none."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_turn_pb2.Turn]:
         """The whole conversation, last turn last."""
@@ -755,10 +758,11 @@ class DeliberateRequest(_message.Message):
         answer_max_tokens: _builtins.int | None = ...,
         measure_stages: _builtins.bool | None = ...,
         run_id: _builtins.str = ...,
+        draft: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "answer_max_tokens", b"answer_max_tokens", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "measure_stages", b"measure_stages", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "agents", b"agents", "answer_max_tokens", b"answer_max_tokens", "answer_type", b"answer_type", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fixed_assignment", b"fixed_assignment", "measure_stages", b"measure_stages", "messages", b"messages", "msv", b"msv", "question", b"question", "run_id", b"run_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_assignment_seed", b"_assignment_seed", "_measure_stages", b"_measure_stages", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "agents", b"agents", "answer_max_tokens", b"answer_max_tokens", "answer_type", b"answer_type", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "draft", b"draft", "envelope", b"envelope", "fixed_assignment", b"fixed_assignment", "measure_stages", b"measure_stages", "messages", b"messages", "msv", b"msv", "question", b"question", "run_id", b"run_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__answer_max_tokens: _TypeAlias = _typing.Literal["answer_max_tokens"]  # noqa: Y015
     _WhichOneofArgType__answer_max_tokens: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens"]  # noqa: Y015

@@ -112,6 +112,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """UNIMPLEMENTED: the operation is in the contract and not served by this build."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 44
     """INTERNAL: a bug; the service's log has the details."""
+    ERROR_REASON_UNKNOWN_ASSESSOR: _ErrorReason.ValueType  # 45
+    """INVALID_ARGUMENT: the assessor is none of the router's; e.g. {assessor: "oracle"}."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason for which a service of metacog refuses.
@@ -210,4 +212,6 @@ ERROR_REASON_NOT_IMPLEMENTED: ErrorReason.ValueType  # 43
 """UNIMPLEMENTED: the operation is in the contract and not served by this build."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 44
 """INTERNAL: a bug; the service's log has the details."""
+ERROR_REASON_UNKNOWN_ASSESSOR: ErrorReason.ValueType  # 45
+"""INVALID_ARGUMENT: the assessor is none of the router's; e.g. {assessor: "oracle"}."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

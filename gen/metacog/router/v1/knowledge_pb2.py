@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!metacog/router/v1/knowledge.proto\x12\x11metacog.router.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x01\n\x0bNewDocument\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12:\n\x06labels\x18\x04 \x03(\x0b\x32*.metacog.router.v1.NewDocument.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc0\x01\n\x13\x41\x64\x64KnowledgeRequest\x12\x31\n\tdocuments\x18\x01 \x03(\x0b\x32\x1e.metacog.router.v1.NewDocument\x12\x1d\n\x10\x63hunk_characters\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12%\n\x18\x63hunk_overlap_characters\x18\x03 \x01(\x05H\x01\x88\x01\x01\x42\x13\n\x11_chunk_charactersB\x1b\n\x19_chunk_overlap_characters\"\xa0\x02\n\x11KnowledgeDocument\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12@\n\x06labels\x18\x03 \x03(\x0b\x32\x30.metacog.router.v1.KnowledgeDocument.LabelsEntry\x12\x0e\n\x06\x63hunks\x18\x04 \x01(\x05\x12\x12\n\ncharacters\x18\x05 \x01(\x05\x12\x13\n\x0btext_digest\x18\x06 \x01(\t\x12\x0f\n\x07\x65ncoder\x18\x07 \x01(\t\x12,\n\x08\x61\x64\x64\x65\x64_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x9c\x01\n\x14\x41\x64\x64KnowledgeResponse\x12\x37\n\tdocuments\x18\x01 \x03(\x0b\x32$.metacog.router.v1.KnowledgeDocument\x12\x10\n\x08replaced\x18\x02 \x01(\x05\x12\x0e\n\x06\x63hunks\x18\x03 \x01(\x05\x12\x14\n\x0c\x65mbedding_ms\x18\x04 \x01(\x01\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x01\"h\n\x14ListKnowledgeRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x16\n\x0etitle_contains\x18\x03 \x01(\tB\x0c\n\n_page_size\"\xb3\x01\n\x15ListKnowledgeResponse\x12\x37\n\tdocuments\x18\x01 \x03(\x0b\x32$.metacog.router.v1.KnowledgeDocument\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x17\n\x0ftotal_documents\x18\x03 \x01(\x05\x12\x14\n\x0ctotal_chunks\x18\x04 \x01(\x05\x12\x19\n\x11total_experiences\x18\x05 \x01(\x05\"-\n\x16\x44\x65leteKnowledgeRequest\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\">\n\x17\x44\x65leteKnowledgeResponse\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63hunks\x18\x02 \x01(\x05\"\xc9\x01\n\x16SearchKnowledgeRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x16\n\tpage_size\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x03 \x01(\t\x12.\n\x04kind\x18\x04 \x01(\x0e\x32 .metacog.router.v1.KnowledgeKind\x12\x1f\n\x12minimum_similarity\x18\x05 \x01(\x01H\x01\x88\x01\x01\x42\x0c\n\n_page_sizeB\x15\n\x13_minimum_similarity\"\xae\x02\n\x0cKnowledgeHit\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .metacog.router.v1.KnowledgeKind\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x12\n\x05\x63hunk\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x0e\n\x06run_id\x18\x05 \x01(\t\x12\x0c\n\x04text\x18\x06 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x07 \x01(\t\x12\x12\n\nsimilarity\x18\x08 \x01(\x01\x12;\n\x06labels\x18\t \x03(\x0b\x32+.metacog.router.v1.KnowledgeHit.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x08\n\x06_chunk\"\x9e\x01\n\x17SearchKnowledgeResponse\x12-\n\x04hits\x18\x01 \x03(\x0b\x32\x1f.metacog.router.v1.KnowledgeHit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07\x65ncoder\x18\x03 \x01(\t\x12\x14\n\x0c\x65mbedding_ms\x18\x04 \x01(\x01\x12\x14\n\x0cretrieval_ms\x18\x05 \x01(\x01*k\n\rKnowledgeKind\x12\x1e\n\x1aKNOWLEDGE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17KNOWLEDGE_KIND_DOCUMENT\x10\x01\x12\x1d\n\x19KNOWLEDGE_KIND_EXPERIENCE\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!metacog/router/v1/knowledge.proto\x12\x11metacog.router.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x01\n\x0bNewDocument\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x0c\n\x04text\x18\x03 \x01(\t\x12:\n\x06labels\x18\x04 \x03(\x0b\x32*.metacog.router.v1.NewDocument.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc0\x01\n\x13\x41\x64\x64KnowledgeRequest\x12\x31\n\tdocuments\x18\x01 \x03(\x0b\x32\x1e.metacog.router.v1.NewDocument\x12\x1d\n\x10\x63hunk_characters\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12%\n\x18\x63hunk_overlap_characters\x18\x03 \x01(\x05H\x01\x88\x01\x01\x42\x13\n\x11_chunk_charactersB\x1b\n\x19_chunk_overlap_characters\"\xa0\x02\n\x11KnowledgeDocument\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12@\n\x06labels\x18\x03 \x03(\x0b\x32\x30.metacog.router.v1.KnowledgeDocument.LabelsEntry\x12\x0e\n\x06\x63hunks\x18\x04 \x01(\x05\x12\x12\n\ncharacters\x18\x05 \x01(\x05\x12\x13\n\x0btext_digest\x18\x06 \x01(\t\x12\x0f\n\x07\x65ncoder\x18\x07 \x01(\t\x12,\n\x08\x61\x64\x64\x65\x64_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"w\n\x11KnowledgeProgress\x12\x17\n\x0f\x65mbedded_chunks\x18\x01 \x01(\x05\x12\x14\n\x0ctotal_chunks\x18\x02 \x01(\x05\x12\x1a\n\x12\x66inished_documents\x18\x03 \x01(\x05\x12\x17\n\x0ftotal_documents\x18\x04 \x01(\x05\"\xa1\x01\n\x14\x41\x64\x64KnowledgeResponse\x12\x42\n\x12knowledge_progress\x18\x01 \x01(\x0b\x32$.metacog.router.v1.KnowledgeProgressH\x00\x12<\n\x0fknowledge_added\x18\x02 \x01(\x0b\x32!.metacog.router.v1.KnowledgeAddedH\x00\x42\x07\n\x05\x65vent\"\x96\x01\n\x0eKnowledgeAdded\x12\x37\n\tdocuments\x18\x01 \x03(\x0b\x32$.metacog.router.v1.KnowledgeDocument\x12\x10\n\x08replaced\x18\x02 \x01(\x05\x12\x0e\n\x06\x63hunks\x18\x03 \x01(\x05\x12\x14\n\x0c\x65mbedding_ms\x18\x04 \x01(\x01\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x01\"h\n\x14ListKnowledgeRequest\x12\x16\n\tpage_size\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x16\n\x0etitle_contains\x18\x03 \x01(\tB\x0c\n\n_page_size\"\xb3\x01\n\x15ListKnowledgeResponse\x12\x37\n\tdocuments\x18\x01 \x03(\x0b\x32$.metacog.router.v1.KnowledgeDocument\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x17\n\x0ftotal_documents\x18\x03 \x01(\x05\x12\x14\n\x0ctotal_chunks\x18\x04 \x01(\x05\x12\x19\n\x11total_experiences\x18\x05 \x01(\x05\"-\n\x16\x44\x65leteKnowledgeRequest\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\">\n\x17\x44\x65leteKnowledgeResponse\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\x0e\n\x06\x63hunks\x18\x02 \x01(\x05\"\xc9\x01\n\x16SearchKnowledgeRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x16\n\tpage_size\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x12\n\npage_token\x18\x03 \x01(\t\x12.\n\x04kind\x18\x04 \x01(\x0e\x32 .metacog.router.v1.KnowledgeKind\x12\x1f\n\x12minimum_similarity\x18\x05 \x01(\x01H\x01\x88\x01\x01\x42\x0c\n\n_page_sizeB\x15\n\x13_minimum_similarity\"\xae\x02\n\x0cKnowledgeHit\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .metacog.router.v1.KnowledgeKind\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x12\n\x05\x63hunk\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x0e\n\x06run_id\x18\x05 \x01(\t\x12\x0c\n\x04text\x18\x06 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x07 \x01(\t\x12\x12\n\nsimilarity\x18\x08 \x01(\x01\x12;\n\x06labels\x18\t \x03(\x0b\x32+.metacog.router.v1.KnowledgeHit.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x08\n\x06_chunk\"\x9e\x01\n\x17SearchKnowledgeResponse\x12-\n\x04hits\x18\x01 \x03(\x0b\x32\x1f.metacog.router.v1.KnowledgeHit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07\x65ncoder\x18\x03 \x01(\t\x12\x14\n\x0c\x65mbedding_ms\x18\x04 \x01(\x01\x12\x14\n\x0cretrieval_ms\x18\x05 \x01(\x01*k\n\rKnowledgeKind\x12\x1e\n\x1aKNOWLEDGE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17KNOWLEDGE_KIND_DOCUMENT\x10\x01\x12\x1d\n\x19KNOWLEDGE_KIND_EXPERIENCE\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,8 +38,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KNOWLEDGEDOCUMENT_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_KNOWLEDGEHIT_LABELSENTRY']._loaded_options = None
   _globals['_KNOWLEDGEHIT_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_KNOWLEDGEKIND']._serialized_start=1976
-  _globals['_KNOWLEDGEKIND']._serialized_end=2083
+  _globals['_KNOWLEDGEKIND']._serialized_start=2255
+  _globals['_KNOWLEDGEKIND']._serialized_end=2362
   _globals['_NEWDOCUMENT']._serialized_start=90
   _globals['_NEWDOCUMENT']._serialized_end=260
   _globals['_NEWDOCUMENT_LABELSENTRY']._serialized_start=215
@@ -50,22 +50,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KNOWLEDGEDOCUMENT']._serialized_end=746
   _globals['_KNOWLEDGEDOCUMENT_LABELSENTRY']._serialized_start=215
   _globals['_KNOWLEDGEDOCUMENT_LABELSENTRY']._serialized_end=260
-  _globals['_ADDKNOWLEDGERESPONSE']._serialized_start=749
-  _globals['_ADDKNOWLEDGERESPONSE']._serialized_end=905
-  _globals['_LISTKNOWLEDGEREQUEST']._serialized_start=907
-  _globals['_LISTKNOWLEDGEREQUEST']._serialized_end=1011
-  _globals['_LISTKNOWLEDGERESPONSE']._serialized_start=1014
-  _globals['_LISTKNOWLEDGERESPONSE']._serialized_end=1193
-  _globals['_DELETEKNOWLEDGEREQUEST']._serialized_start=1195
-  _globals['_DELETEKNOWLEDGEREQUEST']._serialized_end=1240
-  _globals['_DELETEKNOWLEDGERESPONSE']._serialized_start=1242
-  _globals['_DELETEKNOWLEDGERESPONSE']._serialized_end=1304
-  _globals['_SEARCHKNOWLEDGEREQUEST']._serialized_start=1307
-  _globals['_SEARCHKNOWLEDGEREQUEST']._serialized_end=1508
-  _globals['_KNOWLEDGEHIT']._serialized_start=1511
-  _globals['_KNOWLEDGEHIT']._serialized_end=1813
+  _globals['_KNOWLEDGEPROGRESS']._serialized_start=748
+  _globals['_KNOWLEDGEPROGRESS']._serialized_end=867
+  _globals['_ADDKNOWLEDGERESPONSE']._serialized_start=870
+  _globals['_ADDKNOWLEDGERESPONSE']._serialized_end=1031
+  _globals['_KNOWLEDGEADDED']._serialized_start=1034
+  _globals['_KNOWLEDGEADDED']._serialized_end=1184
+  _globals['_LISTKNOWLEDGEREQUEST']._serialized_start=1186
+  _globals['_LISTKNOWLEDGEREQUEST']._serialized_end=1290
+  _globals['_LISTKNOWLEDGERESPONSE']._serialized_start=1293
+  _globals['_LISTKNOWLEDGERESPONSE']._serialized_end=1472
+  _globals['_DELETEKNOWLEDGEREQUEST']._serialized_start=1474
+  _globals['_DELETEKNOWLEDGEREQUEST']._serialized_end=1519
+  _globals['_DELETEKNOWLEDGERESPONSE']._serialized_start=1521
+  _globals['_DELETEKNOWLEDGERESPONSE']._serialized_end=1583
+  _globals['_SEARCHKNOWLEDGEREQUEST']._serialized_start=1586
+  _globals['_SEARCHKNOWLEDGEREQUEST']._serialized_end=1787
+  _globals['_KNOWLEDGEHIT']._serialized_start=1790
+  _globals['_KNOWLEDGEHIT']._serialized_end=2092
   _globals['_KNOWLEDGEHIT_LABELSENTRY']._serialized_start=215
   _globals['_KNOWLEDGEHIT_LABELSENTRY']._serialized_end=260
-  _globals['_SEARCHKNOWLEDGERESPONSE']._serialized_start=1816
-  _globals['_SEARCHKNOWLEDGERESPONSE']._serialized_end=1974
+  _globals['_SEARCHKNOWLEDGERESPONSE']._serialized_start=2095
+  _globals['_SEARCHKNOWLEDGERESPONSE']._serialized_end=2253
 # @@protoc_insertion_point(module_scope)

@@ -216,7 +216,75 @@ class KnowledgeDocument(_message.Message):
 Global___KnowledgeDocument: _TypeAlias = KnowledgeDocument  # noqa: Y015
 
 @_typing.final
+class KnowledgeProgress(_message.Message):
+    """How far adding has come."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EMBEDDED_CHUNKS_FIELD_NUMBER: _builtins.int
+    TOTAL_CHUNKS_FIELD_NUMBER: _builtins.int
+    FINISHED_DOCUMENTS_FIELD_NUMBER: _builtins.int
+    TOTAL_DOCUMENTS_FIELD_NUMBER: _builtins.int
+    embedded_chunks: _builtins.int
+    """Chunks embedded so far [count]."""
+    total_chunks: _builtins.int
+    """Chunks to embed in all [count]."""
+    finished_documents: _builtins.int
+    """Documents whose chunks are all embedded [count]."""
+    total_documents: _builtins.int
+    """Documents in all [count]."""
+    def __init__(
+        self,
+        *,
+        embedded_chunks: _builtins.int = ...,
+        total_chunks: _builtins.int = ...,
+        finished_documents: _builtins.int = ...,
+        total_documents: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["embedded_chunks", b"embedded_chunks", "finished_documents", b"finished_documents", "total_chunks", b"total_chunks", "total_documents", b"total_documents"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnowledgeProgress: _TypeAlias = KnowledgeProgress  # noqa: Y015
+
+@_typing.final
 class AddKnowledgeResponse(_message.Message):
+    """An event of adding documents; REST sends the same as server-sent events named after the field, or only the last as
+    JSON.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KNOWLEDGE_PROGRESS_FIELD_NUMBER: _builtins.int
+    KNOWLEDGE_ADDED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def knowledge_progress(self) -> Global___KnowledgeProgress:
+        """It goes on."""
+
+    @_builtins.property
+    def knowledge_added(self) -> Global___KnowledgeAdded:
+        """The end; always last."""
+
+    def __init__(
+        self,
+        *,
+        knowledge_progress: Global___KnowledgeProgress | None = ...,
+        knowledge_added: Global___KnowledgeAdded | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "knowledge_added", b"knowledge_added", "knowledge_progress", b"knowledge_progress"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "knowledge_added", b"knowledge_added", "knowledge_progress", b"knowledge_progress"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["knowledge_progress", "knowledge_added"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___AddKnowledgeResponse: _TypeAlias = AddKnowledgeResponse  # noqa: Y015
+
+@_typing.final
+class KnowledgeAdded(_message.Message):
     """What was added."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -253,7 +321,7 @@ class AddKnowledgeResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___AddKnowledgeResponse: _TypeAlias = AddKnowledgeResponse  # noqa: Y015
+Global___KnowledgeAdded: _TypeAlias = KnowledgeAdded  # noqa: Y015
 
 @_typing.final
 class ListKnowledgeRequest(_message.Message):

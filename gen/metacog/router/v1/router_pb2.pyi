@@ -60,10 +60,13 @@ class AssessRequest(_message.Message):
     MESSAGES_FIELD_NUMBER: _builtins.int
     ENVELOPE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
+    ASSESSOR_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The query; give this or `messages`."""
     seed: _builtins.int
     """Makes the assessment repeatable where the backend honours seeds."""
+    assessor: _builtins.str
+    """`verbalized`, `probe`, `hybrid` or `draft`; empty: the configured assessor."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_turn_pb2.Turn]:
         """The whole conversation, last turn last."""
@@ -79,10 +82,11 @@ class AssessRequest(_message.Message):
         messages: _abc.Iterable[_turn_pb2.Turn] | None = ...,
         envelope: _envelope_pb2.Envelope | None = ...,
         seed: _builtins.int | None = ...,
+        assessor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "envelope", b"envelope", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "envelope", b"envelope", "messages", b"messages", "query", b"query", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "assessor", b"assessor", "envelope", b"envelope", "messages", b"messages", "query", b"query", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -101,12 +105,16 @@ class AssessResponse(_message.Message):
     PROMPT_DIGEST_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
+    DRAFT_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
     assessor: _builtins.str
     """Name of the assessor."""
     prompt_digest: _builtins.str
     """Digest of the assessor's prompt template [sha256, hexadecimal]; empty when it used none."""
     duration_ms: _builtins.float
     """Time it took [ms, >= 0]."""
+    draft: _builtins.str
+    """The System 1 answer that was made first and then judged; empty with an assessor that makes none."""
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
         """Prospective state; what could not be measured is left out, with its reason."""
@@ -114,6 +122,10 @@ class AssessResponse(_message.Message):
     @_builtins.property
     def usage(self) -> _envelope_pb2.Usage:
         """What assessing spent."""
+
+    @_builtins.property
+    def samples(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Short sampled answers whose agreement was measured; empty with an assessor that draws none."""
 
     def __init__(
         self,
@@ -123,10 +135,12 @@ class AssessResponse(_message.Message):
         prompt_digest: _builtins.str = ...,
         usage: _envelope_pb2.Usage | None = ...,
         duration_ms: _builtins.float = ...,
+        draft: _builtins.str = ...,
+        samples: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["msv", b"msv", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assessor", b"assessor", "duration_ms", b"duration_ms", "msv", b"msv", "prompt_digest", b"prompt_digest", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assessor", b"assessor", "draft", b"draft", "duration_ms", b"duration_ms", "msv", b"msv", "prompt_digest", b"prompt_digest", "samples", b"samples", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -232,12 +246,15 @@ class RouteRequest(_message.Message):
     STRATEGY_FIELD_NUMBER: _builtins.int
     ENVELOPE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
+    ASSESSOR_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The query, if there is no ready state; or `messages`."""
     strategy: _builtins.str
     """`system1`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
     seed: _builtins.int
     """Makes the assessment repeatable where the backend honours seeds."""
+    assessor: _builtins.str
+    """`verbalized`, `probe`, `hybrid` or `draft`; empty: the configured assessor."""
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
         """A ready state; then no model is called."""
@@ -259,10 +276,11 @@ class RouteRequest(_message.Message):
         strategy: _builtins.str = ...,
         envelope: _envelope_pb2.Envelope | None = ...,
         seed: _builtins.int | None = ...,
+        assessor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "envelope", b"envelope", "msv", b"msv", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "envelope", b"envelope", "messages", b"messages", "msv", b"msv", "query", b"query", "seed", b"seed", "strategy", b"strategy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "assessor", b"assessor", "envelope", b"envelope", "messages", b"messages", "msv", b"msv", "query", b"query", "seed", b"seed", "strategy", b"strategy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -276,6 +294,26 @@ class RouteResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class PromptDigestsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SYSTEM_FIELD_NUMBER: _builtins.int
     STRATEGY_FIELD_NUMBER: _builtins.int
     ACTIVATION_FIELD_NUMBER: _builtins.int
@@ -285,6 +323,11 @@ class RouteResponse(_message.Message):
     ASSESSOR_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
+    PROMPT_DIGESTS_FIELD_NUMBER: _builtins.int
+    POLICY_ROW_FIELD_NUMBER: _builtins.int
+    KEPT_FROM_FIELD_NUMBER: _builtins.int
+    DRAFT_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
     system: Global___Route.ValueType
     """The system."""
     strategy: _builtins.str
@@ -292,7 +335,7 @@ class RouteResponse(_message.Message):
     because: _builtins.str
     """Why: `activation`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a response
     format, which only a plain call can give), `envelope` (no room for more than a plain
-    call) or `policy`.
+    call), `policy`, or `kept` (the conversation goes on with the same task, and so with the decision made for it).
     """
     config_version: _builtins.str
     """Version of the weights and threshold in force."""
@@ -300,6 +343,14 @@ class RouteResponse(_message.Message):
     """Name of the assessor; empty when a ready state was given or none was needed."""
     duration_ms: _builtins.float
     """Time that assessing and deciding took [ms, >= 0]."""
+    policy_row: _builtins.str
+    """Row of the policy table that chose the strategy; empty when none did."""
+    kept_from: _builtins.str
+    """Run whose decision was kept; empty when the decision is new."""
+    draft: _builtins.str
+    """The System 1 answer that was made first and then judged; empty with an assessor that makes none, and when contents
+    are not kept.
+    """
     @_builtins.property
     def activation(self) -> Global___Activation:
         """The activation; left out when the caller named the strategy and no state was given."""
@@ -311,6 +362,16 @@ class RouteResponse(_message.Message):
     @_builtins.property
     def usage(self) -> _envelope_pb2.Usage:
         """What assessing spent."""
+
+    @_builtins.property
+    def prompt_digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Digest of each prompt template that assessing used, by its name [sha256, hexadecimal]."""
+
+    @_builtins.property
+    def samples(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Short sampled answers whose agreement was measured; empty with an assessor that draws none, and when contents are
+        not kept.
+        """
 
     def __init__(
         self,
@@ -324,10 +385,15 @@ class RouteResponse(_message.Message):
         assessor: _builtins.str = ...,
         usage: _envelope_pb2.Usage | None = ...,
         duration_ms: _builtins.float = ...,
+        prompt_digests: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        policy_row: _builtins.str = ...,
+        kept_from: _builtins.str = ...,
+        draft: _builtins.str = ...,
+        samples: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "msv", b"msv", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "assessor", b"assessor", "because", b"because", "config_version", b"config_version", "duration_ms", b"duration_ms", "msv", b"msv", "strategy", b"strategy", "system", b"system", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "assessor", b"assessor", "because", b"because", "config_version", b"config_version", "draft", b"draft", "duration_ms", b"duration_ms", "kept_from", b"kept_from", "msv", b"msv", "policy_row", b"policy_row", "prompt_digests", b"prompt_digests", "samples", b"samples", "strategy", b"strategy", "system", b"system", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -374,6 +440,8 @@ class AnswerRequest(_message.Message):
     ASSIGNMENT_SEED_FIELD_NUMBER: _builtins.int
     FIXED_ASSIGNMENT_FIELD_NUMBER: _builtins.int
     STAGE_MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    ASSESSOR_FIELD_NUMBER: _builtins.int
+    STOP_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The query; give this or `messages`."""
     strategy: _builtins.str
@@ -396,6 +464,8 @@ class AnswerRequest(_message.Message):
     """Seed of a random assignment."""
     stage_max_tokens: _builtins.int
     """Tokens that each stage's text may have [count, >= 1]."""
+    assessor: _builtins.str
+    """`verbalized`, `probe`, `hybrid` or `draft`; empty: the configured assessor."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_turn_pb2.Turn]:
         """The whole conversation, last turn last."""
@@ -411,6 +481,10 @@ class AnswerRequest(_message.Message):
     @_builtins.property
     def fixed_assignment(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Agent by role name, for a fixed assignment."""
+
+    @_builtins.property
+    def stop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Texts that end the final text; they are not part of it [0..4]."""
 
     def __init__(
         self,
@@ -430,10 +504,12 @@ class AnswerRequest(_message.Message):
         assignment_seed: _builtins.int | None = ...,
         fixed_assignment: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         stage_max_tokens: _builtins.int | None = ...,
+        assessor: _builtins.str = ...,
+        stop: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "max_tokens", b"max_tokens", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "msv", b"msv", "query", b"query", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "strategy", b"strategy", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "msv", b"msv", "query", b"query", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__assignment_seed: _TypeAlias = _typing.Literal["assignment_seed"]  # noqa: Y015
     _WhichOneofArgType__assignment_seed: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed"]  # noqa: Y015
@@ -572,6 +648,9 @@ class Run(_message.Message):
     CONFIG_VERSION_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     REQUEST_DIGEST_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_RAW_FIELD_NUMBER: _builtins.int
+    CALIBRATION_VERSION_FIELD_NUMBER: _builtins.int
+    FEEDBACK_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -608,6 +687,10 @@ class Run(_message.Message):
     """Model that gave the answer, as its backend names it."""
     request_digest: _builtins.str
     """Digest of everything that was asked, by which a repetition is told from another request [sha256, hexadecimal]."""
+    confidence_raw: _builtins.float
+    """The confidence before recalibration [0..1]; left out (null on REST) when there is no source for it."""
+    calibration_version: _builtins.str
+    """Version of the recalibration map that made `confidence` of `confidence_raw`; empty: none, they are the same."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it began."""
@@ -640,6 +723,10 @@ class Run(_message.Message):
     def fallbacks(self) -> _containers.RepeatedCompositeFieldContainer[Global___FellBack]:
         """Strategies that failed, in order."""
 
+    @_builtins.property
+    def feedback(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunFeedback]:
+        """Verdicts on the answer that have come in, oldest first."""
+
     def __init__(
         self,
         *,
@@ -669,21 +756,72 @@ class Run(_message.Message):
         config_version: _builtins.str = ...,
         model: _builtins.str = ...,
         request_digest: _builtins.str = ...,
+        confidence_raw: _builtins.float | None = ...,
+        calibration_version: _builtins.str = ...,
+        feedback: _abc.Iterable[Global___RunFeedback] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_first_token_ms", b"_first_token_ms", "confidence", b"confidence", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "first_token_ms", b"first_token_ms", "route", b"route", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "first_token_ms", b"first_token_ms", "route", b"route", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
+    _WhichOneofReturnType__confidence_raw: _TypeAlias = _typing.Literal["confidence_raw"]  # noqa: Y015
+    _WhichOneofArgType__confidence_raw: _TypeAlias = _typing.Literal["_confidence_raw", b"_confidence_raw"]  # noqa: Y015
     _WhichOneofReturnType__first_token_ms: _TypeAlias = _typing.Literal["first_token_ms"]  # noqa: Y015
     _WhichOneofArgType__first_token_ms: _TypeAlias = _typing.Literal["_first_token_ms", b"_first_token_ms"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence_raw) -> _WhichOneofReturnType__confidence_raw | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__first_token_ms) -> _WhichOneofReturnType__first_token_ms | None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class RunFeedback(_message.Message):
+    """A verdict on a run's answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FEEDBACK_ID_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
+    KEY_NAME_FIELD_NUMBER: _builtins.int
+    TEACHES_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    feedback_id: _builtins.str
+    """Identifies the verdict."""
+    score: _builtins.float
+    """How right the answer was [0..1]; 1 or 0 for a plain right or wrong."""
+    note: _builtins.str
+    """A remark; empty when contents are not kept."""
+    key_name: _builtins.str
+    """Name of the API key it came in with; empty without authentication."""
+    teaches: _builtins.bool
+    """Whether anything may be learned from it."""
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp:
+        """When it came in."""
+
+    def __init__(
+        self,
+        *,
+        feedback_id: _builtins.str = ...,
+        score: _builtins.float = ...,
+        note: _builtins.str = ...,
+        key_name: _builtins.str = ...,
+        teaches: _builtins.bool = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "feedback_id", b"feedback_id", "key_name", b"key_name", "note", b"note", "score", b"score", "teaches", b"teaches"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunFeedback: _TypeAlias = RunFeedback  # noqa: Y015
 
 @_typing.final
 class RunFinished(_message.Message):
@@ -854,6 +992,11 @@ class ListRunsRequest(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
     UNTIL_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    JUDGED_FIELD_NUMBER: _builtins.int
+    ASSESSOR_FIELD_NUMBER: _builtins.int
+    ERROR_REASON_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Runs per page [1..200]; left out: 50."""
     page_token: _builtins.str
@@ -864,6 +1007,16 @@ class ListRunsRequest(_message.Message):
     """Only runs answered by this strategy."""
     degraded: _builtins.bool
     """Only runs that are, or are not, degraded."""
+    outcome: _answer_pb2.Outcome.ValueType
+    """Only runs that ended so."""
+    judged: _builtins.bool
+    """Only runs with, or without, a verdict on their answer."""
+    assessor: _builtins.str
+    """Only runs assessed by this assessor; empty: all."""
+    error_reason: _builtins.str
+    """Only runs that ended with this refusal, as an `ErrorReason` without prefix; empty: all."""
+    request_id: _builtins.str
+    """Only runs that came in with this request identifier; empty: all."""
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """Only runs that began at or after this time."""
@@ -882,17 +1035,26 @@ class ListRunsRequest(_message.Message):
         degraded: _builtins.bool | None = ...,
         since: _timestamp_pb2.Timestamp | None = ...,
         until: _timestamp_pb2.Timestamp | None = ...,
+        outcome: _answer_pb2.Outcome.ValueType = ...,
+        judged: _builtins.bool | None = ...,
+        assessor: _builtins.str = ...,
+        error_reason: _builtins.str = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_page_size", b"_page_size", "degraded", b"degraded", "page_size", b"page_size", "since", b"since", "until", b"until"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "degraded", b"degraded", "judged", b"judged", "page_size", b"page_size", "since", b"since", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_page_size", b"_page_size", "degraded", b"degraded", "page_size", b"page_size", "page_token", b"page_token", "since", b"since", "strategy", b"strategy", "system", b"system", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_degraded", b"_degraded", "_judged", b"_judged", "_page_size", b"_page_size", "assessor", b"assessor", "degraded", b"degraded", "error_reason", b"error_reason", "judged", b"judged", "outcome", b"outcome", "page_size", b"page_size", "page_token", b"page_token", "request_id", b"request_id", "since", b"since", "strategy", b"strategy", "system", b"system", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__degraded: _TypeAlias = _typing.Literal["degraded"]  # noqa: Y015
     _WhichOneofArgType__degraded: _TypeAlias = _typing.Literal["_degraded", b"_degraded"]  # noqa: Y015
+    _WhichOneofReturnType__judged: _TypeAlias = _typing.Literal["judged"]  # noqa: Y015
+    _WhichOneofArgType__judged: _TypeAlias = _typing.Literal["_judged", b"_judged"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__degraded) -> _WhichOneofReturnType__degraded | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__judged) -> _WhichOneofReturnType__judged | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
 

@@ -70,7 +70,7 @@ class RouterServiceStub:
                 request_serializer=metacog_dot_router_dot_v1_dot_feedback__pb2.SubmitFeedbackRequest.SerializeToString,
                 response_deserializer=metacog_dot_router_dot_v1_dot_feedback__pb2.SubmitFeedbackResponse.FromString,
                 _registered_method=True)
-        self.AddKnowledge = channel.unary_unary(
+        self.AddKnowledge = channel.unary_stream(
                 '/metacog.router.v1.RouterService/AddKnowledge',
                 request_serializer=metacog_dot_router_dot_v1_dot_knowledge__pb2.AddKnowledgeRequest.SerializeToString,
                 response_deserializer=metacog_dot_router_dot_v1_dot_knowledge__pb2.AddKnowledgeResponse.FromString,
@@ -116,7 +116,8 @@ class RouterServiceServicer:
     def Assess(self, request, context):
         """Measures the metacognitive state of a query, without routing or answering it.
 
-        A retry spends again. Fails with `MALFORMED_REQUEST` only: what cannot be measured is unknown, with its reason.
+        A retry spends again. Fails with `MALFORMED_REQUEST`, `UNKNOWN_ASSESSOR` or `OVERLOADED` only: what cannot be
+        measured is unknown, with its reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -125,7 +126,8 @@ class RouterServiceServicer:
     def Route(self, request, context):
         """Chooses System 1 or System 2 for a query, and does not answer it. With a ready MSV it makes no model call.
 
-        Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY` or `MALFORMED_REQUEST`.
+        Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MALFORMED_REQUEST` or
+        `OVERLOADED`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -136,8 +138,8 @@ class RouterServiceServicer:
 
         Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
         with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
-        `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-        `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
+        `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `PROMPT_TOO_LONG`,
+        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -155,7 +157,7 @@ class RouterServiceServicer:
     def ListRuns(self, request, context):
         """Lists recorded runs, newest first.
 
-        Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -172,10 +174,11 @@ class RouterServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AddKnowledge(self, request, context):
-        """Adds documents to the knowledge base, chunked and embedded.
+        """Adds documents to the knowledge base, chunked and embedded, and reports progress; the last event is always
+        `knowledge_added`.
 
         Safe to retry: a document with a known identifier replaces the earlier one. Fails with `MALFORMED_REQUEST`,
-        `REQUEST_OVER_LIMIT`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`.
+        `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is added.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -193,7 +196,7 @@ class RouterServiceServicer:
     def DeleteKnowledge(self, request, context):
         """Deletes a document and its chunks.
 
-        Safe to retry. Fails with `DOCUMENT_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+        Safe to retry. Fails with `DOCUMENT_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or `DATABASE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -221,7 +224,8 @@ class RouterServiceServicer:
     def RollbackCalibration(self, request, context):
         """Puts an earlier recalibration map, or none, in force again.
 
-        Safe to retry. Fails with `CALIBRATION_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `CALIBRATION_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or
+        `DATABASE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -269,7 +273,7 @@ def add_RouterServiceServicer_to_server(servicer, server):
                     request_deserializer=metacog_dot_router_dot_v1_dot_feedback__pb2.SubmitFeedbackRequest.FromString,
                     response_serializer=metacog_dot_router_dot_v1_dot_feedback__pb2.SubmitFeedbackResponse.SerializeToString,
             ),
-            'AddKnowledge': grpc.unary_unary_rpc_method_handler(
+            'AddKnowledge': grpc.unary_stream_rpc_method_handler(
                     servicer.AddKnowledge,
                     request_deserializer=metacog_dot_router_dot_v1_dot_knowledge__pb2.AddKnowledgeRequest.FromString,
                     response_serializer=metacog_dot_router_dot_v1_dot_knowledge__pb2.AddKnowledgeResponse.SerializeToString,
@@ -491,7 +495,7 @@ class RouterService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
+        return grpc.experimental.unary_stream(
             request,
             target,
             '/metacog.router.v1.RouterService/AddKnowledge',

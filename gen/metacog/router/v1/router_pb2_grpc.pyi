@@ -42,20 +42,22 @@ class RouterServiceStub:
     Assess: _grpc.UnaryUnaryMultiCallable[_router_pb2.AssessRequest, _router_pb2.AssessResponse]
     """Measures the metacognitive state of a query, without routing or answering it.
 
-    A retry spends again. Fails with `MALFORMED_REQUEST` only: what cannot be measured is unknown, with its reason.
+    A retry spends again. Fails with `MALFORMED_REQUEST`, `UNKNOWN_ASSESSOR` or `OVERLOADED` only: what cannot be
+    measured is unknown, with its reason.
     """
     Route: _grpc.UnaryUnaryMultiCallable[_router_pb2.RouteRequest, _router_pb2.RouteResponse]
     """Chooses System 1 or System 2 for a query, and does not answer it. With a ready MSV it makes no model call.
 
-    Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY` or `MALFORMED_REQUEST`.
+    Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MALFORMED_REQUEST` or
+    `OVERLOADED`.
     """
     Answer: _grpc.UnaryStreamMultiCallable[_router_pb2.AnswerRequest, _router_pb2.AnswerResponse]
     """Assesses, routes and answers a query, and records the run.
 
     Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
     with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
-    `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-    `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
+    `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `PROMPT_TOO_LONG`,
+    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_router_pb2.GetRunRequest, _router_pb2.GetRunResponse]
     """Returns one recorded run with everything that explains it.
@@ -65,7 +67,7 @@ class RouterServiceStub:
     ListRuns: _grpc.UnaryUnaryMultiCallable[_router_pb2.ListRunsRequest, _router_pb2.ListRunsResponse]
     """Lists recorded runs, newest first.
 
-    Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
     SubmitFeedback: _grpc.UnaryUnaryMultiCallable[_feedback_pb2.SubmitFeedbackRequest, _feedback_pb2.SubmitFeedbackResponse]
     """Says how right a run's answer was.
@@ -73,11 +75,12 @@ class RouterServiceStub:
     Safe to retry: the same `feedback_id` counts once. Fails with `MALFORMED_REQUEST`, `RUN_NOT_FOUND`,
     `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT` or `DATABASE_UNAVAILABLE`.
     """
-    AddKnowledge: _grpc.UnaryUnaryMultiCallable[_knowledge_pb2.AddKnowledgeRequest, _knowledge_pb2.AddKnowledgeResponse]
-    """Adds documents to the knowledge base, chunked and embedded.
+    AddKnowledge: _grpc.UnaryStreamMultiCallable[_knowledge_pb2.AddKnowledgeRequest, _knowledge_pb2.AddKnowledgeResponse]
+    """Adds documents to the knowledge base, chunked and embedded, and reports progress; the last event is always
+    `knowledge_added`.
 
     Safe to retry: a document with a known identifier replaces the earlier one. Fails with `MALFORMED_REQUEST`,
-    `REQUEST_OVER_LIMIT`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`.
+    `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is added.
     """
     ListKnowledge: _grpc.UnaryUnaryMultiCallable[_knowledge_pb2.ListKnowledgeRequest, _knowledge_pb2.ListKnowledgeResponse]
     """Lists the documents of the knowledge base.
@@ -87,7 +90,7 @@ class RouterServiceStub:
     DeleteKnowledge: _grpc.UnaryUnaryMultiCallable[_knowledge_pb2.DeleteKnowledgeRequest, _knowledge_pb2.DeleteKnowledgeResponse]
     """Deletes a document and its chunks.
 
-    Safe to retry. Fails with `DOCUMENT_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+    Safe to retry. Fails with `DOCUMENT_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or `DATABASE_UNAVAILABLE`.
     """
     SearchKnowledge: _grpc.UnaryUnaryMultiCallable[_knowledge_pb2.SearchKnowledgeRequest, _knowledge_pb2.SearchKnowledgeResponse]
     """Finds the chunks nearest in meaning to a text.
@@ -103,7 +106,8 @@ class RouterServiceStub:
     RollbackCalibration: _grpc.UnaryUnaryMultiCallable[_calibration_pb2.RollbackCalibrationRequest, _calibration_pb2.RollbackCalibrationResponse]
     """Puts an earlier recalibration map, or none, in force again.
 
-    Safe to retry. Fails with `CALIBRATION_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `CALIBRATION_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or
+    `DATABASE_UNAVAILABLE`.
     """
     GetActivations: _grpc.UnaryUnaryMultiCallable[_calibration_pb2.GetActivationsRequest, _calibration_pb2.GetActivationsResponse]
     """Reports the distribution of activations seen, and the share sent to System 2.
@@ -122,20 +126,22 @@ class RouterServiceAsyncStub(RouterServiceStub):
     Assess: _aio.UnaryUnaryMultiCallable[_router_pb2.AssessRequest, _router_pb2.AssessResponse]  # type: ignore[assignment]
     """Measures the metacognitive state of a query, without routing or answering it.
 
-    A retry spends again. Fails with `MALFORMED_REQUEST` only: what cannot be measured is unknown, with its reason.
+    A retry spends again. Fails with `MALFORMED_REQUEST`, `UNKNOWN_ASSESSOR` or `OVERLOADED` only: what cannot be
+    measured is unknown, with its reason.
     """
     Route: _aio.UnaryUnaryMultiCallable[_router_pb2.RouteRequest, _router_pb2.RouteResponse]  # type: ignore[assignment]
     """Chooses System 1 or System 2 for a query, and does not answer it. With a ready MSV it makes no model call.
 
-    Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY` or `MALFORMED_REQUEST`.
+    Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MALFORMED_REQUEST` or
+    `OVERLOADED`.
     """
     Answer: _aio.UnaryStreamMultiCallable[_router_pb2.AnswerRequest, _router_pb2.AnswerResponse]  # type: ignore[assignment]
     """Assesses, routes and answers a query, and records the run.
 
     Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
     with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
-    `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-    `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
+    `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `PROMPT_TOO_LONG`,
+    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_router_pb2.GetRunRequest, _router_pb2.GetRunResponse]  # type: ignore[assignment]
     """Returns one recorded run with everything that explains it.
@@ -145,7 +151,7 @@ class RouterServiceAsyncStub(RouterServiceStub):
     ListRuns: _aio.UnaryUnaryMultiCallable[_router_pb2.ListRunsRequest, _router_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Lists recorded runs, newest first.
 
-    Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
     SubmitFeedback: _aio.UnaryUnaryMultiCallable[_feedback_pb2.SubmitFeedbackRequest, _feedback_pb2.SubmitFeedbackResponse]  # type: ignore[assignment]
     """Says how right a run's answer was.
@@ -153,11 +159,12 @@ class RouterServiceAsyncStub(RouterServiceStub):
     Safe to retry: the same `feedback_id` counts once. Fails with `MALFORMED_REQUEST`, `RUN_NOT_FOUND`,
     `REQUEST_ID_REUSED`, `FEEDBACK_CONFLICT` or `DATABASE_UNAVAILABLE`.
     """
-    AddKnowledge: _aio.UnaryUnaryMultiCallable[_knowledge_pb2.AddKnowledgeRequest, _knowledge_pb2.AddKnowledgeResponse]  # type: ignore[assignment]
-    """Adds documents to the knowledge base, chunked and embedded.
+    AddKnowledge: _aio.UnaryStreamMultiCallable[_knowledge_pb2.AddKnowledgeRequest, _knowledge_pb2.AddKnowledgeResponse]  # type: ignore[assignment]
+    """Adds documents to the knowledge base, chunked and embedded, and reports progress; the last event is always
+    `knowledge_added`.
 
     Safe to retry: a document with a known identifier replaces the earlier one. Fails with `MALFORMED_REQUEST`,
-    `REQUEST_OVER_LIMIT`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`.
+    `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is added.
     """
     ListKnowledge: _aio.UnaryUnaryMultiCallable[_knowledge_pb2.ListKnowledgeRequest, _knowledge_pb2.ListKnowledgeResponse]  # type: ignore[assignment]
     """Lists the documents of the knowledge base.
@@ -167,7 +174,7 @@ class RouterServiceAsyncStub(RouterServiceStub):
     DeleteKnowledge: _aio.UnaryUnaryMultiCallable[_knowledge_pb2.DeleteKnowledgeRequest, _knowledge_pb2.DeleteKnowledgeResponse]  # type: ignore[assignment]
     """Deletes a document and its chunks.
 
-    Safe to retry. Fails with `DOCUMENT_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+    Safe to retry. Fails with `DOCUMENT_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or `DATABASE_UNAVAILABLE`.
     """
     SearchKnowledge: _aio.UnaryUnaryMultiCallable[_knowledge_pb2.SearchKnowledgeRequest, _knowledge_pb2.SearchKnowledgeResponse]  # type: ignore[assignment]
     """Finds the chunks nearest in meaning to a text.
@@ -183,7 +190,8 @@ class RouterServiceAsyncStub(RouterServiceStub):
     RollbackCalibration: _aio.UnaryUnaryMultiCallable[_calibration_pb2.RollbackCalibrationRequest, _calibration_pb2.RollbackCalibrationResponse]  # type: ignore[assignment]
     """Puts an earlier recalibration map, or none, in force again.
 
-    Safe to retry. Fails with `CALIBRATION_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `CALIBRATION_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or
+    `DATABASE_UNAVAILABLE`.
     """
     GetActivations: _aio.UnaryUnaryMultiCallable[_calibration_pb2.GetActivationsRequest, _calibration_pb2.GetActivationsResponse]  # type: ignore[assignment]
     """Reports the distribution of activations seen, and the share sent to System 2.
@@ -205,7 +213,8 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_router_pb2.AssessResponse, _abc.Awaitable[_router_pb2.AssessResponse]]:
         """Measures the metacognitive state of a query, without routing or answering it.
 
-        A retry spends again. Fails with `MALFORMED_REQUEST` only: what cannot be measured is unknown, with its reason.
+        A retry spends again. Fails with `MALFORMED_REQUEST`, `UNKNOWN_ASSESSOR` or `OVERLOADED` only: what cannot be
+        measured is unknown, with its reason.
         """
 
     @_abc_1.abstractmethod
@@ -216,7 +225,8 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_router_pb2.RouteResponse, _abc.Awaitable[_router_pb2.RouteResponse]]:
         """Chooses System 1 or System 2 for a query, and does not answer it. With a ready MSV it makes no model call.
 
-        Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY` or `MALFORMED_REQUEST`.
+        Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MALFORMED_REQUEST` or
+        `OVERLOADED`.
         """
 
     @_abc_1.abstractmethod
@@ -229,8 +239,8 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
         with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
-        `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-        `BACKEND_OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
+        `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `PROMPT_TOO_LONG`,
+        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
         """
 
     @_abc_1.abstractmethod
@@ -252,7 +262,7 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_router_pb2.ListRunsResponse, _abc.Awaitable[_router_pb2.ListRunsResponse]]:
         """Lists recorded runs, newest first.
 
-        Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -272,11 +282,12 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _knowledge_pb2.AddKnowledgeRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_knowledge_pb2.AddKnowledgeResponse, _abc.Awaitable[_knowledge_pb2.AddKnowledgeResponse]]:
-        """Adds documents to the knowledge base, chunked and embedded.
+    ) -> _typing.Union[_abc.Iterator[_knowledge_pb2.AddKnowledgeResponse], _abc.AsyncIterator[_knowledge_pb2.AddKnowledgeResponse]]:
+        """Adds documents to the knowledge base, chunked and embedded, and reports progress; the last event is always
+        `knowledge_added`.
 
         Safe to retry: a document with a known identifier replaces the earlier one. Fails with `MALFORMED_REQUEST`,
-        `REQUEST_OVER_LIMIT`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`.
+        `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is added.
         """
 
     @_abc_1.abstractmethod
@@ -298,7 +309,7 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_knowledge_pb2.DeleteKnowledgeResponse, _abc.Awaitable[_knowledge_pb2.DeleteKnowledgeResponse]]:
         """Deletes a document and its chunks.
 
-        Safe to retry. Fails with `DOCUMENT_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+        Safe to retry. Fails with `DOCUMENT_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or `DATABASE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -332,7 +343,8 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_calibration_pb2.RollbackCalibrationResponse, _abc.Awaitable[_calibration_pb2.RollbackCalibrationResponse]]:
         """Puts an earlier recalibration map, or none, in force again.
 
-        Safe to retry. Fails with `CALIBRATION_NOT_FOUND` or `DATABASE_UNAVAILABLE`.
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `CALIBRATION_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or
+        `DATABASE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod

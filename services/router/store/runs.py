@@ -1,21 +1,20 @@
 """Runs in PostgreSQL; every method is one short transaction."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Boolean, DateTime, Float, Index, MetaData, String, Table, select
+from sqlalchemy import Boolean, DateTime, Float, Index, String, Table, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column
 
 from chassis.db import ERRORS, Sessions, StatementRejected, refusal
-from chassis.wire import MalformedRequest, from_plain
+from chassis.wire import from_plain
 from kernel.errors import Code, MetacogError
 from services.router.service.values import ListRunsRequest, ListRunsResponse, Run
+from services.router.store.tables import Base, InvalidPageToken, checked_page_size, utc, without_nul
 
-SCHEMA = "router"
-MAX_PAGE = 200
 UNIQUE_VIOLATION = "23505"
 
 
@@ -24,18 +23,6 @@ class RunNotFound(MetacogError):
 
     code = Code.NOT_FOUND
     reason = "RUN_NOT_FOUND"
-
-
-class InvalidPageToken(MalformedRequest):
-    """The page token is not one that this service gave."""
-
-    reason = "INVALID_PAGE_TOKEN"
-
-
-class Base(DeclarativeBase):
-    """Tables of the router."""
-
-    metadata = MetaData(schema=SCHEMA)
 
 
 class RunRow(Base):
@@ -111,7 +98,7 @@ class PostgresRuns:
         """
         try:
             async with self._sessions.begin() as session:
-                row = await session.get(RunRow, _without_nul(run_id))
+                row = await session.get(RunRow, without_nul(run_id))
         except ERRORS as error:
             raise refusal(error) from error
         if row is None or (key_name and row.key_name != key_name):
@@ -124,7 +111,7 @@ class PostgresRuns:
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        wanted = select(RunRow).where(RunRow.key_name == key_name, RunRow.request_id == _without_nul(request_id))
+        wanted = select(RunRow).where(RunRow.key_name == key_name, RunRow.request_id == without_nul(request_id))
         try:
             async with self._sessions.begin() as session:
                 row = (await session.scalars(wanted)).first()
@@ -140,8 +127,7 @@ class PostgresRuns:
             InvalidPageToken: For a token that is no run's name.
             DatabaseUnavailable: When the database is away.
         """
-        if not 1 <= ask.page_size <= MAX_PAGE:
-            raise MalformedRequest(f"page_size is {ask.page_size}; it must lie in 1..{MAX_PAGE}", field="page_size")
+        checked_page_size(ask.page_size)
         wanted = (
             select(RunRow).where(*_conditions(ask, key_name)).order_by(RunRow.run_id.desc()).limit(ask.page_size + 1)
         )
@@ -157,15 +143,6 @@ class PostgresRuns:
         )
 
 
-def _without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
-    """`item` without the one character that PostgreSQL cannot keep."""
-    if isinstance(item, str):
-        return item.replace("\x00", "")
-    if isinstance(item, dict):
-        return {key: _without_nul(part) for key, part in item.items()}
-    return [_without_nul(part) for part in item] if isinstance(item, list) else item
-
-
 def _row_of(document: bytes) -> dict[str, Any] | None:
     """Row of a run given as JSON; None for what is no run of this version."""
     try:
@@ -176,7 +153,7 @@ def _row_of(document: bytes) -> dict[str, Any] | None:
 
 def _row(given: dict[str, Any]) -> dict[str, Any]:
     """Row of a run; one that ended in a refusal answers no request, and leaves its identifier to the next attempt."""
-    document = _without_nul(given)
+    document = without_nul(given)
     route = document["route"] or {}
     return {
         "run_id": document["run_id"],
@@ -191,25 +168,20 @@ def _row(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _utc(time: datetime) -> datetime:
-    """`time` with its zone; one that names none is read as UTC, on both faces."""
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
 def _conditions(ask: ListRunsRequest, key_name: str) -> list[Any]:
     conditions: list[Any] = [RunRow.key_name == key_name] if key_name else []
     if ask.page_token:
         if len(ask.page_token) != 36:
             raise InvalidPageToken(f"page_token {ask.page_token!r} was not given by this service", field="page_token")
-        conditions.append(RunRow.run_id < _without_nul(ask.page_token))
+        conditions.append(RunRow.run_id < without_nul(ask.page_token))
     if ask.system:
         conditions.append(RunRow.system == ask.system)
     if ask.strategy:
-        conditions.append(RunRow.strategy == _without_nul(ask.strategy))
+        conditions.append(RunRow.strategy == without_nul(ask.strategy))
     if ask.degraded is not None:
         conditions.append(RunRow.degraded == ask.degraded)
     if ask.since:
-        conditions.append(RunRow.created_at >= _utc(ask.since))
+        conditions.append(RunRow.created_at >= utc(ask.since))
     if ask.until:
-        conditions.append(RunRow.created_at < _utc(ask.until))
+        conditions.append(RunRow.created_at < utc(ask.until))
     return conditions
