@@ -4,10 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
 from chassis.errors import ConfigurationInvalid
-from chassis.wire import MalformedRequest, from_plain
+from chassis.yaml_file import YamlFile
 from kernel.values import value
 
 
@@ -96,27 +94,15 @@ def read_agents(path: Path) -> tuple[AgentConfig, ...]:
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.
     """
-    try:
-        source = path.read_text()
-        root = yaml.compose(source, Loader=yaml.SafeLoader)
-        listed = from_plain(yaml.safe_load(source) or {}, AgentsFile)
-    except OSError as wrong:
-        raise _wrong(path, None, f"cannot be read: {wrong.strerror}") from wrong
-    except yaml.MarkedYAMLError as wrong:
-        line = wrong.problem_mark.line + 1 if wrong.problem_mark else None
-        raise _wrong(path, line, wrong.problem or "is not YAML") from wrong
-    except MalformedRequest as wrong:
-        place = next(iter(wrong.metadata), "")
-        raise _wrong(path, _line(root, place.split(".")), wrong.message) from wrong
-    except (yaml.YAMLError, ValueError) as wrong:  # what is no text, or a date that does not exist
-        raise _wrong(path, None, f"cannot be read: {wrong}") from wrong
-    for index, agent in enumerate(listed.agents):
-        complaint = _complaint(agent, [other.id for other in listed.agents[:index]])
+    file = YamlFile(path, AgentsFile)
+    listed = file.content.agents
+    for index, agent in enumerate(listed):
+        complaint = _complaint(agent, [other.id for other in listed[:index]])
         if complaint:
-            raise _wrong(path, _line(root, ["agents", str(index)]), complaint)
-    if not listed.agents:
-        raise _wrong(path, _line(root, ["agents"]), "agents: at least one agent is needed")
-    return tuple(listed.agents)
+            raise file.wrong(["agents", index], complaint)
+    if not listed:
+        raise file.wrong(["agents"], "agents: at least one agent is needed")
+    return tuple(listed)
 
 
 def _complaint(agent: AgentConfig, earlier: Sequence[str]) -> str:
@@ -131,27 +117,3 @@ def _complaint(agent: AgentConfig, earlier: Sequence[str]) -> str:
     if agent.base_url and not agent.base_url.startswith(("http://", "https://")):
         return f"base_url of {agent.id!r} is {agent.base_url!r}; it must start with http:// or https://"
     return ""
-
-
-def _line(node: yaml.Node | None, steps: Sequence[str]) -> int | None:
-    """Line of the deepest place of `steps` that the document has, from 1."""
-    for step in steps:
-        found = _child(node, step)
-        if found is None:
-            break
-        node = found
-    return node.start_mark.line + 1 if node is not None else None
-
-
-def _child(node: yaml.Node | None, step: str) -> yaml.Node | None:
-    if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == step), None)
-    if isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
-        chosen: yaml.Node = node.value[int(step)]
-        return chosen
-    return None
-
-
-def _wrong(path: Path, line: int | None, reason: str) -> ConfigurationInvalid:
-    place = f"{path}, line {line}" if line else str(path)
-    return ConfigurationInvalid(f"{place}: {reason}", file=str(path), line=str(line or ""), problem=reason)

@@ -5,7 +5,7 @@ from functools import partial
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 
 from chassis import log, telemetry
-from chassis.affect import vader
+from chassis.affect import analyser
 from chassis.agents import Agents
 from chassis.auth import demand_keys_beyond_loopback, read_keys
 from chassis.backends import build_backend, default_backend
@@ -31,6 +31,7 @@ async def main() -> None:
     keyring = read_keys(suite.keys_file)
     demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ASSIGNER_HOST")
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
+    affect = analyser(suite.affect)
     voices = Voices(await default_backend(suite), build_backend)
     defaults = Defaults(
         limits=Limits(
@@ -41,7 +42,7 @@ async def main() -> None:
         stage_max_tokens=settings.stage_max_tokens,
         input_max_tokens=settings.input_max_tokens,
     )
-    bench = Bench(agents=agents.current, voices=voices, affect=vader, defaults=defaults)
+    bench = Bench(agents=agents.current, voices=voices, affect=affect, defaults=defaults)
     discuss = partial(deliberate, bench=bench)
     health = Health({}, {"agents": agents.check, "inference": voices.default.probe})
     app = build_app(NAME, health=health, keyring=keyring, max_body_bytes=settings.max_body_bytes)

@@ -17,9 +17,11 @@ FORMS: Mapping[AnswerType, str] = {
 }
 
 
-def thesis(*, question: str, answer_type: AnswerType | None = None) -> Prompt:
-    """Ask the expert for a first answer."""
-    return render(_HERE, "thesis", {"question": quoted("question", question), "form": _form(answer_type)})
+def thesis(*, question: str, draft: str = "", answer_type: AnswerType | None = None) -> Prompt:
+    """Ask the expert for a first answer; `draft` is a quick one that was made before and is doubted."""
+    earlier = quoted("quick_answer", draft) if draft.strip() else ""
+    values = {"question": quoted("question", question), "draft": earlier, "form": _form(answer_type)}
+    return render(_HERE, "thesis", values)
 
 
 def antithesis(*, question: str, thesis: str) -> Prompt:

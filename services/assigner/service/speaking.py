@@ -20,6 +20,8 @@ from services.assigner.service.values import DeliberateRequest, Event, StageFini
 NOTE_MAX_TOKENS = 128
 # Fewer tokens than these make no stage; the stage before it is then the better answer.
 FLOOR_TOKENS = 8
+# How a draft that was shortened is named among the shortened texts.
+DRAFT = "DRAFT"
 
 
 class Stream(Protocol):
@@ -157,7 +159,9 @@ class Speaking:
         by_name = {name.lower(): text for name, (text, _) in fitted.items()}
         match stage:
             case Stage.THESIS:
-                return prompts.thesis(question=self._question, answer_type=self._ask.answer_type), cut
+                draft, draft_cut = shortened(self._ask.draft, self._defaults.input_max_tokens)
+                made = prompts.thesis(question=self._question, draft=draft, answer_type=self._ask.answer_type)
+                return made, [DRAFT] if draft_cut else cut
             case Stage.ANTITHESIS:
                 return prompts.antithesis(question=self._question, thesis=by_name["thesis"]), cut
             case Stage.RESOLUTION:

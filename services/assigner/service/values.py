@@ -106,6 +106,7 @@ class DeliberateRequest:
     answer_max_tokens: Count | None = None
     measure_stages: bool = True
     run_id: str = ""
+    draft: str = ""
 
 
 @value

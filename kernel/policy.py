@@ -1,0 +1,162 @@
+"""A table of rows over a metacognitive state, of which the first that matches names a strategy.
+
+Source: DESIGN "One request": high conflict may go to the arbiter, low experience to delegation. What a row may say, and
+when one row leaves nothing to another, stands here; when the table is asked, the router decides.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+
+from kernel.msv import COMPONENTS
+from kernel.thresholds import exceeds, reaches
+from kernel.values import value
+
+# What a condition may be on: the components of the state, and the activation that they make.
+MEASURES = (*COMPONENTS, "activation")
+STRATEGIES = ("system1", "dialectic", "arbiter", "delegation")
+UNKNOWN = "unknown"
+
+COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": reaches,
+    ">": exceeds,
+    "<=": lambda level, limit: reaches(limit, level),
+    "<": lambda level, limit: exceeds(limit, level),
+}
+_WRITTEN = re.compile(r"(>=|<=|>|<)\s*(\S+)")
+
+
+@value
+class Condition:
+    """What a row asks of one measure.
+
+    Attributes:
+        operator: `>=`, `>`, `<=` or `<`; empty: the measure must be unknown.
+        limit: What it is compared with [0..1]; without meaning where there is no operator.
+    """
+
+    operator: str = ""
+    limit: float = 0.0
+
+    def holds(self, level: float | None) -> bool:
+        """Whether a measure at `level` is as asked; an unknown one meets nothing but the wish that it be unknown.
+
+        Example:
+            >>> condition(">= 0.6").holds(0.6), condition(">= 0.6").holds(None), condition("unknown").holds(None)
+            (True, False, True)
+        """
+        if level is None or not self.operator:
+            return level is None and not self.operator
+        return COMPARISONS[self.operator](level, self.limit)
+
+    def implied_by(self, other: "Condition") -> bool:
+        """Whether every level in [0, 1] that meets `other` meets this one too.
+
+        Example:
+            >>> condition(">= 0.5").implied_by(condition("> 0.5")), condition("> 0.5").implied_by(condition(">= 0.5"))
+            (True, False)
+        """
+        if not self.operator or not other.operator:
+            return self.operator == other.operator
+        return all(self.holds(level) for level in _ends(other, self.limit) if other.holds(level))
+
+
+def _ends(span: Condition, beside: float) -> Sequence[float]:
+    """Levels that stand for all that meet `span`, as far as a limit at `beside` can part them."""
+    step = 1e-8
+    near = [level + shift for level in (span.limit, beside) for shift in (-step, 0.0, step)]
+    return [0.0, *(level for level in near if 0 <= level <= 1), 1.0]
+
+
+def condition(written: str) -> Condition:
+    """The condition that a row writes, such as `>= 0.6` or `unknown`.
+
+    Raises:
+        ValueError: When it cannot be read, or when no level in [0, 1] can meet it.
+    """
+    if written.strip() == UNKNOWN:
+        return Condition()
+    match = _WRITTEN.fullmatch(written.strip())
+    if match is None:
+        raise ValueError(f'{written!r} must be an operator ({", ".join(COMPARISONS)}) and a number, or "{UNKNOWN}"')
+    operator, limit = match[1], _number(match[2])
+    if limit is None:
+        raise ValueError(f"{match[2]!r} in {written!r} is no number")
+    if not 0 <= limit <= 1:
+        raise ValueError(f"{match[2]} in {written!r} must lie in [0, 1]")
+    if (operator, limit) in ((">", 1.0), ("<", 0.0)):
+        raise ValueError(f"{written!r} can never be met: every measure lies in [0, 1]")
+    return Condition(operator=operator, limit=limit)
+
+
+def _number(written: str) -> float | None:
+    try:
+        return float(written)
+    except ValueError:
+        return None
+
+
+@value
+class PolicyRow:
+    """One row of the table.
+
+    Attributes:
+        name: Name recorded with each decision that it makes.
+        strategy: One of `STRATEGIES`.
+        when: Condition by measure, all of which must hold; empty: it matches every state.
+        always: Whether it is asked whatever the activation says; else only about queries that go to System 2.
+    """
+
+    name: str
+    strategy: str
+    when: Mapping[str, Condition] = field(default_factory=dict)
+    always: bool = False
+
+    def matches(self, levels: Mapping[str, float | None]) -> bool:
+        """Whether the state with these levels by measure is one for this row; a missing level is unknown."""
+        return all(asked.holds(levels.get(measure)) for measure, asked in self.when.items())
+
+    def covers(self, other: "PolicyRow") -> bool:
+        """Whether this row matches every state that `other` matches."""
+        return all(
+            measure in other.when and asked.implied_by(other.when[measure]) for measure, asked in self.when.items()
+        )
+
+
+@value
+class Policy:
+    """The table: rows in the order in which they are asked.
+
+    Attributes:
+        version: Name of the table.
+        rows: The rows, those that are always asked and the others, as written.
+    """
+
+    version: str
+    rows: Sequence[PolicyRow]
+
+    def first(self, levels: Mapping[str, float | None], *, always: bool) -> PolicyRow | None:
+        """The first row that matches, among those that are always asked or among the others; None for none."""
+        asked = (row for row in self.rows if row.always is always)
+        return next((row for row in asked if row.matches(levels)), None)
+
+
+def complaint(rows: Sequence[PolicyRow], place: int) -> str:
+    """Why the row at `place` of a table cannot stand there; empty when it can."""
+    row = rows[place]
+    if not row.name.strip():
+        return "name: it must not be empty"
+    if row.name in [earlier.name for earlier in rows[:place]]:
+        return f"name: {row.name!r} is used twice"
+    if row.strategy not in STRATEGIES:
+        return f"strategy: {row.strategy!r} is none; there are {', '.join(STRATEGIES)}"
+    covering = next((earlier for earlier in _asked_before(rows, place) if earlier.covers(row)), None)
+    if covering is not None:
+        return f"{row.name!r} can never be reached: {covering.name!r} is asked before and takes all that it matches"
+    return ""
+
+
+def _asked_before(rows: Sequence[PolicyRow], place: int) -> Sequence[PolicyRow]:
+    """Rows that had their chance when it is the turn of the row at `place`."""
+    of_its_kind = [earlier for earlier in rows[:place] if earlier.always is rows[place].always]
+    return of_its_kind if rows[place].always else [*(row for row in rows if row.always), *of_its_kind]
