@@ -1,16 +1,17 @@
 """Who speaks for whom: one inference backend per server and model, shared by all agents on it."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from chassis.agents import AgentConfig
 from chassis.inference.client import Backend
 from chassis.inference.config import BackendConfig
 from chassis.inference.streaming import Streamed
-from chassis.inference.values import Call
+from chassis.inference.values import Call, Completion
 from chassis.spend import Spend
-from kernel.ratings import read_rating
+from kernel.ratings import ORDER, read_rating
 
 DEFAULT_AGENTS_FILE = Path(__file__).parents[1] / "config" / "agents.yaml"
 
@@ -26,9 +27,13 @@ class Voice:
         """The text of one call, as it is generated; to be entered or closed."""
         return await self._backend.stream(call, spend)
 
-    async def rate(self, call: Call, spend: Spend) -> Mapping[str, float]:
-        """The numbers of one structured rating."""
-        structured = await self._backend.complete_json(call, read_rating, spend)
+    async def complete(self, call: Call, spend: Spend) -> Completion:
+        """The samples of one call."""
+        return await self._backend.complete(call, spend)
+
+    async def rate(self, call: Call, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
+        """The numbers of one structured rating, by the names of `order`."""
+        structured = await self._backend.complete_json(call, partial(read_rating, order=order), spend)
         return structured.values[0]
 
 

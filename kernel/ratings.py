@@ -5,7 +5,7 @@ generated tokens on tokenizers that split numbers into digits. The polarity of e
 here, never left to the model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernel.msv import CORRECTNESS_PARTS, IMPORTANCE_PARTS, MSV, MSVKind, component_from_parts
@@ -23,25 +23,25 @@ ORDER = (
     "scope",
 )
 
-RATING_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "r": {
-            "type": "array",
-            "items": {"type": "integer", "minimum": 0, "maximum": SCALE},
-            "minItems": len(ORDER),
-            "maxItems": len(ORDER),
-        }
-    },
-    "required": ["r"],
-    "additionalProperties": False,
-}
-
 RATING_MAX_TOKENS = 64
 
 
-def read_rating(document: object) -> dict[str, float]:
-    """Numbers of a rating by name [0..100], from a document that follows `RATING_SCHEMA`.
+def rating_schema(order: Sequence[str] = ORDER) -> Mapping[str, Any]:
+    """JSON schema of a rating that lists the numbers of `order`."""
+    numbers = {
+        "type": "array",
+        "items": {"type": "integer", "minimum": 0, "maximum": SCALE},
+        "minItems": len(order),
+        "maxItems": len(order),
+    }
+    return {"type": "object", "properties": {"r": numbers}, "required": ["r"], "additionalProperties": False}
+
+
+RATING_SCHEMA = rating_schema()
+
+
+def read_rating(document: object, order: Sequence[str] = ORDER) -> dict[str, float]:
+    """Numbers of a rating by name [0..100], from a document that follows `rating_schema(order)`.
 
     Raises:
         ValueError: For a document that does not.
@@ -51,9 +51,9 @@ def read_rating(document: object) -> dict[str, float]:
         10.0
     """
     numbers = document.get("r") if isinstance(document, dict) else None
-    if not isinstance(numbers, list) or len(numbers) != len(ORDER) or not all(map(_is_rated, numbers)):
-        raise ValueError(f"a rating lists {len(ORDER)} whole numbers from 0 to {SCALE}")
-    return {name: float(number) for name, number in zip(ORDER, numbers, strict=True)}
+    if not isinstance(numbers, list) or len(numbers) != len(order) or not all(map(_is_rated, numbers)):
+        raise ValueError(f"a rating lists {len(order)} whole numbers from 0 to {SCALE}")
+    return {name: float(number) for name, number in zip(order, numbers, strict=True)}
 
 
 def _is_rated(number: object) -> bool:

@@ -5,11 +5,13 @@ A token is a word with the blanks before it.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 Body = dict[str, Any]
+NOTHING: Mapping[str, float] = MappingProxyType({})
 
 KINDS = {"object", "array", "string", "number", "integer", "boolean", "null"}
 
@@ -72,11 +74,12 @@ MINIMAL = Shape(
 
 @dataclass(frozen=True)
 class Said:
-    """A choice with more to it than text."""
+    """A choice with more to it than text; `instead` are the likely tokens in place of each of its own."""
 
     text: str = ""
     reasoning: str = ""
     tool_calls: Sequence[Body] = ()
+    instead: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def tokens(self) -> list[str]:
@@ -85,9 +88,11 @@ class Said:
 
     def shortened(self, body: Body) -> "Said":
         """The same, ended where `body` wants it to end."""
-        ends = [place for stop in body.get("stop", ()) if (place := self.text.find(stop)) >= 0]
+        stops = body.get("stop") or ()
+        texts = [stops] if isinstance(stops, str) else stops
+        ends = [place for stop in texts if (place := self.text.find(stop)) >= 0]
         text = self.text[: min(ends)] if ends else self.text
-        return Said("".join(words(text)[: body.get("max_tokens")]), self.reasoning, self.tool_calls)
+        return Said("".join(words(text)[: body.get("max_tokens")]), self.reasoning, self.tool_calls, self.instead)
 
     def finish_reason(self, body: Body) -> str:
         """Why it ended."""
@@ -158,7 +163,7 @@ def _choice(shape: Shape, body: Body, index: int, said: Said) -> Body:
         message["tool_calls"] = list(said.tool_calls)
     choice = {"index": index, "message": message, "finish_reason": said.finish_reason(body), "logprobs": None}
     if gives_logprobs(shape, body):
-        choice["logprobs"] = {"content": [logprob(token, body) for token in said.tokens]}
+        choice["logprobs"] = {"content": [logprob(token, body, said.instead) for token in said.tokens]}
     return choice
 
 
@@ -187,6 +192,17 @@ def _deltas(shape: Shape, body: Body, said: Sequence[Said]) -> Iterator[Body]:
                 delta = {"reasoning_content" if place < thought else "content": token}
                 more = {"logprobs": {"content": [logprob(token, body)]}} if gives_logprobs(shape, body) else {}
                 yield {"index": index, "delta": delta, **more}
+    for index, each in enumerate(said):
+        for place, call in enumerate(each.tool_calls):
+            yield from ({"index": index, "delta": {"tool_calls": [part]}} for part in _call_parts(place, call))
+
+
+def _call_parts(place: int, call: Body) -> Iterator[Body]:
+    """A tool call as it is streamed: first who is called, then with what, a word at a time."""
+    function = call["function"]
+    yield {**call, "index": place, "function": {**function, "arguments": ""}}
+    for token in words(function["arguments"]):
+        yield {"index": place, "function": {"arguments": token}}
 
 
 def gives_logprobs(shape: Shape, body: Body) -> bool:
@@ -195,9 +211,11 @@ def gives_logprobs(shape: Shape, body: Body) -> bool:
     return wanted and shape.serves_logprobs
 
 
-def logprob(token: str, body: Body) -> Body:
-    """A token's entry: its log-probability is -0.5, those of the alternatives are -1, -2, ..."""
-    top = [{"token": f"{token}{rank}", "logprob": -1.0 - rank} for rank in range(body.get("top_logprobs", 0))]
+def logprob(token: str, body: Body, instead: Mapping[str, float] = NOTHING) -> Body:
+    """A token's entry: its log-probability is -0.5, those of the alternatives are -1, -2, ... where none are given."""
+    wanted = body.get("top_logprobs", 0)
+    top = [{"token": f"{token}{rank}", "logprob": -1.0 - rank} for rank in range(wanted)]
+    top = [{"token": other, "logprob": level} for other, level in instead.items()][:wanted] or top
     return {"token": token, "logprob": -0.5, "bytes": list(token.encode()), "top_logprobs": top}
 
 

@@ -8,3 +8,18 @@ _HERE = __name__
 def rating(*, conversation: str) -> Prompt:
     """Ask a model to rate the answer it would give, and the request itself."""
     return render(_HERE, "rating", {"conversation": quoted("conversation", conversation)})
+
+
+def importance(*, conversation: str) -> Prompt:
+    """Ask a model what hangs on the request."""
+    return render(_HERE, "importance", {"conversation": quoted("conversation", conversation)})
+
+
+def probe() -> Prompt:
+    """Ask a model for its answer at once; said at the end of the conversation."""
+    return render(_HERE, "probe", {})
+
+
+def check() -> Prompt:
+    """Ask a model whether the answer that it just gave is right."""
+    return render(_HERE, "check", {})

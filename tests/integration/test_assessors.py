@@ -1,0 +1,280 @@
+"""The four assessors over a scripted model: what each asks, what each makes of the replies, what it costs."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.faces import Face, Refused, RestFace, RpcFace
+from tests.support.llm_replies import Said
+from tests.support.scripted_llm import MINIMAL, Body, Refuse, ScriptedLLM, Stall
+from tests.support.stack import ROUTER, RunningRouter, rating, router_at
+
+# What one token of the scripted model is worth: a log-probability of -0.5.
+TOKEN = exp(-0.5)
+
+
+def part_of(body: Body) -> str:
+    """What a request is for."""
+    prompt = str(body["messages"][-1]["content"])
+    if "response_format" in body:
+        numbers = body["response_format"]["json_schema"]["schema"]["properties"]["r"]
+        return "rating" if numbers["minItems"] == 7 else "importance"
+    if "only the final answer" in prompt:
+        return "probe"
+    return "check" if "Is that answer right?" in prompt else "draft"
+
+
+@dataclass
+class Mind:
+    """A scripted model that knows what it is asked."""
+
+    draft: str = "Two and two.\nFinal Answer: 4"
+    samples: Sequence[str] = ("4", "4", "4", "5", "Final Answer: 4")
+    check: dict[str, float] = field(default_factory=lambda: {"Yes": log(0.6), "No": log(0.2)})
+    rating: str = rating(90, 80, 70, 10, 30, 20, 10)
+    importance: str = '{"r": [30, 20, 10]}'
+
+    def __call__(self, body: Body) -> Sequence[str | Said]:
+        part = part_of(body)
+        if part == "probe":
+            return list(self.samples)[: body.get("n") or 1]
+        if part == "check":
+            return [Said("Yes", instead=self.check)]
+        return [getattr(self, part)]
+
+
+@pytest.fixture
+async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[RunningRouter]:
+    scripted.answer = Mind()
+    async with router_at(scripted, database_url, tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(params=["rest", "rpc"])
+def face(router: RunningRouter, request: pytest.FixtureRequest) -> Face:
+    """Each face in turn."""
+    return RestFace(router.rest, ROUTER) if request.param == "rest" else RpcFace(router.grpc, ROUTER)
+
+
+async def assessed(face: Face, assessor: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    return await face.ask("Assess", query="What is 2 + 2?", assessor=assessor, seed=3, **more)
+
+
+async def test_the_rating_is_what_the_model_says_of_itself(face: Face, scripted: ScriptedLLM) -> None:
+    reply = await assessed(face, "verbalized")
+
+    assert [part_of(body) for body in scripted.bodies] == ["rating"]
+    msv = reply["msv"]
+    assert (msv["correctness"], msv["conflict"], msv["importance"]) == (0.8, 0.1, 0.2)
+    assert (reply["draft"], list(reply["samples"])) == ("", [])
+
+
+async def test_a_probe_is_one_call_of_few_tokens(face: Face, scripted: ScriptedLLM) -> None:
+    reply = await assessed(face, "probe")
+
+    assert [part_of(body) for body in scripted.bodies] == ["probe"]
+    [sent] = scripted.bodies
+    assert sent["n"] * sent["max_tokens"] <= 64
+    assert len(reply["samples"]) == sent["n"] == 5
+
+
+async def test_a_probe_reads_correctness_and_conflict_off_the_samples(face: Face) -> None:
+    msv = (await assessed(face, "probe"))["msv"]
+
+    # Four of five agree, so 4 of 10 pairs differ; each token of the leading ones has a probability of e^-0.5.
+    assert msv["conflict"] == pytest.approx(0.4)
+    assert msv["correctness"] == pytest.approx((0.8 + TOKEN) / 2)
+    assert msv["parts"]["sample_agreement"] == 0.8
+    assert (msv["importance"], msv["unknown_reasons"]["importance"]) == (None, "this assessor does not measure it")
+
+
+async def test_the_hybrid_asks_both_at_once_and_trusts_behaviour_first(face: Face, scripted: ScriptedLLM) -> None:
+    reply = await assessed(face, "hybrid")
+
+    assert sorted(part_of(body) for body in scripted.bodies) == ["probe", "rating"]
+    msv = reply["msv"]
+    assert (msv["conflict"], msv["importance"]) == (pytest.approx(0.4), 0.2)
+    assert msv["parts"]["factual_accuracy"] == 0.8
+    assert set(reply["prompt_digests"]) == {"probe", "rating"}
+
+
+async def test_a_draft_is_judged_by_check_likelihood_and_support(face: Face) -> None:
+    reply = await assessed(face, "draft")
+
+    assert reply["draft"] == "Two and two.\nFinal Answer: 4"
+    msv = reply["msv"]
+    parts = msv["parts"]
+    assert parts["check"] == pytest.approx(0.75)
+    assert parts["draft_support"] == 0.8
+    assert parts["draft_likelihood"] == pytest.approx(TOKEN)
+    assert msv["correctness"] == pytest.approx((0.75 + TOKEN + 0.8) / 3)
+    assert (msv["conflict"], msv["importance"]) == (pytest.approx(0.2), 0.2)
+    assert msv["kind"] == "RETROSPECTIVE"
+
+
+async def test_the_check_is_one_token_about_the_draft_itself(face: Face, scripted: ScriptedLLM) -> None:
+    reply = await assessed(face, "draft")
+
+    [check] = [body for body in scripted.bodies if part_of(body) == "check"]
+    assert (check["max_tokens"], check["top_logprobs"]) == (1, 20)
+    assert check["messages"][-2] == {"role": "assistant", "content": reply["draft"]}
+
+
+async def test_what_each_assessment_cost_is_told(face: Face) -> None:
+    usage = (await assessed(face, "draft"))["usage"]
+
+    # Five samples, a check and a rating of the request; the draft is System 1's.
+    assert (usage["stages"]["assess"]["generations"], usage["stages"]["system1"]["generations"]) == (7, 1)
+
+
+@pytest.mark.parametrize("assessor", ["verbalized", "probe", "hybrid", "draft"])
+async def test_a_model_that_talks_nonsense_leaves_unknowns_and_never_zeros(
+    face: Face, scripted: ScriptedLLM, assessor: str
+) -> None:
+    scripted.answer = Mind(draft=" ", samples=[" "] * 5, check={"Perhaps": -0.1}, rating="bad", importance="bad")
+
+    msv = (await assessed(face, assessor))["msv"]
+
+    assert 0.0 not in [msv[name] for name in ("correctness", "importance", "experience")]
+    unknown = [name for name in ("correctness", "conflict", "importance", "experience") if msv[name] is None]
+    assert set(unknown) <= set(msv["unknown_reasons"])
+    assert all(msv["unknown_reasons"][name] for name in unknown)
+
+
+@pytest.mark.parametrize("assessor", ["verbalized", "probe", "hybrid", "draft"])
+async def test_a_backend_that_refuses_is_a_reason_and_no_error(
+    face: Face, scripted: ScriptedLLM, assessor: str
+) -> None:
+    for _ in range(8):
+        scripted.fault(Refuse(400, "no"))
+
+    msv = (await assessed(face, assessor))["msv"]
+
+    assert (msv["correctness"], msv["conflict"], msv["importance"]) == (None, None, None)
+    assert "no" in msv["unknown_reasons"]["correctness"]
+
+
+async def test_an_assessment_takes_no_more_than_its_share_of_the_time(face: Face, scripted: ScriptedLLM) -> None:
+    scripted.fault(Stall())
+
+    msv = (await assessed(face, "verbalized", envelope={"timeout_ms": 1000}))["msv"]
+
+    assert "DEADLINE_EXCEEDED" in msv["unknown_reasons"]["correctness"]
+
+
+async def test_a_backend_without_probabilities_still_supports_a_draft(database_url: str, tmp_path: Path) -> None:
+    with ScriptedLLM(MINIMAL) as llm:
+        llm.answer = Mind(samples=["4"])
+        async with router_at(llm, database_url, tmp_path) as router:
+            msv = (await assessed(RestFace(router.rest, ROUTER), "draft"))["msv"]
+
+    assert (msv["correctness"], msv["conflict"]) == (1.0, 0.0)
+    assert set(msv["parts"]) & {"check", "draft_likelihood"} == set()
+
+
+async def test_an_unknown_assessor_is_refused_with_those_there_are(face: Face) -> None:
+    with pytest.raises(Refused) as refused:
+        await assessed(face, "oracle")
+
+    assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", "UNKNOWN_ASSESSOR")
+    assert refused.value.metadata == {"assessor": "oracle"}
+    assert "verbalized, probe, hybrid, draft" in refused.value.message
+
+
+async def test_a_preview_tells_the_draft_and_the_samples(face: Face) -> None:
+    reply = await face.ask("Route", query="What is 2 + 2?", assessor="draft")
+
+    assert (reply["system"], reply["assessor"]) == ("SYSTEM_ONE", "draft")
+    assert reply["draft"].endswith("Final Answer: 4")
+    assert len(reply["samples"]) == 5
+
+
+async def test_a_draft_that_is_good_enough_is_the_answer(router: RunningRouter, scripted: ScriptedLLM) -> None:
+    face = RestFace(router.rest, ROUTER)
+
+    run = (await face.ask("Answer", query="What is 2 + 2?", assessor="draft"))["run"]
+
+    assert [part_of(body) for body in scripted.bodies].count("draft") == 1
+    assert (run["answer"], run["strategy"]) == ("Two and two.\nFinal Answer: 4", "system1")
+    assert (run["confidence"], run["confidence_source"]) == (run["route"]["msv"]["correctness"], "draft")
+
+
+async def test_a_doubted_draft_goes_into_the_deliberation(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = Mind(samples=["1", "2", "3", "5", "6"], check={"No": log(0.9), "Yes": log(0.01)})
+    async with router_at(scripted, database_url, tmp_path) as router:
+        face = RestFace(router.rest, ROUTER)
+
+        reply = await face.ask("Route", query="What is 2 + 2?", assessor="draft")
+
+    assert (reply["system"], reply["strategy"]) == ("SYSTEM_TWO", "dialectic")
+    assert reply["draft"]
+
+
+async def test_a_chat_with_a_draft_gets_the_backends_own_reply(router: RunningRouter, scripted: ScriptedLLM) -> None:
+    body = {"model": "metacog", "messages": [{"role": "user", "content": "What is 2 + 2?"}], "user": "ada",
+            "metacog": {"assessor": "draft"}}  # fmt: skip
+
+    async with httpx.AsyncClient(base_url=router.rest) as client:
+        reply = (await client.post("/v1/chat/completions", json=body)).raise_for_status().json()
+
+    drafts = [sent for sent in scripted.bodies if part_of(sent) == "draft"]
+    assert [sent["user"] for sent in drafts] == ["ada"]
+    [choice] = reply["choices"]
+    assert choice["message"]["content"] == "Two and two.\nFinal Answer: 4"
+    assert choice["logprobs"] is None
+    assert reply["metacog"]["confidence_source"] == "draft"
+
+
+async def test_an_assessor_sees_the_whole_conversation(router: RunningRouter, scripted: ScriptedLLM) -> None:
+    messages = [
+        {"role": "system", "content": "Speak like a pirate."},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "See"}, {"type": "text", "text": "the ship"}],
+        },
+        {"role": "assistant", "content": "Arr."},
+        {"role": "user", "content": "How many masts?"},
+    ]
+    body = {"model": "metacog", "messages": messages, "metacog": {"assessor": "probe"}}
+
+    async with httpx.AsyncClient(base_url=router.rest) as client:
+        (await client.post("/v1/chat/completions", json=body)).raise_for_status()
+
+    [probe] = [sent for sent in scripted.bodies if part_of(sent) == "probe"]
+    assert probe["messages"][:3] == messages[:3]
+    assert probe["messages"][3]["content"].startswith("How many masts?\n\n")
+
+
+async def test_a_stream_is_never_kept_waiting_for_a_draft(router: RunningRouter, scripted: ScriptedLLM) -> None:
+    body = {"model": "metacog", "messages": [{"role": "user", "content": "2 + 2?"}], "stream": True}
+
+    async with httpx.AsyncClient(base_url=router.rest) as client:
+        (await client.post("/v1/chat/completions", json=body)).raise_for_status()
+
+    assert [part_of(sent) for sent in scripted.bodies] == ["rating", "draft"]
+    assert scripted.bodies[-1]["stream"] is True
+
+
+async def test_an_envelope_too_small_for_an_assessor_gets_a_plain_call(face: Face, scripted: ScriptedLLM) -> None:
+    # The draft assessor draws 7 samples of 125 tokens in all beside the answer, which needs 64 at least.
+    reply = await face.ask(
+        "Route", query="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 188}
+    )
+
+    assert (reply["system"], reply["because"], scripted.bodies) == ("SYSTEM_ONE", "envelope", [])
+
+
+async def test_an_envelope_that_carries_a_draft_is_kept_to(face: Face) -> None:
+    reply = await face.ask(
+        "Route", query="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 189}
+    )
+
+    assert (reply["because"], reply["assessor"]) == ("activation", "draft")
+    assert reply["msv"]["parts"]["check"] == pytest.approx(0.75)

@@ -1,0 +1,120 @@
+"""Which short answers agree."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.router.core.agreement import conclusion, grouped, key_of, merged, support
+
+SAID = st.sampled_from(["12", "12.0", "Twelve boats", "B", "(B)", "yes", "No.", "", "Paris", "the Paris"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("12", "Final Answer: 12"),
+        ("12", "**12.00**"),
+        ("$1,250", "1250 dollars"),
+        ("B", "(B)"),
+        ("B.", "B. gaggle"),
+        ("yes", "Yes, it is."),
+        ("true", "Yes."),
+        ("the Nile", "Nile"),
+        ("<think>hm, 7?</think>12", "12"),
+    ],
+)
+def test_answers_that_say_the_same_agree(one: str, other: str) -> None:
+    assert key_of(one) == key_of(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("12", "-12"), ("12", "13"), ("A", "B"), ("yes", "no"), ("Paris", "not Paris"), ("A", "a cat"), ("No", "Norway")],
+)
+def test_answers_that_differ_do_not(one: str, other: str) -> None:
+    assert key_of(one) != key_of(other)
+
+
+def test_groups_come_largest_first() -> None:
+    groups = grouped(["A", "B", "B", "Final Answer: B", "C"])
+
+    assert groups.sizes == [3, 1, 1]
+    assert groups.representatives[0] == "B"
+    assert groups.share == 0.6
+
+
+def test_samples_that_say_nothing_agree_with_nobody() -> None:
+    groups = grouped(["", " ", "12"])
+
+    assert groups.sizes == [1, 1, 1]
+
+
+@given(st.lists(SAID, min_size=1, max_size=6))
+def test_every_sample_is_in_one_group(samples: list[str]) -> None:
+    places = [place for group in grouped(samples).members for place in group]
+
+    assert sorted(places) == list(range(len(samples)))
+
+
+def test_the_order_of_samples_changes_no_sizes() -> None:
+    sizes = {tuple(grouped(order).sizes) for order in permutations(["12", "12", "13", "yes"])}
+
+    assert sizes == {(2, 1, 1)}
+
+
+def test_words_that_mean_the_same_are_put_together() -> None:
+    samples = ["the sea", "the ocean", "the sea", "a hill"]
+    groups = grouped(samples)
+
+    together = merged(groups, [[1.0, 0.85, 0.1], [0.85, 1.0, 0.2], [0.1, 0.2, 1.0]], samples)
+
+    assert together.sizes == [3, 1]
+
+
+def test_only_words_may_mean_the_same_in_other_words() -> None:
+    assert grouped(["the sea", "the ocean"]).are_words
+    assert not grouped(["12", "the ocean"]).are_words
+
+
+@pytest.mark.parametrize(
+    ("draft", "concluded"),
+    [
+        ("It is 3, no, wait.\nFinal Answer: 4", "4"),
+        ("Final Answer: 3\nI was wrong.\n**Final Answer:** 4", "4"),
+        (r"Hence \boxed{7}.", "7"),
+        ("Paris", "paris"),
+        ("Yes, because " + "it has always been so. " * 20, "yes"),
+    ],
+)
+def test_a_text_concludes_what_it_marks(draft: str, concluded: str) -> None:
+    key = conclusion(draft)
+
+    assert key is not None
+    assert key.text == concluded
+
+
+def test_a_long_text_that_marks_nothing_is_searched() -> None:
+    essay = "Many rivers are long. " * 30 + "The longest of them all is the Nile."
+
+    assert conclusion(essay) is None
+    assert support(essay, ["the Nile", "Amazon", "Nile"]) == pytest.approx(2 / 3)
+
+
+def test_a_number_is_not_found_inside_another() -> None:
+    essay = "There were many of them, as everybody knows. " * 10 + "In the end 15 were left."
+
+    assert support(essay, ["5", "15"]) == 0.5
+
+
+def test_without_samples_nothing_supports_a_draft() -> None:
+    assert support("Final Answer: 4", []) is None
+
+
+@given(st.text(max_size=300), st.lists(st.text(max_size=40), min_size=1, max_size=5))
+def test_whatever_a_model_writes_support_stays_in_its_range(draft: str, samples: list[str]) -> None:
+    level = support(draft, samples)
+
+    assert level is not None
+    assert 0 <= level <= 1
