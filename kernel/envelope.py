@@ -6,6 +6,7 @@ outcome is unknown counts as spent.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import reduce
 
 from kernel.errors import Code, MetacogError
 from kernel.values import value
@@ -101,6 +102,9 @@ class StageUsage:
         )
 
 
+NOTHING_SPENT = StageUsage()
+
+
 @value
 class Usage:
     """What a request spent in all, and by stage; units as in `StageUsage`.
@@ -121,9 +125,7 @@ class Usage:
 
 def total_usage(stages: Mapping[str, StageUsage], unknown_generations: int = 0, unknown_tokens: int = 0) -> Usage:
     """Totals over `stages`."""
-    total = StageUsage()
-    for spent in stages.values():
-        total = total.plus(spent)
+    total = reduce(StageUsage.plus, stages.values()) if stages else NOTHING_SPENT
     return Usage(
         generations=total.generations,
         http_calls=total.http_calls,
@@ -221,7 +223,8 @@ class Ledger:
 
     def book(self, stage: str, spent: StageUsage) -> None:
         """Add `spent` to the account of `stage`."""
-        self._stages[stage] = self._stages.get(stage, StageUsage()).plus(spent)
+        before = self._stages.get(stage)
+        self._stages[stage] = spent if before is None else before.plus(spent)
 
     def lose(self, generations: int, tokens: int) -> None:
         """Count as spent what a call of unknown outcome had reserved."""

@@ -1,0 +1,122 @@
+"""The canonical form of an answer: what is left of it when its spelling is taken away (SPEC 2.3)."""
+
+import re
+from collections.abc import Sequence
+from string import ascii_uppercase
+
+from kernel.answers.expressions import constant, expression
+from kernel.answers.kinds import AnswerType
+from kernel.answers.numbers import LONGEST_NUMBER, rational, spelled
+from kernel.answers.programs import LONGEST_PROGRAM, code_blocks, normalised_program
+from kernel.answers.words import normalised
+from kernel.answers.wrapping import unwrapped
+
+TRUE, FALSE = "true", "false"
+_TRUTH = {"yes": TRUE, "true": TRUE, "y": TRUE, "t": TRUE, "no": FALSE, "false": FALSE, "n": FALSE, "f": FALSE}
+_OPENING = re.compile(
+    r"(yes|no|true|false|[ytnf]$)(?:$|[.,;:!—\u2013]|\s+[-—\u2013]|\s+(?:it|he|she|they|this|that|there|because|since)\b)"
+)
+# A second verdict later on: "true or false", "yes and no", "Yes. No, wait".
+_VERDICT = re.compile(r"(?:[.,;:!?/—\u2013-]\s*|\b(?:or|and|but)\s+)(yes|no|true|false)\b")
+# Openings longer than this are no short verdict; only their start is looked at.
+_LONGEST_VERDICT = 2_000
+
+_LETTER = re.compile(r"(?:(?:option|choice|answer)\s+)?[(\[]?([A-Za-z])[)\]]?", re.IGNORECASE)
+_LABELLED = re.compile(
+    r"(?:(?:option|choice)\s+)?(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])[.):])\s*(.+)", re.IGNORECASE | re.DOTALL
+)
+_FURTHER = re.compile(r"[(\[][A-Z][)\]]|\b(?:or|and)\s+[(\[]?[A-Z]\b[)\]]?")
+
+_BARE_NUMBER = re.compile(r"-?(?:0|[1-9]\d*|[1-9]\d{0,2}(?:,\d{3})+)?(?:\.\d+)?")
+
+
+def canonical(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()) -> str | None:
+    r"""Form of an answer in which equal answers are equal texts; None when `text` is no answer of this type.
+
+    Args:
+        text: The answer alone, as `extract` finds it.
+        answer_type: Its type.
+        options: Texts of a choice's options in their order; empty when they are not known.
+
+    Returns:
+        BOOLEAN: `true` or `false`. CHOICE: an upper-case letter, of an option that exists. NUMBER: an exact rational
+        (see `kernel.answers.numbers`), else the normalised LaTeX of a constant. TEXT: its words, its number where it
+        is nothing else, or its normalised LaTeX. CODE: its Python without layout, or its words.
+
+    Source:
+        SPEC 2.3.
+
+    Example:
+        >>> canonical("Yes.", AnswerType.BOOLEAN), canonical("(b) Paris", AnswerType.CHOICE)
+        ('true', 'B')
+        >>> canonical("$1,200.50", AnswerType.NUMBER), canonical("The  Beatles!", AnswerType.TEXT)
+        ('1200.5', 'beatles')
+    """
+    if answer_type is AnswerType.CHOICE:
+        return _choice(text, options)
+    return _FORMS[answer_type](text)
+
+
+def _boolean(text: str) -> str | None:
+    bare = unwrapped(text[:_LONGEST_VERDICT]).casefold()
+    opening = _OPENING.match(bare)
+    if opening is None:
+        return None
+    verdict = _TRUTH[opening[1]]
+    later = _VERDICT.findall(bare, opening.end(1))
+    return verdict if all(_TRUTH[word] == verdict for word in later) else None
+
+
+def _choice(text: str, options: Sequence[str]) -> str | None:
+    bare = unwrapped(text)
+    letter = _LETTER.fullmatch(bare)
+    if letter:
+        return _existing(letter[1], options)
+    labelled = _LABELLED.fullmatch(bare)
+    named = _existing(labelled[1] or labelled[2], options) if labelled else None
+    if labelled is None or named is None:
+        return _option(bare, options)
+    meant = _option(labelled[3], options)
+    doubtful = meant is None and _FURTHER.search(labelled[3]) is not None
+    return named if meant in (named, None) and not doubtful else None
+
+
+def _existing(letter: str, options: Sequence[str]) -> str | None:
+    letter = letter.upper()
+    return letter if not options or letter in ascii_uppercase[: len(options)] else None
+
+
+def _option(text: str, options: Sequence[str]) -> str | None:
+    """Letter of the only option with this text."""
+    words = normalised(text)
+    if words is None:
+        return None
+    letters = [letter for letter, option in zip(ascii_uppercase, options, strict=False) if normalised(option) == words]
+    return letters[0] if len(letters) == 1 else None
+
+
+def _number(text: str) -> str | None:
+    number = rational(text)
+    return spelled(number) if number is not None else constant(text)
+
+
+def _text(text: str) -> str | None:
+    bare = unwrapped(text) if len(text) <= LONGEST_NUMBER else ""
+    # What may be more than a number (a date, 007, 5 km) keeps its words.
+    number = rational(bare) if bare and _BARE_NUMBER.fullmatch(bare) else None
+    return spelled(number) if number is not None else expression(text) or normalised(text)
+
+
+def _code(text: str) -> str | None:
+    if len(text) > LONGEST_PROGRAM:
+        return None
+    blocks = code_blocks(text)
+    return normalised_program(blocks[-1] if blocks else text)
+
+
+_FORMS = {
+    AnswerType.BOOLEAN: _boolean,
+    AnswerType.NUMBER: _number,
+    AnswerType.TEXT: _text,
+    AnswerType.CODE: _code,
+}

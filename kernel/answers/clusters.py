@@ -1,0 +1,221 @@
+"""Samples of one question put together by what they say, and how far they agree (SPEC 2.1-2.3).
+
+Everything here depends on the answers alone, never on the order in which they came.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from math import log
+
+from kernel.answers.canonical import canonical
+from kernel.answers.equality import is_expression, same_canonical
+from kernel.answers.guard import may_be_merged
+from kernel.answers.kinds import AnswerType
+from kernel.answers.words import is_short
+from kernel.values import value
+
+SameMeaning = Callable[[str, str], bool]
+
+# Distinct expressions of one question that are compared with one another; those after them stand alone.
+MOST_EXPRESSIONS = 24
+
+
+@value
+class Cluster:
+    """Answers that say the same.
+
+    Attributes:
+        representative: The most frequent spelling of the answers; of several the first in code point order.
+        canonical: Canonical form of the representative.
+        spellings: Distinct spellings, in code point order.
+        count: Answers in the cluster [count, >= 1].
+    """
+
+    representative: str
+    canonical: str
+    spellings: tuple[str, ...]
+    count: int
+
+
+@value
+class Agreement:
+    """How far samples agree.
+
+    Attributes:
+        share: Share of the largest cluster among valid samples [0..1]; None without any.
+        entropy: Entropy of the clusters [nats, >= 0]; None without any valid sample.
+        normalised_entropy: Entropy over its largest possible value, the logarithm of the number of valid samples
+            [0..1]: 0 when all agree, 1 when no two do.
+        valid_count: Samples that hold an answer [count].
+        invalid_count: Samples that hold none; they are dropped, and count in nothing else [count].
+    """
+
+    share: float | None
+    entropy: float | None
+    normalised_entropy: float | None
+    valid_count: int
+    invalid_count: int
+
+
+def cluster(
+    answers: Sequence[str],
+    answer_type: AnswerType,
+    *,
+    options: Sequence[str] = (),
+    aliases: Sequence[str] = (),
+    same_meaning: SameMeaning | None = None,
+) -> tuple[Cluster, ...]:
+    r"""Answers by what they say: the largest cluster first, equal ones in order of their canonical forms.
+
+    Args:
+        answers: Answers alone, as `extract` finds them; those that are none of this type are dropped.
+        answer_type: Type of all.
+        options: Texts of a choice's options in their order.
+        aliases: Further spellings of one and the same answer.
+        same_meaning: Judgement of two free texts, asked only for pairs that `candidate_pairs` lists, in its order;
+            None merges nothing by meaning.
+
+    Returns:
+        Clusters of equal answers. For TEXT those that the judgement holds for the same are merged too, only where
+        `may_be_merged` allows it and the judgement agrees for every pair across the two: a chain of near-equals never
+        merges its ends.
+
+    Source:
+        SPEC 2.3.
+
+    Example:
+        >>> [(c.representative, c.count) for c in cluster(["1,000", "7", "1000", "1000.0"], AnswerType.NUMBER)]
+        [('1,000', 3), ('7', 1)]
+    """
+    spellings = _by_form(answers, answer_type, options)
+    groups = _equal(spellings, answer_type, {canonical(alias, answer_type, options=options) for alias in aliases})
+    if same_meaning is not None and answer_type is AnswerType.TEXT:
+        groups = _merged(groups, spellings, same_meaning)
+    clusters = (_cluster(group, spellings) for group in groups)
+    return tuple(sorted(clusters, key=lambda one: (-one.count, one.canonical)))
+
+
+def candidate_pairs(answers: Sequence[str], answer_type: AnswerType) -> tuple[tuple[str, str], ...]:
+    """Pairs of answers whose meaning `cluster` needs judged: free texts, one of them long, that the guard lets merge.
+
+    Example:
+        >>> long = "The treaty ended the war between both of the kingdoms for good."
+        >>> candidate_pairs([long, "Carbon.", "It put an end to the war."], AnswerType.TEXT)
+        (('It put an end to the war.', 'The treaty ended the war between both of the kingdoms for good.'),)
+    """
+    if answer_type is not AnswerType.TEXT:
+        return ()
+    spellings = _by_form(answers, answer_type, ())
+    texts = sorted(_representative(counts) for counts in spellings.values())
+    return tuple(pair for pair in combinations(texts, 2) if _needs_judgement(*pair))
+
+
+def agreement(
+    answers: Sequence[str],
+    answer_type: AnswerType,
+    *,
+    options: Sequence[str] = (),
+    aliases: Sequence[str] = (),
+    same_meaning: SameMeaning | None = None,
+) -> Agreement:
+    """How far `answers` agree; arguments as for `cluster`.
+
+    Example:
+        >>> agreement(["4", "4.0", "5", "?"], AnswerType.NUMBER).share
+        0.6666666666666666
+    """
+    clusters = cluster(answers, answer_type, options=options, aliases=aliases, same_meaning=same_meaning)
+    counts = [one.count for one in clusters]
+    valid = sum(counts)
+    nats = entropy(counts)
+    return Agreement(
+        share=counts[0] / valid if counts else None,
+        entropy=nats,
+        normalised_entropy=None if nats is None else nats / log(valid) if valid > 1 else 0.0,
+        valid_count=valid,
+        invalid_count=len(answers) - valid,
+    )
+
+
+def entropy(counts: Sequence[int]) -> float | None:
+    """Entropy of the shares that `counts` have in their sum [nats, >= 0]; None for an empty sum.
+
+    Source:
+        SPEC 2.2: H = -sum p log p, natural logarithm.
+
+    Example:
+        >>> entropy([3, 1]), entropy([4]), entropy([])
+        (0.5623351446188083, 0.0, None)
+    """
+    total = sum(counts)
+    if total == 0:
+        return None
+    return abs(sum(count / total * log(total / count) for count in counts if count))
+
+
+def _by_form(answers: Sequence[str], answer_type: AnswerType, options: Sequence[str]) -> dict[str, Counter[str]]:
+    """Spellings of the valid answers with their counts, by canonical form, in the order of the forms."""
+    forms: dict[str, Counter[str]] = {}
+    for answer, count in Counter(map(str.strip, answers)).items():
+        form = canonical(answer, answer_type, options=options)
+        if form is not None:
+            forms.setdefault(form, Counter())[answer] += count
+    return dict(sorted(forms.items()))
+
+
+def _equal(spellings: Mapping[str, Counter[str]], answer_type: AnswerType, known: set[str | None]) -> list[set[str]]:
+    """Canonical forms in groups: aliases of one answer, and what mathematics finds equal."""
+    pairs = list(combinations([form for form in spellings if form in known], 2))
+    by_count = sorted(spellings, key=lambda form: (-spellings[form].total(), form))
+    if answer_type in (AnswerType.NUMBER, AnswerType.TEXT):
+        expressions = [form for form in by_count if is_expression(form)]
+        compared = sorted(spellings.keys() - set(expressions[MOST_EXPRESSIONS:]))
+        some = set(expressions[:MOST_EXPRESSIONS])
+        ordered = [(a, b) for a in sorted(some) for b in compared if a < b or b not in some]
+        pairs += [(a, b) for a, b in ordered if same_canonical(a, b, answer_type)]
+    groups = {form: {form} for form in spellings}
+    for a, b in pairs:
+        if groups[a] is not groups[b]:
+            groups[a] |= groups[b]
+            groups.update(dict.fromkeys(groups[b], groups[a]))
+    return list({min(group): group for group in groups.values()}.values())
+
+
+def _merged(groups: list[set[str]], spellings: Mapping[str, Counter[str]], same_meaning: SameMeaning) -> list[set[str]]:
+    """`groups` after merging those that mean the same, pair by pair in a fixed order."""
+    texts = {form: _representative(counts) for form, counts in spellings.items()}
+    kept: list[set[str]] = []
+    for group in sorted(groups, key=lambda one: min(texts[form] for form in one)):
+        home = next((one for one in kept if _mean_the_same(one, group, texts, same_meaning)), None)
+        if home is None:
+            kept.append(set(group))
+        else:
+            home |= group
+    return kept
+
+
+def _mean_the_same(one: set[str], other: set[str], texts: Mapping[str, str], same_meaning: SameMeaning) -> bool:
+    pairs = [tuple(sorted((texts[a], texts[b]))) for a in one for b in other]
+    return all(_needs_judgement(a, b) for a, b in pairs) and all(same_meaning(a, b) for a, b in sorted(pairs))
+
+
+def _needs_judgement(a: str, b: str) -> bool:
+    return not (is_short(a) and is_short(b)) and may_be_merged(a, b)
+
+
+def _cluster(group: set[str], spellings: Mapping[str, Counter[str]]) -> Cluster:
+    counts = Counter[str]()
+    for form in sorted(group):
+        counts += spellings[form]
+    representative = _representative(counts)
+    return Cluster(
+        representative=representative,
+        canonical=next(form for form in sorted(group) if representative in spellings[form]),
+        spellings=tuple(sorted(counts)),
+        count=counts.total(),
+    )
+
+
+def _representative(counts: Counter[str]) -> str:
+    return min(counts, key=lambda spelling: (-counts[spelling], spelling))

@@ -1,0 +1,295 @@
+r"""Answers that are mathematics and no plain number: roots, intervals, tuples, sets, matrices, polynomials.
+
+Two of them are compared by `math-verify`, on a normalised LaTeX text. Its time limits rest on signals, which only a
+main thread has, so they are off; instead nothing reaches it that could take long: length, nesting, commands, digits
+and powers are bounded first, and expressions that differ as numbers are told apart before anything is simplified.
+What is not understood is no expression, and is compared by its words.
+"""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from kernel.answers.wrapping import closing, unwrapped
+
+LONGEST_EXPRESSION = 200
+DEEPEST = 5
+MOST_DIGITS = 30
+# The largest product of nested exponents; in equations and inequalities, which may get solved, a small one.
+LARGEST_DEGREE = 200
+QUADRATIC = 2
+# Digits to which values are computed, and to which equal ones must agree.
+_PRECISION = 30
+_AGREED = 15
+_CACHED = 512
+
+_FUNCTION_NAMES = "sin cos tan cot sec csc arcsin arccos arctan log ln"
+_FUNCTIONS = _FUNCTION_NAMES.split()
+_SYMBOL_NAMES = (
+    "frac sqrt pi infty cup cap in pm mp cdot times div le leq ge geq ne neq circ emptyset varnothing mathbb "
+    "alpha beta gamma theta lambda mu phi omega begin end"
+)
+_COMMANDS = frozenset([*_FUNCTIONS, *_SYMBOL_NAMES.split()])
+_CHARACTERS = re.compile(r"[0-9A-Za-z\s+\-*/^_=<>(){}\[\],.|\\&]+")
+_UNICODE = {
+    ord(sign): plain
+    for sign, plain in {
+        "π": "\\pi ", "∞": "\\infty ", "√": "\\sqrt ", "θ": "\\theta ", "°": "^\\circ ", "²": "^2", "³": "^3",
+        "\u00d7": "\\cdot ", "·": "\\cdot ", "⋅": "\\cdot ", "÷": "/", "\u2212": "-", "\u2013": "-", "±": "\\pm ",
+        "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "∈": "\\in ", "\u222a": "\\cup ", "∩": "\\cap ", "∅": "\\emptyset ",
+        "\u211d": "\\mathbb{R}",
+    }.items()
+}  # fmt: skip
+_SPELLINGS = tuple(
+    (re.compile(pattern), plain)
+    for pattern, plain in (
+        (r"\\(?:left|right|displaystyle|quad|qquad)(?![A-Za-z])|(?<!\\)\\[!,;: ]|~", " "),
+        (r"(?<=[)\]])\s*U\s*(?=[(\[])", r"\\cup "),
+        (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+        (r"\\varnothing", r"\\emptyset"),
+        (r"\s*\\text\{\s*(?:and|or)\s*\}\s*|(?<=[\w)}\]])\s+(?:and|or)\s+(?=[-\w(\\\[])", ", "),
+        (r"\^\s*\{?\s*\\circ\s*\}?", ""),
+        (r"\*\*", "^"),
+        (r"\*", r"\\cdot "),
+        (r"(?<![\\A-Za-z])(?:infinity|infty|inf|oo)(?![A-Za-z])", r"\\infty "),
+        (r"(?<![\\A-Za-z])(pi|sqrt|" + "|".join(_FUNCTIONS) + r")(?![A-Za-z])", r"\\\1 "),
+        (r"\\sqrt\s*([0-9A-Za-z])", r"\\sqrt{\1}"),
+        (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
+        (r"(?<!log)_\{(\w)\}", r"_\1"),
+        (r"\^\{(\w)\}", r"^\1"),
+        (r"\\log\s*_\s*(?:\{(\w+)\}|(\w))", r"\\log_{\1\2}"),
+    )
+)
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\{([pbvBV]?matrix)\}")
+_TOKEN = re.compile(r"\\[A-Za-z]+|\\\S|\S")
+# Letters that stand between spaces are words ("5 am"), and so are three in a row.
+_WORDS = re.compile(r"[A-Za-z]{3,}|(?<!\S)[A-Za-z]{2,}(?!\S)")
+_TELLING = re.compile(r"\\[A-Za-z{]|\d[A-Za-z]|[A-Za-z]\(|[+\-/^=<>|,]|\d_\d")
+# Two numbers side by side, a grade (A+), an exponent of nothing, a date (3/4/2020), a division by zero.
+_MALFORMED = re.compile(r"\d\s+\d|(?:^|[(\[{,=])\s*[\^/_]|[\^/_+\-=]\s*(?:$|[)\]},])|\d/\d+/\d|/0(?![\d.])")
+# Digits joined by signs alone may be a date, a score or a range of years.
+_AMBIGUOUS = re.compile(r"[\d\s.,+\-/]*\d\s*[-+/]\s*\d[\d\s.,+\-/]*")
+_BASED = re.compile(r"\d_\{?\d")
+_DECIMAL = re.compile(r"(\d*)\.(\d+)")
+# What a single number has not: lists, relations, matrices, sets.
+_NO_CONSTANT = re.compile(r"[,=<>&\[\]|]|\\(?:[lg]eq?|neq?|in|cup|cap|mathbb|pm|mp|emptyset)(?![A-Za-z])")
+# The imaginary unit is recognised only where it stands alone.
+_IMAGINARY = re.compile(r"(?<=[\d)}])i(?![A-Za-z])")
+_ROUND = str.maketrans("[]", "()")
+
+
+def expression(text: str) -> str | None:
+    r"""Normalised LaTeX of `text`, where it is mathematics within the bounds; None otherwise.
+
+    Example:
+        >>> expression("sqrt(3)/2"), expression(r"$\left( 3, 4 \right]$"), expression("2 and -1")
+        ('\\sqrt{3}/2', '(3,4]', '2,-1')
+        >>> expression("no 5"), expression("1990-1995"), expression("x" * 1000)
+        (None, None, None)
+    """
+    form = _form(text)
+    # Where normalising does not settle at once the text is broken, and no mathematics.
+    return form if form is not None and _form(form) == form else None
+
+
+def constant(text: str) -> str | None:
+    r"""Normalised LaTeX of `text`, where it is one number: no variables, no lists, no relations.
+
+    Example:
+        >>> constant(r"\frac{\sqrt{3}}{2}"), constant("3+4"), constant("x+1"), constant("1,2")
+        ('\\frac{\\sqrt{3}}{2}', '(3+4)', None, None)
+    """
+    plain = expression(text) or expression(f"({text})")
+    if plain is None or _NO_CONSTANT.search(plain):
+        return None
+    return plain if _letters(plain) <= {"e", "i"} else None
+
+
+def same_expression(a: str, b: str) -> bool:
+    r"""Whether two normalised expressions mean the same mathematics, exactly; a decimal is the fraction it spells.
+
+    An ordered pair or interval is never a bare list, and a number written in another base equals only itself.
+
+    Example:
+        >>> same_expression(r"\frac{\sqrt{3}}{2}", r"\sqrt{3}/2"), same_expression("(1,2)", "1,2")
+        (True, False)
+    """
+    if a == b:
+        return True
+    if _BASED.search(a) or _BASED.search(b) or _shape(a) != _shape(b) or _differ_in_case(a, b):
+        return False
+    first, second = _tree(a), _tree(b)
+    if first is None or second is None or _clearly_differ(a, b):
+        return False
+    from math_verify import verify  # type: ignore[import-untyped]
+
+    # `verify` reads an equation on one side as its right-hand side; asked both ways, it does so for neither alone.
+    return all(bool(verify(one, other, timeout_seconds=None)) for one, other in ((first, second), (second, first)))
+
+
+def approximate(plain: str) -> Fraction | None:
+    r"""Value of a normalised constant expression to about 30 digits; None when it has no finite real one.
+
+    Example:
+        >>> float(approximate(r"\sqrt{2}"))
+        1.4142135623730951
+    """
+    tree = _tree(plain) if not _BASED.search(plain) else None
+    try:
+        value = tree.evalf(_PRECISION) if tree is not None else None
+        return Fraction(str(value)) if value is not None and value.is_Number and value.is_finite else None
+    except (ArithmeticError, AttributeError, TypeError, ValueError):
+        return None
+
+
+def _form(text: str) -> str | None:
+    bare = unwrapped(text) if len(text) <= LONGEST_EXPRESSION else ""
+    plain = _latex(bare.translate(_UNICODE))
+    if not _is_mathematics(plain) or _AMBIGUOUS.fullmatch(bare) is not None:
+        return None
+    tokens = _TOKEN.findall(plain)
+    return "".join(_spaced(token, after) for token, after in zip(tokens, [*tokens[1:], ""], strict=True))
+
+
+def _latex(text: str) -> str:
+    for pattern, plain in _SPELLINGS:
+        text = pattern.sub(plain, text)
+    return _braced(_braced(text, "\\sqrt"), "^").strip()
+
+
+def _braced(text: str, before: str) -> str:
+    """`text` with braces for the parentheses that follow `before`: of a root, and of an exponent."""
+    head, *rest = re.split(re.escape(before) + r"\s*\(", text)
+    for piece in rest:
+        end = closing(piece, "(", ")")
+        head += f"{before}({piece}" if end is None else f"{before}{{{piece[:end]}}}{piece[end + 1 :]}"
+    return head
+
+
+def _is_mathematics(plain: str) -> bool:
+    bare = _ENVIRONMENT.sub(" ", plain)
+    commands = re.findall(r"\\([A-Za-z]+)", bare)
+    letters = re.sub(r"\\[A-Za-z]+", " + ", bare)
+    return (
+        _CHARACTERS.fullmatch(plain) is not None
+        and _COMMANDS.issuperset(commands)
+        and _WORDS.search(letters) is None
+        and _TELLING.search(plain) is not None
+        and _MALFORMED.search(plain) is None
+        and _is_bounded(plain)
+    )
+
+
+def _is_bounded(plain: str) -> bool:
+    depths = [0]
+    for character in plain:
+        depths.append(depths[-1] + (character in "([{") - (character in ")]}"))
+    balanced = min(depths) == depths[-1] == 0
+    longest = max(map(len, re.findall(r"\d+", plain)), default=0)
+    return balanced and max(depths) <= DEEPEST and longest <= MOST_DIGITS
+
+
+def _spaced(token: str, after: str) -> str:
+    return f"{token} " if re.fullmatch(r"\\[A-Za-z]+", token) and after[:1].isalpha() else token
+
+
+def _shape(plain: str) -> str:
+    """Whether an expression is a sequence in brackets, a set (also a list without brackets) or neither."""
+    bare = re.sub(r"^[a-z](?:=|\\in)", "", plain)
+    if "," not in bare:
+        return "set" if "\\pm" in bare else "single"
+    end = closing(bare[1:].translate(_ROUND), "(", ")")
+    return "sequence" if bare[0] in "([" and end == len(bare) - 2 else "set"
+
+
+def _letters(plain: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", plain)))
+
+
+def _differ_in_case(a: str, b: str) -> bool:
+    """Whether one uses R where the other uses r."""
+    return any(letter.swapcase() in _letters(b) - _letters(a) for letter in _letters(a) - _letters(b))
+
+
+@lru_cache(maxsize=_CACHED)
+def _tree(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
+    """What `math-verify` reads in a normalised expression; None when that is nothing, or could take long."""
+    from math_verify import LatexExtractionConfig, LatexNormalizationConfig, grader, parse, parser
+
+    # Without a time limit it warns once that nobody else sets one; the bounds of this module do.
+    parser.TIMEOUT_WARNING_SHOWN = grader.TIMEOUT_WARNING_SHOWN = True
+    # Its own treatment of units would turn 2ab into 2.
+    normalization = LatexNormalizationConfig(
+        basic_latex=True, units=False, malformed_operators=True, nits=False, boxed="none", equations=False
+    )
+    config = LatexExtractionConfig(normalization_config=normalization)
+    exact = _IMAGINARY.sub(" i", _DECIMAL.sub(_fraction, plain))
+    read = parse(f"${exact}$", extraction_config=[config], fallback_mode="no_fallback", parsing_timeout=None)
+    return read[0] if len(read) == 1 and _is_tame(read[0]) else None
+
+
+def _fraction(decimal: re.Match[str]) -> str:
+    return f"\\frac{{{int(decimal[1] + decimal[2])}}}{{1{'0' * len(decimal[2])}}}"
+
+
+def _is_tame(tree: Any) -> bool:  # noqa: ANN401 - sympy has no types
+    """Whether `tree` is defined (no division by zero) and small enough to be worked on.
+
+    Equations and inequalities may be solved in the comparison, so theirs are at most quadratic.
+    """
+    from sympy import Function, nan, zoo  # type: ignore[import-untyped]
+    from sympy.core.relational import Relational  # type: ignore[import-untyped]
+
+    if tree.has(nan, zoo) or _degree(tree) > LARGEST_DEGREE:
+        return False
+    return not tree.has(Relational) or (
+        _degree(tree) <= QUADRATIC and not tree.has(Function) and _has_whole_powers(tree)
+    )
+
+
+def _has_whole_powers(tree: Any) -> bool:  # noqa: ANN401 - sympy has no types
+    from sympy import Pow
+
+    return all(power.args[1].is_integer or not power.args[0].free_symbols for power in tree.atoms(Pow))
+
+
+def _degree(tree: Any) -> float:  # noqa: ANN401 - sympy has no types
+    """Largest product of nested exponents in `tree`; infinite for a power in an exponent."""
+    parts = tree.flat() if hasattr(tree, "flat") else tree.args
+    below = max(map(_degree, parts), default=1.0)
+    if getattr(tree, "is_Pow", False) or type(tree).__name__ == "exp":
+        return below * _weight(tree.args[-1])
+    return below
+
+
+def _weight(exponent: Any) -> float:  # noqa: ANN401 - sympy has no types
+    if _degree(exponent) > 1.0:
+        return float("inf")
+    if exponent.free_symbols:
+        return 2.0
+    return max(1.0, abs(complex(exponent.evalf(5))))
+
+
+def _clearly_differ(a: str, b: str) -> bool:
+    """Whether both are scalars whose values differ at a point without any special property."""
+    first, second = _sampled(a), _sampled(b)
+    if first is None or second is None:
+        return False
+    return bool(abs(first - second) * 10**_AGREED > abs(first) + abs(second))
+
+
+@lru_cache(maxsize=_CACHED)
+def _sampled(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
+    """Value of a scalar expression where each variable has a value that only its name decides."""
+    from sympy import Expr, Rational
+
+    tree = _tree(plain)
+    if not isinstance(tree, Expr):
+        return None
+    point = {symbol: Rational(97 + 10 * (sum(map(ord, symbol.name)) % 61), 89) for symbol in tree.free_symbols}
+    try:
+        value = tree.subs(point).evalf(_PRECISION)
+        return value if abs(value).is_finite and abs(value).is_Number else None
+    except (ArithmeticError, AttributeError, TypeError, ValueError, RecursionError):
+        return None
