@@ -18,8 +18,8 @@ class Metrics:
 
     def on_call_end(self, end: CallEnd) -> None:
         """One call has ended."""
-        telemetry.BACKEND_CALLS.labels(end.backend, end.work, end.outcome).inc()
-        telemetry.BACKEND_SECONDS.labels(end.backend, end.work).observe(end.seconds)
+        telemetry.child(telemetry.BACKEND_CALLS, end.backend, end.work, end.outcome).inc()
+        telemetry.child(telemetry.BACKEND_SECONDS, end.backend, end.work).observe(end.seconds)
 
 
 def build_backend(config: BackendConfig) -> Backend:

@@ -4,12 +4,14 @@ MetacogError
 ├── MalformedRequest         chassis.wire
 ├── ConfigurationInvalid     a setting or a configuration file is wrong; said at start
 ├── BodyTooLarge             a request body is over the limit
+├── RequestOverLimit         a number or size of a request is over the service's limit
 ├── Unauthenticated          no key, or an unknown one
 ├── NotImplementedYet        the operation is in the contract and not served by this build
 ├── ClientGone               the client hung up before its answer was complete
 ├── PeerUnavailable          another service could not be reached
 ├── PeerRefused              another service refused, with its own code and reason
 ├── DatabaseUnavailable      PostgreSQL could not be reached
+├── EncoderUnavailable       the sentence encoder could not be reached, or did not answer as one
 └── (inference)              chassis.inference.errors
 """
 
@@ -28,6 +30,13 @@ class BodyTooLarge(MetacogError):
 
     code = Code.INVALID_ARGUMENT
     reason = "BODY_TOO_LARGE"
+
+
+class RequestOverLimit(MetacogError):
+    """A number or size of a request is over the service's limit."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "REQUEST_OVER_LIMIT"
 
 
 class Unauthenticated(MetacogError):
@@ -63,6 +72,13 @@ class DatabaseUnavailable(MetacogError):
 
     code = Code.UNAVAILABLE
     reason = "DATABASE_UNAVAILABLE"
+
+
+class EncoderUnavailable(MetacogError):
+    """The sentence encoder could not be reached, or did not answer as one."""
+
+    code = Code.UNAVAILABLE
+    reason = "ENCODER_UNAVAILABLE"
 
 
 class ClientGone(MetacogError):

@@ -10,3 +10,12 @@ def new_id() -> str:
     stamp, rest_ns = divmod(time.time_ns(), 1_000_000)
     number = (stamp << 80) | (0x7 << 76) | (rest_ns * 4096 // 1_000_000 << 64) | (0b10 << 62) | secrets.randbits(62)
     return str(uuid.UUID(int=number))
+
+
+def age_s(name: str) -> float | None:
+    """Time since `new_id` made a name [s]; None for a name that it did not make."""
+    try:
+        number = uuid.UUID(name)
+    except ValueError:
+        return None
+    return time.time() - (number.int >> 80) / 1000 if number.version == 7 else None

@@ -1,7 +1,7 @@
 """The REST face every service has: problems, limits, keys, health, metrics, server-sent events."""
 
 import asyncio
-import time
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -10,24 +10,22 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from opentelemetry.trace import SpanKind
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from chassis.auth import ANYONE, ApiKey, Keyring
-from chassis.errors import BodyTooLarge, ClientGone, PathNotFound, Unauthenticated
+from chassis.auth import ApiKey, Keyring
+from chassis.edge import OPERATION, Edge
+from chassis.errors import ClientGone, PathNotFound
 from chassis.health import Health
 from chassis.log import logger
-from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, span
 from chassis.wire import MalformedRequest, json_schema, malformed
 from kernel.envelope import BudgetExhausted
-from kernel.errors import Bug, Code, MetacogError
+from kernel.errors import Bug, MetacogError
 
 T = TypeVar("T")
 Shape = Callable[[MetacogError], Mapping[str, Any]]
-
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+Handler = Callable[[Request], Awaitable[Response]]
 
 _log = logger(__name__)
 
@@ -75,14 +73,65 @@ class StrictRoute(APIRoute):
         return handler
 
 
-def build_app(title: str, *, health: Health, keyring: Keyring, max_body_bytes: int) -> FastAPI:
-    """Application with everything but the service's own paths."""
-    app = FastAPI(title=f"metacog {title}", version="0.1.0", redoc_url=None)
+class Application(FastAPI):
+    """FastAPI behind our edge; paths that are served `directly` pass by FastAPI's own layers.
+
+    Those cost more than all that such a path does. They stay on FastAPI's list of routes, for the documentation.
+    """
+
+    edge: ASGIApp
+
+    def directly(self, method: str, path: str, handle: Handler) -> None:
+        """Serve `path` by `handle`; as a route, with all its refusals, but with nothing taken out of the request."""
+        self.state.direct[method, path] = handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        await self.edge(scope, receive, send)
+
+    async def inside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request that the edge let in."""
+        handle = self.state.direct.get((scope.get("method"), scope["path"])) if scope["type"] == "http" else None
+        if handle is None:
+            await super().__call__(scope, receive, send)
+            return
+        scope[OPERATION] = path = scope["path"]
+        try:
+            reply = await handle(Request(scope, receive))
+        except MetacogError as refusal:
+            reply = self.refused(refusal, path)
+        except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
+            reply = self.refused(_bug(path, error), path)
+        await reply(scope, receive, send)
+
+    def refused(self, refusal: MetacogError, path: str) -> Response:
+        """The answer that carries a refusal, as `path` spells it."""
+        return problem(refusal, self.state.shapes.get(path))
+
+
+def build_app(
+    title: str,
+    *,
+    health: Health,
+    keyring: Keyring,
+    max_body_bytes: int,
+    body_limits: Mapping[str, int] | None = None,
+) -> Application:
+    """Application with everything but the service's own paths.
+
+    Args:
+        title: Name of the service.
+        health: Its readiness.
+        keyring: Keys that are accepted.
+        max_body_bytes: Largest request body [bytes].
+        body_limits: The same for single paths.
+    """
+    app = Application(title=f"metacog {title}", version="0.1.0", redoc_url=None)
     app.add_exception_handler(MetacogError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_malformed)
     app.add_exception_handler(HTTPException, _refuse_http)
     app.add_exception_handler(Exception, _refuse_bug)
-    app.state.shapes = {}
+    app.state.shapes, app.state.direct = {}, {}
     app.router.route_class = StrictRoute
 
     @app.get("/healthz", include_in_schema=False)
@@ -98,90 +147,15 @@ def build_app(title: str, *, health: Health, keyring: Keyring, max_body_bytes: i
     async def metrics() -> Response:
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
-    app.add_middleware(Edge, keyring=keyring, max_body_bytes=max_body_bytes, shapes=app.state.shapes)
+    limits = {**(body_limits or {}), "": max_body_bytes}
+    app.edge = Edge(app.inside, keyring=keyring, max_body_bytes=limits, refused=app.refused)
     return app
-
-
-class Edge:
-    """Outermost layer of a REST face: keys, body limit, trace, metrics, and bugs answered as INTERNAL."""
-
-    def __init__(self, app: ASGIApp, keyring: Keyring, max_body_bytes: int, shapes: Mapping[str, Shape]) -> None:
-        self._app = app
-        self._keyring = keyring
-        self._max = max_body_bytes
-        self._shapes = shapes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers = {name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]}
-        began, status = time.perf_counter(), 500
-
-        async def note(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        IN_FLIGHT.labels("rest").inc()
-        try:
-            with span(f"{scope['method']} {scope['path']}", SpanKind.SERVER, headers):
-                await self._guarded(scope, headers, receive, note)
-        finally:
-            IN_FLIGHT.labels("rest").dec()
-            op = getattr(scope.get("route"), "path", "other")
-            REQUEST_SECONDS.labels("rest", op).observe(time.perf_counter() - began)
-            REQUESTS.labels("rest", op, code_name(status)).inc()
-
-    async def _guarded(self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send) -> None:
-        try:
-            scope["metacog.key"] = (
-                ANYONE if scope["path"] in OPEN_PATHS else self._keyring.holder(headers.get("authorization", ""))
-            )
-            declared = headers.get("content-length", "0")
-            if declared.isdigit() and int(declared) > self._max:
-                raise _too_large(self._max)
-            await self._app(scope, _limited(receive, self._max), send)
-        except (Unauthenticated, BodyTooLarge) as refusal:
-            await problem(refusal, self._shapes.get(scope["path"]))(scope, receive, send)
-
-
-def _limited(receive: Receive, limit: int) -> Receive:
-    seen = 0
-
-    async def counted() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > limit:
-            raise _too_large(limit)
-        return message
-
-    return counted
-
-
-def _too_large(limit: int) -> BodyTooLarge:
-    return BodyTooLarge(f"the request body is over the limit of {limit} bytes", limit_bytes=str(limit))
 
 
 def caller(request: Request) -> ApiKey:
     """Key that the request came in with."""
     key: ApiKey = request.scope["metacog.key"]
     return key
-
-
-def code_name(status: int) -> str:
-    """Canonical code of an HTTP status, as the metrics of both faces name it.
-
-    Example:
-        >>> [code_name(status) for status in (200, 400, 429, 500)]
-        ['OK', 'INVALID_ARGUMENT', 'RESOURCE_EXHAUSTED', 'INTERNAL']
-    """
-    if status < 400:
-        return "OK"
-    return Code.INTERNAL.name if status == Code.INTERNAL.http else Code.from_http(status).name
 
 
 def problem_body(error: MetacogError) -> dict[str, Any]:
@@ -207,11 +181,22 @@ def problem(error: MetacogError, shape: Shape | None = None, *, status: int | No
     """
     status = status or error.code.http
     document = shape(error) if shape else {**problem_body(error), "status": status}
-    headers = {"retry-after": error.metadata["retry_after_s"]} if "retry_after_s" in error.metadata else {}
-    if isinstance(error, BudgetExhausted):
+    wait = error.metadata.get("retry_after_s")
+    headers = {} if wait is None else {"retry-after": _whole_seconds(wait)}
+    if error.reason == BudgetExhausted.reason:
         headers["x-should-retry"] = "false"  # the same envelope would be exhausted again
     media = "application/json" if shape else "application/problem+json"
     return Response(dumps(document), status_code=status, media_type=media, headers=headers)
+
+
+def _whole_seconds(told: str) -> str:
+    """`told` [s] as a `Retry-After`, which has no fractions; never zero, which would ask for a rush.
+
+    Example:
+        >>> [_whole_seconds(told) for told in ("90", "2.5", "0")]
+        ['90', '3', '1']
+    """
+    return str(max(1, math.ceil(float(told))))
 
 
 def query_parameters(kind: type) -> dict[str, Any]:
@@ -236,17 +221,25 @@ async def until_disconnect(request: Request, work: Awaitable[T]) -> T:
     Raises:
         ClientGone: When it does; nobody reads that answer.
     """
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(request))
+    at_work = asyncio.current_task()
+    assert at_work is not None
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        await _disconnected(request)
+        gone = True
+        at_work.cancel()
+
+    watching = asyncio.create_task(watch())
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientGone("the client went away")
-        return task.result()
+        return await work
+    except asyncio.CancelledError:
+        if gone and not at_work.uncancel():
+            raise ClientGone("the client went away") from None
+        raise
     finally:
-        for waiting in (task, gone):
-            waiting.cancel()
-        await asyncio.wait({task, gone})
+        watching.cancel()
 
 
 async def _disconnected(request: Request) -> None:
@@ -275,5 +268,9 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
 
 
 async def _refuse_bug(request: Request, error: Exception) -> Response:
-    _log.error("a bug reached the edge", path=request.url.path, exc_info=error)
-    return await _refuse(request, Bug())
+    return await _refuse(request, _bug(request.url.path, error))
+
+
+def _bug(path: str, error: Exception) -> Bug:
+    _log.error("a bug reached the edge", path=path, exc_info=error)
+    return Bug()

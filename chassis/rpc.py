@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind
 from chassis.auth import ANYONE, ApiKey, Keyring
 from chassis.log import logger
 from chassis.spend import CALLER_WAITS_UNTIL
-from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, span
+from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, child, span
 from kernel.errors import Bug, Code, MetacogError
 
 DOMAIN = "metacog"
@@ -124,16 +124,16 @@ class _watched:  # noqa: N801 - used as a statement
         self.refused: MetacogError | None = None
 
     def __enter__(self) -> "_watched":
-        IN_FLIGHT.labels("grpc").inc()
+        child(IN_FLIGHT, "grpc").inc()
         CALLER_WAITS_UNTIL.set(None if self._waits is None else time.monotonic() + self._waits)
         self._span.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:  # noqa: ANN401
         self._span.__exit__(kind, error, trace)
-        IN_FLIGHT.labels("grpc").dec()
-        REQUEST_SECONDS.labels("grpc", self._op).observe(time.perf_counter() - self._began)
-        REQUESTS.labels("grpc", self._op, self._code(error)).inc()
+        child(IN_FLIGHT, "grpc").dec()
+        child(REQUEST_SECONDS, "grpc", self._op).observe(time.perf_counter() - self._began)
+        child(REQUESTS, "grpc", self._op, self._code(error)).inc()
 
     def _code(self, error: BaseException | None) -> str:
         if error is not None:

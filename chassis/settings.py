@@ -8,6 +8,7 @@ from typing import TypeVar
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from chassis.affect import AffectName
 from chassis.errors import ConfigurationInvalid
 
 S = TypeVar("S", bound=BaseSettings)
@@ -27,7 +28,12 @@ class SuiteSettings(BaseSettings):
     inference_model: str = Field("", description="Model to ask there; empty: the first one it lists")
     inference_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
     encoder_url: str = Field("http://127.0.0.1:8001/v1", description="OpenAI-compatible embeddings server")
+    encoder_model: str = Field("", description="Model to ask there; empty: the first one it lists")
+    encoder_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
     agents_file: Path | None = Field(None, description="agents.yaml; empty: five prompted agents on one model")
+    affect: AffectName = Field(
+        "vader", description="How the emotional response is measured; nrc: research only, needs the extra `nrc`"
+    )
     keys_file: Path | None = Field(None, description="API keys, hashed; needed to listen beyond loopback")
     peer_key: SecretStr = Field(SecretStr(""), description="API key with which this service calls the others")
     log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")

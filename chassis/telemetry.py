@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from typing import TypeVar
 
-from opentelemetry import propagate, trace
+from opentelemetry import context, propagate, trace
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -24,7 +26,18 @@ BACKEND_SECONDS = Histogram(
     "metacog_backend_seconds", "Time of one inference call [s].", ["backend", "work"], buckets=SECONDS
 )
 
+# Headers by which a caller hands on its trace.
+TRACE_FIELDS = frozenset(name.encode() for name in propagate.get_global_textmap().fields)
+
+M = TypeVar("M", Counter, Gauge, Histogram)
+
 _tracer = trace.get_tracer("metacog")
+
+
+@cache
+def child(metric: M, *labels: str) -> M:
+    """The part of `metric` under these labels; looked up once, since the lookup costs more than the counting."""
+    return metric.labels(*labels)
 
 
 def configure(service: str, otlp_endpoint: str) -> None:
@@ -47,13 +60,20 @@ def flush() -> None:
 @contextmanager
 def span(name: str, kind: SpanKind = SpanKind.INTERNAL, carrier: Mapping[str, str] | None = None) -> Iterator[Span]:
     """A span around a piece of work; with `carrier` it continues the caller's trace."""
-    context = propagate.extract(carrier) if carrier else None
-    with _tracer.start_as_current_span(name, context=context, kind=kind, record_exception=False) as opened:
+    caller = propagate.extract(carrier) if carrier else None
+    with _tracer.start_as_current_span(name, context=caller, kind=kind, record_exception=False) as opened:
         yield opened
 
 
+def is_sending() -> bool:
+    """Whether traces are sent; if not, there is a span only inside a caller's trace, which is handed on."""
+    return isinstance(trace.get_tracer_provider(), TracerProvider)
+
+
 def trace_headers() -> dict[str, str]:
-    """Headers that let the next process continue the current trace."""
+    """Headers that let the next process continue the current trace; none outside of one."""
     carrier: dict[str, str] = {}
+    if not context.get_current():
+        return carrier
     propagate.inject(carrier)
     return carrier

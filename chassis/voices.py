@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from chassis.agents import AgentConfig
 from chassis.inference.client import Backend
@@ -12,6 +13,8 @@ from chassis.inference.streaming import Streamed
 from chassis.inference.values import Call, Completion
 from chassis.spend import Spend
 from kernel.ratings import ORDER, read_rating
+
+T = TypeVar("T")
 
 DEFAULT_AGENTS_FILE = Path(__file__).parents[1] / "config" / "agents.yaml"
 
@@ -33,7 +36,11 @@ class Voice:
 
     async def rate(self, call: Call, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
         """The numbers of one structured rating, by the names of `order`."""
-        structured = await self._backend.complete_json(call, partial(read_rating, order=order), spend)
+        return await self.read(call, partial(read_rating, order=order), spend)
+
+    async def read(self, call: Call, parse: Callable[[object], T], spend: Spend) -> T:
+        """The document of one call that follows its schema, as `parse` reads it."""
+        structured = await self._backend.complete_json(call, parse, spend)
         return structured.values[0]
 
 

@@ -15,7 +15,11 @@ from rich.console import Console
 
 from chassis.agents import read_agents
 from chassis.auth import ApiKey, read_keys
+from chassis.policy_file import read_policy
+from chassis.routing_file import read_routing
 from chassis.voices import DEFAULT_AGENTS_FILE
+from cli import calibrate, knowledge, runs
+from cli import eval as evaluation
 from embedded.errors import SuiteError
 from kernel.errors import MetacogError
 
@@ -24,6 +28,11 @@ config = typer.Typer(help="Configuration files.", no_args_is_help=True)
 keys = typer.Typer(help="API keys.", no_args_is_help=True)
 app.add_typer(config, name="config")
 app.add_typer(keys, name="keys")
+app.add_typer(evaluation.app, name="eval")
+app.add_typer(knowledge.app, name="knowledge")
+app.add_typer(runs.app, name="runs")
+app.command()(runs.feedback)
+app.command()(calibrate.calibrate)
 
 problems = Console(stderr=True, highlight=False, style="red")
 
@@ -63,6 +72,8 @@ def status(json: Annotated[bool, typer.Option("--json", help="For programs.")] =
 def validate(
     agents: Annotated[Path, typer.Option(help="agents.yaml to check.")] = DEFAULT_AGENTS_FILE,
     keys_file: Annotated[Path | None, typer.Option(help="Keys file to check.")] = None,
+    routing: Annotated[Path | None, typer.Option(help="Routing file to check: weights and threshold.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="Policy table to check.")] = None,
 ) -> None:
     """Check configuration files; exit status 1 names the line and the reason."""
     found = read_agents(agents)
@@ -70,6 +81,11 @@ def validate(
     if keys_file is not None:
         read_keys(keys_file)
         typer.echo(f"{keys_file}: well-formed")
+    if routing is not None:
+        typer.echo(f"{routing}: version {read_routing(routing).version or 'by digest'}")
+    if policy is not None:
+        rows = read_policy(policy).rows
+        typer.echo(f"{policy}: {len(rows)} rows: {', '.join(row.name for row in rows)}")
 
 
 @keys.command()

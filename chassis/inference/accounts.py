@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Self
 
-from kernel.envelope import Ledger, StageUsage
+from kernel.envelope import NOTHING_SPENT, Ledger, StageUsage
 
 
 class Account:
@@ -34,7 +34,7 @@ class Account:
         self._held = [ledger.reserve(stage, generations, generations * self.tokens_each)]
         self._lost = 0
         self._open = True
-        self.spent = StageUsage()
+        self.spent = NOTHING_SPENT
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +48,7 @@ class Account:
 
     def book(self, usage: StageUsage) -> None:
         """Add `usage` to what was spent."""
-        self.spent = self.spent.plus(usage)
+        self.spent = usage if self.spent is NOTHING_SPENT else self.spent.plus(usage)
 
     def lose(self, generations: int) -> None:
         """Count `generations` samples as spent, though nobody knows what they used."""
@@ -71,7 +71,7 @@ class Account:
         first, *renewals = self._held
         for renewal in renewals:
             renewal.release()
-        if self.spent == StageUsage():
+        if self.spent == NOTHING_SPENT:
             first.release()
         else:
             first.settle(self.spent)
@@ -90,7 +90,7 @@ class Exchange:
         self._generations = generations
         self._calls = 0
         self._in_doubt = False
-        self._usage = StageUsage()
+        self._usage = NOTHING_SPENT
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +105,7 @@ class Exchange:
     @property
     def usage(self) -> StageUsage:
         """What the exchange cost, as far as it is known."""
-        return self._usage.plus(StageUsage(http_calls=self._calls))
+        return self._usage.plus(StageUsage(http_calls=self._calls)) if self._calls else self._usage
 
     def leaving(self) -> None:
         """A request goes out; until more is known, the backend may be generating."""

@@ -1,18 +1,34 @@
 """Leaving a backend alone that keeps failing."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
 from chassis.inference.config import BreakerSettings
 from chassis.inference.errors import CircuitOpen
 
 
 class Admission:
-    """The right to send one request; say `worked` or `failed` once it shows, and nothing if it never does."""
+    """The right to send one request; say `worked` or `failed` once it shows, and nothing if it never does.
 
-    def __init__(self, breaker: "Breaker", *, on_trial: bool) -> None:
+    A context, which holds the trial open if the request is one.
+    """
+
+    __slots__ = ("_breaker", "on_trial")
+
+    def __init__(self, breaker: "Breaker") -> None:
         self._breaker = breaker
-        self.on_trial = on_trial
+        self.on_trial = False
+
+    def __enter__(self) -> Self:
+        self.on_trial = self._breaker.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.on_trial:
+            self._breaker.end_trial()
 
     def worked(self) -> None:
         """The backend answered."""
@@ -40,22 +56,25 @@ class Breaker:
         self._closed_again_at = 0.0
         self._trial_runs = False
 
-    @contextmanager
-    def admitted(self) -> Iterator[Admission]:
-        """Admit one request.
+    def admitted(self) -> Admission:
+        """The right to send one request, as a context.
 
         Raises:
-            CircuitOpen: While the circuit is open, or the one request on trial has not ended.
+            CircuitOpen: On entering, while the circuit is open, or the one request on trial has not ended.
         """
+        return Admission(self)
+
+    def begin(self) -> bool:
+        """Begin one request; tells whether it is on trial."""
         on_trial = self.is_open
         if on_trial:
             self._check_trial()
             self._trial_runs = True
-        try:
-            yield Admission(self, on_trial=on_trial)
-        finally:
-            if on_trial:
-                self._trial_runs = False
+        return on_trial
+
+    def end_trial(self) -> None:
+        """The request on trial has ended."""
+        self._trial_runs = False
 
     @property
     def is_open(self) -> bool:

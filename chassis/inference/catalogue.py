@@ -14,6 +14,8 @@ from chassis.inference.values import ModelInfo
 REMEMBERED_S = 60.0
 UNKNOWN_FOR_S = 5.0
 PATIENCE_S = 2.0
+# As llama.cpp names itself in its list.
+LLAMACPP = "llamacpp"
 
 Models = tuple[ModelInfo, ...]
 
@@ -63,6 +65,11 @@ class Catalogue:
     def is_fresh(self) -> bool:
         """Whether what is remembered still holds."""
         return self._clock() < self._good_until
+
+    @property
+    def overlooks_lost_clients(self) -> bool:
+        """Whether the backend may go on generating a whole reply for a client that has gone (`gathering`)."""
+        return any(model.owner == LLAMACPP for model in self._models or ())
 
     async def known(self) -> Models | None:
         """The models as remembered, or asked for if that is too long ago; None where the backend does not tell."""
@@ -123,4 +130,4 @@ def _model(entry: Mapping[str, object]) -> ModelInfo:
     context = count(entry.get("max_model_len")) or count(mapping(entry.get("meta")).get("n_ctx"))
     aliases = entry.get("aliases")
     names = tuple(map(str, aliases)) if isinstance(aliases, list) else ()
-    return ModelInfo(id=text(entry.get("id")), context_tokens=context, aliases=names)
+    return ModelInfo(id=text(entry.get("id")), context_tokens=context, aliases=names, owner=text(entry.get("owned_by")))

@@ -21,13 +21,16 @@ from chassis.inference.config import BackendConfig
 from chassis.inference.counting import prompt_characters
 from chassis.inference.errors import InvalidCall, ModelNotFound, UnparsableOutput
 from chassis.inference.features import Features, Learned
+from chassis.inference.fields import document
 from chassis.inference.forwarding import Asked, ForwardedStream, Forwarding, asked, carrying
+from chassis.inference.gathering import gathered
 from chassis.inference.link import Headers, Link
 from chassis.inference.merging import replied
 from chassis.inference.meter import Meter
 from chassis.inference.observing import Observer, Reports, Unobserved
 from chassis.inference.opened import Opened
 from chassis.inference.sampling import Asking, Draw, Harvest, Source, completed
+from chassis.inference.sse import parsed
 from chassis.inference.streaming import Streamed
 from chassis.inference.structured import is_no_json, structured
 from chassis.inference.tally import Tally
@@ -84,7 +87,7 @@ class Backend:
             InferenceError: When there is no sample; see `errors`.
             BudgetExhausted: When not even `floor_tokens` for each sample are left. Nothing was sent.
         """
-        with self._reports.reported(call.work, call.stage) as report:
+        with self._reports.opened(call.work, call.stage) as report:
             await self._check(call.max_tokens, spend)
             with report.booked(self._account(call, spend)) as account:
                 asking = Asking(call=call, config=self.config)
@@ -146,12 +149,15 @@ class Backend:
         """Pass on an OpenAI chat completion as it is, for our model and within the envelope.
 
         More samples than the backend draws in one request come in several, and equal ones are drawn once, as in
-        `complete`; the reply is one document with all of them. If one is missing in the end, that is a failure.
+        `complete`; the reply is one document with all of them. If one is missing in the end, that is a failure. From
+        a backend that would overlook that the caller has gone, one sample is read as a stream (`gathering`).
 
         Raises:
             InferenceError, BudgetExhausted: As `complete`.
         """
-        with self._reports.reported(work, stage) as report:
+        if self._catalogue.overlooks_lost_clients and body.get("n") in (None, 1):
+            return await self._gathered(body, spend, stage, work)
+        with self._reports.opened(work, stage) as report:
             wanted = asked(body)
             ask = await self._forwarding(wanted, wanted.drawn, spend, stage, work)
             with report.booked(ask.account) as account:
@@ -228,6 +234,13 @@ class Backend:
         except BaseException as error:
             meter.close(error)
             raise
+
+    async def _gathered(self, body: Mapping[str, object], spend: Spend, stage: str, work: Work) -> Reply:
+        streamed = {**body, "stream_options": {"include_usage": True}}
+        async with await self.forward_stream(streamed, spend, stage, work=work) as stream:
+            events = [parsed(event.raw).data async for event in stream if not event.done]
+        whole = gathered([document(data) for data in events if data])
+        return Reply(body=orjson.dumps(whole), document=whole, usage=stream.usage, cut=stream.cut)
 
     def _ignored_schema(self, completion: Completion) -> bool:
         """Whether `completion` shows, for the first time, a backend that does not follow schemas; remember it."""

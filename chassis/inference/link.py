@@ -1,8 +1,9 @@
 """The way to one backend: places, circuit breaker, retries and deadline around the transport."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
 from typing import TypeVar
 
 from chassis.inference import sse
@@ -14,7 +15,7 @@ from chassis.inference.opened import Opened
 from chassis.inference.pools import Pool
 from chassis.inference.refusals import refusal, retry_after_s
 from chassis.inference.timing import InTime, Timing, pause_s
-from chassis.inference.transport import HttpReply, HttpStream, LostBeforeReply, LostMidReply, NotSent, Transport
+from chassis.inference.transport import HttpReply, HttpStream, LostBeforeReply, NotSent, Transport, TransportFailure
 from chassis.inference.values import Work
 from chassis.spend import Spend
 from kernel.envelope import BudgetExhausted
@@ -54,6 +55,8 @@ class Link:
         self._timing = timing
         self._headers = headers
         self._url = f"{config.api_root}/chat/completions"
+        bearer = {"authorization": f"Bearer {config.api_key}"} if config.api_key else {}
+        self._own_headers = {"content-type": "application/json", **bearer}
         self._pools = {work: Pool(config.name, config.pool(work)) for work in Work}
         self._breaker = Breaker(config.name, config.breaker, timing.clock)
 
@@ -73,11 +76,10 @@ class Link:
         """
 
         async def attempt(limit: InTime) -> HttpReply:
-            async with AsyncExitStack() as stack:
-                await stack.enter_async_context(self._pools[work].place())
-                with self._breaker.admitted() as admission, self._judged(exchange, admission):
-                    stream = await self._begun(stack, body, admission, limit)
-                    reply = HttpReply(status=stream.status, headers=stream.headers, body=await _all(stream.chunks))
+            async with self._pools[work].place():
+                with self._breaker.admitted() as admission, _Judged(self._config, exchange, admission):
+                    async with self._sent(body, admission, limit) as stream:
+                        reply = HttpReply(status=stream.status, headers=stream.headers, body=await _all(stream.chunks))
                     self._judge(reply, exchange, admission)
             return reply
 
@@ -93,8 +95,8 @@ class Link:
         async def attempt(limit: InTime) -> Opened:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._pools[work].place())
-                with self._breaker.admitted() as admission, self._judged(exchange, admission):
-                    stream = await self._begun(stack, body, admission, limit)
+                with self._breaker.admitted() as admission, _Judged(self._config, exchange, admission):
+                    stream = await stack.enter_async_context(self._sent(body, admission, limit))
                     refused = b"" if stream.status == 200 else await _all(stream.chunks)
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=refused)
                     self._judge(reply, exchange, admission)
@@ -108,9 +110,7 @@ class Link:
 
     def headers(self) -> dict[str, str]:
         """Headers of a request."""
-        key = self._config.api_key
-        bearer = {"authorization": f"Bearer {key}"} if key else {}
-        return {"content-type": "application/json", **bearer, **self._headers()}
+        return {**self._own_headers, **self._headers()}
 
     async def _repeated(self, attempt: Callable[[InTime], Awaitable[T]], exchange: Exchange, spend: Spend) -> T:
         repetition = 0
@@ -125,36 +125,9 @@ class Link:
                 repetition += 1
                 await self._timing.sleep(pause)
 
-    async def _begun(self, stack: AsyncExitStack, body: bytes, admission: Admission, limit: InTime) -> HttpStream:
-        """A reply, from its status on, that `stack` holds open; none in all the time it had may count as a failure."""
-        given_s = limit.left_s
-        try:
-            return await stack.enter_async_context(self._transport.stream(self._url, self.headers(), body))
-        except asyncio.CancelledError:
-            if limit.is_over and given_s >= self._config.breaker.hang_s:
-                admission.failed()
-            raise
-
-    @contextmanager
-    def _judged(self, exchange: Exchange, admission: Admission) -> Iterator[None]:
-        """Name the transport's failures, and say which may be repeated."""
-        exchange.leaving()
-        name = self._config.name
-        try:
-            yield
-        except NotSent as failure:
-            exchange.never_left()
-            admission.failed()
-            message = f"backend {name} cannot be reached at {self._config.base_url}: {failure}"
-            raise Repeatable(BackendUnavailable(message, backend=name)) from failure
-        except LostBeforeReply as failure:
-            admission.failed()
-            message = f"backend {name} closed the connection without a reply: {failure}"
-            raise Repeatable(BackendUnavailable(message, backend=name)) from failure
-        except LostMidReply as failure:
-            admission.failed()
-            message = f"backend {name} broke off in the middle of its reply: {failure}"
-            raise BackendUnavailable(message, backend=name) from failure
+    def _sent(self, body: bytes, admission: Admission, limit: InTime) -> "_Sent":
+        reply = self._transport.stream(self._url, self.headers(), body)
+        return _Sent(reply, admission, limit, self._config.breaker.hang_s)
 
     def _judge(self, reply: HttpReply, exchange: Exchange, admission: Admission) -> None:
         """Raise the named error for a reply that is not 200, and say whether it may be repeated."""
@@ -170,6 +143,65 @@ class Link:
         if reply.status in (429, 503):
             raise Repeatable(error, retry_after_s(reply))
         raise error
+
+
+class _Sent:
+    """A request whose reply is there from its status on; none in all the time it had may count as a failure."""
+
+    __slots__ = ("_admission", "_hang_s", "_limit", "_reply")
+
+    def __init__(
+        self, reply: AbstractAsyncContextManager[HttpStream], admission: Admission, limit: InTime, hang_s: float
+    ) -> None:
+        self._reply = reply
+        self._admission = admission
+        self._limit = limit
+        self._hang_s = hang_s
+
+    async def __aenter__(self) -> HttpStream:
+        given_s = self._limit.left_s
+        try:
+            return await self._reply.__aenter__()
+        except asyncio.CancelledError:
+            if self._limit.is_over and given_s >= self._hang_s:
+                self._admission.failed()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._reply.__aexit__(kind, error, trace)
+
+
+class _Judged:
+    """A context around one request: names the transport's failures, and says which may be repeated."""
+
+    __slots__ = ("_admission", "_config", "_exchange")
+
+    def __init__(self, config: BackendConfig, exchange: Exchange, admission: Admission) -> None:
+        self._config = config
+        self._exchange = exchange
+        self._admission = admission
+
+    def __enter__(self) -> None:
+        self._exchange.leaving()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, TransportFailure):
+            return
+        name = self._config.name
+        self._admission.failed()
+        if isinstance(error, NotSent):
+            self._exchange.never_left()
+            message = f"backend {name} cannot be reached at {self._config.base_url}: {error}"
+            raise Repeatable(BackendUnavailable(message, backend=name)) from error
+        if isinstance(error, LostBeforeReply):
+            message = f"backend {name} closed the connection without a reply: {error}"
+            raise Repeatable(BackendUnavailable(message, backend=name)) from error
+        message = f"backend {name} broke off in the middle of its reply: {error}"
+        raise BackendUnavailable(message, backend=name) from error
 
 
 def _affords(exchange: Exchange) -> bool:

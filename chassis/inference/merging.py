@@ -29,7 +29,7 @@ def merged(harvest: Harvest, *, copies: int) -> dict[str, object]:
     """The first reply of `harvest` with the choices of all, `copies` times and numbered anew, and the sum of usage."""
     documents = [reply.document for reply in harvest.replies]
     parts = zip(documents, harvest.replies, strict=True)
-    choices = [choice for part, reply in parts for choice in mappings(part.get("choices"))[: len(reply.samples)]]
+    choices = [choice for part, reply in parts for choice in mappings(part.get("choices"))[: len(reply.choices)]]
     numbered = [{**choice, "index": index} for index, choice in enumerate(choices * copies)]
     usage = summed([mapping(part.get("usage")) for part in documents])
     return {**documents[0], "choices": numbered, **({"usage": usage} if usage else {})}

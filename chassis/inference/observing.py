@@ -1,14 +1,14 @@
 """What telemetry is told about each call; it attaches itself from outside."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self
 
 from chassis.inference.accounts import Account
 from chassis.inference.config import BackendConfig
 from chassis.inference.values import Work
-from kernel.envelope import StageUsage
+from kernel.envelope import NOTHING_SPENT, StageUsage
 from kernel.errors import MetacogError
 from kernel.values import value
 
@@ -87,48 +87,72 @@ class Reports:
 
         return Report(tell)
 
-    @contextmanager
-    def reported(self, work: Work, stage: str) -> Iterator["Report"]:
-        """Report a call that begins now and ends with the context."""
-        report = self.opened(work, stage)
-        try:
-            yield report
-        except BaseException as error:
-            report.end(report.usage, error)
-            raise
-        report.end(report.usage, None)
-
 
 class Report:
-    """One call's report; it is told once."""
+    """One call's report; it is told once, at the latest when its context ends."""
+
+    __slots__ = ("_tell", "usage")
 
     def __init__(self, tell: Callable[[StageUsage, BaseException | None], None]) -> None:
         self._tell: Callable[[StageUsage, BaseException | None], None] | None = tell
-        self.usage = StageUsage()
+        self.usage = NOTHING_SPENT
 
-    @contextmanager
-    def booked(self, account: Account) -> Iterator[Account]:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end(self.usage, error)
+
+    def booked(self, account: Account) -> "Booked":
         """Hold `account` open, and take over what it has spent in the end."""
-        try:
-            with account:
-                yield account
-        finally:
-            self.usage = account.spent
+        return Booked(self, account)
 
-    @contextmanager
-    def failing(self) -> Iterator[None]:
+    def failing(self) -> "Failing":
         """End the report if what is inside fails."""
-        try:
-            yield
-        except BaseException as error:
-            self.end(self.usage, error)
-            raise
+        return Failing(self)
 
     def end(self, usage: StageUsage, error: BaseException | None) -> None:
         """Tell how the call ended. No-op once told."""
         tell, self._tell = self._tell, None
         if tell is not None:
             tell(usage, error)
+
+
+class Booked:
+    """A context that holds an account open and gives it."""
+
+    __slots__ = ("_account", "_report")
+
+    def __init__(self, report: Report, account: Account) -> None:
+        self._report = report
+        self._account = account
+
+    def __enter__(self) -> Account:
+        return self._account
+
+    def __exit__(self, *_: object) -> None:
+        self._account.close()
+        self._report.usage = self._account.spent
+
+
+class Failing:
+    """A context that ends a report if it fails."""
+
+    __slots__ = ("_report",)
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._report.end(self._report.usage, error)
 
 
 def outcome(error: BaseException | None) -> str:

@@ -1,8 +1,7 @@
 """Bounded places for requests, one pool per kind of work."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 from chassis.inference.config import PoolSize
 from chassis.inference.errors import BackendOverloaded
@@ -22,13 +21,16 @@ class Pool:
         self._places = asyncio.Semaphore(size.in_flight)
         self._waiting = 0
 
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Hold one place, after waiting for it.
+    def place(self) -> "Place":
+        """One place, to be held as an async context; entering it waits for it.
 
         Raises:
-            BackendOverloaded: When too many wait already.
+            BackendOverloaded: On entering, when too many wait already.
         """
+        return Place(self)
+
+    async def take(self) -> None:
+        """Take a place, after waiting for it."""
         if self._places.locked() and self._waiting >= self._size.queue:
             raise BackendOverloaded(
                 f"backend {self._backend}: {self._size.in_flight} requests of this kind are under way and "
@@ -40,7 +42,24 @@ class Pool:
             await self._places.acquire()
         finally:
             self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._places.release()
+
+    def give_back(self) -> None:
+        """Give a place back."""
+        self._places.release()
+
+
+class Place:
+    """A place in a pool, held while its context is open."""
+
+    __slots__ = ("_pool",)
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def __aenter__(self) -> None:
+        await self._pool.take()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.give_back()

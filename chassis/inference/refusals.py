@@ -82,4 +82,4 @@ def prompt_too_long(backend: str, body: bytes) -> PromptTooLong:
     prompt = count(error.get("n_prompt_tokens"))
     numbers = {"context_tokens": context, "prompt_tokens": prompt}
     known = {name: str(number) for name, number in numbers.items() if number is not None}
-    return PromptTooLong(f"backend {backend}: the prompt does not fit: {message}", backend=backend, **known)
+    return PromptTooLong(f"backend {backend}: the prompt is too long: {message}", backend=backend, **known)

@@ -1,6 +1,7 @@
 """Reading a backend's reply: choices to samples, with their tokens counted."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from chassis.inference.counting import Measured, counted
 from chassis.inference.errors import UnparsableOutput
@@ -16,19 +17,32 @@ from kernel.values import value
 class Drawn:
     """What one request drew, what that cost (HTTP calls not counted), what it shows of the backend, and the reply.
 
-    The reply is there as it came (`body`) and parsed (`document`).
+    The reply is there as it came (`body`) and parsed (`document`); its `choices` are those that were asked for, with
+    the `tokens` of each.
     """
 
-    samples: tuple[Sample, ...]
+    choices: Sequence[Mapping[str, object]]
+    tokens: Sequence[int]
     usage: StageUsage
     model: str
     shown: Features
     body: bytes
     document: Mapping[str, object]
 
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The choices, read; who passes the reply on does not need that."""
+        return tuple(_sample(choice, tokens) for choice, tokens in zip(self.choices, self.tokens, strict=True))
+
+    def first(self, count: int) -> "Drawn":
+        """The same with no more choices than `count`."""
+        if len(self.choices) <= count:
+            return self
+        return replace(self, choices=self.choices[:count], tokens=self.tokens[:count])
+
 
 def drawn(backend: str, body: bytes, *, asked_logprobs: bool, counts_all: bool | None, prompt_characters: int) -> Drawn:
-    """The samples in `body`, a chat completion.
+    """What `body`, a chat completion, holds.
 
     Args:
         backend: Name for messages.
@@ -49,9 +63,15 @@ def drawn(backend: str, body: bytes, *, asked_logprobs: bool, counts_all: bool |
     shown = _shown(measured, reported, asked_logprobs=asked_logprobs)
     known = counts_all if shown.usage_totals is None else shown.usage_totals
     cost = counted(measured, reported, counts_all=known, prompt_characters=prompt_characters)
-    samples = tuple(_sample(choice, tokens) for choice, tokens in zip(choices, cost.tokens, strict=True))
-    model = text(reply.get("model"))
-    return Drawn(samples=samples, usage=cost.usage, model=model, shown=shown, body=body, document=reply)
+    return Drawn(
+        choices=choices,
+        tokens=cost.tokens,
+        usage=cost.usage,
+        model=text(reply.get("model")),
+        shown=shown,
+        body=body,
+        document=reply,
+    )
 
 
 def measured_choice(choice: Mapping[str, object]) -> Measured:

@@ -75,8 +75,13 @@ class Harvest:
     failure: MetacogError | None = None
 
     @property
+    def count(self) -> int:
+        """How many samples there are [count]."""
+        return sum(len(reply.choices) for reply in self.replies)
+
+    @property
     def samples(self) -> tuple[Sample, ...]:
-        """All samples."""
+        """All samples, read."""
         return tuple(sample for reply in self.replies for sample in reply.samples)
 
     def plus(self, other: "Harvest") -> "Harvest":
@@ -125,8 +130,8 @@ class Draw:
         except MetacogError as failure:
             return Harvest(failure=failure)
         self._learned.learn(got.shown)
-        harvest = Harvest(replies=(replace(got, samples=got.samples[: portion.samples]),))
-        came = len(harvest.samples)
+        harvest = Harvest(replies=(got.first(portion.samples),))
+        came = harvest.count
         if came < portion.samples:
             self._learned.learn(Features(samples_per_call=came))
             harvest = harvest.plus(await self.samples(portion.offset + came, portion.samples - came))
@@ -175,7 +180,7 @@ def completed(call: Call, harvest: Harvest, account: Account) -> Completion:
     Raises:
         MetacogError: The harvest's failure, when there is no sample.
     """
-    if harvest.failure is not None and not harvest.samples:
+    if harvest.failure is not None and not harvest.count:
         raise harvest.failure
     samples = tuple(as_asked(sample, call) for sample in harvest.samples)
     return Completion(

@@ -200,11 +200,13 @@ class ModelInfo:
         id: Name as listed.
         context_tokens: Its context [tokens]; None where the backend does not say.
         aliases: Further names that the backend lists for it.
+        owner: Who serves it, as the backend says; empty where it does not.
     """
 
     id: str
     context_tokens: int | None = None
     aliases: tuple[str, ...] = ()
+    owner: str = ""
 
     def answers_to(self, name: str) -> bool:
         """Whether a request may call it `name`: Ollama adds a tag to the names it lists, providers a prefix."""

@@ -4,25 +4,28 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any, Protocol
 
 from chassis.errors import ClientGone
 from chassis.ids import new_id
 from chassis.log import logger
-from chassis.rest import dumps
 from chassis.spend import Spend
 from kernel.answers import Outcome
-from kernel.envelope import LARGEST_LIMIT, Envelope, Limits, limits
+from kernel.envelope import Envelope, Limits, limits
 from kernel.errors import Bug, MetacogError
 from kernel.values import value
-from services.router.core.strategies import Strategy, named_strategy, stand_ins
+from services.router.core.strategies import Strategy, named_strategy
 from services.router.service import telling
-from services.router.service.assess import conversation, milliseconds_since
-from services.router.service.repeats import Repeats
+from services.router.service.admission import Admission
+from services.router.service.asking import messages_digest, request_digest, wide_enough
+from services.router.service.assess import milliseconds_since
+from services.router.service.attempts import attempts, is_final, place_for
+from services.router.service.recalibrating import Recalibration, as_it_is, served
+from services.router.service.repeats import Repeats, told_again
 from services.router.service.route import Deciding, Query, decide
+from services.router.service.subject import Drafted, DrafterOf, Message, Subject, conversation
 from services.router.service.values import (
     AnswerRequest,
     AnswerToken,
@@ -35,11 +38,6 @@ from services.router.service.values import (
     RunFinished,
     RunStarted,
     Turn,
-)
-
-# Refusals that another strategy would not mend: what was asked is wrong.
-CALLERS_MATTER = frozenset(
-    {"MALFORMED_REQUEST", "MSV_OUT_OF_RANGE", "INVALID_ENVELOPE", "INVALID_SAMPLING", "UNKNOWN_AGENT"}
 )
 
 _log = logger(__name__)
@@ -74,18 +72,22 @@ class Answered:
 
 @value
 class Task:
-    """What a strategy is given."""
+    """What a strategy is given; `drafted` is the System 1 answer, where assessing made it already."""
 
     ask: AnswerRequest
     messages: Sequence[Turn]
     route: Routed
     run_id: str
+    drafted: Drafted | None = None
+
+
+Made = AnswerToken | Passed | Relayed | Answered
 
 
 class Answerer(Protocol):
     """A strategy at work."""
 
-    def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[AnswerToken | Passed | Relayed | Answered, None]:
+    def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[Made, None]:
         """Events while it works, then what it arrived at."""
 
 
@@ -103,17 +105,23 @@ class Desk:
     Attributes:
         deciding: How the system is chosen.
         answerers: The strategies.
+        drafter: Makes the System 1 answer for assessors that judge it.
         limits: Default envelope by strategy; `None` is for requests that leave the strategy to the router.
         recorder: Where runs are remembered.
         repeats: Answers to requests that were made before.
+        admission: How much may be under way.
+        recalibrated: Maps the confidence that comes to the one that is served.
         now: Wall clock.
     """
 
     deciding: Deciding
     answerers: Mapping[Strategy, Answerer]
+    drafter: DrafterOf
     limits: Mapping[Strategy | None, Limits]
     recorder: Recorder
     repeats: Repeats
+    admission: Admission = field(default_factory=Admission)
+    recalibrated: Recalibration = as_it_is
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
@@ -126,12 +134,16 @@ class Origin:
         because: Why its strategy is named, if it is.
         samples: Answers that the client wants of a plain call [count, >= 1].
         request: The client's own request, by which a repetition is told from another one; empty: ours.
+        chat: The conversation as the client sent it, with what is not text; empty: as the request has it.
+        streamed: Whether the client watches the answer being written.
     """
 
     key_name: str = ""
     because: str = "requested"
     samples: int = 1
     request: bytes = b""
+    chat: Sequence[Message] = ()
+    streamed: bool = False
 
 
 NOWHERE = Origin()
@@ -146,40 +158,37 @@ async def answer(ask: AnswerRequest, *, desk: Desk, origin: Origin = NOWHERE) ->
         origin: Where it came from.
 
     Raises:
+        Overloaded: When as much is in flight as may be; nothing was done, and no run recorded.
         MalformedRequest: When there is nothing to answer.
         UnknownStrategy: For a strategy that the router does not have.
         MetacogError: The refusal that left no answer; the run is recorded with its reason.
     """
-    messages = conversation(ask.query, ask.messages)
-    named = named_strategy(ask.strategy)
-    record = Record(desk, ask, messages, named, origin)
-    async with desk.repeats.once(origin.key_name, ask.request_id, record.digest, record.spend) as earlier:
-        if earlier is not None:
-            for told in told_again(earlier):
-                yield told
-            return
-        async with aclosing(_recorded(record, desk, named)) as events:
-            async for made in events:
-                yield made
+    with desk.admission.request():
+        messages = conversation(ask.query, ask.messages)
+        named = named_strategy(ask.strategy)
+        record = Record(desk, ask, messages, named, origin)
+        async with desk.repeats.once(origin.key_name, ask.request_id, record.digest, record.spend) as earlier:
+            if earlier is not None:
+                for told in told_again(earlier):
+                    yield told
+                return
+            async with aclosing(_recorded(record, desk, named)) as events:
+                async for made in events:
+                    yield made
 
 
 async def _recorded(record: "Record", desk: Desk, named: Strategy | None) -> AsyncGenerator[Event | Passed, None]:
     try:
         yield RunStarted(run_id=record.run_id)
-        query = Query(
-            messages=record.messages,
-            msv=record.ask.msv,
-            named=named,
-            because=record.origin.because,
-            seed=record.ask.seed,
-        )
-        record.route = await decide(query, record.spend, desk.deciding)
+        decision = await decide(record.query(named), record.spend, desk.deciding)
+        record.route, record.drafted = decision.routed, decision.drafted
         telling.of_route(record.route)
         yield record.route
         async with aclosing(_answered(record, desk)) as events:
             async for event in events:
                 yield event
     except MetacogError as refusal:
+        refusal.metadata.setdefault("run_id", record.run_id)
         record.refused(refusal)
         raise
     except (asyncio.CancelledError, GeneratorExit):
@@ -194,29 +203,26 @@ async def _recorded(record: "Record", desk: Desk, named: Strategy | None) -> Asy
 async def _answered(record: "Record", desk: Desk) -> AsyncGenerator[Event | Passed, None]:
     assert record.route is not None
     chosen = Strategy(record.route.strategy)
-    for strategy, following in _attempts(chosen, record.ask.fallback):
+    for strategy, following in attempts(chosen, fallback=record.ask.fallback):
         record.strategy = strategy
-        task = Task(ask=record.ask, messages=record.messages, route=record.route, run_id=record.run_id)
+        task = record.task(record.route)
         try:
-            async with aclosing(desk.answerers[strategy](task, record.spend)) as events:
-                async for event in events:
-                    if isinstance(event, Answered):
-                        record.answered = event
-                    else:
-                        record.note_first_token(event)
-                        yield event
+            with place_for(strategy, desk.admission):
+                async with aclosing(desk.answerers[strategy](task, record.spend)) as events:
+                    async for event in events:
+                        if isinstance(event, Answered):
+                            record.answered = event
+                        else:
+                            record.note_first_token(event)
+                            yield event
         except MetacogError as refusal:
-            if following is None or refusal.reason in CALLERS_MATTER or record.spend.seconds_left() <= 0:
+            named, left_s = bool(record.ask.strategy), record.spend.seconds_left()
+            if following is None or is_final(refusal, named=named, seconds_left=left_s):
                 raise
             _log.warning("fell back", run_id=record.run_id, strategy=strategy, to=following, reason=refusal.reason)
             yield record.fell_back(strategy, following, refusal)
         else:
             return
-
-
-def _attempts(chosen: Strategy, fallback: bool) -> list[tuple[Strategy, Strategy | None]]:
-    order = [chosen, *(stand_ins(chosen) if fallback else ())]
-    return list(zip(order, [*order[1:], None], strict=True))
 
 
 class Record:
@@ -229,17 +235,41 @@ class Record:
         self.ask = ask
         self.messages = messages
         self.route: Routed | None = None
+        self.drafted: Drafted | None = None
         self.strategy: Strategy | None = named
         self.answered = Answered(text="", outcome=Outcome.ABSTAINED, finish_reason="")
         self._desk = desk
         self.origin = origin
-        self.digest = _request_digest(ask, origin)
+        self.digest = request_digest(ask, origin.request)
         self._created_at = desk.now()
         self._began = time.monotonic()
         self._first_token_ms: float | None = None
         self._fallbacks: list[FellBack] = []
-        self._limits = limits(ask.envelope, _wide_enough(desk.limits[named], ask, origin.samples))
+        self._limits = limits(ask.envelope, wide_enough(desk.limits[named], ask, origin.samples))
         self.spend = Spend(self._limits)
+
+    def query(self, named: Strategy | None) -> Query:
+        """What is to be decided on."""
+        subject = Subject(
+            messages=self.messages,
+            chat=self.origin.chat,
+            key_name=self.origin.key_name,
+            seed=self.ask.seed,
+            draft=self._desk.drafter(self.ask, self.messages),
+        )
+        return Query(
+            subject=subject,
+            msv=self.ask.msv,
+            named=named,
+            because=self.origin.because,
+            assessor=self.ask.assessor,
+            streamed=self.origin.streamed,
+            run_id=self.run_id,
+        )
+
+    def task(self, route: Routed) -> Task:
+        """What a strategy is given."""
+        return Task(ask=self.ask, messages=self.messages, route=route, run_id=self.run_id, drafted=self.drafted)
 
     def note_first_token(self, event: Event | Passed) -> None:
         """Remember when text of the answer came first."""
@@ -277,11 +307,15 @@ class Record:
             strategy=self.strategy or "",
             answer=done.text,
             outcome=done.outcome,
-            confidence=done.confidence,
+            **served(self._desk.recalibrated, self.strategy or "", done.confidence_source, done.confidence),
             confidence_source=done.confidence_source,
             deliberation=done.deliberation,
             usage=self.spend.ledger.usage(),
-            envelope=Envelope(**{f.name: getattr(self._limits, f.name) for f in fields(Limits)}),
+            envelope=Envelope(
+                max_generations=self._limits.max_generations,
+                max_generated_tokens=self._limits.max_generated_tokens,
+                timeout_ms=self._limits.timeout_ms,
+            ),
             degraded=bool(reasons),
             degraded_reasons=reasons,
             fallbacks=self._fallbacks,
@@ -296,31 +330,3 @@ class Record:
         telling.of_run(run)
         self._desk.recorder.record(run)
         return run
-
-
-def _wide_enough(default: Limits, ask: AnswerRequest, samples: int) -> Limits:
-    """The default envelope, never narrower than the answers the caller asked for."""
-    wide = min(LARGEST_LIMIT, 2 * samples * (ask.max_tokens or 0))
-    return replace(
-        default,
-        max_generations=max(default.max_generations, min(LARGEST_LIMIT, samples + 1)),
-        max_generated_tokens=max(default.max_generated_tokens, wide),
-    )
-
-
-def _request_digest(ask: AnswerRequest, origin: Origin) -> str:
-    """Digest of all that was asked [sha256, hexadecimal]: a repetition has the same."""
-    return sha256(origin.request or dumps(replace(ask, request_id=""))).hexdigest()
-
-
-def messages_digest(messages: Sequence[Turn]) -> str:
-    """Digest of a conversation [sha256, hexadecimal]."""
-    return sha256(dumps(list(messages))).hexdigest()
-
-
-def told_again(run: Run) -> list[Event]:
-    """The events of a run that was answered before."""
-    events: list[Event] = [RunStarted(run_id=run.run_id)]
-    if run.route is not None:
-        events.append(Routed(**{f.name: getattr(run.route, f.name) for f in fields(run.route)}))
-    return [*events, AnswerToken(text=run.answer), RunFinished(run=run)]

@@ -1,30 +1,24 @@
-"""OpenAI's chat completions as requests of ours, and runs of ours as chat completions."""
+"""OpenAI's chat completions as requests of ours."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 import orjson
 
-from chassis.inference.client import Backend
-from chassis.inference.reasoning import separated
-from chassis.inference.sse import parsed
-from chassis.spend import Spend
-from chassis.wire import MAX_COUNT, MAX_SEED, Count, MalformedRequest, RequestId, Seed, from_plain
-from kernel.answers import AnswerType, Outcome
+from chassis.wire import Count, MalformedRequest, RequestId, Seed, from_plain
+from kernel.answers import AnswerType
 from kernel.envelope import Envelope
 from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
 from kernel.values import value
 from services.router.core.strategies import Strategy
-from services.router.service.answer import Answered, Origin, Task
-from services.router.service.system_one import STAGE, assessed_confidence
-from services.router.service.values import AnswerRequest, AssignmentKind, Passed, Run, Turn
+from services.router.service import chat_fields as fields
+from services.router.service.answer import Origin
+from services.router.service.values import AnswerRequest, AssignmentKind, Turn
 
 MODEL = "metacog"
 MODELS: Mapping[str, str] = {MODEL: "", **{f"{MODEL}/{strategy}": strategy for strategy in Strategy}}
-
-ABSTENTION = "No answer could be obtained that would be worth giving."
 
 
 class UnknownModel(MetacogError):
@@ -32,6 +26,13 @@ class UnknownModel(MetacogError):
 
     code = Code.NOT_FOUND
     reason = "MODEL_NOT_FOUND"
+
+
+def unknown(model: str) -> UnknownModel:
+    """The refusal of a model that the gateway does not offer."""
+    return UnknownModel(
+        f"the model {model!r} does not exist; there are {', '.join(MODELS)}", field="model", model=model
+    )
 
 
 @value
@@ -50,6 +51,7 @@ class ChatOptions:
         assignment_seed: Seed of a random assignment.
         fixed_assignment: Agent by role, for a fixed assignment.
         stage_max_tokens: Tokens of each stage's text [count].
+        assessor: Name of the assessor; empty for the configured one.
     """
 
     envelope: Envelope | None = None
@@ -63,6 +65,10 @@ class ChatOptions:
     assignment_seed: Seed | None = None
     fixed_assignment: Mapping[str, str] = field(default_factory=dict)
     stage_max_tokens: Count | None = None
+    assessor: str = ""
+
+
+NO_OPTIONS = ChatOptions()
 
 
 @value
@@ -88,30 +94,6 @@ class Chat:
     include_usage: bool
 
 
-class Passthrough:
-    """System 1 for one chat request: the client's own request, passed on."""
-
-    def __init__(self, backend: Backend, chat: Chat) -> None:
-        self._backend = backend
-        self._chat = chat
-
-    async def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[Passed | Answered, None]:
-        """What the backend sends, then the answer it amounts to."""
-        body = {**self._chat.body, "model": self._backend.config.model}
-        if self._chat.stream:
-            pieces: list[bytes] = []
-            async with await self._backend.forward_stream(body, spend, STAGE) as stream:
-                async for event in stream:
-                    if not event.done:
-                        pieces.append(event.raw)
-                        yield Passed(raw=event.raw, document=event.document)
-            yield replace(_streamed(pieces, task), budget_exhausted=stream.cut)
-        else:
-            reply = await self._backend.forward(body, spend, STAGE)
-            yield Passed(document=reply.document)
-            yield replace(_replied(reply.document, task), budget_exhausted=reply.cut)
-
-
 def understood(body: object, aliases: Mapping[str, str]) -> Chat:
     """The chat request in `body`.
 
@@ -125,18 +107,22 @@ def understood(body: object, aliases: Mapping[str, str]) -> Chat:
     """
     if not isinstance(body, dict):
         raise MalformedRequest("the body must be a JSON object", field="body")
-    given: dict[str, Any] = dict(body)
-    options = from_plain(given.pop("metacog", None) or {}, ChatOptions)
+    given: dict[str, Any] = {name: item for name, item in body.items() if item is not None}
+    options = _options(given.pop("metacog", {}))
     model = given.get("model")
     if not isinstance(model, str) or not model:
         raise MalformedRequest("model: give a model name; /v1/models lists them", field="model")
     named = aliases.get(model, model)
     if named not in MODELS:
-        raise UnknownModel(f"the model {model!r} does not exist; there are {', '.join(MODELS)}", model=model)
-    turns = _turns(given.get("messages"))
-    stream = given.get("stream") is True
+        raise UnknownModel(
+            f"the model {model!r} does not exist; there are {', '.join(MODELS)}", field="model", model=model
+        )
+    turns = fields.turns(given.get("messages"))
+    stream = fields.flag(given, "stream")
+    if (seed := fields.seed(given)) is not None:
+        given["seed"] = seed
     strategy, because = _strategy(given, MODELS[named])
-    asked_usage = _object(given, "stream_options").get("include_usage") is True
+    asked_usage = fields.flag(fields.mapped(given, "stream_options"), "include_usage")
     return Chat(
         body=given,
         options=options,
@@ -148,21 +134,35 @@ def understood(body: object, aliases: Mapping[str, str]) -> Chat:
     )
 
 
+def _options(given: object) -> ChatOptions:
+    if given == {}:
+        return NO_OPTIONS
+    try:
+        return from_plain(given, ChatOptions)
+    except MalformedRequest as wrong:
+        place = next(iter(wrong.metadata), "body")
+        field_name = "metacog" if place == "body" else f"metacog.{place}"
+        raise MalformedRequest(f"metacog: {wrong.message}", field=field_name) from wrong
+
+
 def _origin(body: Mapping[str, Any], options: ChatOptions, because: str) -> Origin:
     """What is known of the request beyond what we make of it.
 
     Raises:
         MalformedRequest: For a request that cannot be repeated from its record.
     """
-    more_than_text = [name for name in ("tools", "functions", "logprobs") if body.get(name)]
-    if options.request_id and (more_than_text or (_count(body, "n") or 1) > 1):
+    samples = fields.count(body, "n") or 1
+    more_than_text = [name for name in ("tools", "functions", "logprobs", "audio") if body.get(name)]
+    if options.request_id and (more_than_text or samples > 1):
         said = f"metacog.request_id: only one text can be repeated; leave request_id or {(*more_than_text, 'n')[0]} out"
         raise MalformedRequest(said, field="metacog.request_id")
     lasting = {name: given for name, given in body.items() if name not in ("stream", "stream_options")}
     return Origin(
         because=because,
-        samples=_count(body, "n") or 1,
+        samples=samples,
         request=orjson.dumps(lasting, option=orjson.OPT_SORT_KEYS) if options.request_id else b"",
+        chat=body["messages"],
+        streamed=body.get("stream") is True,
     )
 
 
@@ -174,22 +174,24 @@ def _strategy(body: Mapping[str, Any], named: str) -> tuple[str, str]:
     """
     if body.get("tools") or body.get("functions"):
         return Strategy.SYSTEM_ONE, "requested" if named == Strategy.SYSTEM_ONE else "tools"
-    plain_only = [
-        name
-        for name, plain in (
-            ("n", (body.get("n") or 1) == 1),
-            ("logprobs", not body.get("logprobs")),
-            ("response_format", _object(body, "response_format").get("type", "text") == "text"),
-        )
-        if not plain
-    ]
+    plain_only = _plain_only(body)
     if not plain_only or named == Strategy.SYSTEM_ONE:
         return named, "requested"
     if not named:
         return Strategy.SYSTEM_ONE, "format"
-    field_name = plain_only[0]
-    said = f"{field_name}: {MODEL}/{named} gives one plain text; leave {field_name} out or use {MODEL}/system1"
-    raise MalformedRequest(said, field=field_name)
+    said = f"{plain_only}: {MODEL}/{named} reads text and gives one plain text; use {MODEL}/system1 for more"
+    raise MalformedRequest(said, field=plain_only)
+
+
+def _plain_only(body: Mapping[str, Any]) -> str:
+    """The first field that asks for what only a plain call can do: see an image, or give more than one plain text."""
+    needs = (
+        ("n", (body.get("n") or 1) != 1),
+        ("logprobs", fields.flag(body, "logprobs")),
+        ("response_format", fields.mapped(body, "response_format").get("type", "text") != "text"),
+        ("audio", bool(body.get("audio"))),
+    )
+    return next((name for name, needed in needs if needed), "") or fields.more_than_text(body["messages"])
 
 
 def _ask(body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], strategy: str) -> AnswerRequest:
@@ -199,148 +201,15 @@ def _ask(body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], s
         msv=options.msv,
         answer_type=options.answer_type,
         envelope=options.envelope,
-        seed=_whole_number(body, "seed", 0, MAX_SEED),
-        temperature=_number(body, "temperature", 0, 2),
-        max_tokens=_count(body, "max_completion_tokens") or _count(body, "max_tokens"),
+        seed=fields.seed(body),
+        temperature=fields.number(body, "temperature", 0, 2),
+        max_tokens=fields.count(body, "max_completion_tokens") or fields.count(body, "max_tokens"),
         fallback=options.fallback,
         request_id=options.request_id,
         assignment_kind=options.assignment_kind,
         assignment_seed=options.assignment_seed,
         fixed_assignment=options.fixed_assignment,
         stage_max_tokens=options.stage_max_tokens,
+        assessor=options.assessor,
+        stop=fields.stops(body),
     )
-
-
-def _number(body: Mapping[str, Any], name: str, least: float, most: float) -> float | None:
-    given = body.get(name)
-    if given is None:
-        return None
-    if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
-        raise MalformedRequest(f"{name}: it must be a number in [{least}, {most}], not {given!r}", field=name)
-    return given
-
-
-def _count(body: Mapping[str, Any], name: str) -> int | None:
-    return _whole_number(body, name, 1, MAX_COUNT)
-
-
-def _whole_number(body: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
-    given = _number(body, name, least, most)
-    if given is not None and given != int(given):
-        raise MalformedRequest(f"{name}: it must be a whole number, not {given!r}", field=name)
-    return None if given is None else int(given)
-
-
-def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    given = body.get(name)
-    if given is not None and not isinstance(given, dict):
-        raise MalformedRequest(f"{name}: it must be an object, not {given!r}", field=name)
-    return given or {}
-
-
-def _turns(messages: object) -> list[Turn]:
-    if not isinstance(messages, list) or not messages:
-        raise MalformedRequest("messages: give at least one message", field="messages")
-    return [_turn(place, message) for place, message in enumerate(messages)]
-
-
-def _turn(place: int, message: object) -> Turn:
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        raise MalformedRequest(f"messages.{place}: give an object with a role", field=f"messages.{place}")
-    return Turn(role=message["role"], content=_text(place, message.get("content")))
-
-
-def _text(place: int, content: object) -> str:
-    """Text of a message's content; parts that are no text are named."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-        said = f"messages.{place}.content: give a text or a list of parts"
-        raise MalformedRequest(said, field=f"messages.{place}.content")
-    return "\n".join(str(part["text"]) if "text" in part else f"[{part.get('type', 'part')}]" for part in content)
-
-
-def _streamed(pieces: Sequence[bytes], task: Task) -> Answered:
-    events = [parsed(piece).data for piece in pieces]
-    documents = [orjson.loads(data) for data in events if data]
-    choices = [c for d in documents for c in d.get("choices") or () if c.get("index", 0) == 0]
-    text = "".join((choice.get("delta") or {}).get("content") or "" for choice in choices)
-    reasons = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
-    model = documents[0].get("model", "") if documents else ""
-    return _answered(text, reasons[-1] if reasons else "", model, task)
-
-
-def _replied(document: Mapping[str, Any], task: Task) -> Answered:
-    choice = (document.get("choices") or [{}])[0]
-    text = (choice.get("message") or {}).get("content") or ""
-    return _answered(text, choice.get("finish_reason") or "", document.get("model") or "", task)
-
-
-def _answered(text: str, finish_reason: str, model: str, task: Task) -> Answered:
-    """What a plain answer amounts to; what a thinking model thought aloud is no part of it."""
-    _, answer = separated(text)
-    given = bool(answer.strip()) or finish_reason in ("tool_calls", "function_call")
-    return Answered(
-        text=answer,
-        outcome=Outcome.ANSWERED if given else Outcome.ABSTAINED,
-        model=model,
-        finish_reason=finish_reason,
-        **assessed_confidence(task.route),
-    )
-
-
-def told(run: Run) -> dict[str, Any]:
-    """The `metacog` field of an answer."""
-    route, deliberation = run.route, run.deliberation or {}
-    return {
-        "run_id": run.run_id,
-        "system": route.system if route else None,
-        "strategy": run.strategy,
-        "because": route.because if route else "",
-        "msv": route.msv if route else None,
-        "activation": route.activation if route else None,
-        "outcome": run.outcome,
-        "confidence": run.confidence,
-        "confidence_source": run.confidence_source,
-        "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
-        "note": deliberation.get("note") or "",
-        "usage": run.usage,
-        "degraded": run.degraded,
-        "degraded_reasons": run.degraded_reasons,
-        "budget_exhausted": run.budget_exhausted,
-        "duration_ms": run.duration_ms,
-    }
-
-
-def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:
-    shown = ("stage", "role", "agent", "model", "prompt_digest", "truncated", "attempts", "succeeded", "duration_ms")
-    return {name: stage[name] for name in shown}
-
-
-def content(run: Run, options: ChatOptions) -> str:
-    """Text of the answer for a chat client."""
-    text = run.answer if run.outcome is Outcome.ANSWERED else run.answer or ABSTENTION
-    note = (run.deliberation or {}).get("note")
-    return f"{text}\n\nNote: {note}" if options.note and note else text
-
-
-def usage(run: Run) -> dict[str, int]:
-    """OpenAI's usage: totals over everything the run spent."""
-    spent = run.usage
-    return {
-        "prompt_tokens": spent.prompt_tokens,
-        "completion_tokens": spent.completion_tokens,
-        "total_tokens": spent.prompt_tokens + spent.completion_tokens,
-    }
-
-
-def completion(run: Run, chat: Chat) -> dict[str, Any]:
-    """A chat completion that tells of a run on System 2."""
-    message = {"role": "assistant", "content": content(run, chat.options), "refusal": None}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": run.finish_reason or "stop"}
-    return {**head(run.run_id, int(run.created_at.timestamp()), chat, "chat.completion"), "choices": [choice]}
-
-
-def head(run_id: str, created: int, chat: Chat, kind: str) -> dict[str, Any]:
-    """The fields that every completion and every chunk begins with."""
-    return {"id": f"chatcmpl-{run_id}", "object": kind, "created": created, "model": chat.model}

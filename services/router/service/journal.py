@@ -6,7 +6,7 @@ is written back, in order, as soon as the database answers. What does not fit ev
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -53,6 +53,7 @@ class Journal:
         max_queue: Runs that may wait in memory [count].
         max_spool_bytes: Size of the file [bytes].
         retry_s: Time between attempts to reach the store again [s].
+        kept: What of a run is kept; the rest never leaves memory.
     """
 
     def __init__(
@@ -63,16 +64,21 @@ class Journal:
         max_queue: int = 10_000,
         max_spool_bytes: int = 256 * 1024 * 1024,
         retry_s: float = RETRY_S,
+        kept: Callable[[Run], Run] = lambda run: run,
     ) -> None:
         self._store = store
         self._spool = Spool(spool, max_spool_bytes)
         self._max_queue = max_queue
         self._retry_s = retry_s
+        self._kept = kept
         self._queue: list[bytes] = []
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._recent: OrderedDict[tuple[str, str], Run] = OrderedDict()
+        self._recorded = 0
+        self._settled = 0
+        self._progress = asyncio.Event()
         self.away = ""
 
     def start(self) -> None:
@@ -82,7 +88,8 @@ class Journal:
 
     def record(self, run: Run) -> None:
         """Queue `run`; never waits."""
-        self._queue.append(dumps(run))
+        self._queue.append(dumps(self._kept(run)))
+        self._recorded += 1
         if run.request_id:
             self._recent[run.key_name, run.request_id] = run
             if len(self._recent) > RECENT:
@@ -95,6 +102,21 @@ class Journal:
     def recent(self, key_name: str, request_id: str) -> Run | None:
         """The run that answered a request of a key, if it is among the last ones."""
         return self._recent.get((key_name, request_id))
+
+    async def settled(self, timeout_s: float) -> bool:
+        """Whether everything recorded before now has reached the store, which is waited for.
+
+        Args:
+            timeout_s: Time to wait at most [s].
+        """
+        until = self._recorded
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._settled < until or self._waiting_bytes():
+                    await self._progress.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def check(self) -> None:
         """Return if runs reach the store.
@@ -123,6 +145,13 @@ class Journal:
         except OSError as error:
             self._queue = documents[-self._max_queue :]
             self._count_lost(len(documents) - len(self._queue), str(error))
+        self._moved_on(len(documents) - len(self._queue))
+
+    def _moved_on(self, count: int) -> None:
+        """So many runs have left memory, in their order; whoever waits for that looks again."""
+        self._settled += count
+        self._progress.set()
+        self._progress = asyncio.Event()
 
     async def _write(self) -> None:
         while self._queue or not self._stop.is_set():
@@ -138,6 +167,7 @@ class Journal:
         try:
             problem = "" if self._stop.is_set() else await self._write_back()
             await self._keep(batch)
+            self._moved_on(len(batch))
             self.away = problem
             if problem:
                 await self._pause()
@@ -157,6 +187,7 @@ class Journal:
         try:
             if batch:
                 self._count_lost(await asyncio.to_thread(self._spool.put, batch))
+                self._moved_on(len(batch))
         except OSError as error:
             if self._stop.is_set():
                 self._count_lost(len(batch), str(error))
@@ -165,14 +196,17 @@ class Journal:
         SPOOLED.set(self._waiting_bytes())
         await self._pause()
 
-    async def _keep(self, documents: Sequence[bytes]) -> None:
+    async def _keep(self, documents: Sequence[bytes], torn: Sequence[bytes] = ()) -> None:
         """Write to the store; what it will never take is set aside in a file of its own, and said."""
-        whole = [document for document in documents if _is_whole(document)]
-        torn = [document for document in documents if not _is_whole(document)]
-        rejected = [*torn, *(await self._store.add(whole) if whole else ())]
+        rejected = [*torn, *(await self._store.add(documents) if documents else ())]
         if rejected:
             aside = self._spool.set_aside(rejected)
             _log.error("runs cannot be recorded", count=len(rejected), kept_in=str(aside))
+
+    async def _keep_lines(self, lines: Sequence[bytes]) -> None:
+        """The same with what comes from disk, where a crash may have torn it."""
+        whole = {line: _is_whole(line) for line in lines}
+        await self._keep([line for line in lines if whole[line]], [line for line in lines if not whole[line]])
 
     async def _pause(self) -> None:
         try:
@@ -189,7 +223,7 @@ class Journal:
             waiting = await asyncio.to_thread(self._spool.read)
             lines = [line for line in waiting.splitlines() if line]
             for start in range(0, len(lines), BATCH):
-                await self._keep(lines[start : start + BATCH])
+                await self._keep_lines(lines[start : start + BATCH])
             await asyncio.to_thread(self._spool.drop, len(waiting))
         except OSError as error:
             _log.error("the spool cannot be used", spool=str(self._spool.path), problem=str(error))

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import fields
 
 from chassis.errors import DatabaseUnavailable
 from chassis.log import logger
 from chassis.spend import Spend
 from kernel.errors import Code, MetacogError
-from services.router.service.values import Run
+from services.router.service.keeping import has_contents
+from services.router.service.values import AnswerToken, Event, Routed, Run, RunFinished, RunStarted
 
 Find = Callable[[str, str], Awaitable[Run | None]]
 
@@ -52,8 +54,9 @@ class Repeats:
     async def once(self, key_name: str, request_id: str, digest: str, spend: Spend) -> AsyncIterator[Run | None]:
         """The earlier run, or None for the caller to make it; only one caller a request is inside at a time.
 
-        A run that ended in a refusal is no answer and may be made again. While the database is away, only runs that
-        this process still holds are known.
+        A run that ended in a refusal is no answer and may be made again, and so may one whose contents were not kept,
+        once this process has forgotten it. While the database is away, only runs that this process still holds are
+        known.
 
         Raises:
             RequestIdReused: When the earlier request was another one.
@@ -101,4 +104,12 @@ class Repeats:
         if earlier.request_digest != digest:
             said = f"request_id {request_id!r} was used for another request; choose a new one"
             raise RequestIdReused(said, request_id=request_id, run_id=earlier.run_id)
-        return earlier
+        return earlier if has_contents(earlier) else None
+
+
+def told_again(run: Run) -> list[Event]:
+    """The events of a run that was answered before."""
+    events: list[Event] = [RunStarted(run_id=run.run_id)]
+    if run.route is not None:
+        events.append(Routed(**{f.name: getattr(run.route, f.name) for f in fields(run.route)}))
+    return [*events, AnswerToken(text=run.answer), RunFinished(run=run)]

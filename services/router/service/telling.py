@@ -1,8 +1,8 @@
 """What the router tells its metrics."""
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
-from chassis.telemetry import GENERATIONS, TOKENS
+from chassis.telemetry import GENERATIONS, TOKENS, child
 from services.router.service.values import FellBack, RouteResponse, Run
 
 ROUTED = Counter(
@@ -10,6 +10,8 @@ ROUTED = Counter(
 )
 ACTIVATION = Histogram("metacog_activation", "Activations seen [0..1].", buckets=[step / 20 for step in range(1, 21)])
 FALLBACKS = Counter("metacog_fallbacks_total", "Strategies that failed.", ["from_strategy", "to_strategy", "reason"])
+ADMITTED = Gauge("metacog_admitted_in_flight", "Requests, and deliberations among them, under way.", ["kind"])
+OVERLOADED = Counter("metacog_overloaded_total", "Refused because as much was under way as may be.", ["kind"])
 RUNS = Counter("metacog_runs_total", "Runs by strategy and how they ended.", ["strategy", "outcome", "error"])
 RUN_SECONDS = Histogram(
     "metacog_run_seconds",
@@ -21,21 +23,21 @@ RUN_SECONDS = Histogram(
 
 def of_route(route: RouteResponse) -> None:
     """A choice was made."""
-    ROUTED.labels(route.system, route.strategy, route.because).inc()
+    child(ROUTED, route.system, route.strategy, route.because).inc()
     if route.activation is not None and route.activation.value is not None:
         ACTIVATION.observe(route.activation.value)
 
 
 def of_fallback(told: FellBack) -> None:
     """A strategy failed."""
-    FALLBACKS.labels(told.from_strategy, told.to_strategy, told.reason).inc()
+    child(FALLBACKS, told.from_strategy, told.to_strategy, told.reason).inc()
 
 
 def of_run(run: Run) -> None:
     """A run has ended."""
-    RUNS.labels(run.strategy, run.outcome, run.error_reason).inc()
-    RUN_SECONDS.labels(run.strategy).observe(run.duration_ms / 1000)
+    child(RUNS, run.strategy, run.outcome, run.error_reason).inc()
+    child(RUN_SECONDS, run.strategy).observe(run.duration_ms / 1000)
     for stage, spent in run.usage.stages.items():
-        GENERATIONS.labels(stage).inc(spent.generations)
-        TOKENS.labels(stage, "prompt").inc(spent.prompt_tokens)
-        TOKENS.labels(stage, "completion").inc(spent.completion_tokens)
+        child(GENERATIONS, stage).inc(spent.generations)
+        child(TOKENS, stage, "prompt").inc(spent.prompt_tokens)
+        child(TOKENS, stage, "completion").inc(spent.completion_tokens)

@@ -42,7 +42,7 @@ class AssessResponse:
 
     msv: MSV
     assessor: str
-    prompt_digest: str
+    prompt_digests: Mapping[str, str]
     usage: Usage
     duration_ms: float
     draft: str = ""

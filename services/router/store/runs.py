@@ -5,24 +5,34 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Boolean, DateTime, Float, Index, String, Table, select
-from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy import (
+    Boolean,
+    DateTime,
+    Float,
+    Index,
+    Select,
+    String,
+    func,
+    literal,
+    literal_column,
+    select,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from sqlalchemy.orm import Mapped, mapped_column
 
 from chassis.db import ERRORS, Sessions, StatementRejected, refusal
 from chassis.wire import from_plain
-from kernel.errors import Code, MetacogError
+from services.router.service.runs import RunNotFound
 from services.router.service.values import ListRunsRequest, ListRunsResponse, Run
+from services.router.store.feedback_tables import FeedbackRow
+from services.router.store.recording import insert_runs
 from services.router.store.tables import Base, InvalidPageToken, checked_page_size, utc, without_nul
 
 UNIQUE_VIOLATION = "23505"
-
-
-class RunNotFound(MetacogError):
-    """There is no such run."""
-
-    code = Code.NOT_FOUND
-    reason = "RUN_NOT_FOUND"
+# The caller's name for the request, also of a run that was refused; spelled as its index is.
+ASKED_AS = literal_column("router.runs.document->>'request_id'", String)
+OF_VERDICT = ("feedback_id", "score", "note", "key_name", "teaches", "created_at")
 
 
 class RunRow(Base):
@@ -31,6 +41,15 @@ class RunRow(Base):
     __tablename__ = "runs"
     __table_args__ = (
         Index("ix_runs_request", "key_name", "request_id", unique=True, postgresql_where="request_id <> ''"),
+        Index("ix_runs_key", "key_name", "run_id", postgresql_where="key_name <> ''"),
+        Index("ix_runs_outcome", "outcome", "run_id", postgresql_where="outcome NOT IN ('', 'ANSWERED')"),
+        Index("ix_runs_error", "error_reason", "run_id", postgresql_where="error_reason <> ''"),
+        Index("ix_runs_assessor", "assessor", "run_id", postgresql_where="assessor <> ''"),
+        Index(
+            "ix_runs_asked",
+            text("(document->>'request_id')"),
+            postgresql_where="document->>'request_id' <> ''",
+        ),
     )
 
     run_id: Mapped[str] = mapped_column(String(36), primary_key=True)
@@ -41,6 +60,14 @@ class RunRow(Base):
     strategy: Mapped[str] = mapped_column(String(16), default="")
     degraded: Mapped[bool] = mapped_column(Boolean, default=False)
     activation: Mapped[float | None] = mapped_column(Float)
+    outcome: Mapped[str] = mapped_column(String, server_default="")
+    error_reason: Mapped[str] = mapped_column(String, server_default="")
+    confidence: Mapped[float | None] = mapped_column(Float)
+    confidence_raw: Mapped[float | None] = mapped_column(Float)
+    confidence_source: Mapped[str] = mapped_column(String, server_default="")
+    assessor: Mapped[str] = mapped_column(String, server_default="")
+    config_version: Mapped[str] = mapped_column(String, server_default="")
+    because: Mapped[str] = mapped_column(String, server_default="")
     document: Mapped[dict[str, Any]] = mapped_column(JSONB)
 
 
@@ -59,15 +86,15 @@ class PostgresRuns:
         Raises:
             DatabaseUnavailable: When the database is away, or its schema is not there yet.
         """
-        rows = {document: _row_of(document) for document in documents}
-        strange = [document for document, row in rows.items() if row is None]
-        if strange:
-            return [*strange, *(await self.add([document for document in documents if document not in strange]))]
-        if not rows:
+        if not documents:
             return ()
         try:
-            await self._insert([row for row in rows.values() if row is not None])
-        except StatementRejected as rejected:
+            async with self._sessions.begin() as session:
+                await insert_runs(session, documents)
+        except ERRORS as error:
+            rejected = refusal(error)
+            if not isinstance(rejected, StatementRejected):
+                raise rejected from error
             if len(documents) > 1:
                 return [bad for document in documents for bad in await self.add([document])]
             return await self._add_repetition(documents[0]) if rejected.state == UNIQUE_VIOLATION else documents
@@ -80,15 +107,6 @@ class PostgresRuns:
             return [document]
         return await self.add([orjson.dumps({**run, "request_id": ""})])
 
-    async def _insert(self, rows: Sequence[dict[str, Any]]) -> None:
-        table = RunRow.__table__
-        assert isinstance(table, Table)
-        try:
-            async with self._sessions.begin() as session:
-                await session.execute(insert(table).on_conflict_do_nothing(index_elements=[table.c.run_id]), rows)
-        except ERRORS as error:
-            raise refusal(error) from error
-
     async def get(self, run_id: str, *, key_name: str = "") -> Run:
         """The run called `run_id`, if it came in with the key of that name; without keys everybody sees all.
 
@@ -96,14 +114,15 @@ class PostgresRuns:
             RunNotFound: When there is none.
             DatabaseUnavailable: When the database is away.
         """
+        wanted = _judged_runs().where(RunRow.run_id == without_nul(run_id))
         try:
             async with self._sessions.begin() as session:
-                row = await session.get(RunRow, without_nul(run_id))
+                found = (await session.execute(wanted)).first()
         except ERRORS as error:
             raise refusal(error) from error
-        if row is None or (key_name and row.key_name != key_name):
+        if found is None or (key_name and found[0].key_name != key_name):
             raise RunNotFound(f"there is no run {run_id!r}", run_id=run_id)
-        return from_plain(row.document, Run)
+        return _judged(*found)
 
     async def by_request(self, key_name: str, request_id: str) -> Run | None:
         """The run that answered a request of a key, if there is one.
@@ -128,44 +147,28 @@ class PostgresRuns:
             DatabaseUnavailable: When the database is away.
         """
         checked_page_size(ask.page_size)
-        wanted = (
-            select(RunRow).where(*_conditions(ask, key_name)).order_by(RunRow.run_id.desc()).limit(ask.page_size + 1)
-        )
+        wanted = _judged_runs().where(*_conditions(ask, key_name)).order_by(RunRow.run_id.desc())
         try:
             async with self._sessions.begin() as session:
-                rows = (await session.scalars(wanted)).all()
+                rows = (await session.execute(wanted.limit(ask.page_size + 1))).all()
         except ERRORS as error:
             raise refusal(error) from error
-        shown = rows[: ask.page_size]
-        return ListRunsResponse(
-            runs=[from_plain(row.document, Run) for row in shown],
-            next_page_token=shown[-1].run_id if len(rows) > ask.page_size else "",
-        )
+        shown = [_judged(*row) for row in rows[: ask.page_size]]
+        return ListRunsResponse(runs=shown, next_page_token=shown[-1].run_id if len(rows) > ask.page_size else "")
 
 
-def _row_of(document: bytes) -> dict[str, Any] | None:
-    """Row of a run given as JSON; None for what is no run of this version."""
-    try:
-        return _row(orjson.loads(document))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
+def _judged_runs() -> Select[tuple[RunRow, Any]]:
+    """Runs, each with the verdicts on it, oldest first."""
+    verdict = func.jsonb_build_object(
+        *(part for name in OF_VERDICT for part in (literal(name), getattr(FeedbackRow, name)))
+    )
+    ordered = aggregate_order_by(verdict, FeedbackRow.created_at, FeedbackRow.feedback_id)
+    verdicts = select(func.jsonb_agg(ordered)).where(FeedbackRow.run_id == RunRow.run_id).scalar_subquery()
+    return select(RunRow, verdicts)
 
 
-def _row(given: dict[str, Any]) -> dict[str, Any]:
-    """Row of a run; one that ended in a refusal answers no request, and leaves its identifier to the next attempt."""
-    document = without_nul(given)
-    route = document["route"] or {}
-    return {
-        "run_id": document["run_id"],
-        "created_at": datetime.fromisoformat(document["created_at"]),
-        "request_id": "" if document["error_reason"] else document["request_id"],
-        "key_name": document["key_name"],
-        "system": route.get("system", ""),
-        "strategy": document["strategy"],
-        "degraded": document["degraded"],
-        "activation": (route.get("activation") or {}).get("value"),
-        "document": document,
-    }
+def _judged(row: RunRow, verdicts: list[Any] | None) -> Run:
+    return from_plain({**row.document, "feedback": verdicts or []}, Run)
 
 
 def _conditions(ask: ListRunsRequest, key_name: str) -> list[Any]:
@@ -174,14 +177,26 @@ def _conditions(ask: ListRunsRequest, key_name: str) -> list[Any]:
         if len(ask.page_token) != 36:
             raise InvalidPageToken(f"page_token {ask.page_token!r} was not given by this service", field="page_token")
         conditions.append(RunRow.run_id < without_nul(ask.page_token))
-    if ask.system:
-        conditions.append(RunRow.system == ask.system)
-    if ask.strategy:
-        conditions.append(RunRow.strategy == without_nul(ask.strategy))
     if ask.degraded is not None:
         conditions.append(RunRow.degraded == ask.degraded)
-    if ask.since:
-        conditions.append(RunRow.created_at >= utc(ask.since))
-    if ask.until:
-        conditions.append(RunRow.created_at < utc(ask.until))
-    return conditions
+    if ask.judged is not None:
+        has_verdict = select(FeedbackRow.run_id).where(FeedbackRow.run_id == RunRow.run_id).exists()
+        conditions.append(has_verdict if ask.judged else ~has_verdict)
+    return [*conditions, *_equalities(ask), *_times(ask)]
+
+
+def _equalities(ask: ListRunsRequest) -> list[Any]:
+    wanted: list[tuple[Any, str | None]] = [
+        (RunRow.system, ask.system),
+        (RunRow.strategy, ask.strategy),
+        (RunRow.outcome, ask.outcome),
+        (RunRow.assessor, ask.assessor),
+        (RunRow.error_reason, ask.error_reason),
+        (ASKED_AS, ask.request_id),
+    ]
+    return [column == without_nul(item) for column, item in wanted if item]
+
+
+def _times(ask: ListRunsRequest) -> list[Any]:
+    since = [RunRow.created_at >= utc(ask.since)] if ask.since else []
+    return [*since, *([RunRow.created_at < utc(ask.until)] if ask.until else [])]

@@ -18,6 +18,9 @@ PACKAGES = {file: f"services.{file.parents[1].name}.prompts" for file in FILES}
 TEXTS = {"question": "Q1", "thesis": "T1", "antithesis": "A1", "resolution": "R1"}
 RENDERERS: dict[str, Callable[[], Prompt]] = {
     "router/rating": lambda: router.rating(conversation="user: Q1"),
+    "router/importance": lambda: router.importance(conversation="user: Q1"),
+    "router/probe": router.probe,
+    "router/check": router.check,
     "assigner/thesis": lambda: assigner.thesis(question="Q1"),
     "assigner/antithesis": lambda: assigner.antithesis(question="Q1", thesis="T1"),
     "assigner/resolution": lambda: assigner.resolution(question="Q1", thesis="T1", antithesis="A1"),
@@ -26,6 +29,10 @@ RENDERERS: dict[str, Callable[[], Prompt]] = {
     "assigner/self_assessment": lambda: assigner.self_assessment(question="Q1"),
     "assigner/text_assessment": lambda: assigner.text_assessment(question="Q1", others={}, text="S1"),
 }
+
+
+# What is said at the end of the conversation itself quotes nothing.
+SAID_AFTER_A_CONVERSATION = {"router/probe", "router/check"}
 
 
 def place(file: Path) -> str:
@@ -38,7 +45,7 @@ def test_every_prompt_renders(name: str) -> None:
 
     assert prompt.name == name.partition("/")[2]
     assert prompt.text == prompt.text.strip() != ""
-    assert "Q1" in prompt.text
+    assert ("Q1" in prompt.text) is (name not in SAID_AFTER_A_CONVERSATION)
 
 
 def test_no_prompt_file_of_these_services_is_left_out() -> None:

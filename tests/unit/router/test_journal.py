@@ -14,9 +14,10 @@ from chassis.errors import DatabaseUnavailable
 from chassis.spend import Spend
 from kernel.envelope import Envelope, Limits
 from services.router.service.journal import Journal
-from services.router.service.repeats import Repeats
+from services.router.service.keeping import without_contents
+from services.router.service.repeats import Repeats, RequestIdReused
 from services.router.service.spool import Spool
-from services.router.service.values import Run
+from services.router.service.values import Run, Turn
 
 
 class FakeStore:
@@ -44,7 +45,7 @@ def run(name: str, **more: str) -> Run:
     return Run(
         run_id=name,
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
-        messages=[],
+        messages=[Turn(role="user", content="So?")],
         messages_digest="",
         envelope=Envelope(),
         **more,  # type: ignore[arg-type]
@@ -160,6 +161,84 @@ async def test_a_run_that_failed_here_does_not_hide_the_one_that_answered_elsewh
     async with Repeats(find, journal.recent).once("", "r", "d", spend) as earlier:
         assert earlier is not None
         assert earlier.run_id == "answered"
+
+
+async def test_a_run_is_settled_once_it_is_in_the_store(tmp_path: Path) -> None:
+    store = FakeStore()
+    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
+    assert await journal.settled(0.01)
+
+    journal.record(run("a"))
+    assert not await journal.settled(0.01)
+    journal.start()
+
+    assert await journal.settled(5)
+    assert store.kept == ["a"]
+    await journal.close()
+
+
+async def test_a_run_on_disk_is_not_settled_before_it_is_written_back(tmp_path: Path) -> None:
+    store = FakeStore()
+    store.away = True
+    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
+    journal.start()
+    journal.record(run("a"))
+    assert not await journal.settled(0.1)
+
+    store.away = False
+
+    assert await journal.settled(5)
+    assert store.kept == ["a"]
+    await journal.close()
+
+
+async def test_runs_that_overflow_to_disk_are_not_settled_before_they_are_written_back(tmp_path: Path) -> None:
+    store = FakeStore()
+    journal = Journal(store, tmp_path / "runs.jsonl", max_queue=2, retry_s=0.01)
+    for name in ("a", "b", "c"):
+        journal.record(run(name))
+    assert not await journal.settled(0.01)
+
+    journal.start()
+
+    assert await journal.settled(5)
+    assert store.kept == ["a", "b", "c"]
+    await journal.close()
+
+
+async def test_what_is_not_kept_reaches_neither_disk_nor_store_and_is_remembered_in_memory(tmp_path: Path) -> None:
+    store = FakeStore()
+    store.away = True
+    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01, kept=without_contents)
+    secret = run("a", request_id="r", answer="Ann is ill")
+
+    journal.start()
+    journal.record(secret)
+    await until(lambda: (tmp_path / "runs.jsonl").exists())
+    await journal.close()
+
+    assert b"Ann" not in (tmp_path / "runs.jsonl").read_bytes()
+    assert journal.recent("", "r") == secret
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+async def test_an_answer_whose_contents_were_not_kept_is_repeated_while_it_is_remembered(
+    tmp_path: Path, remembered: bool
+) -> None:
+    journal = Journal(FakeStore(), tmp_path / "runs.jsonl", kept=without_contents)
+    first = run("first", request_id="r", request_digest="d")
+    if remembered:
+        journal.record(first)
+
+    async def find(_key: str, _request: str) -> Run:
+        return without_contents(first)
+
+    spend = Spend(Limits(max_generations=1, max_generated_tokens=1, timeout_ms=1000))
+    async with Repeats(find, journal.recent).once("", "r", "d", spend) as earlier:
+        assert (earlier is not None) is remembered
+    with pytest.raises(RequestIdReused):
+        async with Repeats(find, journal.recent).once("", "r", "another", spend):
+            pass
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -1,26 +1,34 @@
 """What is decided before anything is measured."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from chassis.spend import Spend
 from chassis.wire import MalformedRequest
-from kernel.envelope import Limits
+from kernel.envelope import Ledger, Limits
 from kernel.msv import MSV
 from services.router.core.activation import Route
-from services.router.service.assess import Assessment
+from services.router.service.assess import Assessment, Assessors
 from services.router.service.chat import understood
 from services.router.service.route import Deciding, Query, RoutingConfig, decide, version_of
+from services.router.service.subject import Subject
 from services.router.service.values import Turn
 
-ASKED = (Turn(role="user", content="Is it so?"),)
+ASKED = Subject(messages=(Turn(role="user", content="Is it so?"),))
 
 
-async def troubled(_messages: Sequence[Turn], _spend: Spend, _seed: int | None) -> Assessment:
-    """An assessor that always asks for deliberation."""
-    return Assessment(msv=MSV(correctness=0.0, conflict=1.0, importance=1.0), assessor="fake")
+class Troubled:
+    """An assessor of one rating that always asks for deliberation."""
+
+    async def __call__(self, _subject: Subject, _spend: Spend) -> Assessment:
+        return Assessment(msv=MSV(correctness=0.0, conflict=1.0, importance=1.0), assessor="fake")
+
+    def fits(self, ledger: Ledger) -> bool:
+        return ledger.generations_left > 1 and ledger.tokens_left >= 128
+
+
+DECIDING = Deciding(config=RoutingConfig(), assessors=Assessors(by_name={"fake": Troubled()}, default="fake"))
 
 
 def spend(generations: int, tokens: int) -> Spend:
@@ -29,15 +37,13 @@ def spend(generations: int, tokens: int) -> Spend:
 
 @pytest.mark.parametrize(("generations", "tokens"), [(1, 4096), (32, 127)])
 async def test_an_envelope_with_room_for_one_call_gets_a_plain_one(generations: int, tokens: int) -> None:
-    routed = await decide(
-        Query(messages=ASKED), spend(generations, tokens), Deciding(config=RoutingConfig(), assessor=troubled)
-    )
+    routed = (await decide(Query(subject=ASKED), spend(generations, tokens), DECIDING)).routed
 
     assert (routed.system, routed.because, routed.msv) == (Route.SYSTEM_ONE, "envelope", None)
 
 
 async def test_an_envelope_with_room_for_a_rating_and_an_answer_is_assessed() -> None:
-    routed = await decide(Query(messages=ASKED), spend(2, 128), Deciding(config=RoutingConfig(), assessor=troubled))
+    routed = (await decide(Query(subject=ASKED), spend(2, 128), DECIDING)).routed
 
     assert (routed.system, routed.because) == (Route.SYSTEM_TWO, "activation")
 

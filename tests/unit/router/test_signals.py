@@ -16,6 +16,7 @@ from services.router.core.signals import (
 )
 
 LEVELS = st.floats(0, 1)
+WEIGHTS = st.just(0.0) | st.floats(1e-6, 1e6)
 
 
 def test_a_yes_counts_whatever_its_case_and_spacing() -> None:
@@ -74,7 +75,7 @@ def test_a_part_without_weight_does_not_make_a_component() -> None:
     assert mean_of({"check": 0.9}, PartWeights(by_part={"check": 0})) is None
 
 
-@given(st.dictionaries(st.sampled_from("abcd"), st.none() | LEVELS), st.dictionaries(st.sampled_from("abcd"), LEVELS))
+@given(st.dictionaries(st.sampled_from("abcd"), st.none() | LEVELS), st.dictionaries(st.sampled_from("abcd"), WEIGHTS))
 def test_a_mean_lies_between_its_parts(parts: dict[str, float | None], weights: dict[str, float]) -> None:
     known = [level for level in parts.values() if level is not None]
     level = mean_of(parts, PartWeights(by_part=weights))

@@ -1,0 +1,110 @@
+"""What a verdict on an answer says, and what may be learned from it."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kernel.errors import InvalidArgument
+from kernel.values import value
+
+RIGHT_FROM = 0.5
+
+
+@value
+class Learnable:
+    """What a run has that can be learned from, once its answer is judged.
+
+    Attributes:
+        confidence_source: Where its confidence comes from; empty when it has none.
+        has_answer: Whether it has a question and an answer whose texts are kept.
+        tasks: Delegation tasks that led to the answer.
+    """
+
+    confidence_source: str = ""
+    has_answer: bool = False
+    tasks: Sequence[str] = ()
+
+
+@value
+class Lessons:
+    """What is learned from a verdict, and by whom.
+
+    Attributes:
+        right: Whether the answer counts as right.
+        calibrates: Whether it counts in the calibration of the confidence.
+        becomes_experience: Whether question and answer become experience.
+        tasks: Delegation tasks whose profiles learn.
+    """
+
+    right: bool
+    calibrates: bool = False
+    becomes_experience: bool = False
+    tasks: Sequence[str] = ()
+
+
+def score_of(*, correct: bool | None, score: float | None) -> float:
+    """How right an answer was [0..1], from one of the two ways to say it.
+
+    Raises:
+        InvalidArgument: When both or neither are given, or the score is no number of [0, 1].
+
+    Example:
+        >>> score_of(correct=True, score=None), score_of(correct=None, score=0.25)
+        (1.0, 0.25)
+    """
+    if (correct is None) == (score is None):
+        raise InvalidArgument("give either `correct` or `score`, and not both", field="correct")
+    if score is None:
+        return 1.0 if correct else 0.0
+    if not math.isfinite(score) or not 0 <= score <= 1:
+        raise InvalidArgument(f"score is {score}; it must lie in [0, 1]", field="score", score=str(score))
+    return float(score)
+
+
+def is_right(score: float) -> bool:
+    """Whether an answer of that score [0..1] counts as right, where only right or wrong can be learned."""
+    return score >= RIGHT_FROM
+
+
+def lessons(score: float, run: Learnable, *, learners: frozenset[str], counts: bool) -> Lessons:
+    """What is learned from a verdict.
+
+    Args:
+        score: How right the answer was [0..1].
+        run: What the run offers to learn from.
+        learners: Who can learn beside calibration: `experience`, `delegation`.
+        counts: Whether the verdict may teach, and is the first on its run that may.
+
+    Source:
+        SPEC 3.4: a verdict counts once. DESIGN, One request: profiles, verified answers, calibration.
+    """
+    right = is_right(score)
+    if not counts:
+        return Lessons(right=right)
+    return Lessons(
+        right=right,
+        calibrates=bool(run.confidence_source),
+        becomes_experience="experience" in learners and right and run.has_answer,
+        tasks=tuple(run.tasks) if "delegation" in learners else (),
+    )
+
+
+def task_ids(account: Mapping[str, Any] | None) -> Sequence[str]:
+    """Names of the delegation tasks in a strategy's own account, each once, in their order.
+
+    Example:
+        >>> task_ids({"task_id": "t-1", "profile_updates": [{"task_id": "t-1"}, {"task_id": "t-2"}], "answer": "4"})
+        ('t-1', 't-2')
+    """
+    return tuple(dict.fromkeys(_task_ids(account or {})))
+
+
+def _task_ids(item: Any) -> Iterator[str]:  # noqa: ANN401 - plain data is of any kind
+    if isinstance(item, Mapping):
+        named = item.get("task_id")
+        if isinstance(named, str) and named:
+            yield named
+        item = list(item.values())
+    if isinstance(item, list | tuple):
+        for part in item:
+            yield from _task_ids(part)

@@ -1,0 +1,54 @@
+"""When something that could not be delivered is tried again, and when it never will be."""
+
+from kernel.errors import Code
+
+FIRST_S = 1.0
+MOST_S = 300.0
+
+# The receiver has understood, and will never take it.
+REFUSED = frozenset(
+    {Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.ALREADY_EXISTS, Code.FAILED_PRECONDITION, Code.OUT_OF_RANGE}
+)
+# The receiver is away, busy, not yet able, or does not yet know our key: it may come any day.
+AWAY = frozenset(
+    {
+        Code.UNAVAILABLE,
+        Code.UNIMPLEMENTED,
+        Code.DEADLINE_EXCEEDED,
+        Code.RESOURCE_EXHAUSTED,
+        Code.ABORTED,
+        Code.CANCELLED,
+        Code.UNAUTHENTICATED,
+        Code.PERMISSION_DENIED,
+    }
+)
+# Attempts after which a receiver that keeps breaking is left alone [count].
+MOST_ATTEMPTS = 20
+
+
+def is_final(code: Code, attempts: int) -> bool:
+    """Whether a delivery that was refused with `code` is given up after so many attempts [count, >= 1].
+
+    Example:
+        >>> is_final(Code.NOT_FOUND, 1), is_final(Code.UNAVAILABLE, 1000), is_final(Code.INTERNAL, MOST_ATTEMPTS)
+        (True, False, True)
+    """
+    return code in REFUSED or (code not in AWAY and attempts >= MOST_ATTEMPTS)
+
+
+def pause_s(attempts: int, chance: float, *, first_s: float = FIRST_S, most_s: float = MOST_S) -> float:
+    """Time until the next attempt [s]: doubled each time up to a bound, and spread by half of it either way.
+
+    Args:
+        attempts: Attempts so far [count, >= 1].
+        chance: A random number of [0, 1).
+        first_s: The first pause [s].
+        most_s: The longest [s].
+
+    Example:
+        >>> [pause_s(attempts, 0.5) for attempts in (1, 2, 3, 100)]
+        [1.0, 2.0, 4.0, 300.0]
+        >>> pause_s(1, 0.0), round(pause_s(1, 0.999), 2)
+        (0.5, 1.5)
+    """
+    return min(most_s, first_s * 2.0 ** min(attempts - 1, 30)) * (0.5 + chance)

@@ -1,0 +1,162 @@
+"""What is kept of a strategy's own account when contents are not: numbers, decisions and names, no text.
+
+A list of what may stay, not of what must go: a field that nobody has thought about is dropped.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# Fields whose text is a name: of a task, a role, an agent, a choice, a digest, a time.
+_NAMES = """
+    agent answer_source answer_type applied_at arbiter_agent arbiter_model assignment_kind baseline because change
+    checker confidence_source config_version created_at dimension dispatch executor exploration feedback_id
+    first_agent hand_over_rule judged_at kind limiting_dimension mode model outcome prompt prompt_digest request_id
+    role run_id stage stopping_reason task_id variant
+"""
+NAMES = frozenset(_NAMES.split())
+# The same, in lists.
+LISTS_OF_NAMES = frozenset({"ablations", "failure_regimes", "shortened_inputs", "unknown"})
+# Fields that say why, in words that may quote contents; alone or in lists.
+REASONS = frozenset(
+    {"degraded_reasons", "detail", "failure", "ineligible_reason", "message", "note_reason", "unknown_reason"}
+)
+# Why, by the name of a component or measure.
+REASONS_BY_NAME = frozenset({"undefined_reasons", "unknown_reasons"})
+# Numbers, names or more of the same, by the name of a role, agent, component or stage.
+BY_NAME = frozenset(
+    {"assignment", "fitness", "margins", "parts", "prompt_digests", "ratings", "stages", "terms", "weights"}
+)
+# Counts and weights by answer: the answers are contents.
+BY_ANSWER = frozenset({"arbiter", "counts", "solver", "vote_weights"})
+# Texts, which are emptied so that the account keeps its form.
+TEXTS = frozenset({"answer", "answer_text", "note", "text"})
+LISTS_OF_TEXTS = frozenset({"tied_answers"})
+# Accounts inside the account.
+_PARTS = """
+    assessments critiques decision dimensions greedy measurements measures msv optimum parameters partial
+    profile_updates representative roles samples short_list solver_results solvers stages usage verdict votes
+"""
+PARTS = frozenset(_PARTS.split())
+_NUMBERS = """
+    arbiter_invalid arbiter_invalid_share attempts budget_exhausted certainty competence_after competence_before
+    completion_tokens compression confidence confidence_threshold conflict constant_verbalized correct correctness
+    degraded disagreement disagreement_gain disagreement_threshold duration_ms eligible emotional_response entropy
+    entropy_arbiter entropy_reduction entropy_solver estimated experience generations http_calls importance invalid
+    learning_rate minimum_observations novelty novelty_threshold observations outcome overconfident_error
+    planned_generations probability profile prompt_tokens propensity rank_value recalibrate redundancy
+    sampling_divergence saved_generations semantic_share sequence short_list_size skip_routine solver
+    solver_divergence solver_invalid solver_invalid_share stopping_error structured_disagreement succeeded
+    symbolic_share threshold total_fitness truncated unknown_generations unknown_tokens untraced_share verbalized
+    verbalized_raw verbalized_weight weight won
+"""
+NUMBERS = frozenset(_NUMBERS.split())
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,127}")
+_REASON = re.compile(r"(?:[A-Za-z0-9_-]{1,32}(?: failed)?: )?[A-Z][A-Z0-9_]{2,39}(?=:|$)")
+WORDS = frozenset({"baseline", "budget", "profile", "skipped", "unparseable", "unparsable"})
+WITHHELD = "withheld"
+
+
+def without_texts(account: Mapping[str, Any]) -> dict[str, Any]:
+    """`account` with its numbers, decisions and names, and without its texts; what is not known is dropped.
+
+    Args:
+        account: A strategy's own account of how it went, as REST spells it.
+
+    Example:
+        >>> without_texts({"task_id": "t-1", "answer": "It is Ann.", "confidence": 0.7, "votes": [{"text": "Ann!"}]})
+        {'task_id': 't-1', 'answer': '', 'confidence': 0.7, 'votes': [{'text': ''}]}
+    """
+    kept = {field: _kept(field, item) for field, item in account.items()}
+    return {field: item for field, item in kept.items() if item is not _DROPPED}
+
+
+def bare_reason(reason: str) -> str:
+    """A reason without what it may quote: its code, and the part it speaks of.
+
+    Example:
+        >>> bare_reason("dialectic: BACKEND_UNAVAILABLE: the backend said 'Ann is ill'")
+        'dialectic: BACKEND_UNAVAILABLE'
+        >>> bare_reason("Ann is ill")
+        'withheld'
+    """
+    if not reason or reason in WORDS:
+        return reason
+    found = _REASON.match(reason)
+    return found.group() if found else WITHHELD
+
+
+def bare_reasons(reasons: Mapping[str, str]) -> dict[str, str]:
+    """Reasons by name, without what they may quote."""
+    return {name: bare_reason(reason) for name, reason in reasons.items() if _NAME.fullmatch(name)}
+
+
+def bare_name(name: str) -> str:
+    """`name` if it can be one; else nothing."""
+    return name if _NAME.fullmatch(name) else ""
+
+
+class _Dropped:
+    """Marks what is not kept at all."""
+
+
+_DROPPED = _Dropped()
+
+
+def _kept(field: str, item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
+    if item is None:
+        return None if field in KNOWN else _DROPPED
+    if isinstance(item, bool | int | float):
+        return item if field in NUMBERS else _DROPPED
+    if isinstance(item, str):
+        return _kept_text(field, item)
+    return _kept_mapping(field, item) if isinstance(item, Mapping) else _kept_list(field, item)
+
+
+def _kept_text(field: str, text: str) -> Any:  # noqa: ANN401 - or the mark
+    if field in NAMES:
+        return bare_name(text)
+    if field in REASONS:
+        return bare_reason(text)
+    return "" if field in TEXTS else _DROPPED
+
+
+def _kept_mapping(field: str, item: Mapping[str, Any]) -> Any:  # noqa: ANN401 - or the mark
+    if field in BY_ANSWER:
+        return {}
+    if field in REASONS_BY_NAME:
+        return bare_reasons(item)
+    if field in BY_NAME:
+        return _kept_by_name(item)
+    return without_texts(item) if field in PARTS else _DROPPED
+
+
+def _kept_by_name(item: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, part in item.items():
+        if not _NAME.fullmatch(name):
+            continue
+        if isinstance(part, Mapping):
+            kept[name] = _kept_by_name(part)
+        elif isinstance(part, bool | int | float):
+            kept[name] = part
+        elif isinstance(part, str):
+            kept[name] = bare_name(part)
+    return kept
+
+
+def _kept_list(field: str, items: Sequence[Any]) -> Any:  # noqa: ANN401 - or the mark
+    if field in LISTS_OF_TEXTS:
+        return []
+    if field in PARTS:
+        return [without_texts(item) for item in items if isinstance(item, Mapping)]
+    texts = [item for item in items if isinstance(item, str)]
+    if field in LISTS_OF_NAMES:
+        return [text for text in texts if bare_name(text)]
+    return [bare_reason(text) for text in texts] if field in REASONS else _DROPPED
+
+
+KNOWN = frozenset[str]().union(
+    NAMES, LISTS_OF_NAMES, REASONS, REASONS_BY_NAME, BY_NAME, BY_ANSWER, TEXTS, LISTS_OF_TEXTS, PARTS, NUMBERS
+)

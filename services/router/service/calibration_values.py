@@ -1,0 +1,195 @@
+"""Requests and results of calibration and of the activations seen; field names are the contract's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from kernel.statistics.recalibration import Method, Point
+from kernel.statistics.reliability import Reliability
+from kernel.statistics.samples import Array
+from kernel.values import value
+
+# Newest judged answers that figures and maps are made of [count].
+MOST_OBSERVATIONS = 100_000
+MOST_EARLIER_MAPS = 20
+
+Bins = Annotated[int, Field(ge=1, le=100)]
+
+
+@value
+class CalibrationMap:
+    """A fitted recalibration map."""
+
+    version: str
+    strategy: str
+    confidence_source: str
+    method: Method
+    points: Sequence[Point]
+    observations: int
+    brier_score_before: float
+    brier_score_after: float
+    fitted_at: datetime
+    in_force: bool = False
+
+
+@value
+class StrategyReliability:
+    """How far the confidence of one strategy from one source can be trusted."""
+
+    strategy: str
+    confidence_source: str
+    observations: int
+    chance_calibration_error: float | None
+    raw: Reliability
+    served: Reliability
+    map: CalibrationMap | None
+    pinned: bool
+    earlier_maps: Sequence[CalibrationMap]
+
+
+@value
+class GetCalibrationRequest:
+    """Asks for calibration."""
+
+    page_size: Annotated[int, Field(ge=1, le=200)] = 50
+    page_token: str = ""
+    strategy: str = ""
+    confidence_source: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    bins: Bins = 10
+
+
+@value
+class GetCalibrationResponse:
+    """A page of calibration."""
+
+    reliabilities: Sequence[StrategyReliability]
+    next_page_token: str
+    minimum_observations: int
+
+
+@value
+class RollbackCalibrationRequest:
+    """Asks for another map to be in force; give one of `version`, `none: true` and `newest: true`."""
+
+    strategy: Annotated[str, Field(min_length=1, max_length=16)]
+    confidence_source: Annotated[str, Field(min_length=1, max_length=64)]
+    version: str | None = None
+    none: bool | None = None
+    newest: bool | None = None
+
+
+@value
+class RollbackCalibrationResponse:
+    """What is in force now."""
+
+    map: CalibrationMap | None
+    pinned: bool
+    previous_version: str
+
+
+@value
+class GetActivationsRequest:
+    """Asks for the activations seen."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    config_version: str = ""
+    assessor: str = ""
+    bins: Bins = 20
+
+
+@value
+class ActivationBin:
+    """Activations of one range."""
+
+    lower: float
+    upper: float
+    runs: int
+    system_two: int
+
+
+@value
+class ActivationsSeen:
+    """The activations of some runs."""
+
+    runs: int
+    system_two: int
+    system_two_share: float | None
+    runs_by_reason: Mapping[str, int]
+    bins: Sequence[ActivationBin]
+    mean: float | None
+    quantiles: Mapping[str, float]
+    judged: int
+    auroc: float | None
+    auroc_low: float | None
+    auroc_high: float | None
+
+
+@value
+class GetActivationsResponse(ActivationsSeen):
+    """The activations seen."""
+
+    threshold: float
+    config_version: str
+
+
+@value
+class Observed:
+    """Judged answers.
+
+    Attributes:
+        raw: Confidence of each as it came [0..1].
+        served: Confidence of each as it was served [0..1].
+        scores: How right each was [0..1].
+    """
+
+    raw: Array
+    served: Array
+    scores: Array
+
+
+@value
+class Standing:
+    """The maps of one strategy and one source.
+
+    Attributes:
+        maps: Newest first, the one in force among them.
+        pinned: Whether a person chose the one in force, or none.
+    """
+
+    maps: Sequence[CalibrationMap] = ()
+    pinned: bool = False
+
+    @property
+    def in_force(self) -> CalibrationMap | None:
+        """The map in force; None for none."""
+        return next((one for one in self.maps if one.in_force), None)
+
+
+@value
+class Choice:
+    """A person's choice.
+
+    Attributes:
+        strategy: The strategy.
+        confidence_source: Source of its confidence.
+        version: The map that is to be in force; empty for none, None for whatever is fitted.
+        key_name: Name of the key that it came in with.
+        chosen_at: When.
+    """
+
+    strategy: str
+    confidence_source: str
+    version: str | None
+    key_name: str
+    chosen_at: datetime
+
+
+def with_in_force(maps: Sequence[CalibrationMap], version: str, *, pinned: bool) -> Standing:
+    """`maps`, newest first, of which the one with `version` is in force."""
+    return Standing(maps=[replace(one, in_force=one.version == version) for one in maps], pinned=pinned)

@@ -1,0 +1,285 @@
+"""Recalibration maps in PostgreSQL, and the judged answers that they are made of."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Boolean, DateTime, Float, Integer, Select, String, delete, func, select, tuple_
+from sqlalchemy.dialects.postgresql import JSONB, distinct_on, insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Mapped, mapped_column
+
+from chassis.db import ERRORS, Sessions, refusal
+from chassis.wire import from_plain
+from kernel.statistics.recalibration import FittedMap
+from services.router.core.calibration import Progress, version_in_force, version_of_fit
+from services.router.service.calibration import CalibrationNotFound
+from services.router.service.calibration_values import (
+    MOST_EARLIER_MAPS,
+    MOST_OBSERVATIONS,
+    CalibrationMap,
+    Choice,
+    GetCalibrationRequest,
+    Observed,
+    Standing,
+    with_in_force,
+)
+from services.router.store.feedback_tables import FeedbackRow
+from services.router.store.packing import packed, unpacked
+from services.router.store.runs import RunRow
+from services.router.store.tables import Base, InvalidPageToken, utc, without_nul
+
+
+class CalibrationMapRow(Base):
+    """One fitted map; the number says how many there were with it for its strategy and source."""
+
+    __tablename__ = "calibration_maps"
+
+    strategy: Mapped[str] = mapped_column(String(16), primary_key=True)
+    confidence_source: Mapped[str] = mapped_column(String, primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    version: Mapped[str] = mapped_column(String, unique=True)
+    method: Mapped[str] = mapped_column(String(16))
+    points: Mapped[list[dict[str, float]]] = mapped_column(JSONB)
+    observations: Mapped[int] = mapped_column(Integer)
+    brier_score_before: Mapped[float] = mapped_column(Float)
+    brier_score_after: Mapped[float] = mapped_column(Float)
+    improves: Mapped[bool] = mapped_column(Boolean)
+    fitted_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+class CalibrationPinRow(Base):
+    """A person's choice for one strategy and source: a version, or empty for none."""
+
+    __tablename__ = "calibration_pins"
+
+    strategy: Mapped[str] = mapped_column(String(16), primary_key=True)
+    confidence_source: Mapped[str] = mapped_column(String, primary_key=True)
+    version: Mapped[str] = mapped_column(String)
+    key_name: Mapped[str] = mapped_column(String)
+    pinned_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+SERVED = func.coalesce(RunRow.confidence, RunRow.confidence_raw)
+JUDGED = (
+    FeedbackRow.counts,
+    RunRow.outcome == "ANSWERED",
+    RunRow.confidence_raw.is_not(None),
+    RunRow.confidence_source != "",
+)
+
+
+class PostgresCalibration:
+    """Maps, choices and judged answers in the router's schema."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def pairs(self, ask: GetCalibrationRequest) -> Sequence[tuple[str, str]]:
+        """Strategies and sources of a page and one more, by name: with judged answers, a map or a choice.
+
+        Raises:
+            InvalidPageToken: For a token that nobody gave.
+            DatabaseUnavailable: When the database is away.
+        """
+        made = (
+            _of_judged(RunRow.strategy, RunRow.confidence_source)
+            .where(*_times(ask))
+            .union(
+                select(CalibrationMapRow.strategy, CalibrationMapRow.confidence_source),
+                select(CalibrationPinRow.strategy, CalibrationPinRow.confidence_source),
+            )
+            .subquery()
+        )
+        wanted = select(made.c.strategy, made.c.confidence_source).order_by(made.c.strategy, made.c.confidence_source)
+        if ask.page_token:
+            wanted = wanted.where(tuple_(made.c.strategy, made.c.confidence_source) > tuple_(*_pair(ask.page_token)))
+        if ask.strategy:
+            wanted = wanted.where(made.c.strategy == without_nul(ask.strategy))
+        if ask.confidence_source:
+            wanted = wanted.where(made.c.confidence_source == without_nul(ask.confidence_source))
+        try:
+            async with self._sessions.begin() as session:
+                return [(row[0], row[1]) for row in await session.execute(wanted.limit(ask.page_size + 1))]
+        except ERRORS as error:
+            raise refusal(error) from error
+
+    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
+        """The newest judged answers of a strategy and a source, at most 100,000.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        wanted = (
+            _of_judged(RunRow.confidence_raw, SERVED.label("served"), FeedbackRow.score)
+            .where(RunRow.strategy == strategy, RunRow.confidence_source == source, *_times(ask))
+            .order_by(FeedbackRow.created_at.desc(), RunRow.run_id.desc())
+            .limit(MOST_OBSERVATIONS)
+        )
+        try:
+            async with self._sessions.begin() as session:
+                columns = unpacked(await session.scalar(packed(wanted)), 3)
+        except ERRORS as error:
+            raise refusal(error) from error
+        return Observed(raw=columns[:, 0], served=columns[:, 1], scores=columns[:, 2])
+
+    async def standing(self, strategy: str, source: str) -> Standing:
+        """The newest maps of a strategy and a source, and the one in force.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        try:
+            async with self._sessions.begin() as session:
+                return await _standing(session, strategy, source)
+        except ERRORS as error:
+            raise refusal(error) from error
+
+    async def choose(self, choice: Choice) -> tuple[Standing, Standing]:
+        """Put a choice in force; how it stood before, and how it stands now.
+
+        Raises:
+            CalibrationNotFound: When there is no such map.
+            DatabaseUnavailable: When the database is away.
+        """
+        choice = Choice(**without_nul(asdict(choice)))
+        pair = {"strategy": choice.strategy, "confidence_source": choice.confidence_source}
+        try:
+            async with self._sessions.begin() as session:
+                before = await _standing(session, choice.strategy, choice.confidence_source)
+                await _demand_map(session, choice)
+                if choice.version is None:
+                    await session.execute(delete(CalibrationPinRow).filter_by(**pair))
+                else:
+                    pin = {"version": choice.version, "key_name": choice.key_name, "pinned_at": choice.chosen_at}
+                    pinning = insert(CalibrationPinRow).values(**pair, **pin)
+                    await session.execute(pinning.on_conflict_do_update(index_elements=list(pair), set_=pin))
+                return before, await _standing(session, choice.strategy, choice.confidence_source)
+        except ERRORS as error:
+            raise refusal(error) from error
+
+    async def in_force(self) -> Sequence[CalibrationMap]:
+        """The maps in force.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        pairs = select(CalibrationMapRow.strategy, CalibrationMapRow.confidence_source).distinct()
+        try:
+            async with self._sessions.begin() as session:
+                found = [await _standing(session, *pair, most=1) for pair in (await session.execute(pairs)).all()]
+        except ERRORS as error:
+            raise refusal(error) from error
+        return [standing.in_force for standing in found if standing.in_force is not None]
+
+    async def progress(self) -> Sequence[Progress]:
+        """What has come in for each strategy and source.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        newest = (
+            select(CalibrationMapRow)
+            .ext(distinct_on(CalibrationMapRow.strategy, CalibrationMapRow.confidence_source))
+            .order_by(CalibrationMapRow.strategy, CalibrationMapRow.confidence_source, CalibrationMapRow.number.desc())
+            .subquery()
+        )
+        since = func.count().filter(newest.c.fitted_at.is_(None) | (FeedbackRow.created_at > newest.c.fitted_at))
+        about = (func.coalesce(newest.c.number, 0), func.coalesce(newest.c.observations, 0))
+        wanted = (
+            _of_judged(RunRow.strategy, RunRow.confidence_source, func.count(), *about, since)
+            .outerjoin(
+                newest,
+                (newest.c.strategy == RunRow.strategy) & (newest.c.confidence_source == RunRow.confidence_source),
+            )
+            .group_by(RunRow.strategy, RunRow.confidence_source, newest.c.number, newest.c.observations)
+            .order_by(RunRow.strategy, RunRow.confidence_source)
+        )
+        try:
+            async with self._sessions.begin() as session:
+                rows = (await session.execute(wanted)).all()
+        except ERRORS as error:
+            raise refusal(error) from error
+        names = ("strategy", "confidence_source", "judged", "fits", "fitted_on", "since")
+        return [Progress(**dict(zip(names, row, strict=True))) for row in rows]
+
+    async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
+        """Keep a map as the one after those of `progress`; False when another replica was first.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        number = progress.fits + 1
+        row = {
+            "strategy": progress.strategy,
+            "confidence_source": progress.confidence_source,
+            "number": number,
+            "version": version_of_fit(progress.strategy, progress.confidence_source, number),
+            "method": fitted.method,
+            "points": [asdict(point) for point in fitted.points],
+            "observations": fitted.observations,
+            "brier_score_before": fitted.brier_before,
+            "brier_score_after": fitted.brier_after,
+            "improves": fitted.improves,
+            "fitted_at": fitted_at,
+        }
+        adding = insert(CalibrationMapRow).values(row).on_conflict_do_nothing()
+        try:
+            async with self._sessions.begin() as session:
+                added = await session.execute(adding.returning(CalibrationMapRow.number))
+                return added.first() is not None
+        except ERRORS as error:
+            raise refusal(error) from error
+
+
+async def _standing(session: AsyncSession, strategy: str, source: str, most: int = MOST_EARLIER_MAPS + 1) -> Standing:
+    pair = {"strategy": strategy, "confidence_source": source}
+    every = select(CalibrationMapRow).filter_by(**pair).order_by(CalibrationMapRow.number.desc())
+    rows = list((await session.scalars(every.limit(most))).all())
+    pin = await session.get(CalibrationPinRow, pair, populate_existing=True)
+    version = version_in_force(
+        rows[0].version if rows else "",
+        improves=bool(rows) and rows[0].improves,
+        pinned=None if pin is None else pin.version,
+    )
+    if version and version not in [row.version for row in rows]:
+        rows += (await session.scalars(every.where(CalibrationMapRow.version == version))).all()
+    return with_in_force([_map(row) for row in rows], version, pinned=pin is not None)
+
+
+async def _demand_map(session: AsyncSession, choice: Choice) -> None:
+    wanted = select(CalibrationMapRow.number).where(
+        CalibrationMapRow.strategy == choice.strategy,
+        CalibrationMapRow.confidence_source == choice.confidence_source,
+        CalibrationMapRow.version == choice.version,
+    )
+    if choice.version and (await session.scalars(wanted)).first() is None:
+        raise CalibrationNotFound(
+            f"there is no recalibration map {choice.version!r} for {choice.strategy} from {choice.confidence_source}",
+            version=choice.version,
+            strategy=choice.strategy,
+            confidence_source=choice.confidence_source,
+        )
+
+
+def _map(row: CalibrationMapRow) -> CalibrationMap:
+    named = {name: getattr(row, name) for name in CalibrationMap.__dataclass_fields__ if name != "in_force"}
+    return from_plain(named, CalibrationMap)
+
+
+def _of_judged(*columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type
+    """`columns` of every answer with a confidence and a verdict that counts."""
+    return select(*columns).select_from(RunRow).join(FeedbackRow, FeedbackRow.run_id == RunRow.run_id).where(*JUDGED)
+
+
+def _times(ask: GetCalibrationRequest) -> list[Any]:
+    since = [RunRow.created_at >= utc(ask.since)] if ask.since else []
+    return [*since, *([RunRow.created_at < utc(ask.until)] if ask.until else [])]
+
+
+def _pair(token: str) -> tuple[str, str]:
+    strategy, slash, source = without_nul(token).partition("/")
+    if not slash:
+        raise InvalidPageToken(f"page_token {token!r} was not given by this service", field="page_token")
+    return strategy, source

@@ -1,0 +1,112 @@
+"""Verdicts in PostgreSQL; a verdict and what is to be told of it are one transaction."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from chassis.db import ERRORS, Sessions, refusal
+from chassis.wire import from_plain
+from services.router.core.feedback import is_right
+from services.router.service.feedback import Effects, FeedbackConflict, Message, SubmitFeedbackResponse, Verdict
+from services.router.service.repeats import RequestIdReused
+from services.router.service.runs import RunNotFound
+from services.router.store.feedback_tables import FeedbackRow, OutboxRow
+from services.router.store.runs import RunRow
+from services.router.store.tables import without_nul
+
+
+class PostgresFeedback:
+    """Verdicts in the router's schema."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def earlier(self, key_name: str, feedback_id: str, digest: str) -> SubmitFeedbackResponse | None:
+        """What was said to the same verdict before.
+
+        Raises:
+            RequestIdReused: When the identifier belongs to another one.
+            DatabaseUnavailable: When the database is away.
+        """
+        try:
+            async with self._sessions.begin() as session:
+                return await _earlier(session, key_name, feedback_id, digest)
+        except ERRORS as error:
+            raise refusal(error) from error
+
+    async def keep(self, verdict: Verdict, effects: Callable[[bool], Effects]) -> SubmitFeedbackResponse:
+        """Keep `verdict` and what is to be told, both or neither; a repetition repeats the first reply.
+
+        Args:
+            verdict: The verdict.
+            effects: What it does, given whether it counts: it may teach, and none on its run did before.
+
+        Raises:
+            RunNotFound: When the run is gone.
+            RequestIdReused: When the identifier belongs to another verdict.
+            FeedbackConflict: When the run has a different verdict already.
+            DatabaseUnavailable: When the database is away.
+        """
+        try:
+            async with self._sessions.begin() as session:
+                return await _kept(session, verdict, effects)
+        except ERRORS as error:
+            raise refusal(error) from error
+
+
+async def _kept(session: AsyncSession, verdict: Verdict, effects: Callable[[bool], Effects]) -> SubmitFeedbackResponse:
+    """One verdict after another on each run: its row is locked."""
+    locked = select(RunRow.run_id).where(RunRow.run_id == verdict.run_id).with_for_update()
+    if (await session.scalars(locked)).first() is None:
+        raise RunNotFound(f"there is no run {verdict.run_id!r}", run_id=verdict.run_id)
+    told = await _earlier(session, verdict.key_name, verdict.feedback_id, verdict.request_digest)
+    if told is not None:
+        return told
+    counts = await _counts(session, verdict)
+    made = effects(counts)
+    if not await _inserted(session, verdict, made, counts=counts):
+        told = await _earlier(session, verdict.key_name, verdict.feedback_id, verdict.request_digest)
+        assert told is not None, "what stood in the way of a verdict is there"
+        return told
+    await _enqueue(session, verdict.run_id, made.messages)
+    return made.reply
+
+
+async def _earlier(
+    session: AsyncSession, key_name: str, feedback_id: str, digest: str
+) -> SubmitFeedbackResponse | None:
+    row = await session.get(FeedbackRow, (key_name, feedback_id))
+    if row is None:
+        return None
+    if row.request_digest != digest:
+        said = f"feedback_id {feedback_id!r} was used for another verdict; choose a new one"
+        raise RequestIdReused(said, feedback_id=feedback_id, run_id=row.run_id)
+    return from_plain(row.reply, SubmitFeedbackResponse)
+
+
+async def _counts(session: AsyncSession, verdict: Verdict) -> bool:
+    """Whether `verdict` is the one on its run that teaches."""
+    others = (await session.scalars(select(FeedbackRow).where(FeedbackRow.run_id == verdict.run_id))).all()
+    for other in others:
+        if is_right(other.score) != is_right(verdict.score):
+            raise FeedbackConflict(
+                f"run {verdict.run_id!r} has a different verdict already, {other.score:g}",
+                run_id=verdict.run_id,
+                score=f"{other.score:g}",
+            )
+    return verdict.teaches and not any(other.counts for other in others)
+
+
+async def _inserted(session: AsyncSession, verdict: Verdict, made: Effects, *, counts: bool) -> bool:
+    row = {**asdict(verdict), "note": without_nul(verdict.note), "counts": counts, "reply": asdict(made.reply)}
+    adding = insert(FeedbackRow).values(row).on_conflict_do_nothing().returning(FeedbackRow.feedback_id)
+    return (await session.scalars(adding)).first() is not None
+
+
+async def _enqueue(session: AsyncSession, run_id: str, messages: Sequence[Message]) -> None:
+    if messages:
+        due = {"run_id": run_id, "created_at": func.now(), "next_attempt_at": func.now()}
+        session.add_all(OutboxRow(kind=told.kind, payload=dict(told.payload), **due) for told in messages)

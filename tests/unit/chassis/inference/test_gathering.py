@@ -1,0 +1,71 @@
+"""Chunks of a stream put together as the whole reply would have been."""
+
+from typing import Any
+
+from chassis.inference.gathering import gathered
+
+
+def chunk(delta: dict[str, Any], finish_reason: str | None = None, **more: object) -> dict[str, object]:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, **more}
+    return {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
+
+
+def message(*chunks: dict[str, object]) -> dict[str, Any]:
+    [choice] = gathered(chunks)["choices"]  # type: ignore[misc]
+    made: dict[str, Any] = choice["message"]
+    return made
+
+
+def test_texts_are_joined_and_names_are_not() -> None:
+    made = message(
+        chunk({"role": "assistant", "content": None}),
+        chunk({"role": "assistant", "reasoning_content": "hm"}),
+        chunk({"content": "one"}),
+        chunk({"content": " two"}, "stop"),
+    )
+
+    assert made == {"role": "assistant", "content": "one two", "reasoning_content": "hm"}
+
+
+def calls(place: int, arguments: str, **more: object) -> dict[str, object]:
+    return chunk({"tool_calls": [{"index": place, "function": {"arguments": arguments, **more}}]})
+
+
+def test_tool_calls_are_joined_by_their_place() -> None:
+    named = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+
+    made = message(
+        chunk({"tool_calls": [named]}), calls(0, '{"x":'), calls(1, "{", name="g"), calls(0, "1}"), calls(1, "}")
+    )
+
+    assert made["tool_calls"] == [
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x":1}'}},
+        {"function": {"name": "g", "arguments": "{}"}},
+    ]
+
+
+def test_log_probabilities_follow_one_another() -> None:
+    chunks = [chunk({"content": token}, logprobs={"content": [{"token": token, "logprob": -1.0}]}) for token in "ab"]
+
+    [choice] = gathered(chunks)["choices"]  # type: ignore[misc]
+
+    assert [entry["token"] for entry in choice["logprobs"]["content"]] == ["a", "b"]
+
+
+def test_what_stands_beside_the_choices_is_kept() -> None:
+    usage = {"id": "c", "choices": [], "usage": {"total_tokens": 3}, "timings": {"predicted_ms": 1.5}}
+
+    whole = gathered([chunk({"content": "a"}, "length", stop_reason=None), usage])
+
+    assert (whole["id"], whole["object"], whole["model"]) == ("c", "chat.completion", "m")
+    assert (whole["usage"], whole["timings"]) == ({"total_tokens": 3}, {"predicted_ms": 1.5})
+    assert whole["choices"][0]["finish_reason"] == "length"  # type: ignore[index]
+
+
+def test_several_choices_are_kept_apart() -> None:
+    first, second = chunk({"content": "a"}), chunk({"content": "b"})
+    second["choices"][0]["index"] = 1  # type: ignore[index]
+
+    choices: Any = gathered([second, first, second])["choices"]
+
+    assert [(choice["index"], choice["message"]["content"]) for choice in choices] == [(0, "a"), (1, "bb")]

@@ -1,0 +1,131 @@
+import pytest
+
+from evals.errors import RecordsUnusable, RouterAway
+from evals.records import Record
+from evals.router_client import Refused
+from evals.routing.asking import Plan, ask_all, asks, heading, resumable
+from tests.support.evaluation import HEADING, Kept, Router, an_item, answered, introduced, routed
+
+TWO = (an_item(1), an_item(2))
+BOTH = ("probe", "draft")
+
+
+def plan(**more: object) -> Plan:
+    return Plan(**{"items": TWO, "assessors": BOTH, "plain": 0, **more})  # type: ignore[arg-type]
+
+
+async def recorded(router: Router, made: Plan, before: list[Record] | None = None) -> list[Record]:
+    kept = Kept()
+    await ask_all(router, made, before or [], kept, lambda: None)
+    return kept.records
+
+
+def pairs(records: list[Record]) -> list[tuple[str, str]]:
+    return [(record["item"], record["asked"]) for record in records if record["kind"] == "reply"]
+
+
+def test_who_is_asked_first_changes_from_item_to_item() -> None:
+    assert [(ask.item.id, ask.asked) for ask in asks(plan())] == [
+        ("sums-1", "probe"), ("sums-1", "draft"), ("sums-2", "draft"), ("sums-2", "probe"),
+    ]  # fmt: skip
+
+
+def test_the_plain_answer_is_timed_on_the_first_items_of_each_set() -> None:
+    items = (*TWO, an_item(1, "more"))
+
+    timed = [ask.item.id for ask in asks(plan(items=items, plain=1)) if ask.asked == "system1"]
+
+    assert timed == ["sums-1", "more-1"]
+
+
+def test_without_drafts_every_item_needs_a_plain_answer() -> None:
+    timed = [ask.item.id for ask in asks(plan(assessors=("probe",))) if ask.asked == "system1"]
+
+    assert timed == ["sums-1", "sums-2"]
+
+
+async def test_each_request_names_assessor_seed_and_time() -> None:
+    router = Router()
+
+    await recorded(router, plan(items=TWO[:1], seed=11, timeout_ms=5000))
+
+    path, body = router.asked[0]
+    assert (path, body["assessor"], body["seed"], body["envelope"]) == ("/v1/route", "probe", 11, {"timeout_ms": 5000})
+    assert body["messages"][0]["content"].startswith("What is 1 + 1?")
+
+
+async def test_an_item_is_recorded_once_and_without_its_question() -> None:
+    records = await recorded(Router(), plan(items=TWO[:1], plain=1))
+
+    assert [record["kind"] for record in records] == ["item", "reply", "reply", "reply"]
+    assert "What is" not in str(records)
+
+
+async def test_what_is_recorded_is_not_asked_for_again() -> None:
+    before = [HEADING, introduced("sums-1"), routed("sums-1", "probe", {}), routed("sums-1", "draft", {}, draft="2")]
+
+    records = await recorded(Router(), plan(), before)
+
+    assert pairs(records) == [("sums-2", "draft"), ("sums-2", "probe")]
+    assert [record["id"] for record in records if record["kind"] == "item"] == ["sums-2"]
+
+
+async def test_where_a_draft_is_missing_the_plain_answer_stands_in() -> None:
+    lost = routed("", "draft", {}, reasons={"correctness": "there is no draft: DEADLINE_EXCEEDED: too late"})["reply"]
+
+    records = await recorded(Router([lost]), plan(items=TWO[:1], assessors=("draft",)))
+
+    assert pairs(records) == [("sums-1", "draft"), ("sums-1", "system1")]
+
+
+async def test_after_a_kill_a_missing_draft_still_gets_its_stand_in() -> None:
+    before = [HEADING, introduced("sums-1"), routed("sums-1", "draft", {})]
+
+    records = await recorded(Router(), plan(items=TWO[:1], assessors=("draft",)), before)
+
+    assert pairs(records) == [("sums-1", "system1")]
+
+
+async def test_a_refused_request_is_recorded_and_the_next_one_made() -> None:
+    refusal = Refused("/v1/route", 400, {"reason": "PROMPT_TOO_LONG", "detail": "too long"})
+
+    records = await recorded(Router([refusal]), plan(items=TWO[:1]))
+
+    assert pairs(records) == [("sums-1", "probe"), ("sums-1", "draft")]
+    assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG", "detail": "too long"}
+
+
+async def test_a_router_without_its_model_is_no_measurement() -> None:
+    away = routed("", "probe", {}, reasons={"correctness": "BACKEND_UNAVAILABLE: cannot be reached"})["reply"]
+    kept = Kept()
+
+    with pytest.raises(RouterAway, match="BACKEND_UNAVAILABLE"):
+        await ask_all(Router([away]), plan(), [], kept, lambda: None)
+
+    assert kept.records == []
+
+
+async def test_several_at_a_time_ask_for_each_thing_once() -> None:
+    router = Router()
+
+    records = await recorded(router, plan(concurrency=3, plain=2))
+
+    assert sorted(pairs(records)) == sorted({(item.id, name) for item in TWO for name in (*BOTH, "system1")})
+    assert len(router.asked) == 6
+
+
+async def test_the_heading_says_what_the_run_is_made_with() -> None:
+    made = await heading(Router(), plan(), {"commit": "0123", "sets": ["sums"]})
+
+    assert (made["kind"], made["commit"], made["config_version"], made["threshold"]) == ("run", "0123", "paper", 0.45)
+    assert len(made["prompt_digests"]["question"]) == 64
+
+
+@pytest.mark.parametrize(("name", "other"), [("seed", 8), ("config_version", "tuned"), ("prompt_digests", {})])
+def test_records_made_otherwise_are_not_gone_on_with(name: str, other: object) -> None:
+    with pytest.raises(RecordsUnusable, match=f"made with {name} .*take another --out"):
+        resumable({**HEADING, name: other}, [HEADING])
+
+
+def test_more_items_of_the_same_kind_may_join() -> None:
+    resumable({**HEADING, "items": 80, "sets": ["sums", "more"], "commit": "fedc"}, [HEADING, answered("sums-1", "2")])

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from evals.errors import RecordsUnusable
+from evals.records import Recorder, read_records
+
+FIRST, SECOND = {"kind": "run", "seed": 7}, {"kind": "reply", "item": "a"}
+
+
+def test_what_was_recorded_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "out" / "records.jsonl"
+
+    with Recorder(file) as recorder:
+        recorder.add(FIRST)
+        recorder.add(SECOND)
+
+    assert read_records(file) == [FIRST, SECOND]
+
+
+def test_a_record_is_in_the_file_before_the_next_one_comes(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+
+    with Recorder(file) as recorder:
+        recorder.add(FIRST)
+
+        assert read_records(file) == [FIRST]
+
+
+def test_a_line_that_a_kill_has_torn_is_not_read_and_then_written_over(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text('{"kind":"run","seed":7}\n{"kind":"rep')
+
+    assert read_records(file) == [FIRST]
+    with Recorder(file) as recorder:
+        recorder.add(SECOND)
+
+    assert read_records(file) == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", '{"seed": 7}'])
+def test_a_line_in_the_middle_that_is_no_record_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text(f'{{"kind":"run"}}\n{line}\n{{"kind":"run"}}\n')
+
+    with pytest.raises(RecordsUnusable, match="line 2"):
+        read_records(file)
+
+
+def test_missing_records_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordsUnusable, match="cannot be read"):
+        read_records(tmp_path / "records.jsonl")

@@ -1,0 +1,78 @@
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from evals.records import Record
+from evals.routing.files import CURVES, OUTCOMES, REPORT, SCORED, write_report
+from evals.stats.chance import seeded
+from tests.support.evaluation import HEADING, answered, introduced, routed
+
+
+def items(count: int, *, reliable: bool) -> list[Record]:
+    """As many right as wrong items; `draft` tells them apart if `reliable`, and never if not."""
+    made: list[Record] = []
+    for number in range(count):
+        right = number % 2 == 0
+        sure = 0.9 - number / 1000 if right or not reliable else 0.1 + number / 1000
+        state = {"correctness": sure, "conflict": (number // 2 % 5) / 10, "importance": 0.3}
+        said = "Final Answer: 4" if right else "Final Answer: 5"
+        made += [introduced(f"sums-{number}", characters=100 + number // 2 % 7)]
+        made += [routed(f"sums-{number}", "draft", state, draft=said, parts={"check": sure, "scope": 0.3})]
+    return [HEADING, *made, answered("sums-0", "Final Answer: 4")]
+
+
+def test_the_report_says_what_it_was_made_with(tmp_path: Path) -> None:
+    said = write_report(items(8, reliable=True), tmp_path, seeded(7, draws=200))
+
+    for told in (
+        "0123456789ab",
+        "configuration `paper`, threshold 0.45",
+        "scripted",
+        "`question` abababababab",
+        "seed 7",
+    ):
+        assert told in said
+    assert "metacog eval routing --data questions --sets sums --items 4" in said
+    assert (tmp_path / REPORT).read_text() == said
+
+
+def test_a_signal_that_tells_wrong_from_right_comes_out_as_one(tmp_path: Path) -> None:
+    said = write_report(items(60, reliable=True), tmp_path, seeded(7, draws=200))
+
+    assert "| draft | 60 | 1.00 [" in said
+    assert "| draft over prompt length | 0.500 [" in said
+    assert "The largest area is that of `draft`; its gain over all others is shown." in said
+    assert "`draft`, by themselves no better than chance (the interval holds 0.5): conflict, importance, scope." in said
+
+
+def test_a_signal_that_tells_nothing_comes_out_as_no_gain(tmp_path: Path) -> None:
+    said = write_report(items(60, reliable=False), tmp_path, seeded(7, draws=200))
+
+    assert "no gain: the interval holds 0" in said
+    assert "these items do not tell it from prompt length" in said
+    assert "1 - check" in said.split("no better than chance")[1]
+
+
+def test_the_pictures_are_well_formed(tmp_path: Path) -> None:
+    write_report(items(8, reliable=True), tmp_path, seeded(7, draws=200))
+
+    for name in (CURVES, OUTCOMES):
+        assert ElementTree.parse(tmp_path / name).getroot().tag.endswith("svg")
+
+
+def test_each_item_has_a_scored_line(tmp_path: Path) -> None:
+    write_report(items(8, reliable=True), tmp_path, seeded(7, draws=200))
+
+    lines = (tmp_path / SCORED).read_text().splitlines()
+    assert len(lines) == 8
+    assert '"answer":"4","right":true' in lines[0]
+
+
+def test_one_kind_of_outcome_alone_is_reported_without_areas(tmp_path: Path) -> None:
+    right = [HEADING, introduced("sums-0"), routed("sums-0", "draft", {"correctness": 0.9}, draft="Final Answer: 4")]
+
+    said = write_report(right, tmp_path, seeded(7, draws=200))
+
+    assert "| draft | 1 | - |" in said
+    assert "there is nothing to tell apart" in said
+    assert "no gain" not in said
+    assert "no better than chance" not in said

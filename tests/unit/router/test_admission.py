@@ -1,0 +1,102 @@
+"""How much may be under way, and when who is turned away may come back."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from chassis.inference.errors import BackendOverloaded
+from kernel.errors import Code
+from services.router.service.admission import Admission, Bound, Overloaded
+
+
+class Clock:
+    """Time that passes when told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    return Clock()
+
+
+def served(bound: Bound, clock: Clock, *seconds: float) -> None:
+    for each in seconds:
+        with bound.place():
+            clock.now += each
+
+
+def test_one_more_than_may_be_is_refused_by_name() -> None:
+    admission = Admission(max_in_flight=2)
+
+    with admission.request(), admission.request(), pytest.raises(Overloaded) as refused, admission.request():
+        pass
+
+    assert (refused.value.code, refused.value.reason) == (Code.RESOURCE_EXHAUSTED, "OVERLOADED")
+    assert refused.value.metadata == {"kind": "requests", "in_flight": "2", "retry_after_s": "1"}
+
+
+def test_a_place_is_free_again_however_its_request_ended() -> None:
+    bound = Bound("requests", 1)
+
+    with pytest.raises(ValueError, match="broken"), bound.place():
+        raise ValueError("broken")
+
+    with bound.place():
+        assert bound.in_flight == 1
+    assert bound.in_flight == 0
+
+
+def test_deliberations_have_a_bound_of_their_own() -> None:
+    admission = Admission(max_in_flight=8, max_deliberations=1)
+
+    with admission.request(), admission.deliberation():
+        with pytest.raises(Overloaded) as refused, admission.request(), admission.deliberation():
+            pass
+        assert admission.requests.in_flight == 1
+
+    assert refused.value.metadata["kind"] == "deliberations"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wait"),
+    [((), 1), ((0.01, 0.01), 1), ((4.2,), 5), ((300.0,), 30), ((10.0, 0.0), 9), ((2.0, *[8.0] * 100), 8)],
+)
+def test_who_is_turned_away_may_come_back_after_about_the_time_that_requests_take(
+    clock: Clock, seconds: tuple[float, ...], wait: int
+) -> None:
+    bound = Bound("requests", 1, clock)
+
+    served(bound, clock, *seconds)
+
+    assert bound.retry_after_s == wait
+
+
+def test_a_full_backend_that_names_no_time_gets_one(clock: Clock) -> None:
+    bound = Bound("requests", 4, clock)
+    served(bound, clock, 3.0)
+
+    with pytest.raises(BackendOverloaded) as silent, bound.place():
+        raise BackendOverloaded("full", backend="b")
+    with pytest.raises(BackendOverloaded) as telling, bound.place():
+        raise BackendOverloaded("full", backend="b", retry_after_s=90)
+
+    assert (silent.value.metadata["retry_after_s"], telling.value.metadata["retry_after_s"]) == ("3", "90")
+
+
+async def test_work_that_is_bounded_holds_a_place_while_it_runs() -> None:
+    admission = Admission(max_in_flight=1)
+
+    async def work(text: str, *, times: int) -> str:
+        assert admission.requests.in_flight == 1
+        return text * times
+
+    bounded = admission.bounding(work)
+
+    assert await bounded("a", times=2) == "aa"
+    with admission.request(), pytest.raises(Overloaded):
+        await bounded("a", times=1)

@@ -1,0 +1,202 @@
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from chassis.errors import DatabaseUnavailable
+from kernel.statistics.recalibration import FittedMap, Method, Point
+from services.router.core.calibration import FittingRules, Progress, is_due, version_in_force, version_of_fit
+from services.router.service.calibration_values import CalibrationMap, GetCalibrationRequest, Observed
+from services.router.service.recalibrating import Calibrator, as_it_is, refit, served
+
+RULES = FittingRules(minimum=60, growth=0.2)
+SYSTEM_ONE = {"strategy": "system1", "confidence_source": "assessment"}
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("judged", "fitted_on", "since", "due"),
+    [
+        (59, 0, 59, False),
+        (60, 0, 60, True),
+        (71, 60, 11, False),
+        (72, 60, 12, True),
+        (59, 60, 40, False),
+        (60, 60, 40, True),
+        (60, 60, 0, False),
+    ],
+    ids=["too few", "enough", "not yet a fifth more", "a fifth more", "too few are left", "renewed", "nothing new"],
+)
+def test_when_a_map_is_fitted(judged: int, fitted_on: int, since: int, due: bool) -> None:
+    fits = 1 if fitted_on else 0
+    progress = Progress(**SYSTEM_ONE, judged=judged, fits=fits, fitted_on=fitted_on, since=since)
+
+    assert is_due(progress, RULES) is due
+
+
+def test_no_fit_without_a_new_verdict_however_small_the_growth_asked_for() -> None:
+    progress = Progress(**SYSTEM_ONE, judged=60, fits=1, fitted_on=60, since=0)
+
+    assert not is_due(progress, FittingRules(minimum=60, growth=1e-9))
+
+
+@pytest.mark.parametrize(
+    ("newest", "improves", "pinned", "expected"),
+    [
+        ("b", True, None, "b"),
+        ("b", False, None, ""),
+        ("", False, None, ""),
+        ("b", True, "a", "a"),
+        ("b", True, "", ""),
+        ("b", False, "b", "b"),
+    ],
+    ids=["newest", "no better", "none yet", "pinned", "pinned to none", "pinned though no better"],
+)
+def test_which_map_is_in_force(newest: str, improves: bool, pinned: str | None, expected: str) -> None:
+    assert version_in_force(newest, improves=improves, pinned=pinned) == expected
+
+
+def test_versions_differ_by_strategy_source_and_number() -> None:
+    made = {version_of_fit(s, c, n) for s in ("system1", "arbiter") for c in ("a", "a-1") for n in (1, 11)}
+
+    assert len(made) == 8
+
+
+def test_a_run_says_what_its_confidence_was_before_and_after() -> None:
+    def halved(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
+        return confidence / 2, "v"
+
+    told = served(halved, "system1", "assessment", 0.8)
+
+    assert told == {"confidence": 0.4, "confidence_raw": 0.8, "calibration_version": "v"}
+    assert served(as_it_is, "system1", "assessment", 0.8)["confidence"] == 0.8
+    assert served(halved, "system1", "", None) == {"confidence": None}
+
+
+class FakeMaps:
+    """Eighty overconfident answers of System 1, and what is fitted to them."""
+
+    def __init__(self, judged: int = 80) -> None:
+        self.kept: list[FittedMap] = []
+        self.away = False
+        self.looks = 0
+        self.fitting = 0
+        self.most_fitting = 0
+        self._judged = judged
+
+    async def in_force(self) -> Sequence[CalibrationMap]:
+        self._demand()
+        made = [
+            CalibrationMap(
+                **SYSTEM_ONE,
+                version=f"v{number}",
+                method=one.method,
+                points=one.points,
+                observations=one.observations,
+                brier_score_before=one.brier_before,
+                brier_score_after=one.brier_after,
+                fitted_at=BEGAN,
+                in_force=True,
+            )
+            for number, one in enumerate(self.kept, 1)
+        ]
+        return made[-1:]
+
+    async def progress(self) -> Sequence[Progress]:
+        self._demand()
+        self.looks += 1
+        fitted_on = self._judged if self.kept else 0
+        since = 0 if self.kept else self._judged
+        return [
+            Progress(**SYSTEM_ONE, judged=self._judged, fits=len(self.kept), fitted_on=fitted_on, since=since),
+            Progress(strategy="arbiter", confidence_source="arbiter", judged=3, since=3),
+        ]
+
+    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
+        assert strategy == "system1"
+        self.fitting += 1
+        self.most_fitting = max(self.most_fitting, self.fitting)
+        await asyncio.sleep(0)
+        raw = np.linspace(0.5, 1, self._judged)
+        return Observed(raw=raw, served=raw, scores=np.arange(self._judged) % 3 // 2 * 1.0)
+
+    async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
+        self.fitting -= 1
+        self.kept.append(fitted)
+        return True
+
+    def _demand(self) -> None:
+        if self.away:
+            raise DatabaseUnavailable("the database cannot be reached")
+
+
+async def test_only_what_is_due_is_fitted() -> None:
+    store = FakeMaps()
+
+    first, second = await refit(store, RULES), await refit(store, RULES)
+
+    assert ([one.observations for one in first], second) == ([80], [])
+
+
+async def test_verdicts_are_learned_from_one_fit_at_a_time() -> None:
+    store = FakeMaps()
+    calibrator = Calibrator(store, rules=RULES, refresh_s=60, pause_s=0)
+    calibrator.start()
+
+    for _ in range(20):
+        calibrator.judged()
+        await asyncio.sleep(0)
+    while not store.kept:  # noqa: ASYNC110 - a fit runs in a thread
+        await asyncio.sleep(0.001)
+    await calibrator.close()
+
+    assert (store.most_fitting, len(store.kept)) == (1, 1)
+    await calibrator.check()
+
+
+async def test_a_database_that_is_away_leaves_the_last_map_and_the_fit_for_later() -> None:
+    store = FakeMaps()
+    store.kept.append(
+        FittedMap(
+            method=Method.PLATT,
+            points=(Point(confidence=0.0, calibrated=0.0), Point(confidence=1.0, calibrated=0.5)),
+            observations=80,
+            brier_before=0.5,
+            brier_after=0.25,
+            gain_error=0.0,
+        )
+    )
+    calibrator = Calibrator(store, rules=RULES, refresh_s=0.002, pause_s=0.001)
+    await calibrator.refresh()
+    store.away = True
+    calibrator.judged()
+    calibrator.start()
+    await asyncio.sleep(0.02)
+
+    assert calibrator("system1", "assessment", 0.8) == (0.4, "v1")
+    assert calibrator("dialectic", "assessment", 0.8) == (0.8, "")
+    assert store.looks == 0
+    store.away = False
+    while not store.looks:  # noqa: ASYNC110 - the calibrator looks by itself
+        await asyncio.sleep(0.001)
+    await calibrator.close()
+
+
+async def test_a_calibrator_that_has_ended_says_so() -> None:
+    class Broken(FakeMaps):
+        async def in_force(self) -> Sequence[CalibrationMap]:
+            raise ZeroDivisionError
+
+    calibrator = Calibrator(Broken(), rules=RULES, pause_s=0)
+    await calibrator.check()
+    calibrator.start()
+    await asyncio.sleep(0.01)
+    while not calibrator._worker or not calibrator._worker.done():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+    with pytest.raises(DatabaseUnavailable, match="recalibration has ended"):
+        await calibrator.check()
+    with pytest.raises(ZeroDivisionError):
+        await calibrator.close()

@@ -1,0 +1,117 @@
+"""The chunks of a streamed chat completion, from the events of its run."""
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kernel.answers import Outcome
+from kernel.envelope import Envelope
+from services.router.chat_stream import DONE, HEARTBEAT, Writer
+from services.router.service.chat import understood
+from services.router.service.values import AnswerToken, FellBack, Passed, Relayed, Run, RunFinished
+
+FELL = FellBack(from_strategy="dialectic", to_strategy="system1", reason="PEER_UNAVAILABLE", message="gone")
+AGAIN = Relayed(name="stage_started", data={"stage": "SYNTHESIS", "attempt": 2})
+
+
+def finished(answer: str) -> RunFinished:
+    run = Run(
+        run_id="r",
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        messages=(),
+        messages_digest="",
+        envelope=Envelope(),
+        answer=answer,
+        outcome=Outcome.ANSWERED,
+        finish_reason="stop",
+    )
+    return RunFinished(run=run)
+
+
+def passed(content: str, **more: object) -> Passed:
+    chunk = {"id": "theirs", "choices": [{"index": 0, "delta": {"content": content}, "finish_reason": None}], **more}
+    return Passed(raw=b"data: " + json.dumps(chunk).encode() + b"\n\n")
+
+
+def ended() -> Passed:
+    chunk: Mapping[str, Any] = {"id": "theirs", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    return Passed(raw=b"data: ...", document=chunk)
+
+
+async def events(*items: object) -> AsyncGenerator[object, None]:
+    for item in items:
+        yield item
+
+
+async def written(*items: object, **body: object) -> list[bytes]:
+    chat = understood({"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True, **body}, {})
+    return [chunk async for chunk in Writer("r", chat).written(events(*items))]
+
+
+async def chunks(*items: object, **body: object) -> list[dict[str, Any]]:
+    *told, done = await written(*items, **body)
+    assert done == DONE
+    return [json.loads(chunk.removeprefix(b"data: ")) for chunk in told]
+
+
+def text(told: list[dict[str, Any]]) -> str:
+    return "".join(choice["delta"].get("content", "") for chunk in told for choice in chunk["choices"])
+
+
+async def test_the_backends_bytes_pass_as_they_came() -> None:
+    raw = b'data: {"id":"theirs",  "choices":[{"delta":{"content":"a"}}],"x":1}\r\n\r\n'
+
+    told = await written(Passed(raw=raw), ended(), finished("a"))
+
+    assert told[0] == raw
+
+
+async def test_what_was_said_by_a_strategy_that_failed_is_set_off_from_the_answer() -> None:
+    told = await chunks(AnswerToken(text="It may"), FELL, passed("It is."), ended(), finished("It is."))
+
+    assert text(told) == "It may\n\nIt is."
+    assert {chunk["id"] for chunk in told} == {"chatcmpl-r"}
+
+
+async def test_a_final_text_that_was_begun_anew_is_told_whole() -> None:
+    told = await chunks(AnswerToken(text="It may"), AGAIN, AnswerToken(text="It is."), finished("It is."))
+
+    assert text(told) == "It may\n\nIt is."
+
+
+async def test_only_what_is_new_of_the_final_text_is_told_at_the_end() -> None:
+    assert text(await chunks(AnswerToken(text="\n It "), AnswerToken(text="is "), finished("It is so."))) == "It is so."
+
+
+async def test_the_final_text_of_a_strategy_without_tokens_comes_in_one_piece() -> None:
+    told = await chunks(finished("It is."))
+
+    assert [chunk["choices"][0]["delta"] for chunk in told] == [{"role": "assistant", "content": "It is."}, {}]
+
+
+async def test_every_chunk_has_a_usage_and_only_the_last_one_has_figures() -> None:
+    spoken = passed('it says "usage" a lot')
+
+    told = await chunks(spoken, ended(), finished("a"), stream_options={"include_usage": True})
+
+    assert [chunk["usage"] is None for chunk in told] == [True, True, False]
+    assert text(told) == 'it says "usage" a lot'
+    assert (told[-1]["choices"], told[-1]["id"]) == ([], "theirs")
+
+
+async def test_silence_is_a_comment() -> None:
+    assert (await written(None, finished("a")))[0] == HEARTBEAT
+
+
+async def test_a_failure_after_the_beginning_is_told_in_openais_shape() -> None:
+    async def failing() -> AsyncGenerator[object, None]:
+        yield AnswerToken(text="a")
+        raise ValueError("of no concern to a client")
+
+    chat = understood({"model": "metacog", "messages": [{"role": "user", "content": "?"}]}, {})
+    *_, error, done = [chunk async for chunk in Writer("r", chat).written(failing())]
+
+    assert json.loads(error.removeprefix(b"data: "))["error"]["code"] == "internal"
+    assert b"concern" not in error
+    assert done == DONE

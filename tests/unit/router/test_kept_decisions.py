@@ -1,0 +1,267 @@
+"""A chat does not pay for a new assessment at each turn."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chassis.spend import Spend
+from kernel.envelope import Ledger, Limits, StageUsage
+from kernel.msv import MSV
+from services.router.core.activation import Route
+from services.router.service.assess import Assessment, Assessors
+from services.router.service.kept_decisions import KeptDecisions
+from services.router.service.route import Deciding, Query, RoutingConfig, decide
+from services.router.service.subject import Subject
+from services.router.service.values import Routed, Turn
+
+CALM = MSV(correctness=0.9, conflict=0.1, importance=0.2)
+TROUBLED = MSV(correctness=0.1, conflict=0.9, importance=0.9)
+CITY = ("What is the capital of France?", "It is Paris.")
+CODE = ("Write a Python function that merges two sorted lists.", "def merge(a, b): return sorted(a + b)")
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Chats:
+    """A router that decides on conversations.
+
+    Attributes:
+        assessed: Last turns that were assessed.
+        msv: What the next assessment measures.
+    """
+
+    def __init__(self, **limits: Any) -> None:  # noqa: ANN401
+        self.clock = Clock()
+        self.assessed: list[str] = []
+        self.msv = CALM
+        assessors = Assessors(by_name={"fake": self, "other": self}, default="fake", streamed="fake")
+        kept = KeptDecisions(clock=self.clock, **limits)
+        self.deciding = Deciding(config=RoutingConfig(), assessors=assessors, kept=kept)
+
+    async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
+        self.assessed.append(subject.messages[-1].content)
+        spend.ledger.book("assess", StageUsage(generations=1, http_calls=1, completion_tokens=7))
+        return Assessment(msv=self.msv, assessor="fake", samples=["s"])
+
+    def fits(self, ledger: Ledger) -> bool:
+        return ledger.generations_left > 1
+
+    async def say(self, *said: str, run: str = "", key: str = "", generations: int = 9, **more: Any) -> Routed:  # noqa: ANN401
+        """The decision on a conversation of these turns, user first."""
+        spend = Spend(Limits(max_generations=generations, max_generated_tokens=4096, timeout_ms=1000))
+        subject = Subject(messages=turns(said), key_name=key)
+        query = Query(subject=subject, run_id=run or f"run-{len(said)}", **more)
+        return (await decide(query, spend, self.deciding)).routed
+
+
+def turns(said: Sequence[str]) -> list[Turn]:
+    return [Turn(role="assistant" if place % 2 else "user", content=text) for place, text in enumerate(said)]
+
+
+async def test_a_follow_up_keeps_the_decision_and_calls_no_model() -> None:
+    chats = Chats()
+    first = await chats.say(CITY[0], run="the-first")
+
+    second = await chats.say(*CITY, "What is its population?")
+
+    assert (second.because, second.kept_from) == ("kept", "the-first")
+    assert (second.system, second.strategy) == (Route.SYSTEM_ONE, "system1")
+    assert (second.msv, second.activation, second.config_version) == (first.msv, first.activation, "paper")
+    assert (second.usage.generations, second.assessor, second.draft, second.samples) == (0, "", "", ())
+    assert chats.assessed == [CITY[0]]
+
+
+async def test_a_code_task_goes_on_with_system_two() -> None:
+    chats = Chats()
+    chats.msv = TROUBLED
+    await chats.say(CODE[0])
+
+    second = await chats.say(*CODE, "now make it handle empty lists and add a docstring")
+
+    assert (second.because, second.system, second.strategy) == ("kept", Route.SYSTEM_TWO, "dialectic")
+
+
+async def test_a_new_topic_is_assessed() -> None:
+    chats = Chats()
+    await chats.say(CITY[0])
+    chats.msv = TROUBLED
+
+    second = await chats.say(*CITY, "Prove that there are infinitely many primes.")
+
+    assert (second.because, second.system, second.kept_from) == ("activation", Route.SYSTEM_TWO, "")
+    assert len(chats.assessed) == 2
+
+
+@pytest.mark.parametrize(
+    ("msv", "last", "because"),
+    [
+        (CALM, "Thanks a lot!", "kept"),
+        (TROUBLED, "Thanks a lot!", "activation"),
+        (CALM, "Are you sure?", "activation"),
+        (TROUBLED, "Are you sure?", "kept"),
+    ],
+)
+async def test_thanks_are_not_deliberated_on_and_doubts_not_waved_through(msv: MSV, last: str, because: str) -> None:
+    chats = Chats()
+    chats.msv = msv
+    await chats.say(CITY[0])
+
+    second = await chats.say(*CITY, last)
+
+    assert second.because == because
+
+
+async def test_a_decision_is_kept_from_turn_to_turn_up_to_a_number_of_turns() -> None:
+    chats = Chats(most_turns=2)
+    said = [CITY[0]]
+    because = [(await chats.say(*said)).because]
+
+    for follow_up in ("why?", "And of Spain?", "And of Italy?", "And of Malta?"):
+        said += ["So it is.", follow_up]
+        because.append((await chats.say(*said)).because)
+
+    assert because == ["activation", "kept", "kept", "activation", "kept"]
+    assert (await chats.say(*said)).kept_from == "run-7"
+
+
+async def test_a_decision_is_kept_for_some_time_only() -> None:
+    chats = Chats(max_age_s=60)
+    await chats.say(CITY[0])
+
+    chats.clock.now += 60
+    in_time = await chats.say(*CITY, "why?")
+    chats.clock.now += 1
+    late = await chats.say(*CITY, "why?", "For historical reasons.", "go on")
+
+    assert (in_time.because, late.because) == ("kept", "activation")
+
+
+async def test_another_key_or_another_conversation_has_decisions_of_its_own() -> None:
+    chats = Chats()
+    await chats.say(CITY[0], key="alice")
+
+    others = [
+        await chats.say(*CITY, "why?", key="bob"),
+        await chats.say("What is the capital of Spain?", "Madrid.", "why?", key="alice"),
+        await chats.say(CITY[0], key="alice"),
+    ]
+
+    assert [routed.because for routed in others] == ["activation"] * 3
+    assert (await chats.say(*CITY, "why?", key="alice")).because == "kept"
+
+
+async def test_what_was_said_in_answer_need_not_come_back_word_for_word() -> None:
+    chats = Chats()
+    await chats.say(CITY[0])
+
+    second = await chats.say(CITY[0], "It is Paris, as edited by the client.", "why?")
+
+    assert second.because == "kept"
+
+
+async def test_a_decision_that_rests_on_too_little_is_not_kept() -> None:
+    chats = Chats()
+    chats.msv = MSV(importance=0.5)
+    first = await chats.say(CITY[0])
+
+    second = await chats.say(*CITY, "why?")
+
+    assert (first.because, second.because) == ("undetermined", "undetermined")
+    assert len(chats.assessed) == 2
+
+
+async def test_a_decision_that_the_envelope_made_is_not_kept() -> None:
+    chats = Chats()
+    first = await chats.say(CITY[0], generations=1)
+
+    second = await chats.say(*CITY, "why?")
+
+    assert (first.because, second.because) == ("envelope", "activation")
+
+
+async def test_an_envelope_of_one_call_stands_above_a_kept_decision() -> None:
+    chats = Chats()
+    chats.msv = TROUBLED
+    await chats.say(CITY[0])
+
+    second = await chats.say(*CITY, "why?", generations=1)
+
+    assert (second.because, second.system) == ("envelope", Route.SYSTEM_ONE)
+
+
+@pytest.mark.parametrize("more", [{"msv": CALM}, {"assessor": "other"}])
+async def test_who_brings_a_state_or_names_an_assessor_wants_a_decision_of_its_own(more: dict[str, Any]) -> None:
+    chats = Chats()
+    await chats.say(CITY[0])
+
+    second = await chats.say(*CITY, "why?", **more)
+
+    assert second.because == "activation"
+
+
+async def test_a_decision_on_a_state_that_the_caller_brought_is_not_kept() -> None:
+    chats = Chats()
+    await chats.say(CITY[0], msv=CALM)
+
+    second = await chats.say(*CITY, "why?")
+
+    assert (second.because, chats.assessed) == ("activation", ["why?"])
+
+
+async def test_a_preview_shows_what_would_be_kept_and_leaves_no_trace() -> None:
+    chats = Chats()
+    await chats.say(CITY[0])
+    spend = Spend(Limits(max_generations=9, max_generated_tokens=4096, timeout_ms=1000))
+    preview = Query(subject=Subject(messages=turns([*CITY, "why?"])))
+
+    seen = (await decide(preview, spend, chats.deciding)).routed
+
+    assert seen.because == "kept"
+    assert (await chats.say(*CITY, "why?", "Because.", "go on")).because == "activation"
+
+
+async def test_pictures_tell_conversations_apart() -> None:
+    kept = KeptDecisions()
+    routed = await Chats().say(CITY[0])
+    messages = turns(["What is this?\n[image_url]", "A cat.", "why?"])
+
+    def subject(picture: str, upto: int) -> Subject:
+        first = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": picture}}]
+        chat: list[dict[str, Any]] = [{"role": turn.role, "content": turn.content} for turn in messages]
+        return Subject(messages=messages[:upto], chat=[{"role": "user", "content": first}, *chat[1:]][:upto])
+
+    kept.remember(subject("a.png", 1), routed, "run")
+
+    assert kept.earlier(subject("a.png", 3)) is not None
+    assert kept.earlier(subject("b.png", 3)) is None
+
+
+@pytest.mark.parametrize("role", ["tool", "assistant", "system"])
+async def test_only_a_users_own_turn_goes_on_with_a_task(role: str) -> None:
+    kept = KeptDecisions()
+    routed = await Chats().say(CITY[0])
+    messages = turns([*CITY, "why?"])
+    kept.remember(Subject(messages=messages[:1]), routed, "run")
+
+    assert kept.earlier(Subject(messages=messages)) is not None
+    assert kept.earlier(Subject(messages=[*messages[:2], replace(messages[2], role=role)])) is None
+
+
+async def test_the_least_recently_used_decision_is_dropped_first() -> None:
+    chats = Chats(most=2)
+    for city in ("Rome", "Oslo"):
+        await chats.say(f"Where is {city}?")
+    await chats.say("Where is Rome?", "In Italy.", "Why Rome?")  # Rome is used again, and a third decision is held
+
+    assert (await chats.say("Where is Rome?", "In Italy.", "Why Rome?")).because == "kept"
+    assert (await chats.say("Where is Oslo?", "In Norway.", "Why Oslo?")).because == "activation"

@@ -1,0 +1,105 @@
+"""Where an answer ends, whatever pieces it comes in."""
+
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.router.core.stopping import StopFilter, before_stop
+from services.router.service.answer import Answered, Made
+from services.router.service.stopping import until_stop
+from services.router.service.values import AnswerToken, Relayed
+
+WORDS = st.text(alphabet="abE N", max_size=12)
+
+
+def told(pieces: Sequence[str], stops: Sequence[str]) -> str:
+    until = StopFilter(stops)
+    return "".join([*(until.passed(piece) for piece in pieces), until.rest()])
+
+
+def test_a_text_without_a_stop_passes_whole() -> None:
+    assert told(["one ", "two"], ["END"]) == "one two"
+
+
+def test_a_stop_that_two_pieces_share_ends_the_text_before_it() -> None:
+    assert told(["one E", "N", "D two"], ["END"]) == "one "
+
+
+def test_what_only_looks_like_a_stop_is_held_back_and_then_told() -> None:
+    until = StopFilter(["END"])
+
+    assert [until.passed("one EN"), until.passed("Dless"), until.stopped] == ["one ", "", True]
+    assert told(["one EN", "E two"], ["END"]) == "one ENE two"
+
+
+def test_a_beginning_of_a_stop_at_the_very_end_is_text() -> None:
+    assert told(["one EN"], ["END"]) == "one EN"
+
+
+def test_the_first_of_several_stops_ends_the_text() -> None:
+    assert told(["a, b; c"], [";", ","]) == "a"
+    assert before_stop("a; b", [",", ";"]) == "a"
+
+
+def test_nothing_passes_after_a_stop() -> None:
+    until = StopFilter(["."])
+    until.passed("a. b")
+
+    assert (until.passed("c"), until.rest()) == ("", "")
+
+
+@given(pieces=st.lists(WORDS, max_size=6), stops=st.lists(st.sampled_from(["END", "a", "bE", " ", "NN"]), max_size=3))
+def test_how_a_text_is_cut_into_pieces_changes_nothing(pieces: list[str], stops: list[str]) -> None:
+    whole = "".join(pieces)
+    kept = before_stop(whole, stops)
+
+    assert told(pieces, stops) == (whole if kept is None else kept)
+
+
+@given(pieces=st.lists(WORDS, max_size=6))
+def test_no_more_is_held_back_than_may_begin_a_stop(pieces: list[str]) -> None:
+    until = StopFilter(["END"])
+    passed = "".join(until.passed(piece) for piece in pieces)
+
+    assert until.stopped or "".join(pieces).removeprefix(passed) in ("", "E", "EN")
+
+
+# Over what a deliberation makes
+
+
+async def made(*items: Made) -> AsyncGenerator[Made, None]:
+    for item in items:
+        yield item
+
+
+async def read(*items: Made, stops: Sequence[str] = ("END",)) -> tuple[str, Answered]:
+    """Text that was streamed, and the answer."""
+    seen = [item async for item in until_stop(made(*items), stops)]
+    answered = seen[-1]
+    assert isinstance(answered, Answered)
+    return "".join(item.text for item in seen if isinstance(item, AnswerToken)), answered
+
+
+async def test_stream_and_answer_of_a_deliberation_end_alike() -> None:
+    streamed, answered = await read(
+        AnswerToken(text="\n one E"), AnswerToken(text="ND two"), Answered(text="one END two", finish_reason="length")
+    )
+
+    assert (streamed, answered.text, answered.finish_reason) == ("one ", "one ", "stop")
+
+
+async def test_an_answer_without_a_stop_keeps_its_end() -> None:
+    streamed, answered = await read(AnswerToken(text="one EN"), Answered(text="one EN", finish_reason="length"))
+
+    assert (streamed, answered.text, answered.finish_reason) == ("one EN", "one EN", "length")
+
+
+@pytest.mark.parametrize("stage", ["SYNTHESIS", "THESIS"])
+async def test_only_another_attempt_at_the_final_text_begins_anew(stage: str) -> None:
+    again = Relayed(name="stage_started", data={"stage": stage, "attempt": 2})
+
+    streamed, _ = await read(AnswerToken(text="a END"), again, AnswerToken(text="b"), Answered(text="b"))
+
+    assert streamed == ("a b" if stage == "SYNTHESIS" else "a ")

@@ -1,0 +1,235 @@
+"""With contents switched off not a sentence of a run survives, and every number and decision does."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from metacog.arbiter.v1 import arbiter_pb2
+from metacog.assigner.v1 import assigner_pb2
+from metacog.delegation.v1 import tasks_pb2
+
+from chassis.ids import new_id
+from chassis.rest import dumps
+from chassis.wire import plain, to_proto
+from kernel.answers import Outcome
+from kernel.envelope import Envelope, StageUsage, Usage
+from kernel.msv import COMPONENTS, MSV
+from services.router.core import withholding
+from services.router.core.activation import Route, activation
+from services.router.core.withholding import bare_reason, without_texts
+from services.router.service.keeping import has_contents, without_contents
+from services.router.service.values import FellBack, RouteResponse, Run, Turn
+
+SECRET = "Ann is ill, and nobody but her doctor knows it."
+ACCOUNTS = {
+    "dialectic": assigner_pb2.DeliberationFinished.DESCRIPTOR,
+    "arbiter": arbiter_pb2.ArbitrationFinished.DESCRIPTOR,
+    "delegation": tasks_pb2.TaskFinished.DESCRIPTOR,
+}
+
+
+def full_of(descriptor: Descriptor, text: str) -> Message:
+    """A message with everything in it, and `text` wherever there can be a text, names of maps included."""
+    message = GetMessageClass(descriptor)()
+    for field in descriptor.fields:
+        _fill(message, field, text)
+    return message
+
+
+def _fill(message: Message, field: FieldDescriptor, text: str) -> None:
+    held = getattr(message, field.name)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        item = field.message_type.fields_by_name["value"]
+        if item.message_type is not None:
+            held[text].CopyFrom(full_of(item.message_type, text))
+        else:
+            held[text] = _scalar(item, text)
+    elif field.message_type is not None:
+        part = held.add() if field.is_repeated else held
+        part.CopyFrom(full_of(field.message_type, text))
+    elif field.is_repeated:
+        held.append(_scalar(field, text))
+    else:
+        setattr(message, field.name, _scalar(field, text))
+
+
+def _scalar(field: FieldDescriptor, text: str) -> Any:  # noqa: ANN401 - of any kind
+    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+        return text
+    if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
+        return True
+    return 1 if field.cpp_type != FieldDescriptor.CPPTYPE_DOUBLE else 0.5
+
+
+@pytest.mark.parametrize("strategy", ACCOUNTS)
+def test_no_sentence_of_an_account_survives(strategy: str) -> None:
+    account = plain(full_of(ACCOUNTS[strategy], SECRET))
+    assert SECRET.encode() in dumps(account)
+
+    kept = dumps(without_texts(account)).decode()
+
+    assert not any(word in kept for word in ("Ann", "ill", "doctor", "knows"))
+
+
+@pytest.mark.parametrize("strategy", ACCOUNTS)
+def test_numbers_decisions_and_names_of_an_account_stay(strategy: str) -> None:
+    account = plain(full_of(ACCOUNTS[strategy], "ada"))
+
+    kept = without_texts(account)
+
+    assert kept.keys() == account.keys()
+    assert (kept["outcome"], kept["usage"]["generations"], kept["answer"]) == (account["outcome"], 1, "")
+    assert dict(leaves(kept)).items() <= dict(leaves(account)).items() | dict.fromkeys(_emptied(kept), "").items() | {
+        (place, "withheld") for place, item in leaves(kept) if item == "withheld"
+    }
+
+
+@pytest.mark.parametrize("strategy", ACCOUNTS)
+def test_what_is_kept_of_an_account_still_has_the_form_of_the_contract(strategy: str) -> None:
+    kept = without_texts(plain(full_of(ACCOUNTS[strategy], "ada")))
+
+    message = to_proto(kept, GetMessageClass(ACCOUNTS[strategy]))
+
+    assert plain(message)["duration_ms"] == 0.5
+
+
+@pytest.mark.parametrize("strategy", ACCOUNTS)
+def test_every_field_of_the_contract_has_been_thought_about(strategy: str) -> None:
+    named = set(names(ACCOUNTS[strategy]))
+
+    assert named - withholding.KNOWN == set()
+
+
+def test_a_field_that_nobody_has_thought_about_is_dropped() -> None:
+    account = {"new": SECRET, "news": [SECRET], "newer": {"text": SECRET}, "count_of_ann": 3, "confidence": 0.5}
+
+    assert without_texts(account) == {"confidence": 0.5}
+
+
+def test_answers_that_are_names_of_counts_are_dropped() -> None:
+    account = {"solver": {"Ann": 3, "confidence": 2}, "vote_weights": {"ill": 0.7}, "entropy_solver": 0.6}
+
+    assert without_texts(account) == {"solver": {}, "vote_weights": {}, "entropy_solver": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("reason", "kept"),
+    [
+        ("BACKEND_UNAVAILABLE: the backend said 'Ann is ill'", "BACKEND_UNAVAILABLE"),
+        ("SYNTHESIS failed: UNPARSABLE_OUTPUT: Ann is ill", "SYNTHESIS failed: UNPARSABLE_OUTPUT"),
+        ("unparseable", "unparseable"),
+        ("Ann", "withheld"),
+        ("ill: Ann", "withheld"),
+        ("", ""),
+    ],
+)
+def test_a_reason_keeps_its_code_and_loses_its_words(reason: str, kept: str) -> None:
+    assert bare_reason(reason) == kept
+
+
+def test_no_word_of_a_run_survives_and_every_number_does() -> None:
+    run = run_with_secrets()
+
+    kept = without_contents(run)
+
+    said = dumps(kept).decode()
+    assert not any(word in said for word in ("Ann", "ill", "doctor", "knows"))
+    assert (kept.run_id, kept.messages_digest, kept.request_digest) == (run.run_id, "d" * 64, "r" * 64)
+    assert (kept.confidence, kept.confidence_raw, kept.outcome) == (0.5, 0.25, Outcome.ANSWERED)
+    assert kept.usage == run.usage
+    assert kept.route is not None
+    assert run.route is not None
+    assert (kept.route.activation, kept.route.because) == (run.route.activation, "activation")
+    assert kept.route.msv is not None
+    assert kept.route.msv.correctness == 0.45
+    assert kept.fallbacks[0].reason == "PEER_UNAVAILABLE"
+    assert kept.degraded_reasons == ["dialectic: PEER_UNAVAILABLE"]
+    assert kept.deliberation is not None
+    assert kept.deliberation["task_id"] == "t-1"
+    assert (has_contents(run), has_contents(kept)) == (True, False)
+
+
+# What identifies a run, or names a choice, is no content.
+NAMED = {
+    "run_id": new_id(),
+    "messages_digest": "d" * 64,
+    "request_digest": "r" * 64,
+    "request_id": "req-1",
+    "key_name": "ann-the-key",
+    "strategy": "delegation",
+    "confidence_source": "delegation",
+    "error_reason": "",
+    "config_version": "paper",
+    "model": "a-model",
+    "calibration_version": "c-1",
+}
+NAMED_OF_ROUTE = {
+    "strategy": "delegation",
+    "because": "activation",
+    "config_version": "paper",
+    "assessor": "draft",
+    "policy_row": "low experience",
+    "kept_from": "",
+}
+
+
+def run_with_secrets() -> Run:
+    """A run with the secret in every text that is not listed as a name, also in those that are added one day."""
+    texts = {field.name: SECRET for field in fields(Run) if field.type in ("str", str)}
+    of_route = {field.name: SECRET for field in fields(RouteResponse) if field.type in ("str", str)}
+    msv = MSV(correctness=0.45, conflict=0.72, unknown_reasons=dict.fromkeys(COMPONENTS, SECRET))
+    route = RouteResponse(
+        **{**of_route, **NAMED_OF_ROUTE},
+        system=Route.SYSTEM_TWO,
+        activation=activation(msv),
+        msv=msv,
+        usage=Usage(),
+        duration_ms=1.0,
+        samples=[SECRET],
+    )
+    return Run(
+        **{**texts, **NAMED, "key_name": "key"},
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        messages=[Turn(role="user", content=SECRET)],
+        envelope=Envelope(),
+        route=route,
+        outcome=Outcome.ANSWERED,
+        confidence=0.5,
+        confidence_raw=0.25,
+        usage=Usage(stages={"system1": StageUsage(generations=1)}),
+        deliberation={"task_id": "t-1", "answer": SECRET, SECRET: SECRET},
+        degraded_reasons=[f"dialectic: PEER_UNAVAILABLE: {SECRET}"],
+        fallbacks=[FellBack(from_strategy="dialectic", to_strategy="a", reason="PEER_UNAVAILABLE", message=SECRET)],
+    )
+
+
+def names(descriptor: Descriptor, seen: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Names of all fields of a message and of its parts, as REST spells them."""
+    if descriptor.full_name in seen or descriptor.full_name.startswith("google."):
+        return
+    for field in descriptor.fields:
+        if not descriptor.GetOptions().map_entry and not field.name.startswith("by_"):
+            yield field.name
+        if field.message_type is not None:
+            yield from names(field.message_type, seen | {descriptor.full_name})
+
+
+def leaves(item: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401
+    """Everything in plain data that has no parts, with its place."""
+    if isinstance(item, Mapping):
+        for name, part in item.items():
+            yield from leaves(part, (*place, name))
+    elif isinstance(item, list):
+        for number, part in enumerate(item):
+            yield from leaves(part, (*place, str(number)))
+    else:
+        yield place, item
+
+
+def _emptied(kept: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    return (place for place, item in leaves(kept) if item == "")
