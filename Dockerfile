@@ -33,6 +33,7 @@ COPY config /srv/metacog/config
 COPY console /srv/metacog/console
 COPY embedded /srv/metacog/embedded
 COPY encoder /srv/metacog/encoder
+COPY evals /srv/metacog/evals
 COPY gen /srv/metacog/gen
 COPY kernel /srv/metacog/kernel
 COPY services /srv/metacog/services

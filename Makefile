@@ -54,5 +54,5 @@ lock: setup-dev ## resolve the dependencies again; ARGS=--upgrade for newer ones
 	@$(BIN)/python -m pip install -q uv
 	@embedded/lock.sh $(ARGS)
 
-bench: setup-dev ## time what has to be fast
-	@$(BIN)/python -m bench.http_clients
+bench: setup-dev ## time what has to be fast; ARGS=retrieval for one of them
+	@$(BIN)/python -m bench $(ARGS)

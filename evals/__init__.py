@@ -1,1 +1,1 @@
-"""Evaluation: tasks, scorers and statistics; a client of the suite. Empty until there are strategies to compare."""
+"""Evaluation: items, scorers, statistics and reports; a client of the running suite."""

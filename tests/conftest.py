@@ -9,6 +9,7 @@ import pytest
 
 from chassis import db
 from embedded.model import ensure_model
+from tests.support.encoder import encoder
 from tests.support.llama import llama
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROOT, Database
@@ -35,6 +36,13 @@ def model_file() -> Path:
 def llm_url(model_file: Path) -> Iterator[str]:
     """A real llama.cpp that serves the small model as `smollm2`."""
     with llama(model_file, parallel=8, context_tokens=16384) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def encoder_url() -> Iterator[str]:
+    """A real encoder with the packaged model."""
+    with encoder() as url:
         yield url
 
 

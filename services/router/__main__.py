@@ -3,36 +3,48 @@
 import asyncio
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
-from fastapi import FastAPI
 from grpc import aio
 from metacog.router.v1 import router_pb2, router_pb2_grpc
 
 from chassis import db, log, telemetry
-from chassis.affect import vader
+from chassis.affect import analyser
 from chassis.auth import Keyring, demand_keys_beyond_loopback, read_keys
 from chassis.backends import build_backend, default_backend
 from chassis.contract import refuse_unserved_calls, refuse_unserved_paths
+from chassis.embeddings import Embeddings
 from chassis.health import Health
 from chassis.peer import Peer
-from chassis.rest import build_app
+from chassis.policy_file import read_policy
+from chassis.rest import Application, build_app
 from chassis.serve import Service, closing, grpc_server, run, serve
 from chassis.settings import SuiteSettings, read
 from chassis.voices import Voices
 from kernel.envelope import Limits
 from services.router import chat, peers, rest, rpc
+from services.router.calibrating import build_calibration
 from services.router.core.activation import ActivationWeights
+from services.router.core.calibration import FittingRules
+from services.router.core.experience import Calibration, ExperienceWeights
+from services.router.core.signals import PartWeights
 from services.router.core.strategies import Strategy
+from services.router.records import Keeping, Learning, build_records
+from services.router.service.adding import AddLimits
+from services.router.service.admission import Admission
 from services.router.service.answer import Answerer, Desk, answer
-from services.router.service.assess import Verbalized, assess
-from services.router.service.journal import Journal
+from services.router.service.assess import Assessors, assess, build_assessors
+from services.router.service.kept_decisions import KeptDecisions
+from services.router.service.knowledge import KnowledgeBase, Matching
+from services.router.service.library import Cut
+from services.router.service.measures.meaning import Meanings
+from services.router.service.measures.without_model import Affect, Experience
 from services.router.service.repeats import Repeats
-from services.router.service.route import Deciding, RoutingConfig, route, version_of
+from services.router.service.route import Deciding, RoutingConfig, route
+from services.router.service.routing_file import routing_config
 from services.router.service.system_one import SystemOne
 from services.router.settings import Settings
-from services.router.store.runs import PostgresRuns
+from services.router.store.knowledge import PostgresKnowledge
 
 NAME = "router"
 CONTRACT = router_pb2.DESCRIPTOR.services_by_name["RouterService"]
@@ -45,40 +57,92 @@ async def main() -> None:
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)
     demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ROUTER_HOST")
-    deciding_config = _routing_config(settings)
+    deciding = _deciding(settings)
     engine = db.build_engine(suite.database_url)
-    runs = PostgresRuns(db.build_sessions(engine))
+    known = _knowledge(suite, settings, PostgresKnowledge(db.build_sessions(engine)))
     voices = Voices(await default_backend(suite, max_tokens=settings.answer_max_tokens), build_backend)
     services = _peers(suite)
-    spool = (settings.spool_dir or suite.home / "spool") / f"runs-{settings.rest_port}.jsonl"
-    journal = Journal(runs, spool, max_spool_bytes=settings.spool_max_bytes)
+    calibration = build_calibration(
+        db.build_sessions(engine),
+        deciding.keywords["config"],
+        _fitting(settings),
+        refresh_s=settings.calibration_refresh_s,
+    )
+    records = build_records(
+        db.build_sessions(engine),
+        _keeping(suite, settings),
+        Learning(delegation=services["delegation"], experience=known.experience, judged=calibration.calibrator.judged),
+    )
     default = _limits(settings)
+    system_one = SystemOne(voices.assessor(), max_tokens=settings.answer_max_tokens)
+    assessors = Assessors(
+        by_name=build_assessors(
+            voices.assessor(),
+            [Affect(analyser(suite.affect)), Experience(known.match)],
+            Meanings(known.embeddings),
+            PartWeights(by_part=settings.part_weights),
+        ),
+        default=settings.assessor,
+        streamed=settings.streamed_assessor,
+    )
+    admission = Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations)
     desk = Desk(
-        deciding=Deciding(config=deciding_config, assessor=Verbalized(voices.assessor(), vader)),
-        answerers=_answerers(voices, services, settings),
+        deciding=deciding(assessors=assessors),
+        answerers=_answerers(system_one, services),
+        drafter=system_one.drafter,
         limits={**dict.fromkeys([None, *Strategy], default[None]), **default},
-        recorder=journal,
-        repeats=Repeats(runs.by_request, journal.recent),
+        recorder=records.journal,
+        repeats=Repeats(records.runs.by_request, records.journal.recent),
+        admission=admission,
+        recalibrated=calibration.calibrator,
     )
     use = rpc.UseCases(
-        assess=partial(assess, assessor=desk.deciding.assessor, default=default[None]),
-        route=partial(route, deciding=desk.deciding, default=default[None]),
+        assess=admission.bounding(
+            partial(assess, assessors=assessors, default=default[None], drafter=system_one.drafter)
+        ),
+        route=admission.bounding(
+            partial(route, deciding=desk.deciding, default=default[None], drafter=system_one.drafter)
+        ),
         answer=partial(answer, desk=desk),
-        get_run=runs.get,
-        list_runs=runs.page,
+        get_run=records.get_run,
+        list_runs=records.runs.page,
+        submit_feedback=records.submit_feedback,
+        knowledge=known.use,
+        calibration=calibration.use,
     )
     health = Health(
         {"inference": voices.default.probe},
         {
             "database": partial(db.check, engine),
-            "journal": journal.check,
+            **records.checks,
+            "calibration": calibration.calibrator.check,
+            "encoder": known.embeddings.check,
             **{name: peer.check for name, peer in services.items()},
         },
     )
-    app = build_app(NAME, health=health, keyring=keyring, max_body_bytes=settings.max_body_bytes)
-    _add_paths(app, use, desk, voices, settings.model_aliases)
-    journal.start()
-    closers = [journal.close, voices.close, *(peer.close for peer in services.values()), engine.dispose]
+    app = _with_paths(
+        build_app(
+            NAME,
+            health=health,
+            keyring=keyring,
+            max_body_bytes=settings.max_body_bytes,
+            body_limits={"/v1/knowledge": settings.knowledge_max_body_bytes},
+        ),
+        use,
+        desk,
+        voices,
+        settings.model_aliases,
+    )
+    records.start()
+    calibration.calibrator.start()
+    closers = [
+        records.close,
+        calibration.calibrator.close,
+        voices.close,
+        known.embeddings.close,
+        *(peer.close for peer in services.values()),
+        engine.dispose,
+    ]
     await serve(
         Service(
             name=NAME,
@@ -92,15 +156,51 @@ async def main() -> None:
     )
 
 
-def _routing_config(settings: Settings) -> RoutingConfig:
+def _keeping(suite: SuiteSettings, settings: Settings) -> Keeping:
+    return Keeping(
+        spool=(settings.spool_dir or suite.home / "spool") / f"runs-{settings.rest_port}.jsonl",
+        spool_max_bytes=settings.spool_max_bytes,
+        contents=settings.keep_contents,
+        days=settings.retention_days,
+    )
+
+
+def _fitting(settings: Settings) -> FittingRules:
+    return FittingRules(minimum=settings.calibration_minimum, growth=settings.calibration_growth)
+
+
+def _deciding(settings: Settings) -> partial[Deciding]:
+    """How the system is chosen, but for the assessors; files are read here, and never again."""
     weights = ActivationWeights(
         correctness=settings.weight_correctness,
         conflict=settings.weight_conflict,
         importance=settings.weight_importance,
         experience=settings.weight_experience,
     )
-    config = RoutingConfig(weights=weights, threshold=settings.threshold, undetermined=settings.undetermined)
-    return replace(config, version=settings.config_version or version_of(config))
+    stated = RoutingConfig(weights=weights, threshold=settings.threshold, undetermined=settings.undetermined)
+    policy = read_policy(settings.policy_file) if settings.policy_file else None
+    config = routing_config(stated, settings.config_version, file=settings.routing_file, policy=policy)
+    kept = KeptDecisions(most_turns=settings.keep_decisions_turns, max_age_s=settings.keep_decisions_s)
+    return partial(Deciding, config=config, policy=policy, kept=kept if settings.keep_decisions else None)
+
+
+def _knowledge(suite: SuiteSettings, settings: Settings, library: PostgresKnowledge) -> KnowledgeBase:
+    key = suite.encoder_api_key.get_secret_value()
+    matching = Matching(
+        weights=ExperienceWeights(knowledge=settings.knowledge_weight, experience=settings.experience_weight),
+        calibration=Calibration(
+            floor=settings.similarity_floor,
+            ceiling=settings.similarity_ceiling,
+            encoder=settings.similarity_encoder,
+        ),
+        timeout_s=settings.similarity_timeout_ms / 1000,
+    )
+    limits = AddLimits(
+        cut=Cut(most=settings.chunk_characters, overlap=settings.chunk_overlap_characters),
+        document_characters=settings.document_max_characters,
+        chunks=settings.knowledge_max_chunks,
+    )
+    return KnowledgeBase(Embeddings(suite.encoder_url, model=suite.encoder_model, key=key), library, matching, limits)
 
 
 def _limits(settings: Settings) -> Mapping[Strategy | None, Limits]:
@@ -127,20 +227,25 @@ def _peers(suite: SuiteSettings) -> dict[str, Peer]:
     }
 
 
-def _answerers(voices: Voices, services: Mapping[str, Peer], settings: Settings) -> Mapping[Strategy, Answerer]:
+def _answerers(system_one: SystemOne, services: Mapping[str, Peer]) -> Mapping[Strategy, Answerer]:
     return {
-        Strategy.SYSTEM_ONE: SystemOne(voices.assessor(), max_tokens=settings.answer_max_tokens),
+        Strategy.SYSTEM_ONE: system_one,
         Strategy.DIALECTIC: peers.dialectic(services["assigner"]),
         Strategy.ARBITER: peers.arbitration(services["arbiter"]),
         Strategy.DELEGATION: peers.delegation(services["delegation"]),
     }
 
 
-def _add_paths(app: FastAPI, use: rpc.UseCases, desk: Desk, voices: Voices, aliases: Mapping[str, str]) -> None:
+def _with_paths(
+    app: Application, use: rpc.UseCases, desk: Desk, voices: Voices, aliases: Mapping[str, str]
+) -> Application:
     rest.add_decision_paths(app, assess=use.assess, route=use.route, answer=use.answer)
-    rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs)
+    rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs, submit_feedback=use.submit_feedback)
+    rest.add_knowledge_paths(app, use.knowledge)
+    rest.add_calibration_paths(app, use.calibration)
     chat.add_paths(app, desk=desk, backend=voices.default, aliases=aliases)
     refuse_unserved_paths(app, CONTRACT)
+    return app
 
 
 def _server(use: rpc.UseCases, keyring: Keyring) -> aio.Server:

@@ -1,6 +1,6 @@
 """System 2 strategies: other services of the suite, relayed event by event."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,8 @@ from chassis.wire import event, from_plain, to_proto
 from kernel.answers import Outcome
 from kernel.envelope import Envelope, Reservation, Usage
 from kernel.errors import Code
-from services.router.service.answer import Answered, Task
+from services.router.service.answer import Answered, Made, Task
+from services.router.service.stopping import until_stop
 from services.router.service.values import AnswerToken, Relayed
 
 # What a fallback to System 1 is left with: one sample, this many tokens, this share of the time.
@@ -26,6 +27,9 @@ KEPT_TOKENS = 512
 KEPT_TIME = 0.2
 # The service is told to be done this much before we hang up, so that its best answer so far still arrives [s].
 HEAD_START_S = 0.3
+
+# Time that the delegation service may take to learn [s].
+FEEDBACK_S = 10.0
 
 # A refusal of this kind, before the first event, spent nothing.
 NOTHING_DONE = frozenset({Code.UNAVAILABLE, Code.UNIMPLEMENTED, Code.UNAUTHENTICATED, Code.INVALID_ARGUMENT})
@@ -61,7 +65,12 @@ class Relay:
         self._peer = peer
         self._dialogue = dialogue
 
-    async def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[AnswerToken | Relayed | Answered, None]:
+    def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[Made, None]:
+        """The service's events, then what it arrived at, its answer cut where the caller wants it to end."""
+        made = self._made(task, spend)
+        return until_stop(made, task.ask.stop) if task.ask.stop else made
+
+    async def _made(self, task: Task, spend: Spend) -> AsyncGenerator[Made, None]:
         """The service's events, then what it arrived at.
 
         Raises:
@@ -158,6 +167,7 @@ def _deliberate_request(task: Task, envelope: Envelope) -> Message:
             "stage_max_tokens": ask.stage_max_tokens,
             "answer_max_tokens": ask.max_tokens,
             "run_id": task.run_id,
+            "draft": task.route.draft,
         },
         assigner_pb2.DeliberateRequest,
     )
@@ -215,6 +225,17 @@ def delegation(peer: Peer) -> Relay:
             answered=_settled("delegation"),
         ),
     )
+
+
+def delegation_feedback(peer: Peer) -> Callable[[Mapping[str, Any]], Awaitable[None]]:
+    """Tells the delegation service of verdicts on its tasks."""
+    stub = delegation_pb2_grpc.DelegationServiceStub(peer.channel)
+
+    async def tell(verdict: Mapping[str, Any]) -> None:
+        request = to_proto(verdict, tasks_pb2.SubmitFeedbackRequest)
+        await peer.call(stub.SubmitFeedback, request, timeout_s=FEEDBACK_S)
+
+    return tell
 
 
 def _settled(source: str) -> Callable[[Mapping[str, Any]], Answered]:

@@ -1,6 +1,7 @@
 """REST face of the router, beside the OpenAI one."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
@@ -9,6 +10,26 @@ from chassis.rest import Json, caller, query_parameters, until_disconnect, wants
 from chassis.sse import event_stream
 from chassis.wire import event_name, from_plain
 from services.router.service.answer import Origin
+from services.router.service.calibration import Calibrating
+from services.router.service.calibration_values import (
+    GetActivationsRequest,
+    GetActivationsResponse,
+    GetCalibrationRequest,
+    GetCalibrationResponse,
+    RollbackCalibrationRequest,
+    RollbackCalibrationResponse,
+)
+from services.router.service.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
+from services.router.service.knowledge import Knowing
+from services.router.service.knowledge_values import (
+    AddKnowledgeRequest,
+    DeleteKnowledgeResponse,
+    KnowledgeAdded,
+    ListKnowledgeRequest,
+    ListKnowledgeResponse,
+    SearchKnowledgeRequest,
+    SearchKnowledgeResponse,
+)
 from services.router.service.values import (
     AnswerRequest,
     AssessRequest,
@@ -25,14 +46,16 @@ from services.router.service.values import (
     RunFinished,
 )
 
+T = TypeVar("T")
+
 Answer = Callable[..., AsyncIterator[Event | Passed]]
 
 
 def add_decision_paths(
     app: FastAPI,
     *,
-    assess: Callable[[AssessRequest], Awaitable[AssessResponse]],
-    route: Callable[[RouteRequest], Awaitable[RouteResponse]],
+    assess: Callable[..., Awaitable[AssessResponse]],
+    route: Callable[..., Awaitable[RouteResponse]],
     answer: Answer,
 ) -> None:
     """Put assessing, routing and answering on `app`."""
@@ -40,18 +63,19 @@ def add_decision_paths(
     @app.post("/v1/assess", response_model=AssessResponse)
     async def assess_query(ask: AssessRequest, request: Request) -> Response:
         """Measure the metacognitive state of a query, without routing or answering it."""
-        return Json(await until_disconnect(request, assess(ask)))
+        return Json(await until_disconnect(request, assess(ask, key_name=caller(request).name)))
 
     @app.post("/v1/route", response_model=RouteResponse)
     async def route_query(ask: RouteRequest, request: Request) -> Response:
         """Choose System 1 or System 2 for a query, and do not answer it."""
-        return Json(await until_disconnect(request, route(ask)))
+        return Json(await until_disconnect(request, route(ask, key_name=caller(request).name)))
 
     @app.post("/v1/answers", response_model=RunFinished)
     async def answers(ask: AnswerRequest, request: Request) -> Response:
         """Assess, route and answer a query; server-sent events when asked for, else the finished run."""
-        events = answer(ask, origin=Origin(key_name=caller(request).name))
-        if wants_events(request):
+        streamed = wants_events(request)
+        events = answer(ask, origin=Origin(key_name=caller(request).name, streamed=streamed))
+        if streamed:
             return await until_disconnect(request, event_stream(events, named=_named))
         return Json(await until_disconnect(request, _last(events)))
 
@@ -61,8 +85,9 @@ def add_run_paths(
     *,
     get_run: Callable[..., Awaitable[Run]],
     list_runs: Callable[..., Awaitable[ListRunsResponse]],
+    submit_feedback: Callable[..., Awaitable[SubmitFeedbackResponse]],
 ) -> None:
-    """Put the recorded runs on `app`."""
+    """Put the recorded runs, and verdicts on them, on `app`."""
 
     @app.get("/v1/runs/{run_id}", response_model=GetRunResponse)
     async def run(run_id: str, request: Request) -> Response:
@@ -75,14 +100,79 @@ def add_run_paths(
         ask = from_plain(dict(request.query_params), ListRunsRequest)
         return Json(await list_runs(ask, key_name=caller(request).name))
 
+    @app.post("/v1/feedback", response_model=SubmitFeedbackResponse)
+    async def feedback(ask: SubmitFeedbackRequest, request: Request) -> Response:
+        """Say how right a run's answer was; what can be learned from it is learned, now or later."""
+        return Json(await submit_feedback(ask, key=caller(request)))
+
+
+def add_knowledge_paths(app: FastAPI, knowing: Knowing) -> None:
+    """Put the knowledge base on `app`."""
+
+    @app.post("/v1/knowledge", response_model=KnowledgeAdded)
+    async def add(ask: AddKnowledgeRequest, request: Request) -> Response:
+        """Add documents, all or none; progress as server-sent events when asked for, else what was added."""
+        events = knowing.add(ask, key=caller(request))
+        if wants_events(request):
+            return await until_disconnect(request, event_stream(events))
+        return Json(await until_disconnect(request, _last(events)))
+
+    @app.get(
+        "/v1/knowledge", response_model=ListKnowledgeResponse, openapi_extra=query_parameters(ListKnowledgeRequest)
+    )
+    async def page(request: Request) -> Response:
+        """Documents, newest first, and what is stored in all."""
+        ask = from_plain(dict(request.query_params), ListKnowledgeRequest)
+        return Json(await knowing.page(ask, key_name=caller(request).name))
+
+    @app.delete("/v1/knowledge/{document_id:path}", response_model=DeleteKnowledgeResponse)
+    async def delete(document_id: str, request: Request) -> Response:
+        """Delete a document and its chunks."""
+        return Json(await knowing.delete(document_id, key=caller(request)))
+
+    @app.post("/v1/knowledge:search", response_model=SearchKnowledgeResponse)
+    async def search(ask: SearchKnowledgeRequest, request: Request) -> Response:
+        """What is nearest in meaning to a text."""
+        found = knowing.search(ask, key_name=caller(request).name)
+        return Json(await until_disconnect(request, found))
+
+
+def add_calibration_paths(app: FastAPI, calibrating: Calibrating) -> None:
+    """Put calibration and the activations seen on `app`."""
+
+    @app.get(
+        "/v1/calibration",
+        response_model=GetCalibrationResponse,
+        openapi_extra=query_parameters(GetCalibrationRequest),
+    )
+    async def calibration(request: Request) -> Response:
+        """How far the confidence can be trusted, per strategy and source, and the map in force."""
+        ask = from_plain(dict(request.query_params), GetCalibrationRequest)
+        return Json(await until_disconnect(request, calibrating.get(ask)))
+
+    @app.post("/v1/calibration:rollback", response_model=RollbackCalibrationResponse)
+    async def rollback(ask: RollbackCalibrationRequest, request: Request) -> Response:
+        """Put an earlier recalibration map, none, or the newest again in force."""
+        return Json(await calibrating.rollback(ask, key=caller(request)))
+
+    @app.get(
+        "/v1/activations",
+        response_model=GetActivationsResponse,
+        openapi_extra=query_parameters(GetActivationsRequest),
+    )
+    async def activations(request: Request) -> Response:
+        """The activations seen, and the share of runs that went to System 2."""
+        ask = from_plain(dict(request.query_params), GetActivationsRequest)
+        return Json(await until_disconnect(request, calibrating.activations(ask)))
+
 
 def _named(event: Event | Passed) -> tuple[str, object]:
     """Name and content of an event; that of another service goes under the name that it came with."""
     return (event.name, event.data) if isinstance(event, Relayed) else (event_name(event), event)
 
 
-async def _last(events: AsyncIterator[Event | Passed]) -> Event | Passed | None:
-    finished: Event | Passed | None = None
+async def _last(events: AsyncIterator[T]) -> T | None:
+    finished: T | None = None
     async for event in events:
         finished = event
     return finished

@@ -2,15 +2,28 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from metacog.router.v1 import calibration_pb2 as pb_calibration
+from metacog.router.v1 import feedback_pb2 as pb_feedback
+from metacog.router.v1 import knowledge_pb2 as pb_knowledge
 from metacog.router.v1 import router_pb2 as pb
 from metacog.router.v1 import router_pb2_grpc as pb_grpc
 
 from chassis.auth import Keyring
 from chassis.rpc import Context, caller
 from chassis.wire import event_to_proto, from_proto, to_proto
+from services.router.core.strategies import Strategy
 from services.router.service.answer import Origin
+from services.router.service.calibration import Calibrating
+from services.router.service.calibration_values import (
+    GetActivationsRequest,
+    GetCalibrationRequest,
+    RollbackCalibrationRequest,
+)
+from services.router.service.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
+from services.router.service.knowledge import Knowing
+from services.router.service.knowledge_values import AddKnowledgeRequest, ListKnowledgeRequest, SearchKnowledgeRequest
 from services.router.service.values import (
     AnswerRequest,
     AssessRequest,
@@ -24,18 +37,25 @@ from services.router.service.values import (
     RouteRequest,
     RouteResponse,
     Run,
+    RunFinished,
 )
+
+# Events that the contract can carry; arbiter and delegation have some of their own.
+EVENTS = frozenset(pb.AnswerResponse.DESCRIPTOR.fields_by_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseCases:
     """What the router can do."""
 
-    assess: Callable[[AssessRequest], Awaitable[AssessResponse]]
-    route: Callable[[RouteRequest], Awaitable[RouteResponse]]
+    assess: Callable[..., Awaitable[AssessResponse]]
+    route: Callable[..., Awaitable[RouteResponse]]
     answer: Callable[..., AsyncGenerator[Event | Passed, None]]
     get_run: Callable[..., Awaitable[Run]]
     list_runs: Callable[..., Awaitable[ListRunsResponse]]
+    submit_feedback: Callable[..., Awaitable[SubmitFeedbackResponse]]
+    knowledge: Knowing
+    calibration: Calibrating
 
 
 class Servicer(pb_grpc.RouterServiceServicer):
@@ -47,32 +67,106 @@ class Servicer(pb_grpc.RouterServiceServicer):
 
     async def Assess(self, request: pb.AssessRequest, context: Context) -> pb.AssessResponse:  # noqa: N802
         """Measure the metacognitive state of a query."""
-        return to_proto(await self._use.assess(from_proto(request, AssessRequest)), pb.AssessResponse)
+        key_name = caller(context, self._keyring).name
+        reply = await self._use.assess(from_proto(request, AssessRequest), key_name=key_name)
+        return to_proto(reply, pb.AssessResponse)
 
     async def Route(self, request: pb.RouteRequest, context: Context) -> pb.RouteResponse:  # noqa: N802
         """Choose System 1 or System 2 for a query."""
-        return to_proto(await self._use.route(from_proto(request, RouteRequest)), pb.RouteResponse)
+        key_name = caller(context, self._keyring).name
+        return to_proto(await self._use.route(from_proto(request, RouteRequest), key_name=key_name), pb.RouteResponse)
 
     async def Answer(  # noqa: N802
         self, request: pb.AnswerRequest, context: Context
     ) -> AsyncIterator[pb.AnswerResponse]:
         """Assess, route and answer a query."""
         ask = from_proto(request, AnswerRequest)
-        origin = Origin(key_name=caller(context, self._keyring).name)
+        origin = Origin(key_name=caller(context, self._keyring).name, streamed=True)
         async with aclosing(self._use.answer(ask, origin=origin)) as events:
             async for event in events:
-                if isinstance(event, Relayed):
+                if not isinstance(event, Relayed):
+                    yield event_to_proto(_finished(event), pb.AnswerResponse)
+                elif event.name in EVENTS:
                     yield to_proto({event.name: event.data}, pb.AnswerResponse)
-                else:
-                    yield event_to_proto(event, pb.AnswerResponse)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:  # noqa: N802
         """One recorded run."""
         run = await self._use.get_run(request.run_id, key_name=caller(context, self._keyring).name)
-        return to_proto(GetRunResponse(run=run), pb.GetRunResponse)
+        return to_proto(GetRunResponse(run=_told(run)), pb.GetRunResponse)
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:  # noqa: N802
         """Recorded runs, newest first."""
         ask = from_proto(request, ListRunsRequest)
         page = await self._use.list_runs(ask, key_name=caller(context, self._keyring).name)
-        return to_proto(page, pb.ListRunsResponse)
+        return to_proto(replace(page, runs=[_told(run) for run in page.runs]), pb.ListRunsResponse)
+
+    async def SubmitFeedback(  # noqa: N802
+        self, request: pb_feedback.SubmitFeedbackRequest, context: Context
+    ) -> pb_feedback.SubmitFeedbackResponse:
+        """Say how right a run's answer was."""
+        ask = from_proto(request, SubmitFeedbackRequest)
+        told = await self._use.submit_feedback(ask, key=caller(context, self._keyring))
+        return to_proto(told, pb_feedback.SubmitFeedbackResponse)
+
+    async def AddKnowledge(  # noqa: N802
+        self, request: pb_knowledge.AddKnowledgeRequest, context: Context
+    ) -> AsyncIterator[pb_knowledge.AddKnowledgeResponse]:
+        """Add documents, all or none, with progress."""
+        ask = from_proto(request, AddKnowledgeRequest)
+        async with aclosing(self._use.knowledge.add(ask, key=caller(context, self._keyring))) as events:
+            async for event in events:
+                yield event_to_proto(event, pb_knowledge.AddKnowledgeResponse)
+
+    async def ListKnowledge(  # noqa: N802
+        self, request: pb_knowledge.ListKnowledgeRequest, context: Context
+    ) -> pb_knowledge.ListKnowledgeResponse:
+        """Documents, newest first."""
+        ask = from_proto(request, ListKnowledgeRequest)
+        page = await self._use.knowledge.page(ask, key_name=caller(context, self._keyring).name)
+        return to_proto(page, pb_knowledge.ListKnowledgeResponse)
+
+    async def DeleteKnowledge(  # noqa: N802
+        self, request: pb_knowledge.DeleteKnowledgeRequest, context: Context
+    ) -> pb_knowledge.DeleteKnowledgeResponse:
+        """Delete a document and its chunks."""
+        deleted = await self._use.knowledge.delete(request.document_id, key=caller(context, self._keyring))
+        return to_proto(deleted, pb_knowledge.DeleteKnowledgeResponse)
+
+    async def SearchKnowledge(  # noqa: N802
+        self, request: pb_knowledge.SearchKnowledgeRequest, context: Context
+    ) -> pb_knowledge.SearchKnowledgeResponse:
+        """What is nearest in meaning to a text."""
+        ask = from_proto(request, SearchKnowledgeRequest)
+        found = await self._use.knowledge.search(ask, key_name=caller(context, self._keyring).name)
+        return to_proto(found, pb_knowledge.SearchKnowledgeResponse)
+
+    async def GetCalibration(  # noqa: N802
+        self, request: pb_calibration.GetCalibrationRequest, context: Context
+    ) -> pb_calibration.GetCalibrationResponse:
+        """How far the confidence can be trusted."""
+        page = await self._use.calibration.get(from_proto(request, GetCalibrationRequest))
+        return to_proto(page, pb_calibration.GetCalibrationResponse)
+
+    async def RollbackCalibration(  # noqa: N802
+        self, request: pb_calibration.RollbackCalibrationRequest, context: Context
+    ) -> pb_calibration.RollbackCalibrationResponse:
+        """Put another recalibration map in force."""
+        ask = from_proto(request, RollbackCalibrationRequest)
+        told = await self._use.calibration.rollback(ask, key=caller(context, self._keyring))
+        return to_proto(told, pb_calibration.RollbackCalibrationResponse)
+
+    async def GetActivations(  # noqa: N802
+        self, request: pb_calibration.GetActivationsRequest, context: Context
+    ) -> pb_calibration.GetActivationsResponse:
+        """The activations seen, and the share sent to System 2."""
+        seen = await self._use.calibration.activations(from_proto(request, GetActivationsRequest))
+        return to_proto(seen, pb_calibration.GetActivationsResponse)
+
+
+def _told(run: Run) -> Run:
+    """`run` as the contract has it: only the dialectic's account has a place there."""
+    return run if run.strategy == Strategy.DIALECTIC else replace(run, deliberation=None)
+
+
+def _finished(event: Event | Passed) -> Event | Passed:
+    return RunFinished(run=_told(event.run)) if isinstance(event, RunFinished) else event

@@ -1,6 +1,7 @@
 """Settings of the router."""
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -21,9 +22,38 @@ class Settings(FaceSettings):
     weight_conflict: float = Field(0.25, description="Weight of conflict in the activation")
     weight_importance: float = Field(0.25, description="Weight of importance in the activation")
     weight_experience: float = Field(0.20, description="Weight of 1 - experience in the activation")
+    assessor: Literal["verbalized", "probe", "hybrid", "draft"] = Field(
+        "draft", description="How the state of a query is measured"
+    )
+    streamed_assessor: Literal["verbalized", "probe", "hybrid", "draft"] = Field(
+        "hybrid", description="The same where the answer is streamed, which has no use for a draft"
+    )
+    part_weights: dict[str, float] = Field(
+        {}, description='Weights of parts inside their component, where they are not 1, e.g. {"check": 2}'
+    )
     undetermined: Route = Field(Route.SYSTEM_TWO, description="System for a state of which too little is known")
     config_version: str = Field(
         "", description="Name recorded with each decision; empty: `paper`, or a digest of what differs from it"
+    )
+    routing_file: Path | None = Field(
+        None, description="Weights, threshold and version as a file, instead of the single settings; read at start only"
+    )
+    policy_file: Path | None = Field(
+        None, description="Table that chooses the strategy by the state, e.g. config/policy.example.yaml; empty: off"
+    )
+    keep_decisions: bool = Field(
+        True, description="Whether a conversation keeps its decision while the task has clearly not changed"
+    )
+    keep_decisions_turns: int = Field(4, ge=1, description="Turns that a decision is kept for at most")
+    keep_decisions_s: float = Field(900.0, gt=0, description="Time that a decision is kept for at most [s]")
+    calibration_minimum: int = Field(
+        100, ge=50, description="Judged answers of a strategy and source from which a recalibration map is fitted"
+    )
+    calibration_growth: float = Field(
+        0.2, gt=0, description="Verdicts since the last fit, as a share of those it had, from which the next is made"
+    )
+    calibration_refresh_s: float = Field(
+        30.0, gt=0, description="Time after which maps put in force by other replicas are in force here [s]"
     )
     model_aliases: dict[str, str] = Field({}, description='Model names that stand for ours, e.g. {"gpt-4o": "metacog"}')
     answer_max_tokens: int = Field(1024, ge=1, description="Tokens of a System 1 answer whose request states none")
@@ -31,7 +61,33 @@ class Settings(FaceSettings):
     max_generations: int = Field(32, ge=1, description="Default envelope of everything else: samples")
     max_generated_tokens: int = Field(8192, ge=1, description="Default envelope of everything else: tokens")
     timeout_ms: int = Field(180_000, ge=1, description="Default envelope: time [ms]")
+    max_in_flight: int = Field(512, ge=1, description="Requests assessed, routed or answered at a time; more get a 429")
+    max_deliberations: int = Field(32, ge=1, description="Deliberations among them")
+    knowledge_weight: float = Field(0.5, description="Weight of similarity to documents in the experience component")
+    experience_weight: float = Field(0.5, description="Weight of similarity to verified answers in it")
+    similarity_floor: float = Field(0.35, ge=-1, le=1, description="Cosine up to which two texts count as unrelated")
+    similarity_ceiling: float = Field(0.85, ge=-1, le=1, description="Cosine from which they count as the same")
+    similarity_encoder: str = Field(
+        "all-MiniLM-L6-v2", description="Encoder that both were measured on; with another in use experience is unknown"
+    )
+    similarity_timeout_ms: int = Field(1000, ge=1, description="Time for looking up what is known of a query [ms]")
+    chunk_characters: int = Field(800, ge=1, description="Length of a chunk of a document [characters]")
+    chunk_overlap_characters: int = Field(100, ge=0, description="What neighbouring chunks share [characters]")
+    document_max_characters: int = Field(2_000_000, ge=1, description="Longest document accepted [characters]")
+    knowledge_max_chunks: int = Field(20_000, ge=1, description="Chunks that one request may add")
+    knowledge_max_body_bytes: int = Field(
+        8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/knowledge [bytes]"
+    )
     spool_dir: Path | None = Field(
         None, description="Where runs wait while the database is away; empty: `spool` in METACOG_HOME"
     )
     spool_max_bytes: int = Field(256 * 1024 * 1024, ge=1024, description="Bytes of runs that may wait there")
+    keep_contents: bool = Field(
+        True, description="Whether what was asked and answered is kept; if not, only digests and numbers are"
+    )
+    retention_days: int = Field(
+        90,
+        ge=0,
+        le=36_500,
+        description="Age from which runs, feedback and experience are deleted [days]; 0: never",
+    )

@@ -1,22 +1,35 @@
 """Stand-ins for models and stores, so that both faces of a service stand over the same exact answers."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 
 from chassis.agents import AgentConfig
 from chassis.inference.values import Call, Completion, Delta, Sample
 from chassis.spend import Spend
 from kernel.answers import Outcome
-from kernel.envelope import StageUsage
+from kernel.envelope import Ledger, StageUsage
 from kernel.msv import MSV
 from services.assigner.service.deliberate import Bench, Defaults, deliberate
+from services.router.core.feedback import is_right
 from services.router.core.strategies import Strategy
 from services.router.rpc import UseCases
+from services.router.service.adding import AddLimits
 from services.router.service.answer import Answered, Desk, Task
-from services.router.service.assess import Assessment
-from services.router.service.repeats import Repeats
+from services.router.service.assess import Assessment, Assessors
+from services.router.service.feedback import (
+    Effects,
+    FeedbackConflict,
+    FeedbackDesk,
+    SubmitFeedbackResponse,
+    Verdict,
+    submit_feedback,
+)
+from services.router.service.knowledge import KnowledgeBase, Matching
+from services.router.service.repeats import Repeats, RequestIdReused
 from services.router.service.route import Deciding, RoutingConfig
+from services.router.service.subject import Drafted, Drafter, Subject
 from services.router.service.values import (
+    AnswerRequest,
     AnswerToken,
     ListRunsRequest,
     ListRunsResponse,
@@ -25,6 +38,8 @@ from services.router.service.values import (
     Turn,
 )
 from services.router.store.runs import RunNotFound
+from tests.contract.calibration_fakes import fake_calibrating
+from tests.contract.fake_knowledge import FakeLibrary, fake_embeddings
 from tests.support.stack import LIMITS, use_cases
 
 AGENTS = tuple(AgentConfig(id=name) for name in ("ada", "ben", "cleo", "dan", "eve"))
@@ -33,9 +48,13 @@ AGENTS = tuple(AgentConfig(id=name) for name in ("ada", "ben", "cleo", "dan", "e
 class FakeAssessor:
     """Measures `calm` in whatever is said calmly, and little in anything else."""
 
-    async def __call__(self, messages: Sequence[Turn], spend: Spend, seed: int | None) -> Assessment:
+    def fits(self, ledger: Ledger) -> bool:
+        """It costs nothing worth speaking of."""
+        return ledger.generations_left > 1
+
+    async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
         spend.ledger.book("assess", StageUsage(generations=1, http_calls=1, prompt_tokens=9, completion_tokens=7))
-        if "calm" in messages[-1].content:
+        if "calm" in subject.messages[-1].content:
             return Assessment(msv=MSV(correctness=0.9, conflict=0.1, importance=0.2), assessor="fake")
         reasons = {"conflict": "nobody asked", "importance": "nobody asked", "experience": "nobody asked"}
         return Assessment(msv=MSV(correctness=0.5, unknown_reasons=reasons), assessor="fake")
@@ -49,6 +68,15 @@ class FakeSystemOne:
         for word in ("it", " is", " 4"):
             yield AnswerToken(text=word)
         yield Answered(text="it is 4", model="fake", confidence=0.75, confidence_source="assessment")
+
+
+def fake_drafter(_ask: AnswerRequest, _messages: Sequence[Turn]) -> Drafter:
+    """Nobody drafts."""
+
+    async def draft(_spend: Spend) -> Drafted:
+        return Drafted(text="it is 4")
+
+    return draft
 
 
 class FakeDialectic:
@@ -90,17 +118,56 @@ class FakeRuns:
         return next((run for run in self._runs if run.request_id == request_id), None)
 
 
+class FakeVerdicts:
+    """Verdicts in a dict."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], tuple[Verdict, SubmitFeedbackResponse]] = {}
+
+    async def earlier(self, key_name: str, feedback_id: str, digest: str) -> SubmitFeedbackResponse | None:
+        """What was said to the same verdict before."""
+        if (key_name, feedback_id) not in self._kept:
+            return None
+        verdict, reply = self._kept[key_name, feedback_id]
+        if verdict.request_digest != digest:
+            raise RequestIdReused("used before", feedback_id=feedback_id)
+        return reply
+
+    async def keep(self, verdict: Verdict, effects: Callable[[bool], Effects]) -> SubmitFeedbackResponse:
+        """Keep `verdict`, unless it contradicts another one."""
+        others = [kept for kept, _ in self._kept.values() if kept.run_id == verdict.run_id]
+        if any(is_right(other.score) != is_right(verdict.score) for other in others):
+            raise FeedbackConflict("another verdict", run_id=verdict.run_id)
+        reply = effects(verdict.teaches and not others).reply
+        self._kept[verdict.key_name, verdict.feedback_id] = (verdict, reply)
+        return reply
+
+
 def router_use_cases() -> UseCases:
     """A router over fakes."""
     runs = FakeRuns()
     desk = Desk(
-        deciding=Deciding(config=RoutingConfig(), assessor=FakeAssessor()),
+        deciding=Deciding(
+            config=RoutingConfig(),
+            assessors=Assessors(by_name={"fake": FakeAssessor()}, default="fake", streamed="fake"),
+        ),
+        drafter=fake_drafter,
         answerers={Strategy.SYSTEM_ONE: FakeSystemOne(), Strategy.DIALECTIC: FakeDialectic()},
         limits=dict.fromkeys([None, *Strategy], LIMITS),
         recorder=runs,
         repeats=Repeats(runs.by_request, lambda _key, _request: None),
     )
-    return use_cases(desk, get_run=runs.get, list_runs=runs.page)
+    known = KnowledgeBase(fake_embeddings(), FakeLibrary(), Matching(), AddLimits())
+    learners = frozenset({"delegation", "experience"})
+    judged = partial(submit_feedback, desk=FeedbackDesk(find=runs.get, store=FakeVerdicts(), learners=learners))
+    return use_cases(
+        desk,
+        get_run=runs.get,
+        list_runs=runs.page,
+        submit_feedback=judged,
+        knowledge=known.use,
+        calibration=fake_calibrating(),
+    )
 
 
 class FakeStream:

@@ -160,7 +160,12 @@ async def test_a_request_made_twice_is_answered_once(router: Face, face: str) ->
         ("Answer", {}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
         ("Answer", {"query": "?", "strategy": "debate"}, "INVALID_ARGUMENT", "UNKNOWN_STRATEGY"),
         ("GetRun", {"run_id": "no-such-run"}, "NOT_FOUND", "RUN_NOT_FOUND"),
-        ("SubmitFeedback", {}, "UNIMPLEMENTED", "NOT_IMPLEMENTED"),
+        ("SubmitFeedback", {}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
+        ("SubmitFeedback", {"feedback_id": "f", "run_id": "r"}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
+        ("SubmitFeedback", {"feedback_id": "f", "run_id": "r", "score": 1.5}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
+        ("SubmitFeedback", {"feedback_id": "f", "run_id": "", "score": 1}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
+        ("SubmitFeedback", {"feedback_id": "a b", "run_id": "r", "score": 1}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
+        ("SubmitFeedback", {"feedback_id": "f", "run_id": "nobody", "correct": True}, "NOT_FOUND", "RUN_NOT_FOUND"),
     ],
 )
 async def test_a_refusal_has_one_code_and_one_reason(
@@ -170,6 +175,54 @@ async def test_a_refusal_has_one_code_and_one_reason(
         await router.ask(operation, **body)
 
     assert (refused.value.code, refused.value.reason) == (code, reason)
+
+
+async def test_feedback_says_what_it_does(router: Face, face: str) -> None:
+    run_id = (await router.ask("Answer", query="a calm question"))["run"]["run_id"]
+
+    reply = await router.ask("SubmitFeedback", feedback_id=f"does-{face}", run_id=run_id, score=0.75, note="nearly")
+
+    assert reply == {
+        "feedback_id": f"does-{face}",
+        "run_id": run_id,
+        "teaches": True,
+        "calibrates": True,
+        "becomes_experience": True,
+        "delegation_tasks": 0,
+    }
+
+
+async def test_the_same_feedback_counts_once_and_gets_the_same_answer(router: Face, face: str) -> None:
+    run_id = (await router.ask("Answer", query="a calm question"))["run"]["run_id"]
+    verdict = {"feedback_id": f"once-{face}", "run_id": run_id, "correct": False}
+
+    first = await router.ask("SubmitFeedback", **verdict)
+    again = await router.ask("SubmitFeedback", **verdict)
+
+    assert again == first
+    assert (first["calibrates"], first["becomes_experience"]) == (True, False)
+
+
+async def test_another_verdict_of_the_same_name_is_refused(router: Face, face: str) -> None:
+    run_id = (await router.ask("Answer", query="a calm question"))["run"]["run_id"]
+    await router.ask("SubmitFeedback", feedback_id=f"reused-{face}", run_id=run_id, correct=True)
+
+    with pytest.raises(Refused) as refused:
+        await router.ask("SubmitFeedback", feedback_id=f"reused-{face}", run_id=run_id, correct=True, note="yes")
+
+    assert (refused.value.code, refused.value.reason) == ("ALREADY_EXISTS", "REQUEST_ID_REUSED")
+
+
+async def test_a_different_verdict_is_refused_and_an_agreeing_one_teaches_no_more(router: Face, face: str) -> None:
+    run_id = (await router.ask("Answer", query="a calm question"))["run"]["run_id"]
+    await router.ask("SubmitFeedback", feedback_id=f"first-{face}", run_id=run_id, correct=True)
+
+    agreeing = await router.ask("SubmitFeedback", feedback_id=f"second-{face}", run_id=run_id, score=0.5)
+    with pytest.raises(Refused) as refused:
+        await router.ask("SubmitFeedback", feedback_id=f"third-{face}", run_id=run_id, correct=False)
+
+    assert (agreeing["teaches"], agreeing["calibrates"], agreeing["becomes_experience"]) == (True, False, False)
+    assert (refused.value.code, refused.value.reason) == ("ALREADY_EXISTS", "FEEDBACK_CONFLICT")
 
 
 async def test_a_refusal_says_what_was_wrong_in_words_and_in_metadata(router: Face) -> None:

@@ -1,5 +1,6 @@
 """The four assessors over a scripted model: what each asks, what each makes of the replies, what it costs."""
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
@@ -260,6 +261,24 @@ async def test_a_stream_is_never_kept_waiting_for_a_draft(router: RunningRouter,
 
     assert [part_of(sent) for sent in scripted.bodies] == ["rating", "draft"]
     assert scripted.bodies[-1]["stream"] is True
+
+
+async def test_a_stream_that_asks_for_a_draft_gets_it_in_one_piece(
+    router: RunningRouter, scripted: ScriptedLLM
+) -> None:
+    body = {"model": "metacog", "messages": [{"role": "user", "content": "2 + 2?"}], "stream": True,
+            "metacog": {"assessor": "draft"}}  # fmt: skip
+
+    async with httpx.AsyncClient(base_url=router.rest) as client:
+        reply = (await client.post("/v1/chat/completions", json=body)).raise_for_status()
+
+    *chunks, last, done = [line.removeprefix("data: ") for line in reply.text.splitlines() if line]
+    told = [json.loads(chunk) for chunk in (*chunks, last)]
+    assert done == "[DONE]"
+    assert {chunk["object"] for chunk in told} == {"chat.completion.chunk"}
+    assert "".join(c["choices"][0]["delta"].get("content") or "" for c in told) == "Two and two.\nFinal Answer: 4"
+    assert told[-1]["metacog"]["confidence_source"] == "draft"
+    assert [part_of(sent) for sent in scripted.bodies].count("draft") == 1
 
 
 async def test_an_envelope_too_small_for_an_assessor_gets_a_plain_call(face: Face, scripted: ScriptedLLM) -> None:

@@ -106,7 +106,7 @@ async def test_a_wrong_key_is_refused_in_openais_shape(router: RunningRouter) ->
         with pytest.raises(openai.AuthenticationError) as refused:
             await client.chat.completions.create(model="metacog/system1", messages=HELLO)
 
-    assert (refused.value.type, refused.value.code) == ("authentication_error", "unauthenticated")
+    assert (refused.value.type, refused.value.code) == ("authentication_error", "invalid_api_key")
 
 
 @pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/readyz", 200), ("/metrics", 401), ("/docs", 401)])

@@ -191,7 +191,7 @@ async def test_a_prompt_over_the_context_is_named(
         with pytest.raises(openai.APIError) as refused:
             await read(client, model=model, messages=LONG, stream=stream, max_tokens=16)
 
-    assert (refused.value.code, refused.value.type) == ("prompt_too_long", "invalid_request_error")
+    assert (refused.value.code, refused.value.type) == ("context_length_exceeded", "invalid_request_error")
 
 
 # Bodies

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from chassis.auth import read_keys
@@ -43,6 +44,33 @@ def test_a_broken_agents_file_is_refused_with_line_and_reason(tmp_path: Path) ->
 
     assert checked.returncode == 1
     assert "line 3: capacity of 'ben' is 0" in checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "broken", "mended", "problem"),
+    [
+        ("--routing", "threshold: 45\n", "threshold: 0.45\n", "line 1: threshold: it is 45.0; it must lie in [0, 1]"),
+        (
+            "--policy",
+            "rows:\n  - name: a\n    strategy: debate\n",
+            "rows:\n  - name: a\n    strategy: arbiter\n",
+            "line 3: rows.0: strategy: 'debate' is none",
+        ),
+    ],
+)
+def test_a_file_of_the_router_is_checked_before_it_is_used(
+    tmp_path: Path, option: str, broken: str, mended: str, problem: str
+) -> None:
+    file = tmp_path / "router.yaml"
+
+    file.write_text(broken)
+    refused = metacog("config", "validate", option, file)
+    file.write_text(mended)
+    accepted = metacog("config", "validate", option, file)
+
+    assert (refused.returncode, accepted.returncode) == (1, 0)
+    assert problem in refused.stderr
+    assert str(file) in accepted.stdout
 
 
 def test_a_new_key_is_shown_once_and_only_its_hash_is_kept(tmp_path: Path) -> None:

@@ -145,6 +145,22 @@ async def test_a_long_text_is_shortened_for_the_next_stage_and_that_is_said(
     assert finished == {"THESIS": [], "ANTITHESIS": ["THESIS"], "RESOLUTION": ["THESIS"], "SYNTHESIS": ["THESIS"]}
 
 
+async def test_a_draft_is_material_for_the_thesis_only(face: RpcFace, scripted: ScriptedLLM) -> None:
+    await unmeasured(face, draft="Nine, I think.")
+
+    seen = {stage_of(body) for body in scripted.bodies if "Nine, I think." in body["messages"][-1]["content"]}
+    assert seen == {"thesis"}
+    thesis = next(body for body in scripted.bodies if stage_of(body) == "thesis")
+    assert "<quick_answer>\nNine, I think.\n</quick_answer>" in thesis["messages"][-1]["content"]
+
+
+async def test_a_long_draft_is_shortened_and_that_is_said(face: RpcFace) -> None:
+    events = await unmeasured(face, draft="word " * 600)
+
+    finished = {data["stage"]: data["shortened_inputs"] for data in of(events, "stage_finished")}
+    assert finished == {"THESIS": ["DRAFT"], "ANTITHESIS": [], "RESOLUTION": [], "SYNTHESIS": []}
+
+
 async def test_a_conversation_is_deliberated_as_a_whole(face: RpcFace, scripted: ScriptedLLM) -> None:
     turns = [{"role": "user", "content": "Two cats."}, {"role": "user", "content": "How many legs?"}]
 

@@ -2,73 +2,28 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 import pytest
-from openai import AsyncOpenAI, OpenAI
-from openai.types.chat import ChatCompletionChunk
+from openai import AsyncOpenAI
 
-from services.router.store.runs import PostgresRuns
-from tests.support.faces import Running
+from tests.support.gateway import HELLO, Suite, gateway, text_of, told
 from tests.support.scripted_llm import Refuse, Said, ScriptedLLM, Shape, Stall
-from tests.support.stack import TROUBLED, At, assigner_at, cast, router_at, stage_of
+from tests.support.stack import TROUBLED, At, cast, router_at, stage_of
 
-HELLO: Any = [{"role": "user", "content": "Say hello."}]
 TOOLS: Any = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]
 # A server that, unlike the scripted vLLM, was started with a tool parser.
 WITH_TOOLS = Shape("tools", checks=False)
 
 
-@dataclass(frozen=True)
-class Suite:
-    """A router with an assigner behind it, and clients of it."""
-
-    router: Running
-    runs: PostgresRuns
-    client: AsyncOpenAI
-
-    @property
-    def sync(self) -> OpenAI:
-        """A blocking client."""
-        return OpenAI(base_url=f"{self.router.rest}/v1", api_key="none", max_retries=0)
-
-    async def ask(self, model: str = "metacog", *, metacog: Any = None, **more: Any) -> Any:  # noqa: ANN401
-        """A chat completion."""
-        body = {"metacog": metacog} if metacog else {}
-        extra = {**body, **more.pop("extra_body", {})}
-        messages = more.pop("messages", HELLO)
-        return await self.client.chat.completions.create(model=model, messages=messages, extra_body=extra, **more)
-
-    async def chunks(self, model: str = "metacog", **more: Any) -> list[ChatCompletionChunk]:  # noqa: ANN401
-        """The chunks of a stream."""
-        return [chunk async for chunk in await self.ask(model, stream=True, **more)]
-
-
 @pytest.fixture
 async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[Suite]:
     scripted.answer = cast()
-    async with (
-        assigner_at(scripted) as assigner,
-        router_at(
-            scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, aliases={"gpt-4o-mini": "metacog"}
-        ) as router,
-        AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none", max_retries=0) as client,
-    ):
-        yield Suite(router, router.runs, client)
-
-
-def text_of(chunks: list[ChatCompletionChunk]) -> str:
-    return "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices if choice.index == 0)
-
-
-def told(answer: Any) -> dict[str, Any]:  # noqa: ANN401
-    """The `metacog` field of an answer or of a chunk."""
-    field: dict[str, Any] = (answer.model_extra or {}).get("metacog") or {}
-    return field
+    async with gateway(scripted, database_url, tmp_path, aliases={"gpt-4o-mini": "metacog"}) as suite:
+        yield suite
 
 
 # System 1
@@ -221,7 +176,7 @@ async def test_a_calm_rating_is_answered_by_system_one(suite: Suite, scripted: S
     assert (field["system"], field["strategy"], field["because"]) == ("SYSTEM_ONE", "system1", "activation")
     assert field["activation"]["value"] == pytest.approx((0.30 * 0.1 + 0.25 * 0.05 + 0.25 * 0.1) / 0.8)
     assert field["msv"]["experience"] is None
-    assert (field["confidence"], field["confidence_source"]) == (0.9, "assessment")
+    assert (field["confidence"], field["confidence_source"]) == (0.9, "verbalized")
 
 
 async def test_a_troubled_rating_is_deliberated_in_four_stages(suite: Suite, scripted: ScriptedLLM) -> None:

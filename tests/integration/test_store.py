@@ -3,21 +3,28 @@
 import subprocess
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import orjson
 import psycopg
 import pytest
-from sqlalchemy import make_url
+from alembic import command as command_of_alembic
+from alembic.config import Config
+from psycopg.types.json import Jsonb
+from sqlalchemy import make_url, text
 
 from chassis import db
 from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
 from chassis.rest import dumps
 from chassis.wire import MalformedRequest
+from kernel.answers import Outcome
 from kernel.envelope import Envelope, Usage
 from services.router.core.activation import Route, activation
+from services.router.service.feedback import Verdict, effects
 from services.router.service.values import MSV, ListRunsRequest, RouteResponse, Run, Turn
+from services.router.store.feedback import PostgresFeedback
 from services.router.store.runs import PostgresRuns, RunNotFound
 from services.router.store.tables import InvalidPageToken
 from tests.support.stack import NOBODY, ROOT, command, environment
@@ -57,7 +64,7 @@ def routed(system: Route) -> RouteResponse:
         msv=MSV(correctness=0.45, conflict=0.72),
         because="activation",
         config_version="paper",
-        assessor="",
+        assessor="draft",
         usage=Usage(),
         duration_ms=1.5,
     )
@@ -172,6 +179,81 @@ async def test_runs_are_filtered(
     assert [run.answer for run in page.runs] == expected
 
 
+async def test_runs_are_filtered_by_how_they_ended_and_what_was_said_of_them(
+    runs: PostgresRuns, began: datetime, database_url: str
+) -> None:
+    answered = run_of(created_at=began, outcome=Outcome.ANSWERED, request_id=new_id(), route=routed(Route.SYSTEM_ONE))
+    abstained = run_of(created_at=began, outcome=Outcome.ABSTAINED)
+    refused = run_of(created_at=began, error_reason="BACKEND_UNAVAILABLE", request_id=new_id())
+    await kept(runs, answered, abstained, refused)
+    engine = db.build_engine(database_url)
+    verdict = Verdict(
+        feedback_id=new_id(),
+        key_name="",
+        run_id=abstained.run_id,
+        score=0.5,
+        note="so so",
+        teaches=True,
+        created_at=began,
+        request_digest="d",
+    )
+    await PostgresFeedback(db.build_sessions(engine)).keep(
+        verdict, lambda counts: effects(verdict, abstained, frozenset(), counts=counts)
+    )
+    await engine.dispose()
+
+    async def found(**asked: object) -> list[Run]:
+        window = {"since": began, "until": began + timedelta(microseconds=1)}
+        page = await runs.page(ListRunsRequest(**window, **asked))  # type: ignore[arg-type]
+        names = {answered.run_id: answered, abstained.run_id: abstained, refused.run_id: refused}
+        return [names[run.run_id] for run in page.runs]
+
+    assert await found(outcome=Outcome.ANSWERED) == [answered]
+    assert await found(outcome=Outcome.ABSTAINED) == [abstained]
+    assert await found(judged=True) == [abstained]
+    assert await found(judged=False) == [refused, answered]
+    assert await found(assessor="draft") == [answered]
+    assert await found(assessor="probe") == []
+    assert await found(error_reason="BACKEND_UNAVAILABLE") == [refused]
+    assert await found(request_id=answered.request_id) == [answered]
+    assert await found(request_id=refused.request_id) == [refused]
+    assert await found(request_id="a\x00b", error_reason="a\x00b") == []
+
+
+async def test_runs_of_an_earlier_version_are_found_by_what_came_later(database_url: str) -> None:
+    fresh = fresh_database(database_url)
+    upgrade(fresh, "0001")
+    old = run_of(outcome=Outcome.ANSWERED, confidence=0.75, confidence_source="assessment", config_version="paper")
+    document = {**orjson.loads(dumps(old)), "route": orjson.loads(dumps(routed(Route.SYSTEM_ONE)))}
+    for later in ("confidence_raw", "calibration_version", "feedback"):
+        document.pop(later)
+    insert_run(fresh, document)
+
+    db.migrate("services.router", fresh)
+
+    engine = db.build_engine(fresh)
+    page = await PostgresRuns(db.build_sessions(engine)).page(
+        ListRunsRequest(outcome=Outcome.ANSWERED, assessor="draft", judged=False)
+    )
+    async with engine.connect() as connection:
+        columns = "confidence, confidence_raw, confidence_source, because, config_version"
+        [row] = (await connection.execute(text(f"SELECT {columns} FROM router.runs"))).all()
+    assert [run.run_id for run in page.runs] == [old.run_id]
+    assert tuple(row) == (0.75, 0.75, "assessment", "activation", "paper")
+    await engine.dispose()
+
+
+async def test_a_run_spooled_by_an_earlier_version_is_kept(runs: PostgresRuns) -> None:
+    run = run_of(confidence=0.5)
+    document = orjson.loads(dumps(run))
+    for later in ("confidence_raw", "calibration_version", "feedback"):
+        document.pop(later)
+
+    assert list(await runs.add([orjson.dumps(document)])) == []
+
+    assert (await runs.get(run.run_id)).confidence == 0.5
+
+
 @pytest.mark.parametrize("size", [0, -1, 201])
 async def test_a_page_has_its_bounds(runs: PostgresRuns, size: int) -> None:
     with pytest.raises(MalformedRequest):
@@ -216,6 +298,23 @@ async def test_a_database_without_the_schema_is_away_until_it_is_migrated(databa
     await kept(runs, run)
     assert (await runs.get(run.run_id)).run_id == run.run_id
     await engine.dispose()
+
+
+def upgrade(url: str, revision: str) -> None:
+    """Bring the schema to a version."""
+    config = Config()
+    config.set_main_option("script_location", str(ROOT / "services" / "router" / "migrations"))
+    config.attributes["url"] = url
+    command_of_alembic.upgrade(config, revision)
+
+
+def insert_run(url: str, document: dict[str, Any]) -> None:
+    """A run as the first version of the schema had it."""
+    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    columns = "run_id, created_at, request_id, key_name, system, strategy, degraded, document"
+    facts = (document["run_id"], document["created_at"], "", "", "SYSTEM_ONE", "system1", False, Jsonb(document))
+    with psycopg.connect(plain, autocommit=True) as connection:
+        connection.execute(f"INSERT INTO router.runs ({columns}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)", facts)  # type: ignore[call-overload]
 
 
 def migrating(url: str) -> "subprocess.Popen[bytes]":

@@ -110,6 +110,7 @@ class ScriptedLLM:
         requests: Chat completions received.
         listings: How often its models were asked for [count].
         disconnects: Clients that went away before their reply was complete [count].
+        under_way: Chat completions being answered now [count].
         answer: From a request to the texts of its choices; goes before what is queued.
         token_delay_s: Time that each token takes [s].
         ready: Whether it is done loading; answers 503 until then.
@@ -122,6 +123,7 @@ class ScriptedLLM:
         self.requests: list[Received] = []
         self.listings = 0
         self.disconnects = 0
+        self.under_way = 0
         self.answer: Callable[[Body], Sequence[str | Said]] | None = None
         self.token_delay_s = 0.0
         self.ready = True
@@ -189,7 +191,7 @@ class ScriptedLLM:
         if self.shape is VLLM:
             entry["max_model_len"] = self.shape.context
         if self.shape is LLAMACPP:
-            entry["meta"] = {"n_ctx": self.shape.context}
+            entry |= {"meta": {"n_ctx": self.shape.context}, "owned_by": "llamacpp"}
         return web.json_response({"object": "list", "data": [entry]})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
@@ -198,11 +200,14 @@ class ScriptedLLM:
         port = request.transport.get_extra_info("peername")[1]
         self.requests.append(Received(body, dict(request.headers), port))
         fault = self._faults.popleft() if self._faults else None
+        self.under_way += 1
         try:
             return await self._answer(request, request.transport, body, fault)
         except (asyncio.CancelledError, ConnectionResetError):
             self.disconnects += 1
             raise
+        finally:
+            self.under_way -= 1
 
     async def _answer(
         self, request: web.Request, transport: asyncio.Transport, body: Body, fault: Fault | None

@@ -30,6 +30,7 @@ from chassis.agents import AgentConfig, read_agents
 from chassis.auth import Keyring
 from chassis.backends import build_backend
 from chassis.contract import refuse_unserved_calls, refuse_unserved_paths
+from chassis.embeddings import Embeddings
 from chassis.health import Health
 from chassis.inference.config import BackendConfig
 from chassis.peer import Peer
@@ -46,19 +47,31 @@ from services.assigner.service.deliberate import Bench, Defaults, deliberate
 from services.router import chat, peers
 from services.router import rest as router_rest
 from services.router import rpc as router_rpc
+from services.router.calibrating import build_calibration
+from services.router.core.calibration import FittingRules
 from services.router.core.strategies import Strategy
+from services.router.records import Keeping, Learning, build_records
+from services.router.service.adding import AddLimits
+from services.router.service.admission import Admission
 from services.router.service.answer import Desk, answer
-from services.router.service.assess import Verbalized, assess
+from services.router.service.assess import VERBALIZED, Assessors, assess, build_assessors
+from services.router.service.calibration import Calibrating
 from services.router.service.journal import Journal
+from services.router.service.knowledge import Knowing, KnowledgeBase, Matching
+from services.router.service.library import Library
+from services.router.service.measures.without_model import Affect, Experience
+from services.router.service.recalibrating import Calibrator
 from services.router.service.repeats import Repeats
 from services.router.service.route import Deciding, RoutingConfig, route
 from services.router.service.system_one import SystemOne
+from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.runs import PostgresRuns
 from tests.support.faces import Running, serving
 
 ROOT = Path(__file__).parents[2]
 NOBODY = "127.0.0.1:1"
 MAX_BODY_BYTES = 1 << 20
+BODY_LIMITS = {"/v1/knowledge": 8 << 20}
 ROUTER = router_pb2.DESCRIPTOR.services_by_name["RouterService"]
 ASSIGNER = assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"]
 LIMITS = Limits(max_generations=32, max_generated_tokens=8192, timeout_ms=60_000)
@@ -159,10 +172,12 @@ class At:
 
 @dataclass(frozen=True)
 class RunningRouter(Running):
-    """A router, with what it keeps runs in."""
+    """A router, with what it keeps runs in and what it knows."""
 
     runs: PostgresRuns
     journal: Journal
+    known: KnowledgeBase
+    calibrator: Calibrator
 
 
 def voices_of(llm: Server) -> Voices:
@@ -209,57 +224,122 @@ async def router_at(
     peer_key: str = "",
     limits: Limits = LIMITS,
     max_body_bytes: int = MAX_BODY_BYTES,
+    admission: Admission | None = None,
+    assessor: str = VERBALIZED,
+    encoder_url: str = "",
+    keeping: Keeping | None = None,
+    fitting: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
 ) -> AsyncIterator[RunningRouter]:
-    """A router on `llm`, both faces; `others` are the addresses of the other services, nobody's if left out."""
+    """A router on `llm`, both faces; `others` are the addresses of the other services, nobody's if left out.
+
+    Without an encoder it looks up nothing.
+    """
     keyring = keyring or Keyring()
     engine = db.build_engine(database)
-    runs = PostgresRuns(db.build_sessions(engine))
-    journal = Journal(runs, spool / "runs.jsonl", retry_s=0.05)
     voices = voices_of(llm)
+    known = knowledge_base(encoder_url or f"http://{NOBODY}/v1", PostgresKnowledge(db.build_sessions(engine)))
+    without_model = [Affect(vader), *([Experience(known.match)] if encoder_url else [])]
     names = ("assigner", "arbiter", "delegation")
     reached = {name: Peer(name, (others or {}).get(name, NOBODY), key=peer_key) for name in names}
+    sessions = db.build_sessions(engine)
+    calibration = build_calibration(sessions, RoutingConfig(), fitting, pause_s=0.05)
+    learning = Learning(
+        delegation=reached["delegation"],
+        experience=known.experience if encoder_url else None,
+        judged=calibration.calibrator.judged,
+    )
+    records = build_records(sessions, keeping or quick_keeping(spool), learning)
+    system_one = SystemOne(voices.assessor())
+    assessors = Assessors(
+        by_name=build_assessors(voices.assessor(), without_model), default=assessor, streamed=assessor
+    )
     desk = Desk(
-        deciding=Deciding(config=RoutingConfig(), assessor=Verbalized(voices.assessor(), vader)),
+        deciding=Deciding(config=RoutingConfig(), assessors=assessors),
+        drafter=system_one.drafter,
         answerers={
-            Strategy.SYSTEM_ONE: SystemOne(voices.assessor()),
+            Strategy.SYSTEM_ONE: system_one,
             Strategy.DIALECTIC: peers.dialectic(reached["assigner"]),
             Strategy.ARBITER: peers.arbitration(reached["arbiter"]),
             Strategy.DELEGATION: peers.delegation(reached["delegation"]),
         },
         limits=dict.fromkeys([None, *Strategy], limits),
-        recorder=journal,
-        repeats=Repeats(runs.by_request, journal.recent),
+        recorder=records.journal,
+        repeats=Repeats(records.runs.by_request, records.journal.recent),
+        admission=admission or Admission(),
+        recalibrated=calibration.calibrator,
     )
-    use = use_cases(desk, get_run=runs.get, list_runs=runs.page, limits=limits)
-    health = Health(
-        {"inference": voices.default.probe}, {"database": partial(db.check, engine), "journal": journal.check}
+    use = use_cases(
+        desk,
+        get_run=records.get_run,
+        list_runs=records.runs.page,
+        submit_feedback=records.submit_feedback,
+        knowledge=known.use,
+        calibration=calibration.use,
+        limits=limits,
     )
-    app = build_app("router", health=health, keyring=keyring, max_body_bytes=max_body_bytes)
+    health = Health({"inference": voices.default.probe}, {"database": partial(db.check, engine), **records.checks})
+    app = build_app("router", health=health, keyring=keyring, max_body_bytes=max_body_bytes, body_limits=BODY_LIMITS)
     router_rest.add_decision_paths(app, assess=use.assess, route=use.route, answer=use.answer)
-    router_rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs)
+    router_rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs, submit_feedback=use.submit_feedback)
+    router_rest.add_knowledge_paths(app, use.knowledge)
+    router_rest.add_calibration_paths(app, use.calibration)
     chat.add_paths(app, desk=desk, backend=voices.default, aliases=aliases or {})
     refuse_unserved_paths(app, ROUTER)
     server = grpc_server(keyring)
     servicer = refuse_unserved_calls(router_rpc.Servicer, ROUTER)(use, keyring)
     router_pb2_grpc.add_RouterServiceServicer_to_server(servicer, server)
-    journal.start()
+    records.start()
+    calibration.calibrator.start()
     async with serving(app, server) as running:
-        yield RunningRouter(rest=running.rest, grpc=running.grpc, runs=runs, journal=journal)
-    await journal.close()
+        yield RunningRouter(
+            rest=running.rest,
+            grpc=running.grpc,
+            runs=records.runs,
+            journal=records.journal,
+            known=known,
+            calibrator=calibration.calibrator,
+        )
+    await records.close()
+    await calibration.calibrator.close()
+    await known.embeddings.close()
     await voices.close()
     for peer in reached.values():
         await peer.close()
     await engine.dispose()
 
 
-def use_cases(desk: Desk, *, get_run: Any, list_runs: Any, limits: Limits = LIMITS) -> router_rpc.UseCases:  # noqa: ANN401
+def quick_keeping(spool: Path, **more: Any) -> Keeping:  # noqa: ANN401
+    """What ships, at a test's pace."""
+    paces: dict[str, Any] = {"journal_retry_s": 0.05, "outbox_poll_s": 0.05, "outbox_first_pause_s": 0.05}
+    return Keeping(spool=spool / "runs.jsonl", **{**paces, **more})
+
+
+def knowledge_base(encoder_url: str, library: Library) -> KnowledgeBase:
+    """A knowledge base with the sizes that ship."""
+    return KnowledgeBase(Embeddings(encoder_url), library, Matching(), AddLimits())
+
+
+def use_cases(
+    desk: Desk,
+    *,
+    get_run: Any,  # noqa: ANN401
+    list_runs: Any,  # noqa: ANN401
+    submit_feedback: Any,  # noqa: ANN401
+    knowledge: Knowing,
+    calibration: Calibrating,
+    limits: Limits = LIMITS,
+) -> router_rpc.UseCases:
     """What a router with `desk` can do."""
+    bounding = desk.admission.bounding
     return router_rpc.UseCases(
-        assess=partial(assess, assessor=desk.deciding.assessor, default=limits),
-        route=partial(route, deciding=desk.deciding, default=limits),
+        assess=bounding(partial(assess, assessors=desk.deciding.assessors, default=limits, drafter=desk.drafter)),
+        route=bounding(partial(route, deciding=desk.deciding, default=limits, drafter=desk.drafter)),
         answer=partial(answer, desk=desk),
         get_run=get_run,
         list_runs=list_runs,
+        submit_feedback=submit_feedback,
+        knowledge=knowledge,
+        calibration=calibration,
     )
 
 

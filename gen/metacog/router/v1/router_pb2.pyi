@@ -100,17 +100,35 @@ class AssessResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class PromptDigestsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     MSV_FIELD_NUMBER: _builtins.int
     ASSESSOR_FIELD_NUMBER: _builtins.int
-    PROMPT_DIGEST_FIELD_NUMBER: _builtins.int
+    PROMPT_DIGESTS_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
     DRAFT_FIELD_NUMBER: _builtins.int
     SAMPLES_FIELD_NUMBER: _builtins.int
     assessor: _builtins.str
     """Name of the assessor."""
-    prompt_digest: _builtins.str
-    """Digest of the assessor's prompt template [sha256, hexadecimal]; empty when it used none."""
     duration_ms: _builtins.float
     """Time it took [ms, >= 0]."""
     draft: _builtins.str
@@ -118,6 +136,10 @@ class AssessResponse(_message.Message):
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
         """Prospective state; what could not be measured is left out, with its reason."""
+
+    @_builtins.property
+    def prompt_digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Digest of each prompt template that it used, by its name [sha256, hexadecimal]."""
 
     @_builtins.property
     def usage(self) -> _envelope_pb2.Usage:
@@ -132,7 +154,7 @@ class AssessResponse(_message.Message):
         *,
         msv: _msv_pb2.MSV | None = ...,
         assessor: _builtins.str = ...,
-        prompt_digest: _builtins.str = ...,
+        prompt_digests: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         usage: _envelope_pb2.Usage | None = ...,
         duration_ms: _builtins.float = ...,
         draft: _builtins.str = ...,
@@ -140,7 +162,7 @@ class AssessResponse(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["msv", b"msv", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assessor", b"assessor", "draft", b"draft", "duration_ms", b"duration_ms", "msv", b"msv", "prompt_digest", b"prompt_digest", "samples", b"samples", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assessor", b"assessor", "draft", b"draft", "duration_ms", b"duration_ms", "msv", b"msv", "prompt_digests", b"prompt_digests", "samples", b"samples", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -668,7 +690,10 @@ class Run(_message.Message):
     confidence: _builtins.float
     """Belief that the answer is right [0..1]; left out (null on REST) when there is no source for it."""
     confidence_source: _builtins.str
-    """Where the confidence comes from: `assessment`, `arbiter`, `delegation`; empty when there is none."""
+    """Where the confidence comes from: the assessor of the query (`verbalized`, `probe`, `hybrid`, `draft`), `given` with
+    a ready state, `assessment` (of the text that a dialectic ended with), `arbiter`, `delegation`; empty when there is
+    none.
+    """
     degraded: _builtins.bool
     """Whether the answer is less than what was asked for."""
     budget_exhausted: _builtins.bool

@@ -1,0 +1,30 @@
+"""Refusals of an evaluation.
+
+MetacogError
+├── ItemsUnreadable      a data folder, a data set or one of its lines cannot be used
+├── RecordsUnusable      recorded replies cannot be read, or belong to another evaluation
+└── RouterAway           the router cannot be reached, or cannot do its work now
+"""
+
+from kernel.errors import Code, MetacogError
+
+
+class ItemsUnreadable(MetacogError):
+    """A data folder, a data set or one of its lines cannot be used."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "ITEMS_UNREADABLE"
+
+
+class RecordsUnusable(MetacogError):
+    """Recorded replies cannot be read, or belong to another evaluation."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "RECORDS_UNUSABLE"
+
+
+class RouterAway(MetacogError):
+    """The router cannot be reached, or cannot do its work now; what was recorded stays."""
+
+    code = Code.UNAVAILABLE
+    reason = "ROUTER_AWAY"

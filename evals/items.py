@@ -1,0 +1,153 @@
+"""Questions with known answers, read from a folder of JSON lines: one file a data set, one object a line."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from chassis.wire import MalformedRequest, from_plain
+from evals.errors import ItemsUnreadable
+from kernel.answers import AnswerType
+from kernel.values import value
+
+SUFFIX = ".jsonl"
+# Recorded outcomes of other models, not questions to ask.
+OUTCOMES = "routing_"
+
+
+@value
+class Item:
+    """A question with its known answer.
+
+    Attributes:
+        id: Its name, unique over all data sets.
+        dataset: Name of its data set.
+        question: What is asked; options are not in it.
+        answer: The known answer, as `answer_type` writes it; of a choice its letter.
+        answer_type: The form of the answer.
+        dimension: What it takes, e.g. `math_computation`.
+        difficulty: `easy`, `medium` or `hard`.
+        context: A text that the answer rests on.
+        choices: The options in order: A, B, C, ...
+        aliases: Further accepted answers.
+        tests: Of a program: what raises when it is wrong.
+        entry_point: Of a program: name of its function.
+    """
+
+    id: str
+    dataset: str
+    question: str
+    answer: str
+    answer_type: AnswerType
+    dimension: str = ""
+    difficulty: str = ""
+    context: str | None = None
+    choices: Sequence[str] | None = None
+    aliases: Sequence[str] | None = None
+    tests: str | None = None
+    entry_point: str | None = None
+
+    @property
+    def lettered(self) -> Sequence[tuple[str, str]]:
+        """Its options, each with its letter."""
+        return tuple(zip(ascii_uppercase, self.choices or (), strict=False))
+
+
+def sets_in(folder: Path) -> Sequence[str]:
+    """Names of the data sets in `folder`.
+
+    Raises:
+        ItemsUnreadable: When it is no folder, or has no data set.
+    """
+    if not folder.is_dir():
+        raise ItemsUnreadable(f"{folder} is no folder; --data is one with a .jsonl file for each data set")
+    found = sorted(file.stem for file in folder.glob(f"*{SUFFIX}") if not file.stem.startswith(OUTCOMES))
+    if not found:
+        raise ItemsUnreadable(f"{folder} has no data set: there is no .jsonl file in it")
+    return found
+
+
+def read_sets(folder: Path, names: Sequence[str], per_set: int) -> Sequence[Item]:
+    """The first `per_set` items of each set, taken in turns, so that a run that is cut short is balanced.
+
+    Args:
+        folder: Where the data sets are.
+        names: Which of them, in order; empty: all.
+        per_set: Items of each [count, >= 1].
+
+    Raises:
+        ItemsUnreadable: For an unknown set, an item that is none (names the line), a name that two items have, or an
+            item that is not scored by its text.
+    """
+    known = sets_in(folder)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ItemsUnreadable(f"there is no data set {', '.join(unknown)} in {folder}; there are {', '.join(known)}")
+    taken = [read_items(folder / f"{name}{SUFFIX}", per_set) for name in names or known]
+    return _unique(interleaved(taken))
+
+
+def interleaved(groups: Sequence[Sequence[Item]]) -> Sequence[Item]:
+    """The first of each group, then the second of each, and so on."""
+    return [item for item in chain.from_iterable(zip_longest(*groups)) if item is not None]
+
+
+def read_items(file: Path, most: int) -> Sequence[Item]:
+    """The first `most` items of one file.
+
+    Raises:
+        ItemsUnreadable: When the file cannot be read, is empty or holds something else; names the line.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise ItemsUnreadable(f"{file} cannot be read: {wrong}") from wrong
+    items = [_item(text, f"{file}, line {number}") for number, text in _first(lines, most)]
+    if not items:
+        raise ItemsUnreadable(f"{file} has no items")
+    return items
+
+
+def _first(lines: Sequence[str], most: int) -> Iterator[tuple[int, str]]:
+    filled = [(number, text) for number, text in enumerate(lines, 1) if text.strip()]
+    yield from filled[:most]
+
+
+def _item(text: str, place: str) -> Item:
+    try:
+        item = from_plain(_spelled(json.loads(text)), Item)
+    except json.JSONDecodeError as wrong:
+        raise ItemsUnreadable(f"{place}: no JSON: {wrong.msg} at column {wrong.colno}") from wrong
+    except MalformedRequest as wrong:
+        raise ItemsUnreadable(f"{place}: {wrong.message}") from wrong
+    problem = _problem(item)
+    if problem:
+        raise ItemsUnreadable(f"{place}: {problem}")
+    return item
+
+
+def _spelled(data: Any) -> Any:  # noqa: ANN401 - what the line holds
+    """`data` with its answer type as the contracts spell it."""
+    if isinstance(data, Mapping) and isinstance(data.get("answer_type"), str):
+        return {**data, "answer_type": data["answer_type"].upper()}
+    return data
+
+
+def _problem(item: Item) -> str:
+    if not item.id or not item.question.strip() or not item.answer.strip():
+        return "id, question and answer must not be empty"
+    if item.answer_type is AnswerType.CODE:
+        return "programs are not scored by this evaluation; leave this data set out"
+    if item.answer_type is AnswerType.CHOICE and item.answer not in dict(item.lettered):
+        return f"the answer is {item.answer!r}, which is no letter of its {len(item.choices or ())} choices"
+    return ""
+
+
+def _unique(items: Sequence[Item]) -> Sequence[Item]:
+    name, times = Counter(item.id for item in items).most_common(1)[0]
+    if times > 1:
+        raise ItemsUnreadable(f"{times} items are called {name}; an item's id must be unique over all data sets")
+    return items

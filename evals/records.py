@@ -1,0 +1,64 @@
+"""Raw records of an evaluation: JSON lines, one fact a line, appended as they come, and read again after a kill."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from evals.errors import RecordsUnusable
+
+Record = Mapping[str, Any]
+
+
+def read_records(file: Path) -> Sequence[Record]:
+    """The records of `file`; without its last line where a kill has torn that.
+
+    Raises:
+        RecordsUnusable: When the file cannot be read, or another line is no record.
+    """
+    try:
+        *whole, _torn = file.read_bytes().split(b"\n")
+    except OSError as wrong:
+        raise RecordsUnusable(f"{file} cannot be read: {wrong.strerror}") from wrong
+    return [_record(line, f"{file}, line {number}") for number, line in enumerate(whole, 1)]
+
+
+def _record(line: bytes, place: str) -> Record:
+    try:
+        record = json.loads(line)
+    except ValueError as wrong:
+        raise RecordsUnusable(f"{place}: no record: {wrong}") from wrong
+    if not isinstance(record, dict) or "kind" not in record:
+        raise RecordsUnusable(f"{place}: no record: it has no kind")
+    return record
+
+
+class Recorder:
+    """Appends records to a file; a context manager. A line that a kill has torn is dropped first.
+
+    Args:
+        file: Where to; made with its folder if missing.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __enter__(self) -> Self:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._lines = self._file.open("ab+")
+        self._lines.seek(0)
+        self._lines.truncate(self._lines.read().rfind(b"\n") + 1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lines.close()
+
+    def add(self, record: Record) -> None:
+        """Append one record; it is in the file when this returns."""
+        self._lines.write(orjson.dumps(record) + b"\n")
+        self._lines.flush()

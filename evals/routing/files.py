@@ -1,0 +1,54 @@
+"""What an evaluation leaves in its folder: raw records, the report, its pictures, and one scored line for each item."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from evals.records import Record
+from evals.routing.figures import figures, level_of
+from evals.routing.plots import outcome_plot, receiver_plot
+from evals.routing.report import report
+from evals.routing.rows import Recorded, Row, recorded
+from evals.routing.separating import columns
+from evals.stats.chance import Chance, seeded
+
+SEED = 7
+RECORDS, REPORT, SCORED = "records.jsonl", "report.md", "scored.jsonl"
+CURVES, OUTCOMES = "receiver.svg", "activation.svg"
+PICTURES = f"\n![activation by outcome]({OUTCOMES})\n![receiver's curves]({CURVES})\n"
+
+
+def write_report(records: Sequence[Record], folder: Path, chance: Chance | None = None) -> str:
+    """Write everything that follows from `records` into `folder`; returns the report.
+
+    Args:
+        records: Raw records.
+        folder: Where to.
+        chance: For all resampling; left out: always the same.
+
+    Raises:
+        RecordsUnusable: When they do not make an evaluation.
+    """
+    made = recorded(records)
+    said = report(made, figures(made, chance or seeded(SEED))) + PICTURES
+    known = {name: columns(made.rows, level_of(name, lambda reading: reading.activation)) for name in _names(made)}
+    (folder / REPORT).write_text(said, encoding="utf-8")
+    (folder / CURVES).write_text(receiver_plot(known), encoding="utf-8")
+    (folder / OUTCOMES).write_text(outcome_plot(known, made.runs[0]["threshold"]), encoding="utf-8")
+    (folder / SCORED).write_bytes(b"".join(orjson.dumps(_scored(row)) + b"\n" for row in made.rows))
+    return said
+
+
+def _names(made: Recorded) -> Sequence[str]:
+    return list(dict.fromkeys(name for row in made.rows for name in row.readings))
+
+
+def _scored(row: Row) -> Record:
+    return {
+        "item": row.item,
+        "dataset": row.dataset,
+        "answer": row.verdict.answer,
+        "right": row.verdict.right,
+        "activation": {name: reading.activation for name, reading in row.readings.items()},
+    }

@@ -1,0 +1,223 @@
+"""The report on the router's evaluation: markdown that can be pasted as it stands. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from evals.markdown import UNKNOWN, area, band, estimate, gain, number, share, table
+from evals.records import Record
+from evals.routing.figures import LENGTH, AssessorFigures, Difference, Figures
+from evals.routing.rows import Recorded
+
+READING = (
+    "AUROC: probability that an item which System 1 gets wrong has the higher level than one it gets right; 0.5 is "
+    "chance. Intervals are 95 %: DeLong's for one area over all items (~: Wilson's, where he has none), bootstrap over "
+    "items for means and differences, Wilson's for shares, and for random and shuffled levels where 95 % of the draws "
+    "fall. The pooled area mixes two things: telling a hard data set from an easy one, and a hard item from an easy "
+    "one of the same set; the mean of the areas inside the sets is the second alone, and `shuffled inside the sets` is "
+    "what the first alone gives."
+)
+
+
+def report(made: Recorded, found: Figures) -> str:
+    """The whole report."""
+    sections = [
+        _heading(made, found),
+        _sets(made, found),
+        _prediction(found),
+        _by_set(found),
+        _differences(found),
+        _threshold(found),
+        _costs(found),
+        _unknown(found),
+        _parts(found),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _heading(made: Recorded, found: Figures) -> str:
+    first = made.runs[0]
+    models = sorted({row.plain.model for row in made.rows if row.plain is not None})
+    told = {
+        "model": ", ".join(models) or "not told",
+        "items": f"{found.wrong.of} of {len(found.sets)} data sets, seed {first['seed']}",
+        "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in made.runs)),
+        "router": f"configuration `{first['config_version']}`, threshold {first['threshold']}, {_weights(first)}",
+        "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in first["prompt_digests"].items()),
+        "recorded": f"{first['time']}, {first['concurrency']} at a time, each given {first['timeout_ms'] / 1000:g} s"
+        + (f", in {len(made.runs)} starts" if len(made.runs) > 1 else ""),
+    }
+    lines = "\n".join(f"- {name}: {text}" for name, text in told.items())
+    return f"### Does the router know when System 1 is wrong?\n\n{_command(first)}\n\n{lines}\n\n{READING}"
+
+
+def _command(run: Record) -> str:
+    sets = ",".join(run["sets"])
+    return (
+        f"`metacog eval routing --data {run['data']} --sets {sets} --items {run['items']} "
+        f"--assessors {','.join(run['assessors'])} --seed {run['seed']} --out DIR`"
+    )
+
+
+def _weights(run: Record) -> str:
+    return "weights " + ", ".join(f"{name} {weight:g}" for name, weight in run["weights"].items())
+
+
+def _sets(made: Recorded, found: Figures) -> str:
+    rows = [[each.name, str(each.wrong.of), share(each.wrong), str(each.unreadable)] for each in found.sets]
+    rows.append(["all", str(found.wrong.of), share(found.wrong), str(found.unreadable)])
+    undecided = sum(not row.verdict.decided for row in made.rows)
+    left_out = [f"long texts that equality cannot judge, which count as wrong: {undecided}"] if undecided else []
+    left_out += [f"items without a System 1 answer, which are left out: {made.unanswered}"] if made.unanswered else []
+    left_out += [f"refused requests ({reason}): {count}" for reason, count in made.refusals.items()]
+    note = f"\n\n{'; '.join(left_out)}." if left_out else ""
+    return table(["data set", "items", "System 1 wrong", "of them unreadable"], rows) + note
+
+
+def _prediction(found: Figures) -> str:
+    head = ["assessor", "n", "activation", "1 - CE alone", "CI alone", "activation, mean inside the sets"]
+    rows = [
+        [
+            each.name,
+            str(each.items - each.activation.unknown),
+            area(each.activation.pooled),
+            area(each.error),
+            area(each.conflict),
+            estimate(each.activation.within),
+        ]
+        for each in found.assessors
+    ]
+    controls = [
+        ["random", str(found.wrong.of), band(found.random)],
+        [LENGTH, str(found.wrong.of), area(found.length.pooled), estimate(found.length.within)],
+        *([f"{each.name}, shuffled", _n(each), band(each.shuffled)] for each in found.assessors),
+        *([f"{each.name}, shuffled inside the sets", _n(each), band(each.shuffled_within)] for each in found.assessors),
+    ]
+    padded = [[*row, *[""] * (4 - len(row))] for row in controls]
+    return f'AUROC against "System 1 is wrong":\n\n{table(head, rows)}\n\nThe controls:\n\n' + table(
+        ["control", "n", "AUROC", "mean inside the sets"], padded
+    )
+
+
+def _n(found: AssessorFigures) -> str:
+    return str(found.items - found.activation.unknown)
+
+
+def _by_set(found: Figures) -> str:
+    rows = [
+        [
+            each.name,
+            *(area(assessor.activation.by_set[each.name]) for assessor in found.assessors),
+            area(found.length.by_set[each.name]),
+        ]
+        for each in found.sets
+    ]
+    names = [each.name for each in found.assessors]
+    return f"AUROC of activation inside each data set:\n\n{table(['data set', *names, LENGTH], rows)}"
+
+
+def _differences(found: Figures) -> str:
+    rows = [[f"{each.second} over {each.first}", gain(each.gain), _shown(each)] for each in found.differences]
+    said = "Gains in AUROC of activation, paired on the same items (not corrected for their number):"
+    return f"{said}\n\n{table(['gain of', 'difference', 'reading'], rows)}\n\n{_leading(found)}"
+
+
+def _leading(found: Figures) -> str:
+    """Which assessor has the largest area, and which the items do not tell from it."""
+    known = {each.name: each.activation.pooled.auroc for each in found.assessors}
+    areas = {name: level for name, level in known.items() if level is not None}
+    if not areas:
+        return "System 1 is wrong on all of these items, or on none: there is nothing to tell apart."
+    best = max(areas, key=lambda name: areas[name])
+    pairs = [each for each in found.differences if best in (each.first, each.second)]
+    alike = [each.second if each.first == best else each.first for each in pairs if not each.gain.excludes_zero]
+    others = f"these items do not tell it from {', '.join(alike)}" if alike else "its gain over all others is shown"
+    return f"The largest area is that of `{best}`; {others}."
+
+
+def _shown(difference: Difference) -> str:
+    if difference.gain.value is None:
+        return UNKNOWN
+    if not difference.gain.excludes_zero:
+        return "no gain: the interval holds 0"
+    return "gain" if (difference.gain.value or 0) > 0 else "loss"
+
+
+def _threshold(found: Figures) -> str:
+    rows = [
+        [each.name, share(each.sent), share(each.right_of_kept), share(each.right_of_sent)] for each in found.assessors
+    ]
+    head = ["assessor", "sent to System 2", "System 1 right among the kept", "among the sent"]
+    return f"At the threshold in force:\n\n{table(head, rows)}"
+
+
+def _costs(found: Figures) -> str:
+    rows = [
+        [
+            each.name,
+            number(each.costs.generations, 1),
+            number(each.costs.prompt_tokens, 0),
+            number(each.costs.completion_tokens, 0),
+            number(each.costs.beyond.p50, 0),
+            number(each.costs.beyond.p95, 0),
+            number(each.costs.whole.p50, 0),
+            number(each.costs.whole.p95, 0),
+        ]
+        for each in found.assessors
+    ]
+    answers = found.answers
+    alone = [number(answers.time.p50, 0), number(answers.time.p95, 0)]
+    spent = [number(answers.prompt_tokens, 0), number(answers.completion_tokens, 0)]
+    rows.append(["(System 1 answer alone)", "1.0", *spent, *alone, *alone])
+    spending = ["samples", "prompt tokens", "tokens generated"]
+    head = ["assessor", *spending, "ms p50", "ms p95", "until the choice, ms p50", "p95"]
+    repeated = f" Of {found.repeated.of} drafts {found.repeated.count} are word for word that answer."
+    return (
+        "What assessing costs beyond the System 1 answer, a mean per item; `draft` makes that answer before it "
+        f"chooses, so its own time is told from the {answers.n} items where the answer was also asked for by itself."
+        f"{repeated if found.repeated.of else ''}\n\n{table(head, rows)}"
+    )
+
+
+def _unknown(found: Figures) -> str:
+    rows = [
+        [each.name, component, reason, f"{100 * count / each.items:.0f} %"]
+        for each in found.assessors
+        for (component, reason), count in sorted(each.unknown.items(), key=lambda pair: -pair[1])
+    ]
+    if not rows:
+        return "No component of the activation was unknown."
+    head = ["assessor", "component", "why", "items"]
+    return f"Unknown components, which the activation leaves out:\n\n{table(head, rows)}"
+
+
+def _parts(found: Figures) -> str:
+    rows = [[each.name, part.name, area(part.area)] for each in found.assessors for part in each.parts]
+    lost = [
+        [each.name, one.term, number(one.without), gain(one.gain)] for each in found.assessors for one in each.ablations
+    ]
+    return "\n\n".join(
+        [
+            "Each component and part by itself, turned so that a high level speaks for an error:",
+            table(["assessor", "level", "AUROC"], rows),
+            "What each term adds to the activation, by leaving it out:",
+            table(["assessor", "term", "AUROC without it", "gain by it"], lost),
+            _verdicts(found.assessors),
+        ]
+    )
+
+
+def _verdicts(assessors: Sequence[AssessorFigures]) -> str:
+    """What does not help on these data, in words."""
+    lines = []
+    for each in assessors:
+        said: Mapping[str, Sequence[str]] = {
+            "by themselves no better than chance (the interval holds 0.5)": [p.name for p in each.parts if p.is_chance],
+            "by themselves worse than chance (the wrong way round here)": [p.name for p in each.parts if p.misleads],
+            "add nothing to the activation (the gain's interval holds 0)": [
+                one.term for one in each.ablations if one.gain.value is not None and not one.gain.excludes_zero
+            ],
+            "make the activation worse": [
+                one.term for one in each.ablations if one.gain.excludes_zero and (one.gain.value or 0) < 0
+            ],
+        }
+        lines += [f"- `{each.name}`, {what}: {', '.join(names)}." for what, names in said.items() if names]
+    return "What does not help on these data:\n\n" + ("\n".join(lines) or "- nothing that these items show.")

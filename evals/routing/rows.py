@@ -1,0 +1,204 @@
+"""Raw records, read as one row for each item: was System 1 wrong, and what did each assessor make of it. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evals.errors import RecordsUnusable
+from evals.records import Record
+from evals.routing.asking import DRAFT, PLAIN
+from evals.scorers.answers import Known, Verdict, judged
+from kernel.answers import AnswerType
+from kernel.values import value
+
+ASSESS, SYSTEM_ONE = "assess", "system1"
+
+_NAMED = re.compile(r".*?\b[A-Z]+(?:_[A-Z]+)+\b")
+
+
+@value
+class Spent:
+    """What one stage of a request spent.
+
+    Attributes:
+        generations: Samples drawn [count].
+        prompt_tokens: Tokens of the prompts [count].
+        completion_tokens: Tokens generated [count].
+    """
+
+    generations: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@value
+class Reading:
+    """What one assessor made of one item.
+
+    Attributes:
+        activation: Pressure to deliberate [0..1]; None when too little is known.
+        sent: Whether the item goes to System 2 at the threshold in force.
+        components: Value by component of the state, as far as known [0..1].
+        reasons: Why a component is unknown, by its name.
+        parts: Finer measurements by name [0..1].
+        weights: Weights in force by component.
+        assess: What assessing spent.
+        duration_ms: Time that assessing and deciding took [ms]; with `draft` the System 1 answer is in it.
+    """
+
+    activation: float | None
+    sent: bool
+    components: Mapping[str, float]
+    reasons: Mapping[str, str]
+    parts: Mapping[str, float]
+    weights: Mapping[str, float]
+    assess: Spent
+    duration_ms: float
+
+
+@value
+class Plain:
+    """The System 1 answer, asked for by itself."""
+
+    text: str
+    model: str
+    spent: Spent
+    duration_ms: float
+
+
+@value
+class Row:
+    """One item with its System 1 answer.
+
+    Attributes:
+        item: Its name.
+        dataset: Its data set.
+        verdict: Whether the answer is right.
+        prompt_characters: Length of its prompt [characters].
+        readings: What each assessor made of it, by name.
+        plain: The System 1 answer by itself, where that was asked for.
+        drafted: The System 1 answer that `draft` made; empty where it made none.
+    """
+
+    item: str
+    dataset: str
+    verdict: Verdict
+    prompt_characters: int
+    readings: Mapping[str, Reading]
+    plain: Plain | None
+    drafted: str
+
+    @property
+    def wrong(self) -> bool:
+        """Whether System 1 is wrong."""
+        return not self.verdict.right
+
+
+@value
+class Recorded:
+    """An evaluation as it was recorded.
+
+    Attributes:
+        runs: Headings of its runs, one for each start.
+        rows: Items with a System 1 answer.
+        unanswered: Items without one [count].
+        refusals: Requests refused by the router, by its reason [count].
+    """
+
+    runs: Sequence[Record]
+    rows: Sequence[Row]
+    unanswered: int
+    refusals: Mapping[str, int]
+
+
+def recorded(records: Sequence[Record]) -> Recorded:
+    """The evaluation that `records` hold.
+
+    Raises:
+        RecordsUnusable: When they have no heading, lack what they should have, or have no answer yet.
+    """
+    runs = [record for record in records if record["kind"] == "run"]
+    if not runs:
+        raise RecordsUnusable("the records have no heading; are they those of `metacog eval routing`?")
+    replies: dict[str, dict[str, Record]] = {}
+    refusals: dict[str, int] = {}
+    for record in records:
+        if record["kind"] == "reply" and "reply" in record:
+            replies.setdefault(record["item"], {})[record["asked"]] = record["reply"]
+        elif record["kind"] == "reply":
+            reason = str(record["refusal"].get("reason", record["refusal"].get("status")))
+            refusals[reason] = refusals.get(reason, 0) + 1
+    try:
+        rows = [_row(record, replies.get(record["id"], {})) for record in records if record["kind"] == "item"]
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise RecordsUnusable(f"the records lack what they should have: {wrong!r}") from wrong
+    answered = [row for row in rows if row is not None]
+    if not answered:
+        raise RecordsUnusable("there is nothing to report on yet: no item has a System 1 answer")
+    return Recorded(runs=runs, rows=answered, unanswered=len(rows) - len(answered), refusals=refusals)
+
+
+def _row(item: Record, replies: Mapping[str, Record]) -> Row | None:
+    """The row of one item; None without a System 1 answer."""
+    drafted = str(replies.get(DRAFT, {}).get("draft") or "")
+    plain = _plain(replies[PLAIN]) if PLAIN in replies else None
+    text = drafted or (plain.text if plain else "")
+    if not drafted and plain is None:
+        return None
+    known = Known(
+        answer=item["answer"],
+        answer_type=AnswerType(item["answer_type"]),
+        aliases=tuple(item["aliases"]),
+        choices=tuple(item["choices"]),
+    )
+    return Row(
+        item=item["id"],
+        dataset=item["dataset"],
+        verdict=judged(text, known),
+        prompt_characters=item["prompt_characters"],
+        readings={name: _reading(reply) for name, reply in replies.items() if name != PLAIN},
+        plain=plain,
+        drafted=drafted,
+    )
+
+
+def _reading(reply: Record) -> Reading:
+    msv: Mapping[str, Any] = reply["msv"] or {}
+    activation: Mapping[str, Any] = reply["activation"] or {}
+    weights = activation.get("weights") or {}
+    reasons = msv.get("unknown_reasons") or {}
+    names = ("emotional_response", *weights)
+    return Reading(
+        activation=activation.get("value"),
+        sent=reply["system"] == "SYSTEM_TWO",
+        components={name: msv[name] for name in names if msv.get(name) is not None},
+        reasons={name: _in_short(reasons[name]) for name in weights if name in reasons},
+        parts=msv.get("parts") or {},
+        weights=weights,
+        assess=_spent(reply, ASSESS),
+        duration_ms=reply["duration_ms"],
+    )
+
+
+def _in_short(reason: str) -> str:
+    """`reason` up to its name, without the details of one case.
+
+    Example:
+        >>> _in_short("there is no draft: BACKEND_OVERLOADED: 3 requests wait"), _in_short("nothing is stored")
+        ('there is no draft: BACKEND_OVERLOADED', 'nothing is stored')
+    """
+    named = _NAMED.match(reason)
+    return named[0] if named else reason
+
+
+def _plain(run: Record) -> Plain:
+    return Plain(text=run["answer"], model=run["model"], spent=_spent(run, SYSTEM_ONE), duration_ms=run["duration_ms"])
+
+
+def _spent(reply: Record, stage: str) -> Spent:
+    told = reply["usage"]["stages"].get(stage, {})
+    return Spent(
+        generations=told.get("generations", 0),
+        prompt_tokens=told.get("prompt_tokens", 0),
+        completion_tokens=told.get("completion_tokens", 0),
+    )

@@ -1,0 +1,1 @@
+"""Scorers: is an answer right? Pure."""

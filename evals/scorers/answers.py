@@ -1,0 +1,54 @@
+"""Is a model's answer to an item the known one? An answer that cannot be read is wrong, and is counted apart."""
+
+from collections.abc import Sequence
+
+from kernel.answers.equality import is_right
+from kernel.answers.extraction import extract
+from kernel.answers.kinds import AnswerType
+from kernel.values import value
+
+
+@value
+class Known:
+    """The known answer.
+
+    Attributes:
+        answer: As `answer_type` writes it.
+        answer_type: Its form.
+        aliases: Further accepted answers.
+        choices: The options of a choice, in order.
+    """
+
+    answer: str
+    answer_type: AnswerType
+    aliases: Sequence[str] = ()
+    choices: Sequence[str] = ()
+
+
+@value
+class Verdict:
+    """What a text amounts to.
+
+    Attributes:
+        answer: The answer that was read off it; None when there is none of the form wanted.
+        right: Whether it is the known one.
+        decided: Whether that could be told; a long free text that is not the known one word for word counts as wrong.
+    """
+
+    answer: str | None
+    right: bool
+    decided: bool = True
+
+
+def judged(text: str, known: Known) -> Verdict:
+    r"""Whether the answer in `text` is the known one.
+
+    Example:
+        >>> judged("6 x 7 = 42.\nFinal Answer: 42", Known(answer="42", answer_type=AnswerType.NUMBER))
+        Verdict(answer='42', right=True, decided=True)
+    """
+    answer = extract(text, known.answer_type, options=known.choices)
+    if answer is None:
+        return Verdict(answer=None, right=False)
+    right = is_right(answer, known.answer, known.answer_type, options=known.choices, aliases=known.aliases)
+    return Verdict(answer=answer, right=right is True, decided=right is not None)

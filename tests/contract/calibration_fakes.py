@@ -1,0 +1,111 @@
+"""Judged answers and recalibration maps in memory."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from kernel.statistics.recalibration import Method, Point
+from services.router.core.calibration import version_in_force
+from services.router.service.calibration import (
+    Calibrating,
+    CalibrationNotFound,
+    get_activations,
+    get_calibration,
+    rollback_calibration,
+)
+from services.router.service.calibration_values import (
+    ActivationBin,
+    ActivationsSeen,
+    CalibrationMap,
+    Choice,
+    GetActivationsRequest,
+    GetCalibrationRequest,
+    Observed,
+    Standing,
+    with_in_force,
+)
+from services.router.service.route import RoutingConfig
+
+
+def made(version: str, method: Method = Method.ISOTONIC) -> CalibrationMap:
+    """A map that halves every confidence."""
+    return CalibrationMap(
+        version=version,
+        strategy="system1",
+        confidence_source="assessment",
+        method=method,
+        points=(Point(confidence=0.0, calibrated=0.0), Point(confidence=1.0, calibrated=0.5)),
+        observations=120,
+        brier_score_before=0.25,
+        brier_score_after=0.125,
+        fitted_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    )
+
+
+class FakeCalibration:
+    """Two maps of System 1, newest first; of the arbiter no verdict yet."""
+
+    def __init__(self) -> None:
+        self._maps = (made("system1-assessment-2", Method.PLATT), made("system1-assessment-1"))
+        self._pin: str | None = None
+
+    async def pairs(self, ask: GetCalibrationRequest) -> Sequence[tuple[str, str]]:
+        """Both pairs."""
+        every = [("arbiter", "arbiter"), ("system1", "assessment")]
+        return [pair for pair in every if ask.strategy in ("", pair[0]) and "/".join(pair) > ask.page_token]
+
+    async def observed(self, strategy: str, _source: str, _ask: GetCalibrationRequest) -> Observed:
+        """Four answers of System 1, served at half of what came."""
+        raw = np.array([0.25, 0.75, 0.75, 1.0] if strategy == "system1" else [])
+        return Observed(raw=raw, served=raw / 2, scores=np.array([0.0, 1.0, 0.0, 1.0][: len(raw)]))
+
+    async def standing(self, strategy: str, _source: str) -> Standing:
+        """The maps as they stand."""
+        if strategy != "system1":
+            return Standing()
+        version = version_in_force(self._maps[0].version, improves=True, pinned=self._pin)
+        return with_in_force(self._maps, version, pinned=self._pin is not None)
+
+    async def choose(self, choice: Choice) -> tuple[Standing, Standing]:
+        """Pin what is chosen."""
+        if choice.version and choice.version not in [one.version for one in self._maps]:
+            raise CalibrationNotFound(f"there is no recalibration map {choice.version!r}", version=choice.version)
+        before = await self.standing(choice.strategy, choice.confidence_source)
+        self._pin = choice.version
+        return before, await self.standing(choice.strategy, choice.confidence_source)
+
+
+async def fake_seen(ask: GetActivationsRequest) -> ActivationsSeen:
+    """Three runs, one of which went to System 2; none under another configuration than the paper's."""
+    runs = 3 if ask.config_version in ("", "paper") else 0
+    edges = [step / ask.bins for step in range(ask.bins + 1)]
+    return ActivationsSeen(
+        runs=runs,
+        system_two=1 if runs else 0,
+        system_two_share=1 / 3 if runs else None,
+        runs_by_reason={"activation": runs} if runs else {},
+        bins=[ActivationBin(lower=a, upper=b, runs=0, system_two=0) for a, b in pairwise(edges)],
+        mean=0.25 if runs else None,
+        quantiles={"0.5": 0.25} if runs else {},
+        judged=0,
+        auroc=None,
+        auroc_low=None,
+        auroc_high=None,
+    )
+
+
+async def _refreshed() -> None:
+    pass
+
+
+def fake_calibrating() -> Calibrating:
+    """Calibration over fakes."""
+    store = FakeCalibration()
+    return Calibrating(
+        get=partial(get_calibration, store=store, minimum=100),
+        rollback=partial(rollback_calibration, store=store, refresh=_refreshed),
+        activations=partial(get_activations, config=RoutingConfig(), seen=fake_seen),
+    )

@@ -1,0 +1,138 @@
+"""Calibration and activations are the same on both faces."""
+
+import pytest
+
+from chassis.auth import ANYONE, ApiKey
+from services.router.service.calibration import CalibrationNotFound
+from services.router.service.calibration_values import RollbackCalibrationRequest
+from services.router.service.teaching import TeachingNotAllowed
+from tests.contract.calibration_fakes import fake_calibrating
+from tests.support.faces import Face, Refused
+
+PAIR = {"strategy": "system1", "confidence_source": "assessment"}
+
+
+async def test_a_row_tells_how_far_a_confidence_can_be_trusted(router: Face) -> None:
+    await router.ask("RollbackCalibration", **PAIR, newest=True)
+
+    page = await router.ask("GetCalibration", strategy="system1", bins=4)
+
+    [row] = page["reliabilities"]
+    assert (row["strategy"], row["confidence_source"], row["observations"]) == ("system1", "assessment", 4)
+    # (.25 - 0)² + (.75 - 1)² + (.75 - 0)² + (1 - 1)² = .6875
+    assert row["raw"]["brier_score"] == pytest.approx(0.6875 / 4)
+    # bin [.25, .5): |0 - .25|; bin [.75, 1]: |2 - 2.5|; together over 4
+    assert row["raw"]["calibration_error"] == pytest.approx(0.75 / 4)
+    assert [bin["observations"] for bin in row["raw"]["bins"]] == [0, 1, 0, 3]
+    assert [bin["observations"] for bin in row["served"]["bins"]] == [1, 2, 1, 0]
+    assert row["raw"]["bins"][0]["accuracy"] is None
+    assert row["chance_calibration_error"] > 0
+    assert page["minimum_observations"] == 100
+
+
+async def test_a_row_has_the_map_in_force_and_those_that_can_be(router: Face) -> None:
+    await router.ask("RollbackCalibration", **PAIR, newest=True)
+
+    [row] = (await router.ask("GetCalibration", strategy="system1"))["reliabilities"]
+
+    assert (row["map"]["version"], row["map"]["method"], row["map"]["in_force"]) == (
+        "system1-assessment-2",
+        "PLATT",
+        True,
+    )
+    assert row["map"]["points"] == [{"confidence": 0.0, "calibrated": 0.0}, {"confidence": 1.0, "calibrated": 0.5}]
+    assert [one["version"] for one in row["earlier_maps"]] == ["system1-assessment-1"]
+    assert row["pinned"] is False
+
+
+async def test_without_verdicts_there_are_no_figures(router: Face) -> None:
+    [row] = (await router.ask("GetCalibration", strategy="arbiter"))["reliabilities"]
+
+    assert (row["observations"], row["chance_calibration_error"], row["map"]) == (0, None, None)
+    assert (row["raw"]["calibration_error"], row["served"]["brier_score"]) == (None, None)
+    assert len(row["raw"]["bins"]) == 10
+
+
+async def test_rows_come_in_pages(router: Face) -> None:
+    first = await router.ask("GetCalibration", page_size=1)
+    second = await router.ask("GetCalibration", page_size=1, page_token=first["next_page_token"])
+
+    assert [row["strategy"] for row in (*first["reliabilities"], *second["reliabilities"])] == ["arbiter", "system1"]
+    assert second["next_page_token"] == ""
+
+
+@pytest.mark.parametrize("wrong", [{"bins": 0}, {"bins": 101}, {"page_size": 0}, {"page_size": 201}])
+async def test_what_is_out_of_range_is_refused(router: Face, wrong: dict[str, int]) -> None:
+    with pytest.raises(Refused) as refused:
+        await router.ask("GetCalibration", **wrong)
+
+    assert refused.value.reason == "MALFORMED_REQUEST"
+
+
+async def test_an_earlier_map_none_and_the_newest_can_be_put_in_force(router: Face) -> None:
+    await router.ask("RollbackCalibration", **PAIR, newest=True)
+
+    earlier = await router.ask("RollbackCalibration", **PAIR, version="system1-assessment-1")
+    none = await router.ask("RollbackCalibration", **PAIR, none=True)
+    newest = await router.ask("RollbackCalibration", **PAIR, newest=True)
+
+    assert (earlier["map"]["version"], earlier["pinned"]) == ("system1-assessment-1", True)
+    assert earlier["previous_version"] == "system1-assessment-2"
+    assert (none["map"], none["pinned"], none["previous_version"]) == (None, True, "system1-assessment-1")
+    assert (newest["map"]["version"], newest["pinned"]) == ("system1-assessment-2", False)
+    assert newest["previous_version"] == ""
+
+
+async def test_a_map_that_nobody_fitted_is_not_found(router: Face) -> None:
+    with pytest.raises(Refused) as refused:
+        await router.ask("RollbackCalibration", **PAIR, version="system1-assessment-9")
+
+    assert (refused.value.code, refused.value.reason) == ("NOT_FOUND", CalibrationNotFound.reason)
+    assert refused.value.metadata["version"] == "system1-assessment-9"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        PAIR,
+        {**PAIR, "none": False},
+        {**PAIR, "version": ""},
+        {"strategy": "system1", "newest": True},
+        {"confidence_source": "assessment", "newest": True},
+        {**PAIR, "strategy": "debate", "newest": True},
+    ],
+    ids=["no target", "none: false", "no version", "no source", "no strategy", "unknown strategy"],
+)
+async def test_a_rollback_says_what_to_where(router: Face, wrong: dict[str, object]) -> None:
+    with pytest.raises(Refused) as refused:
+        await router.ask("RollbackCalibration", **wrong)
+
+    assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", "MALFORMED_REQUEST")
+
+
+async def test_a_key_that_may_not_teach_puts_nothing_in_force() -> None:
+    calibrating = fake_calibrating()
+    ask = RollbackCalibrationRequest(strategy="system1", confidence_source="assessment", none=True)
+
+    with pytest.raises(TeachingNotAllowed) as refused:
+        await calibrating.rollback(ask, key=ApiKey(name="pupil", sha256="", may_teach=False))
+
+    assert (refused.value.code.name, refused.value.reason) == ("PERMISSION_DENIED", "TEACHING_NOT_ALLOWED")
+    assert (await calibrating.rollback(ask, key=ANYONE)).previous_version == "system1-assessment-2"
+
+
+async def test_the_activations_seen_are_served_with_the_threshold_in_force(router: Face) -> None:
+    seen = await router.ask("GetActivations", bins=4)
+
+    assert (seen["threshold"], seen["config_version"]) == (0.45, "paper")
+    assert (seen["runs"], seen["system_two"], seen["system_two_share"]) == (3, 1, pytest.approx(1 / 3))
+    assert [(bin["lower"], bin["upper"]) for bin in seen["bins"]] == [(0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1)]
+    assert (seen["runs_by_reason"], seen["quantiles"]) == ({"activation": 3}, {"0.5": 0.25})
+    assert (seen["auroc"], seen["auroc_low"], seen["auroc_high"]) == (None, None, None)
+
+
+async def test_without_runs_there_is_no_share(router: Face) -> None:
+    seen = await router.ask("GetActivations", config_version="another")
+
+    assert (seen["runs"], seen["system_two_share"], seen["mean"], seen["quantiles"]) == (0, None, None, {})
+    assert len(seen["bins"]) == 20

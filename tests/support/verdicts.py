@@ -1,0 +1,147 @@
+"""Runs to be judged, and a delegation service that hears of it."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from grpc import aio
+from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
+
+from chassis import db
+from chassis.auth import Keyring
+from chassis.ids import new_id
+from chassis.peer import Peer
+from chassis.rest import dumps
+from chassis.serve import grpc_server
+from chassis.wire import to_proto
+from kernel.answers import Outcome
+from kernel.envelope import Envelope
+from kernel.errors import MetacogError
+from services.router.records import Keeping, Learning, Records, build_records
+from services.router.service.values import Run, Turn
+from tests.support.stack import NOBODY, quick_keeping
+
+
+def run_of(**more: object) -> Run:
+    """An answered run with `more`."""
+    facts: dict[str, object] = {
+        "run_id": new_id(),
+        "created_at": datetime.now(UTC),
+        "messages": [Turn(role="user", content="Is it so?")],
+        "messages_digest": "d" * 64,
+        "envelope": Envelope(max_generations=1, max_generated_tokens=2, timeout_ms=3),
+        "strategy": "system1",
+        "answer": "It is.",
+        "outcome": Outcome.ANSWERED,
+        "confidence": 0.75,
+        "confidence_source": "assessment",
+        **more,
+    }
+    return Run(**facts)  # type: ignore[arg-type]
+
+
+def delegated(*tasks: str, **more: object) -> Run:
+    """A run that delegation answered, by these tasks."""
+    account = {"task_id": tasks[0], "profile_updates": [{"task_id": task} for task in tasks]}
+    return run_of(strategy="delegation", confidence_source="delegation", deliberation=account, **more)
+
+
+async def kept(records: Records, *runs: Run) -> None:
+    """Put runs into the database."""
+    assert list(await records.runs.add([dumps(run) for run in runs])) == []
+
+
+class Delegation(delegation_pb2_grpc.DelegationServiceServicer):
+    """Takes verdicts on tasks, each identifier once; refuses when it was told to.
+
+    Attributes:
+        learned: How often each task has learned, by its name [count].
+        calls: How often it was called for each task [count].
+        refusals: Refusal by task.
+    """
+
+    def __init__(self) -> None:
+        self.learned: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        self.correct: dict[str, bool] = {}
+        self.refusals: dict[str, MetacogError] = {}
+        self._heard: set[str] = set()
+
+    async def Process(  # noqa: N802
+        self,
+        request: tasks_pb2.ProcessRequest,
+        _context: Any,  # noqa: ANN401
+    ) -> AsyncIterator[tasks_pb2.ProcessResponse]:
+        """Answer a task."""
+        finished: dict[str, Any] = {
+            "task_id": new_id(),
+            "answer": "yes",
+            "answer_text": "It is so.",
+            "mode": "EXECUTED",
+            "executor": "alpha",
+            "outcome": "ANSWERED",
+            "confidence": 0.75,
+            "decision": {"mode": "EXECUTED", "executor": "alpha", "because": "confident"},
+            "usage": {"generations": 1, "completion_tokens": 3, "stages": {"solve": {"generations": 1}}},
+        }
+        yield to_proto({"mode_chosen": finished["decision"]}, tasks_pb2.ProcessResponse)
+        yield to_proto({"task_finished": finished}, tasks_pb2.ProcessResponse)
+
+    async def SubmitFeedback(  # noqa: N802
+        self,
+        request: tasks_pb2.SubmitFeedbackRequest,
+        _context: Any,  # noqa: ANN401
+    ) -> tasks_pb2.SubmitFeedbackResponse:
+        """Learn once."""
+        self.calls[request.task_id] += 1
+        if request.task_id in self.refusals:
+            raise self.refusals[request.task_id]
+        if request.feedback_id not in self._heard:
+            self._heard.add(request.feedback_id)
+            self.learned[request.task_id] += 1
+            self.correct[request.task_id] = request.correct
+        return tasks_pb2.SubmitFeedbackResponse(feedback_id=request.feedback_id, task_id=request.task_id)
+
+    def of(self, prefix: str) -> tuple[dict[str, int], dict[str, int]]:
+        """How often the tasks whose names begin so have learned, and were told of; others are other tests' tasks."""
+        return _beginning(self.learned, prefix), _beginning(self.calls, prefix)
+
+
+def _beginning(counts: Counter[str], prefix: str) -> dict[str, int]:
+    return {task: count for task, count in counts.items() if task.startswith(prefix)}
+
+
+@asynccontextmanager
+async def serving_delegation(delegation: Delegation, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
+    """The service at an address; it goes away at the end."""
+    server: aio.Server = grpc_server(Keyring())
+    delegation_pb2_grpc.add_DelegationServiceServicer_to_server(delegation, server)
+    port = server.add_insecure_port(address)
+    await server.start()
+    yield f"127.0.0.1:{port}"
+    await server.stop(0)
+
+
+@asynccontextmanager
+async def records_at(
+    database: str,
+    spool: Path,
+    *,
+    delegation: str = NOBODY,
+    keeping: Keeping | None = None,
+    **learning: Any,  # noqa: ANN401
+) -> AsyncIterator[Records]:
+    """Runs and feedback at work, as one replica of the router has them."""
+    engine = db.build_engine(database)
+    peer = Peer("delegation", delegation)
+    records = build_records(
+        db.build_sessions(engine), keeping or quick_keeping(spool), Learning(delegation=peer, **learning)
+    )
+    records.start()
+    yield records
+    await records.close()
+    await peer.close()
+    await engine.dispose()
