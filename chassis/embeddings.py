@@ -16,7 +16,7 @@ from prometheus_client import Counter, Histogram
 from chassis.auth import bearer
 from chassis.embedding_replies import BUSY, Vectors, error_words, read_models, read_vectors, retry_after_s
 from chassis.errors import EncoderUnavailable
-from chassis.inference.aiohttp_transport import AiohttpTransport
+from chassis.inference.http_transport import HttpTransport
 from chassis.inference.transport import HttpReply, Transport, TransportFailure
 from chassis.telemetry import SECONDS, trace_headers
 from kernel.values import value
@@ -66,7 +66,7 @@ class Embeddings:
         key: Bearer key; empty for none.
         batch: Texts in one request [count, >= 1].
         max_in_flight: Requests under way at once; further ones wait [count, >= 1].
-        transport: HTTP; left out: aiohttp.
+        transport: HTTP; our own unless given.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Embeddings:
         self._headers = {"content-type": "application/json", **bearer(key)}
         self._batch = batch
         self._free = asyncio.Semaphore(max_in_flight)
-        self._transport = transport or AiohttpTransport(connect_timeout_s=CONNECT_S, idle_timeout_s=IDLE_S)
+        self._transport = transport or HttpTransport(connect_timeout_s=CONNECT_S, idle_timeout_s=IDLE_S)
         self._known: Encoder | None = None
         self._learned = ""
 

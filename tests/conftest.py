@@ -19,9 +19,10 @@ LLM_WITHIN_S = 60.0
 
 @pytest.fixture(scope="session")
 def database_url() -> Iterator[str]:
-    """A PostgreSQL of this session alone, with the router's schema."""
+    """A PostgreSQL of this session alone, with the schemas of all services."""
     with Database() as database:
-        db.migrate("services.router", database.url)
+        for service in ("router", "delegation"):
+            db.migrate(f"services.{service}", database.url)
         yield database.url
 
 

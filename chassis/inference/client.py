@@ -14,7 +14,6 @@ from typing import TypeVar
 import orjson
 
 from chassis.inference.accounts import Account
-from chassis.inference.aiohttp_transport import AiohttpTransport
 from chassis.inference.bodies import Portion, body_of
 from chassis.inference.catalogue import Catalogue
 from chassis.inference.config import BackendConfig
@@ -24,6 +23,7 @@ from chassis.inference.features import Features, Learned
 from chassis.inference.fields import document
 from chassis.inference.forwarding import Asked, ForwardedStream, Forwarding, asked, carrying
 from chassis.inference.gathering import gathered
+from chassis.inference.http_transport import HttpTransport
 from chassis.inference.link import Headers, Link
 from chassis.inference.merging import replied
 from chassis.inference.meter import Meter
@@ -48,7 +48,7 @@ class Backend:
 
     Args:
         config: The backend.
-        transport: HTTP; aiohttp unless given.
+        transport: HTTP; our own unless given.
         timing: Time and chance.
         observer: Told of each call that ends.
         headers: Headers to add to each request, such as the trace context.
@@ -64,7 +64,7 @@ class Backend:
         headers: Headers = dict,
     ) -> None:
         timing = timing or Timing()
-        transport = transport or AiohttpTransport(
+        transport = transport or HttpTransport(
             connect_timeout_s=config.connect_timeout_s, idle_timeout_s=config.idle_timeout_s
         )
         self.config = config

@@ -1,7 +1,7 @@
 """The way to one backend: places, circuit breaker, retries and deadline around the transport."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import TypeVar
@@ -13,7 +13,7 @@ from chassis.inference.config import BackendConfig
 from chassis.inference.errors import BackendUnavailable, InferenceError
 from chassis.inference.opened import Opened
 from chassis.inference.pools import Pool
-from chassis.inference.refusals import refusal, retry_after_s
+from chassis.inference.refusals import refusal, retry_after_s, status_of
 from chassis.inference.timing import InTime, Timing, pause_s
 from chassis.inference.transport import HttpReply, HttpStream, LostBeforeReply, NotSent, Transport, TransportFailure
 from chassis.inference.values import Work
@@ -79,7 +79,7 @@ class Link:
             async with self._pools[work].place():
                 with self._breaker.admitted() as admission, _Judged(self._config, exchange, admission):
                     async with self._sent(body, admission, limit) as stream:
-                        reply = HttpReply(status=stream.status, headers=stream.headers, body=await _all(stream.chunks))
+                        reply = HttpReply(status=stream.status, headers=stream.headers, body=await stream.read())
                     self._judge(reply, exchange, admission)
             return reply
 
@@ -97,7 +97,7 @@ class Link:
                 await stack.enter_async_context(self._pools[work].place())
                 with self._breaker.admitted() as admission, _Judged(self._config, exchange, admission):
                     stream = await stack.enter_async_context(self._sent(body, admission, limit))
-                    refused = b"" if stream.status == 200 else await _all(stream.chunks)
+                    refused = b"" if stream.status == 200 else await stream.read()
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=refused)
                     self._judge(reply, exchange, admission)
                 return Opened(self._config.name, stream.chunks, sse.Parser(), spend, stack.pop_all())
@@ -131,16 +131,17 @@ class Link:
 
     def _judge(self, reply: HttpReply, exchange: Exchange, admission: Admission) -> None:
         """Raise the named error for a reply that is not 200, and say whether it may be repeated."""
-        if reply.status >= 500:
+        status = status_of(reply)
+        if status >= 500:
             admission.failed()
         else:
             admission.worked()
-        if reply.status == 200:
+        if status == 200:
             return
-        if reply.status < 500 or reply.status == 503:
+        if status < 500 or status == 503:
             exchange.generated_nothing()
         error = refusal(self._config.name, self._config.model, reply)
-        if reply.status in (429, 503):
+        if status in (429, 503):
             raise Repeatable(error, retry_after_s(reply))
         raise error
 
@@ -211,7 +212,3 @@ def _affords(exchange: Exchange) -> bool:
     except BudgetExhausted:
         return False
     return True
-
-
-async def _all(chunks: AsyncIterator[bytes]) -> bytes:
-    return b"".join([chunk async for chunk in chunks])

@@ -22,6 +22,8 @@ _CONTEXT_TOKENS = re.compile(r"context (?:length|size)[^0-9]{0,12}(\d+)|\((\d+) 
 _TOO_MANY_TOKENS = re.compile(r"max_(completion_)?tokens.{0,40}(too large|at most|at least)", re.IGNORECASE)
 _FIELDS = ("temperature", "top_p", "max_completion_tokens", "max_tokens", "top_logprobs", "seed")
 _RANGE = re.compile(r"must be|has to be|range|between|at least|at most|non-negative|positive", re.IGNORECASE)
+# What llama.cpp calls a failure of its own (500) and is the request's fault.
+_REQUESTS_FAULT = re.compile(r"(image|audio|video) input is not supported|Failed to parse (tools|messages)")
 _GREEDY = re.compile(r"\bn must be 1 when using greedy", re.IGNORECASE)
 
 
@@ -41,10 +43,15 @@ def retry_after_s(reply: HttpReply) -> float | None:
         return None
 
 
+def status_of(reply: HttpReply) -> int:
+    """Status that `reply` should have: a request that the backend cannot serve is no failure of the backend."""
+    return 400 if reply.status == 500 and _REQUESTS_FAULT.search(said(reply.body)) else reply.status
+
+
 def refusal(backend: str, model: str, reply: HttpReply) -> InferenceError:
     """The named error for `reply`, whose status is not 200."""
     message = said(reply.body)
-    status = reply.status
+    status = status_of(reply)
     if status == 429:
         return BackendOverloaded(
             f"backend {backend} is overloaded: {message}", backend=backend, retry_after_s=retry_after_s(reply)

@@ -35,13 +35,23 @@ class HttpReply:
     body: bytes
 
 
-@value
-class HttpStream:
-    """A reply whose body is still coming; the chunks are as the network cut them."""
+class HttpStream(Protocol):
+    """A reply whose body is still coming; its body is taken once, in chunks or as a whole."""
 
-    status: int
-    headers: Mapping[str, str]
-    chunks: AsyncIterator[bytes]
+    @property
+    def status(self) -> int:
+        """Its status."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Its headers, under lower-case names."""
+
+    @property
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as the network cut it."""
+
+    async def read(self) -> bytes:
+        """The whole body."""
 
 
 class Transport(Protocol):

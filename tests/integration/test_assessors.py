@@ -94,14 +94,14 @@ async def test_a_probe_reads_correctness_and_conflict_off_the_samples(face: Face
     assert (msv["importance"], msv["unknown_reasons"]["importance"]) == (None, "this assessor does not measure it")
 
 
-async def test_the_hybrid_asks_both_at_once_and_trusts_behaviour_first(face: Face, scripted: ScriptedLLM) -> None:
+async def test_the_hybrid_probes_the_answer_and_has_the_request_rated_at_once(face: Face, scripted: ScriptedLLM) -> None:
     reply = await assessed(face, "hybrid")
 
-    assert sorted(part_of(body) for body in scripted.bodies) == ["probe", "rating"]
+    assert sorted(part_of(body) for body in scripted.bodies) == ["importance", "probe"]
     msv = reply["msv"]
     assert (msv["conflict"], msv["importance"]) == (pytest.approx(0.4), 0.2)
-    assert msv["parts"]["factual_accuracy"] == 0.8
-    assert set(reply["prompt_digests"]) == {"probe", "rating"}
+    assert msv["parts"]["consequence"] == 0.3
+    assert set(reply["prompt_digests"]) == {"probe", "importance"}
 
 
 async def test_a_draft_is_judged_by_check_likelihood_and_support(face: Face) -> None:

@@ -474,6 +474,20 @@ async def test_an_error_after_the_run_began_names_the_run(
     assert (await suite.runs.get(run_id, key_name="")).error_reason
 
 
+async def test_what_a_backend_cannot_see_is_the_requests_fault_and_no_outage(
+    suite: Suite, scripted: ScriptedLLM
+) -> None:
+    seen: Any = [{"role": "user", "content": [IMAGE]}]
+    scripted.fault(*[Refuse(500, "image input is not supported - hint: you may need to provide the mmproj")] * 10)
+
+    for _ in range(10):
+        with pytest.raises(openai.BadRequestError):
+            await suite.ask("metacog/system1", messages=seen)
+    answer = await suite.ask("metacog/system1")
+
+    assert answer.choices[0].message.content == "the system1"
+
+
 async def test_an_error_in_the_middle_of_a_stream_is_raised_by_the_client(suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(system1="one two three")
     scripted.fault(Cut(3))

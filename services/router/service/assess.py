@@ -123,13 +123,13 @@ def build_assessors(
         weights: Weights of parts inside their component.
     """
     sampler = Sampler(voice, similarities)
-    probe, rating = Probe(sampler, weights), verbalized(voice, weights)
+    probe, rating, pressing = Probe(sampler, weights), verbalized(voice, weights), importance(voice, weights)
     drawn, rated, checked = (SAMPLES, SAMPLES * SAMPLE_TOKENS), (1, RATING_MAX_TOKENS), (1, CHECK_TOKENS)
     measures: Mapping[str, tuple[Sequence[Measure], Sequence[tuple[int, int]]]] = {
         VERBALIZED: ([rating], [rated]),
         PROBE: ([probe], [drawn]),
-        HYBRID: ([probe, rating], [drawn, rated]),
-        DRAFT: ([importance(voice, weights), Draft(voice, sampler, weights)], [drawn, rated, checked]),
+        HYBRID: ([probe, pressing], [drawn, rated]),
+        DRAFT: ([pressing, Draft(voice, sampler, weights)], [drawn, rated, checked]),
     }
     return {
         name: Measuring(

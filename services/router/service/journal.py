@@ -22,6 +22,8 @@ from services.router.service.values import Run
 BATCH = 200
 RECENT = 1000
 RETRY_S = 2.0
+# Runs that end within this time are written together: a statement costs far more than a row [s].
+GATHER_S = 0.05
 
 QUEUED = Gauge("metacog_journal_queue", "Runs waiting in memory to be recorded.")
 SPOOLED = Gauge("metacog_journal_spool_bytes", "Bytes of runs waiting on disk for the database.")
@@ -73,6 +75,7 @@ class Journal:
         self._kept = kept
         self._queue: list[bytes] = []
         self._wake = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._stop = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._recent: OrderedDict[tuple[str, str], Run] = OrderedDict()
@@ -96,6 +99,8 @@ class Journal:
                 self._recent.popitem(last=False)
         if len(self._queue) > self._max_queue:
             self._overflow()
+        if len(self._queue) >= BATCH:
+            self._hurry.set()
         QUEUED.set(len(self._queue))
         self._wake.set()
 
@@ -110,6 +115,7 @@ class Journal:
             timeout_s: Time to wait at most [s].
         """
         until = self._recorded
+        self._hurry.set()
         try:
             async with asyncio.timeout(timeout_s):
                 while self._settled < until or self._waiting_bytes():
@@ -133,6 +139,7 @@ class Journal:
     async def close(self) -> None:
         """Write what is queued, to disk where the store is away, and stop."""
         self._stop.set()
+        self._hurry.set()
         self._wake.set()
         if self._writer is not None:
             await self._writer
@@ -158,6 +165,9 @@ class Journal:
             if not self._queue and not self._waiting_bytes():
                 await self._wake.wait()
                 self._wake.clear()
+            if len(self._queue) < BATCH:
+                await _within(self._hurry, GATHER_S)
+            self._hurry.clear()
             await self._flush()
 
     async def _flush(self) -> None:
@@ -209,11 +219,7 @@ class Journal:
         await self._keep([line for line in lines if whole[line]], [line for line in lines if not whole[line]])
 
     async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(self._retry_s):
-                await self._stop.wait()
-        except TimeoutError:
-            return
+        await _within(self._stop, self._retry_s)
 
     async def _write_back(self) -> str:
         """What waits on disk goes to the store, in order; a disk that fails is told and holds up nothing else."""
@@ -242,6 +248,15 @@ class Journal:
         if count:
             LOST.inc(count)
             _log.error("runs were lost", count=count, problem=problem)
+
+
+async def _within(event: asyncio.Event, patience_s: float) -> None:
+    """Wait for `event`, for so long at most [s]."""
+    try:
+        async with asyncio.timeout(patience_s):
+            await event.wait()
+    except TimeoutError:
+        return
 
 
 def _is_whole(document: bytes) -> bool:

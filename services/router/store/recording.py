@@ -31,7 +31,7 @@ COLUMNS: Mapping[str, str] = {
 }
 
 INSERT = text(
-    f"INSERT INTO router.runs ({', '.join(COLUMNS)}) SELECT {', '.join(COLUMNS.values())} "  # noqa: S608 - all ours
+    f"INSERT INTO router.runs ({', '.join(COLUMNS)}) SELECT {', '.join(COLUMNS.values())} "
     "FROM jsonb_array_elements(CAST(:documents AS jsonb)) AS d ON CONFLICT (run_id) DO NOTHING"
 )
 

@@ -39,6 +39,8 @@ def message(text: str) -> bytes:
         (404, "The model `x` does not exist.", ModelNotFound),
         (404, "Not Found", BackendRefused),
         (500, "boom", BackendUnavailable),
+        (500, "image input is not supported - hint: you may need to provide the mmproj", BackendRefused),
+        (500, "Failed to parse tools: Unsupported tool type", BackendRefused),
     ],
 )
 def test_a_refusal_has_the_name_of_its_cause(status: int, text: str, error: type[InferenceError]) -> None:
