@@ -193,6 +193,7 @@ async def test_a_preview_tells_the_draft_and_the_samples(face: Face) -> None:
     assert (reply["system"], reply["assessor"]) == ("SYSTEM_ONE", "draft")
     assert reply["draft"].endswith("Final Answer: 4")
     assert len(reply["samples"]) == 5
+    assert (reply["usage"]["stages"]["system1"]["generations"], reply["usage"]["generations"]) == (1, 8)
 
 
 async def test_a_draft_that_is_good_enough_is_the_answer(router: RunningRouter, scripted: ScriptedLLM) -> None:

@@ -1,16 +1,14 @@
 """Feedback from many processes at once, each verdict delivered twice, the processes killed half-way and started again.
 
-`storm` runs it and checks the profiles that come out; as a process, this module is one of those that deliver.
+`storm` runs it and checks the profiles that come out; the processes are `profile_worker`s.
 """
 
 import asyncio
-import random
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -19,20 +17,13 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from chassis import db
-from chassis.auth import ApiKey
-from chassis.errors import DatabaseUnavailable
-from services.delegation.core.drift import DriftLimits
 from services.delegation.core.learning import Change, ProfileChange, replayed
-from services.delegation.service.feedback import submit_feedback
-from services.delegation.service.values import SubmitFeedbackRequest
 from services.delegation.store.tables import TaskRow
-from services.delegation.store.tasks import PostgresTasks
+from tests.support.profile_worker import KEY, is_right
 from tests.support.stack import ROOT, environment
 
 AGENTS = 3
 DIMENSIONS = ("math_computation", "code_generation")
-AT_ONCE = 4
-KEY = ApiKey(name="storm", sha256="")
 
 
 @dataclass(frozen=True)
@@ -54,11 +45,6 @@ class Storm:
     seconds: float
     profiles: int
     drifts: int
-
-
-def is_right(number: int) -> bool:
-    """Verdict on a task."""
-    return number % 10 < 7
 
 
 async def make_tasks(engine: AsyncEngine, mark: str, count: int) -> None:
@@ -92,31 +78,6 @@ async def make_tasks(engine: AsyncEngine, mark: str, count: int) -> None:
             await session.execute(insert(TaskRow), rows[start : start + 1000])
 
 
-async def deliver(url: str, mark: str, numbers: Sequence[int]) -> None:
-    """Submit the verdicts on some tasks, in an order of this process's own; each is sent until it is taken."""
-    engine = db.build_engine(url)
-    tasks = PostgresTasks(db.build_sessions(engine), DriftLimits())
-    waiting = list(numbers)
-    random.shuffle(waiting)
-
-    async def work() -> None:
-        while waiting:
-            number = waiting.pop()
-            ask = SubmitFeedbackRequest(
-                feedback_id=f"{mark}-verdict-{number}", task_id=f"{mark}-{number}", correct=is_right(number)
-            )
-            try:
-                await submit_feedback(ask, key=KEY, tasks=tasks, judged=lambda: None)
-            except DatabaseUnavailable:
-                waiting.append(number)
-                await asyncio.sleep(0.05)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(AT_ONCE):
-            group.create_task(work())
-    await engine.dispose()
-
-
 async def storm(url: str, mark: str, *, updates: int, processes: int) -> Storm:
     """Deliver everything twice from `processes` processes, kill them all half-way, start them again, and check.
 
@@ -127,7 +88,7 @@ async def storm(url: str, mark: str, *, updates: int, processes: int) -> Storm:
     await make_tasks(engine, mark, updates)
     began = time.monotonic()
     running = [_start(url, mark, place, processes, updates) for place in range(processes)]
-    while await _learned(engine, mark) < updates // 2:
+    while await _learned(engine, mark) < updates // 2:  # noqa: ASYNC110 - it happens in other processes
         await asyncio.sleep(0.05)
     for one in running:
         one.send_signal(signal.SIGKILL)
@@ -144,7 +105,7 @@ async def storm(url: str, mark: str, *, updates: int, processes: int) -> Storm:
 
 
 def _start(url: str, mark: str, place: int, processes: int, updates: int) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "tests.support.profile_storm", url, mark, *map(str, (place, processes, updates))]
+    command = [sys.executable, "-m", "tests.support.profile_worker", url, mark, *map(str, (place, processes, updates))]
     return subprocess.Popen(command, cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL)
 
 
@@ -179,15 +140,3 @@ async def _checked(engine: AsyncEngine, mark: str, updates: int) -> tuple[int, i
         )
         assert replay.hex() == profile["competence"].hex(), "the replay gives the same profile, bit for bit"
     return len(profiles), drifts
-
-
-def main() -> None:
-    """Deliver this process's share, and its neighbour's."""
-    url, mark, *numbers = sys.argv[1:]
-    place, processes, updates = map(int, numbers)
-    shares = (place, (place + 1) % processes)
-    asyncio.run(deliver(url, mark, [number for number in range(updates) if number % processes in shares]))
-
-
-if __name__ == "__main__":
-    main()

@@ -21,7 +21,7 @@ from services.router.core.activation import (
 )
 from services.router.core.policy import ruling
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
-from services.router.service.assess import STAGE, Assessment, Assessor, Assessors, milliseconds_since
+from services.router.service.assess import Assessment, Assessor, Assessors, milliseconds_since
 from services.router.service.kept_decisions import KeptDecisions
 from services.router.service.subject import Drafted, DrafterOf, Subject, assessable, conversation
 from services.router.service.values import AnswerRequest, Routed, RouteRequest, RouteResponse
@@ -148,7 +148,7 @@ async def decide(query: Query, spend: Spend, deciding: Deciding) -> Decision:
         policy_row=chosen.policy_row,
         config_version=config.version,
         assessor=made.assessor,
-        usage=spend.ledger.usage([STAGE]),
+        usage=spend.ledger.usage(),
         duration_ms=milliseconds_since(began),
         prompt_digests=made.prompt_digests,
         draft=made.drafted.text if made.drafted else "",

@@ -383,7 +383,7 @@ class RouteResponse(_message.Message):
 
     @_builtins.property
     def usage(self) -> _envelope_pb2.Usage:
-        """What assessing spent."""
+        """What assessing spent, by stage; a draft is `system1`."""
 
     @_builtins.property
     def prompt_digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
