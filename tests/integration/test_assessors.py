@@ -94,7 +94,9 @@ async def test_a_probe_reads_correctness_and_conflict_off_the_samples(face: Face
     assert (msv["importance"], msv["unknown_reasons"]["importance"]) == (None, "this assessor does not measure it")
 
 
-async def test_the_hybrid_probes_the_answer_and_has_the_request_rated_at_once(face: Face, scripted: ScriptedLLM) -> None:
+async def test_the_hybrid_probes_the_answer_and_has_the_request_rated_at_once(
+    face: Face, scripted: ScriptedLLM
+) -> None:
     reply = await assessed(face, "hybrid")
 
     assert sorted(part_of(body) for body in scripted.bodies) == ["importance", "probe"]

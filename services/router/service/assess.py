@@ -153,7 +153,7 @@ class Assessors:
     """
 
     by_name: Mapping[str, Assessor]
-    default: str = DRAFT
+    default: str = HYBRID
     streamed: str = HYBRID
 
     def chosen(self, name: str, *, streamed: bool = False) -> Assessor:
