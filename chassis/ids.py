@@ -9,7 +9,8 @@ def new_id() -> str:
     """A version 7 UUID: milliseconds since 1970, the rest of the time in 4096ths of one, then randomness."""
     stamp, rest_ns = divmod(time.time_ns(), 1_000_000)
     number = (stamp << 80) | (0x7 << 76) | (rest_ns * 4096 // 1_000_000 << 64) | (0b10 << 62) | secrets.randbits(62)
-    return str(uuid.UUID(int=number))
+    text = f"{number:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def age_s(name: str) -> float | None:

@@ -32,6 +32,7 @@ TRACE_FIELDS = frozenset(name.encode() for name in propagate.get_global_textmap(
 M = TypeVar("M", Counter, Gauge, Histogram)
 
 _tracer = trace.get_tracer("metacog")
+_sending = False
 
 
 @cache
@@ -44,10 +45,12 @@ def configure(service: str, otlp_endpoint: str) -> None:
     """Send traces of this process to `otlp_endpoint` [host:port or URL]; with an empty one, nothing is sent."""
     if not otlp_endpoint:
         return
+    global _sending
     provider = TracerProvider(resource=Resource.create({"service.name": f"metacog-{service}"}))
     exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=not otlp_endpoint.startswith("https"))
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
+    _sending = True
 
 
 def flush() -> None:
@@ -67,7 +70,7 @@ def span(name: str, kind: SpanKind = SpanKind.INTERNAL, carrier: Mapping[str, st
 
 def is_sending() -> bool:
     """Whether traces are sent; if not, there is a span only inside a caller's trace, which is handed on."""
-    return isinstance(trace.get_tracer_provider(), TracerProvider)
+    return _sending
 
 
 def trace_headers() -> dict[str, str]:

@@ -10,7 +10,7 @@ from embedded.settings import ROOT, SuiteSettings
 
 SMALL_MODEL_ALIAS = "smollm2"
 SERVICES = ("delegation", "arbiter", "assigner", "router")
-WITH_MIGRATIONS = ("router",)
+WITH_MIGRATIONS = ("delegation", "router")
 LOOPBACK = "127.0.0.1"
 # Parts are stopped from the highest wave to the lowest: first those that take requests, last those that answer them.
 PARTS_WAVE, SERVICES_WAVE, ENTRY_WAVE = 1, 2, 3

@@ -23,7 +23,7 @@ _CLOSED = getattr(select, "POLLRDHUP", 0)
 
 
 class Connection(asyncio.Protocol):
-    """A connection, and the reply that is coming in on it: an `HttpStream`.
+    """A connection, and the reply that is coming in on it.
 
     Args:
         on_lost: Told when the connection has ended.
@@ -83,23 +83,8 @@ class Connection(asyncio.Protocol):
                 raise self._failure
             await self._news()
 
-    @property
-    def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it comes, and `LostMidReply` where it breaks off."""
-        return self._read()
-
-    async def read(self) -> bytes:
-        """The whole body; raises `LostMidReply` where it breaks off."""
-        if self._complete:
-            return self._taken()
-        return b"".join([chunk async for chunk in self._read()])
-
-    def abort(self) -> None:
-        """Close the connection now."""
-        self._reusable = False
-        self._transport.abort()
-
-    async def _read(self) -> AsyncIterator[bytes]:
         while True:
             if self._chunks:
                 yield self._taken()
@@ -109,6 +94,11 @@ class Connection(asyncio.Protocol):
                 raise self._failure
             else:
                 await self._news()
+
+    def abort(self) -> None:
+        """Close the connection now."""
+        self._reusable = False
+        self._transport.abort()
 
     def _taken(self) -> bytes:
         chunks, self._chunks, self._unread = self._chunks, [], 0

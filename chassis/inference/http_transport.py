@@ -146,7 +146,7 @@ class Exchange:
         except BaseException:
             connection.abort()
             raise
-        return connection
+        return HttpStream(status=connection.status, headers=connection.headers, chunks=connection.chunks())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -35,23 +35,17 @@ class HttpReply:
     body: bytes
 
 
-class HttpStream(Protocol):
-    """A reply whose body is still coming; its body is taken once, in chunks or as a whole."""
+@value
+class HttpStream:
+    """A reply whose body is still coming, to be taken once; the chunks are as the network cut them."""
 
-    @property
-    def status(self) -> int:
-        """Its status."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Its headers, under lower-case names."""
-
-    @property
-    def chunks(self) -> AsyncIterator[bytes]:
-        """The body as the network cut it."""
+    status: int
+    headers: Mapping[str, str]
+    chunks: AsyncIterator[bytes]
 
     async def read(self) -> bytes:
         """The whole body."""
+        return b"".join([chunk async for chunk in self.chunks])
 
 
 class Transport(Protocol):

@@ -1,17 +1,28 @@
-"""The arbiter service as a process: `python -m services.arbiter`.
+"""The arbiter service as a process: `python -m services.arbiter`."""
 
-It serves its whole contract; every operation answers `NOT_IMPLEMENTED` until it is built, and the router falls back.
-"""
+from functools import partial
 
+from grpc import aio
 from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
 
 from chassis import log, telemetry
-from chassis.auth import demand_keys_beyond_loopback, read_keys
-from chassis.contract import refuse_unserved_calls, refuse_unserved_paths
+from chassis.agents import Agents
+from chassis.auth import Keyring, demand_keys_beyond_loopback, read_keys
+from chassis.backends import build_backend, default_backend
+from chassis.embeddings import Embeddings
 from chassis.health import Health
 from chassis.rest import build_app
 from chassis.serve import Service, closing, grpc_server, run, serve
 from chassis.settings import SuiteSettings, read
+from chassis.voices import DEFAULT_AGENTS_FILE, Voices
+from kernel.envelope import Limits
+from services.arbiter import rest, rpc
+from services.arbiter.service.arbitrate import Bench, arbitrate
+from services.arbiter.service.measure import MeasureLimits, measure
+from services.arbiter.service.plan import Defaults
+from services.arbiter.service.replay import replay
+from services.arbiter.service.seats import Usual
+from services.arbiter.service.tracing import Tracer
 from services.arbiter.settings import Settings
 
 NAME = "arbiter"
@@ -25,23 +36,64 @@ async def main() -> None:
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)
     demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ARBITER_HOST")
-    health = Health({})
-    app = build_app(NAME, health=health, keyring=keyring, max_body_bytes=settings.max_body_bytes)
-    refuse_unserved_paths(app, CONTRACT)
-    server = grpc_server(keyring)
-    servicer = refuse_unserved_calls(arbiter_pb2_grpc.ArbiterServiceServicer, CONTRACT)()
-    arbiter_pb2_grpc.add_ArbiterServiceServicer_to_server(servicer, server)
+    agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
+    voices = Voices(await default_backend(suite), build_backend)
+    key = suite.encoder_api_key.get_secret_value()
+    embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=key)
+    tracer = Tracer(embeddings, batch_timeout_s=settings.embedding_timeout_ms / 1000)
+    defaults = _defaults(settings)
+    most = MeasureLimits(samples=settings.measure_max_samples)
+    bench = Bench(
+        agents=agents.current,
+        voices=voices,
+        tracer=tracer,
+        defaults=defaults,
+        usual=Usual(solvers=settings.solver_agents, critic=settings.critic_agent, arbiter=settings.arbiter_agent),
+        tracing_timeout_s=settings.embedding_timeout_ms / 1000,
+    )
+    settle = partial(arbitrate, bench=bench)
+    gauge = partial(measure, tracer=tracer, most=most)
+    rerun = partial(replay, defaults=defaults, tracer=tracer, most=most)
+    health = Health({"inference": voices.default.probe}, {"agents": agents.check, "encoder": embeddings.check})
+    bodies = dict.fromkeys(("/v1/measurements", "/v1/replays"), settings.measure_max_body_bytes)
+    app = build_app(NAME, health=health, keyring=keyring, max_body_bytes=settings.max_body_bytes, body_limits=bodies)
+    rest.add_paths(app, arbitrate=settle, measure=gauge, replay=rerun)
     await serve(
         Service(
             name=NAME,
             app=app,
-            rpc=server,
+            rpc=_server(rpc.Servicer(arbitrate=settle, measure=gauge, replay=rerun), keyring),
             grpc_names=[CONTRACT.full_name],
             settings=settings,
             health=health,
-            close=closing,
+            close=partial(closing, voices.close, embeddings.close),
         )
     )
+
+
+def _defaults(settings: Settings) -> Defaults:
+    return Defaults(
+        limits=Limits(
+            max_generations=settings.max_generations,
+            max_generated_tokens=settings.max_generated_tokens,
+            timeout_ms=settings.timeout_ms,
+        ),
+        solver_max_tokens=settings.solver_max_tokens,
+        critique_max_tokens=settings.critique_max_tokens,
+        arbitration_max_tokens=settings.arbitration_max_tokens,
+        input_max_tokens=settings.input_max_tokens,
+        stopping_probability=settings.stopping_probability,
+        first_batch_samples=settings.first_batch_samples,
+        stepwise_solving=settings.stepwise_solving,
+        most_solvers=settings.max_solvers,
+        most_samples=settings.max_samples,
+    )
+
+
+def _server(servicer: rpc.Servicer, keyring: Keyring) -> aio.Server:
+    server = grpc_server(keyring)
+    arbiter_pb2_grpc.add_ArbiterServiceServicer_to_server(servicer, server)
+    return server
 
 
 if __name__ == "__main__":

@@ -13,3 +13,25 @@ class Settings(FaceSettings):
 
     rest_port: int = Field(8082, ge=0, le=65535, description="Port of the REST face")
     grpc_port: int = Field(50053, ge=0, le=65535, description="Port of the gRPC face")
+    max_generations: int = Field(96, ge=1, description="Default envelope of an arbitration: samples")
+    max_generated_tokens: int = Field(24_576, ge=1, description="Default envelope of an arbitration: tokens")
+    timeout_ms: int = Field(300_000, ge=1, description="Default envelope of an arbitration: time [ms]")
+    solver_agents: list[str] = Field(
+        [], description='Agents that solve when a request names none, e.g. ["ada", "ben"]; empty: the plain model'
+    )
+    critic_agent: str = Field("", description="Agent that criticises; empty: the agent of the solver")
+    arbiter_agent: str = Field("", description="Agent that arbitrates; empty: the plain model")
+    solver_max_tokens: int = Field(256, ge=1, description="Tokens of a solver sample whose request states none")
+    critique_max_tokens: int = Field(192, ge=1, description="The same of a critique")
+    arbitration_max_tokens: int = Field(256, ge=1, description="The same of an arbitration sample")
+    input_max_tokens: int = Field(512, ge=32, description="Tokens of each trace and critique in a prompt")
+    stopping_probability: float = Field(0.95, ge=0.95, le=1, description="Probability from which adaptive mode stops")
+    first_batch_samples: int = Field(6, ge=1, description="Arbitration samples of adaptive mode's first batch")
+    stepwise_solving: bool = Field(False, description="Whether adaptive mode draws solver samples in steps")
+    max_solvers: int = Field(16, ge=1, description="Solvers that a request may ask for")
+    max_samples: int = Field(256, ge=1, le=1024, description="Samples of one stage that a request may ask for")
+    embedding_timeout_ms: int = Field(30_000, ge=1, description="Time for the embedding measures of a question [ms]")
+    measure_max_body_bytes: int = Field(
+        32 * 1024 * 1024, ge=1024, description="Largest request body on /v1/measurements and /v1/replays [bytes]"
+    )
+    measure_max_samples: int = Field(4_096, ge=1, description="Samples of one question that is measured or replayed")

@@ -3,7 +3,6 @@
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -15,7 +14,6 @@ from chassis.rest import Application, Json, caller, problem, until_disconnect
 from chassis.sse import HEARTBEAT_S, told, with_heartbeat
 from chassis.wire import MalformedRequest
 from services.router.chat_stream import Writer
-from services.router.core.strategies import Strategy
 from services.router.service import chat as chats
 from services.router.service import completions
 from services.router.service.answer import Desk, answer
@@ -52,10 +50,9 @@ def add_paths(app: Application, *, desk: Desk, backend: Backend, aliases: Mappin
     @app.post("/v1/chat/completions")
     async def chat_completions(request: Request) -> Response:
         """OpenAI's chat completions; the answer carries a `metacog` field that explains it."""
-        chat = chats.understood(_parsed(await request.body()), aliases)
+        chat = chats.understood(_parsed(await request.body()), aliases, key_name=caller(request).name)
         plain = Passthrough(backend, chat)
-        own = replace(desk, answerers={**desk.answerers, Strategy.SYSTEM_ONE: plain}, drafter=plain.drafter)
-        events: Events = answer(chat.ask, desk=own, origin=replace(chat.origin, key_name=caller(request).name))
+        events: Events = answer(chat.ask, desk=desk.with_system_one(plain, plain.drafter), origin=chat.origin)
         if chat.stream:
             return await until_disconnect(request, _stream(events, chat))
         return await until_disconnect(request, _whole(events, chat))

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from google.protobuf.message import Message
@@ -197,16 +197,39 @@ def arbitration(peer: Peer) -> Relay:
         peer,
         Dialogue(
             method=stub.Arbitrate,
-            request=lambda task, envelope: to_proto(
-                {"messages": task.messages, "answer_type": task.ask.answer_type, "envelope": envelope},
-                arbiter_pb2.ArbitrateRequest,
-            ),
+            request=_arbitrate_request,
             finished="arbitration_finished",
             silent=frozenset({"arbitration_started"}),
             token=lambda _name, _data: "",
-            answered=_settled("arbiter"),
+            answered=_arbitrated,
         ),
     )
+
+
+def _arbitrate_request(task: Task, envelope: Envelope) -> Message:
+    ask = task.ask
+    return to_proto(
+        {
+            "messages": task.messages,
+            "answer_type": ask.answer_type,
+            # What is shown in the end is one of the samples, the solvers' or the arbiter's.
+            "solver_max_tokens": ask.max_tokens,
+            "arbitration_max_tokens": ask.max_tokens,
+            # The run holds every sample.
+            "return_samples": True,
+            "envelope": envelope,
+            "seed": ask.seed,
+            "run_id": task.run_id,
+        },
+        arbiter_pb2.ArbitrateRequest,
+    )
+
+
+def _arbitrated(data: Mapping[str, Any]) -> Answered:
+    solvers = [solver["model"] for solver in data["solver_results"]]
+    # How well a share among the arbiter's samples is calibrated says nothing of one among the solvers'.
+    settled = _settled("arbiter" if data["answer_source"] == "ARBITER" else "solvers")(data)
+    return replace(settled, model=data["arbiter_model"] or next(iter(solvers), ""))
 
 
 def delegation(peer: Peer) -> Relay:
@@ -216,14 +239,28 @@ def delegation(peer: Peer) -> Relay:
         peer,
         Dialogue(
             method=stub.Process,
-            request=lambda task, envelope: to_proto(
-                {"messages": task.messages, "envelope": envelope}, tasks_pb2.ProcessRequest
-            ),
+            request=_process_request,
             finished="task_finished",
             silent=frozenset({"task_started"}),
             token=lambda _name, _data: "",
             answered=_settled("delegation"),
         ),
+    )
+
+
+def _process_request(task: Task, envelope: Envelope) -> Message:
+    ask = task.ask
+    return to_proto(
+        {
+            "messages": task.messages,
+            "answer_type": ask.answer_type,
+            "envelope": envelope,
+            "seed": ask.seed,
+            "run_id": task.run_id,
+            "temperature": ask.temperature,
+            "answer_max_tokens": ask.max_tokens,
+        },
+        tasks_pb2.ProcessRequest,
     )
 
 

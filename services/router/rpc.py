@@ -40,8 +40,13 @@ from services.router.service.values import (
     RunFinished,
 )
 
-# Events that the contract can carry; arbiter and delegation have some of their own.
-EVENTS = frozenset(pb.AnswerResponse.DESCRIPTOR.fields_by_name)
+# Events that the contract can carry, with their fields; arbiter and delegation have some of their own, and what they
+# call by the same name has other fields.
+EVENTS = {
+    name: frozenset(field.message_type.fields_by_name)
+    for name, field in pb.AnswerResponse.DESCRIPTOR.fields_by_name.items()
+    if field.message_type is not None
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +91,7 @@ class Servicer(pb_grpc.RouterServiceServicer):
             async for event in events:
                 if not isinstance(event, Relayed):
                     yield event_to_proto(_finished(event), pb.AnswerResponse)
-                elif event.name in EVENTS:
+                elif event.data.keys() <= EVENTS.get(event.name, frozenset()):
                     yield to_proto({event.name: event.data}, pb.AnswerResponse)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:  # noqa: N802

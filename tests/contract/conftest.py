@@ -1,4 +1,4 @@
-"""Router and assigner over fakes, arbiter and delegation as they are, each asked through REST and through gRPC."""
+"""Router, assigner and arbiter over fakes, delegation as it is, each asked through REST and through gRPC."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -14,14 +14,15 @@ from chassis.contract import refuse_unserved_calls, refuse_unserved_paths
 from chassis.health import Health
 from chassis.rest import build_app
 from chassis.serve import grpc_server
-from services.arbiter.__main__ import CONTRACT as ARBITER
 from services.assigner import rest as assigner_rest
 from services.assigner import rpc as assigner_rpc
 from services.assigner.service.assign import assign
 from services.delegation.__main__ import CONTRACT as DELEGATION
 from services.router import rest as router_rest
 from services.router import rpc as router_rpc
+from tests.contract.arbiter_fakes import fake_arbiter
 from tests.contract.fakes import fake_deliberate, router_use_cases
+from tests.support.arbiter import ARBITER
 from tests.support.faces import Face, RestFace, RpcFace, Running, serving
 from tests.support.stack import ASSIGNER, MAX_BODY_BYTES, ROUTER, process
 
@@ -55,8 +56,8 @@ async def services() -> AsyncIterator[dict[str, Served]]:
         yield {
             "router": Served(ROUTER, await stack.enter_async_context(_router())),
             "assigner": Served(ASSIGNER, await stack.enter_async_context(_assigner())),
-            "arbiter": Served(ARBITER, await _process(stack, "arbiter")),
-            "delegation": Served(DELEGATION, await _process(stack, "delegation")),
+            "arbiter": Served(ARBITER, await stack.enter_async_context(fake_arbiter())),
+            "delegation": Served(DELEGATION, await _process(stack, "delegation", METACOG_INFERENCE_MODEL="nobody")),
         }
 
 
@@ -84,8 +85,8 @@ def _assigner() -> AbstractAsyncContextManager[Running]:
     return serving(app, server)
 
 
-async def _process(stack: AsyncExitStack, name: str) -> Running:
-    started = await stack.enter_async_context(process(name))
+async def _process(stack: AsyncExitStack, name: str, **settings: object) -> Running:
+    started = await stack.enter_async_context(process(name, **settings))
     return Running(rest=started.rest, grpc=started.grpc)
 
 
@@ -106,3 +107,9 @@ def router(services: dict[str, Served], face: str) -> Face:
 def assigner(services: dict[str, Served], face: str) -> Face:
     """The assigner, by one of its faces."""
     return services["assigner"].face(face)
+
+
+@pytest.fixture
+def arbiter(services: dict[str, Served], face: str) -> Face:
+    """The arbiter, by one of its faces."""
+    return services["arbiter"].face(face)

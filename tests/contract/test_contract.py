@@ -10,9 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from google.protobuf.descriptor import MethodDescriptor
 from grpc import aio
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from metacog.common.v1 import error_reason_pb2
 
@@ -21,12 +19,12 @@ import kernel
 import services
 from chassis.contract import http_rule
 from kernel.errors import MetacogError
-from tests.contract.conftest import ARBITER, DELEGATION, Served
+from tests.contract.conftest import DELEGATION, Served
+from tests.support.arbiter import ARBITER
 from tests.support.faces import Refused
 from tests.support.stack import ASSIGNER, ROOT, ROUTER
 
 CONTRACTS = {"router": ROUTER, "assigner": ASSIGNER, "arbiter": ARBITER, "delegation": DELEGATION}
-UNSERVED = [("arbiter", method) for method in ARBITER.methods] + [("delegation", m) for m in DELEGATION.methods]
 
 
 @pytest.fixture(params=sorted(CONTRACTS))
@@ -56,33 +54,7 @@ async def test_the_documentation_of_rest_can_be_read(served: Served) -> None:
     assert "openapi.json" in page.text
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
-@pytest.mark.parametrize(("name", "method"), UNSERVED, ids=[method.full_name for _, method in UNSERVED])
-async def test_what_is_not_built_yet_says_so(
-    services: dict[str, Served], name: str, method: MethodDescriptor, face: str
-) -> None:
-    with pytest.raises(Refused) as refused:
-        await services[name].face(face).ask(method.name)
-
-    assert (refused.value.code, refused.value.reason) == ("UNIMPLEMENTED", "NOT_IMPLEMENTED")
-    assert refused.value.metadata == {"method": method.name}
-
-
-@pytest.mark.parametrize("name", ["arbiter", "delegation"])
-async def test_a_service_whose_work_is_not_built_yet_is_healthy(services: dict[str, Served], name: str) -> None:
-    served = services[name]
-
-    async with aio.insecure_channel(served.running.grpc) as channel:
-        request = health_pb2.HealthCheckRequest(service=served.contract.full_name)
-        health = await health_pb2_grpc.HealthStub(channel).Check(request)
-    async with httpx.AsyncClient(base_url=served.running.rest) as client:
-        ready = await client.get("/readyz")
-
-    assert health.status == health_pb2.HealthCheckResponse.SERVING
-    assert (ready.status_code, ready.json()) == (200, {"ready": True, "parts": {}})
-
-
-@pytest.mark.parametrize("name", ["arbiter", "delegation"])
+@pytest.mark.parametrize("name", ["delegation"])
 async def test_reflection_lists_the_service(services: dict[str, Served], name: str) -> None:
     served = services[name]
 
@@ -94,7 +66,9 @@ async def test_reflection_lists_the_service(services: dict[str, Served], name: s
     assert served.contract.full_name in [service.name for service in reply.list_services_response.service]
 
 
-@pytest.mark.parametrize(("name", "operation"), [("router", "Route"), ("router", "Answer"), ("assigner", "Assign")])
+@pytest.mark.parametrize(
+    ("name", "operation"), [("router", "Route"), ("router", "Answer"), ("assigner", "Assign"), ("arbiter", "Measure")]
+)
 async def test_unknown_fields_are_refused_on_rest(services: dict[str, Served], name: str, operation: str) -> None:
     with pytest.raises(Refused) as refused:
         await services[name].rest.ask(operation, query="?", agents=[{"id": "a"}], colour="red")

@@ -17,7 +17,17 @@ from openai import AsyncOpenAI
 from chassis.auth import ApiKey, Keyring
 from tests.support.faces import Face, Refused, RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import ROUTER, RunningRouter, assigner_at, cast, process, refused_start, router_at, until
+from tests.support.stack import (
+    NOBODY,
+    ROUTER,
+    RunningRouter,
+    assigner_at,
+    cast,
+    process,
+    refused_start,
+    router_at,
+    until,
+)
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
 
@@ -157,7 +167,9 @@ def test_nobody_listens_beyond_loopback_without_keys(service: str) -> None:
 
 
 async def test_with_a_keys_file_a_service_listens_anywhere_and_asks_for_a_key(keys_file: Path) -> None:
-    async with process("delegation", METACOG_KEYS_FILE=keys_file, METACOG_DELEGATION_HOST="0.0.0.0") as running:
+    settings = {"METACOG_INFERENCE_MODEL": "any", "METACOG_DATABASE_URL": f"postgresql+psycopg://me@{NOBODY}/metacog"}
+    keyed = {"METACOG_KEYS_FILE": keys_file, "METACOG_DELEGATION_HOST": "0.0.0.0"}
+    async with process("delegation", **settings, **keyed) as running:
         async with httpx.AsyncClient(base_url=running.rest) as client:
             answers = [
                 (await client.get("/v1/agents", headers=headers)).status_code
@@ -169,7 +181,7 @@ async def test_with_a_keys_file_a_service_listens_anywhere_and_asks_for_a_key(ke
             with pytest.raises(aio.AioRpcError) as refused:
                 await channel.unary_unary("/metacog.delegation.v1.DelegationService/ListAgents")(b"")
 
-    assert (answers, alive.status_code) == ([401, 501], 200)
+    assert (answers, alive.status_code) == ([401, 503], 200)
     assert health.status == health_pb2.HealthCheckResponse.SERVING
     assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
 

@@ -18,7 +18,6 @@ from tests.support.stack import (
     RunningRouter,
     assigner_at,
     cast,
-    process,
     router_at,
     stage_of,
 )
@@ -207,26 +206,6 @@ async def test_a_run_that_failed_leaves_its_name_to_the_next_attempt(
     found = await suite.router.runs.by_request("", tmp_path.name)
     assert found is not None
     assert found.run_id == run["run_id"]
-
-
-@pytest.mark.parametrize("name", ["arbiter", "delegation"])
-async def test_a_strategy_that_is_not_built_yet_falls_back_and_says_so(
-    scripted: ScriptedLLM, database_url: str, tmp_path: Path, name: str
-) -> None:
-    scripted.answer = cast()
-    async with (
-        process(name) as unbuilt,
-        router_at(scripted, database_url, tmp_path, others={name: unbuilt.grpc}) as router,
-    ):
-        face = RpcFace(router.grpc, ROUTER)
-        run = (await face.ask("Answer", query="Is it so?", strategy=name))["run"]
-        with pytest.raises(Refused) as refused:
-            await face.ask("Answer", query="Is it so?", strategy=name, fallback=False)
-
-    assert [told["reason"] for told in run["fallbacks"]] == ["NOT_IMPLEMENTED", "PEER_UNAVAILABLE"]
-    assert (run["strategy"], run["answer"], run["degraded"]) == ("system1", "the system1", True)
-    assert run["usage"]["unknown_generations"] == 0
-    assert (refused.value.code, refused.value.reason) == ("UNIMPLEMENTED", "NOT_IMPLEMENTED")
 
 
 async def test_an_event_stream_is_kept_alive_and_named(suite: Suite) -> None:

@@ -89,7 +89,7 @@ def test_experience_reaches_both_ends_of_its_range() -> None:
 
 IMPORTANCE_PROMPTS = {
     "rating": (router_prompts.rating(conversation="Q1"), "And the request itself:"),
-    "importance": (router_prompts.importance(conversation="Q1"), "Rate the request in its last turn"),
+    "importance": (router_prompts.importance(conversation="Q1"), "Judge the request in its last turn"),
     "self_assessment": (assigner_prompts.self_assessment(question="Q1"), "And the question itself:"),
     "text_assessment": (
         assigner_prompts.text_assessment(question="Q1", others={}, text="T1"),
@@ -103,7 +103,7 @@ def test_importance_is_judged_on_the_request_and_not_on_an_answer(prompt: Prompt
     _, found, asked = prompt.text.partition(judged)
 
     assert found
-    assert all(word in asked for word in ("harm", "urgent", "how many people or things"))
+    assert all(word in asked for word in ("harm", "urgen", "how many people or things"))
 
 
 def test_whoever_rates_importance_for_the_router_is_shown_no_answer() -> None:

@@ -94,12 +94,13 @@ class Chat:
     include_usage: bool
 
 
-def understood(body: object, aliases: Mapping[str, str]) -> Chat:
+def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") -> Chat:
     """The chat request in `body`.
 
     Args:
         body: The request as JSON has it.
         aliases: Model names that stand for ours.
+        key_name: Name of the API key it came in with.
 
     Raises:
         MalformedRequest: For a body that is no chat request; names the field.
@@ -127,7 +128,7 @@ def understood(body: object, aliases: Mapping[str, str]) -> Chat:
         body=given,
         options=options,
         ask=_ask(given, options, turns, strategy),
-        origin=_origin(body, options, because),
+        origin=_origin(body, options, because, key_name),
         model=model,
         stream=stream,
         include_usage=stream and asked_usage,
@@ -145,7 +146,7 @@ def _options(given: object) -> ChatOptions:
         raise MalformedRequest(f"metacog: {wrong.message}", field=field_name) from wrong
 
 
-def _origin(body: Mapping[str, Any], options: ChatOptions, because: str) -> Origin:
+def _origin(body: Mapping[str, Any], options: ChatOptions, because: str, key_name: str) -> Origin:
     """What is known of the request beyond what we make of it.
 
     Raises:
@@ -158,6 +159,7 @@ def _origin(body: Mapping[str, Any], options: ChatOptions, because: str) -> Orig
         raise MalformedRequest(said, field="metacog.request_id")
     lasting = {name: given for name, given in body.items() if name not in ("stream", "stream_options")}
     return Origin(
+        key_name=key_name,
         because=because,
         samples=samples,
         request=orjson.dumps(lasting, option=orjson.OPT_SORT_KEYS) if options.request_id else b"",

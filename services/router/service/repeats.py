@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import fields
 
 from chassis.errors import DatabaseUnavailable
@@ -50,9 +50,10 @@ class Repeats:
         self._recent = recent
         self._locks: dict[tuple[str, str], _Lock] = {}
 
-    @asynccontextmanager
-    async def once(self, key_name: str, request_id: str, digest: str, spend: Spend) -> AsyncIterator[Run | None]:
-        """The earlier run, or None for the caller to make it; only one caller a request is inside at a time.
+    def once(
+        self, key_name: str, request_id: str, digest: str, spend: Spend
+    ) -> AbstractAsyncContextManager[Run | None]:
+        """A context that gives the earlier run, or None for the caller to make it; it holds one caller a request.
 
         A run that ended in a refusal is no answer and may be made again, and so may one whose contents were not kept,
         once this process has forgotten it. While the database is away, only runs that this process still holds are
@@ -62,9 +63,10 @@ class Repeats:
             RequestIdReused: When the earlier request was another one.
             RequestInProgress: When the first one is still running at this one's deadline.
         """
-        if not request_id:
-            yield None
-            return
+        return self._once(key_name, request_id, digest, spend) if request_id else nullcontext()
+
+    @asynccontextmanager
+    async def _once(self, key_name: str, request_id: str, digest: str, spend: Spend) -> AsyncIterator[Run | None]:
         async with self._alone((key_name, request_id), spend):
             yield self._same(await self._earlier(key_name, request_id), digest, request_id)
 

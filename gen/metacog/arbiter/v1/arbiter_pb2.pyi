@@ -223,8 +223,9 @@ class AdaptiveOptions(_message.Message):
     agreement_entropy: _builtins.float
     """Entropy of the solvers' answers up to which they agree [nats, >= 0]; left out: 0."""
     stopping_probability: _builtins.float
-    """Probability that all arbitration samples would give the same answer, from which no more are drawn
-    [0.5..1]; left out: the service's default, at least 0.95. At 1 only a leader that cannot be caught stops early.
+    """Probability that all arbitration samples would give the same answer, from which no more are drawn; kept for every
+    distribution of two answers, near-ties included [0.5..1]. Left out: the service's default, at least 0.95. At 1 only
+    a leader that cannot be caught stops early.
     """
     first_batch_samples: _builtins.int
     """Arbitration samples of the first batch; later batches grow [count, >= 1]; left out: the service's default."""
@@ -359,7 +360,7 @@ class ArbitrateRequest(_message.Message):
 
     @_builtins.property
     def truth_aliases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Other spellings of the right answer."""
+        """Other spellings of the right answer; they say what is right, and never which samples count as one answer."""
 
     @_builtins.property
     def envelope(self) -> _envelope_pb2.Envelope:
@@ -996,8 +997,8 @@ class SamplesDrawn(_message.Message):
     leader: _builtins.str
     """Most frequent answer of the phase so far; left out (null on REST) without a valid sample."""
     leader_probability: _builtins.float
-    """Probability that all samples of the phase would give the leader [0..1]; left out (null on REST) outside adaptive
-    arbitration.
+    """Lower bound of the probability that all samples of the phase would give the leader [0..1]; left out (null on REST)
+    outside adaptive arbitration.
     """
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
@@ -1233,8 +1234,8 @@ class ArbitrationFinished(_message.Message):
     stopping_reason: Global___StoppingReason.ValueType
     """Why no further sample was drawn."""
     stopping_error: _builtins.float
-    """Probability that all arbitration samples would have given another answer [0..1]; left out (null on REST) unless
-    sampling was stopped because the leader was likely.
+    """Upper bound of the probability that all arbitration samples would have given another answer, given those drawn
+    [0..1]; left out (null on REST) unless sampling was stopped because the leader was likely.
     """
     planned_generations: _builtins.int
     """Generations if every sample had been drawn [count]."""

@@ -114,6 +114,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INTERNAL: a bug; the service's log has the details."""
     ERROR_REASON_UNKNOWN_ASSESSOR: _ErrorReason.ValueType  # 45
     """INVALID_ARGUMENT: the assessor is none of the router's; e.g. {assessor: "oracle"}."""
+    ERROR_REASON_CATEGORY_NOT_FOUND: _ErrorReason.ValueType  # 46
+    """NOT_FOUND: no such discovered category for this key."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason for which a service of metacog refuses.
@@ -214,4 +216,6 @@ ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 44
 """INTERNAL: a bug; the service's log has the details."""
 ERROR_REASON_UNKNOWN_ASSESSOR: ErrorReason.ValueType  # 45
 """INVALID_ARGUMENT: the assessor is none of the router's; e.g. {assessor: "oracle"}."""
+ERROR_REASON_CATEGORY_NOT_FOUND: ErrorReason.ValueType  # 46
+"""NOT_FOUND: no such discovered category for this key."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from metacog.delegation.v1 import categories_pb2 as metacog_dot_delegation_dot_v1_dot_categories__pb2
 from metacog.delegation.v1 import monitoring_pb2 as metacog_dot_delegation_dot_v1_dot_monitoring__pb2
 from metacog.delegation.v1 import profiles_pb2 as metacog_dot_delegation_dot_v1_dot_profiles__pb2
 from metacog.delegation.v1 import tasks_pb2 as metacog_dot_delegation_dot_v1_dot_tasks__pb2
@@ -98,6 +99,21 @@ class DelegationServiceStub:
                 '/metacog.delegation.v1.DelegationService/ListDriftEvents',
                 request_serializer=metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsRequest.SerializeToString,
                 response_deserializer=metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsResponse.FromString,
+                _registered_method=True)
+        self.DiscoverCategories = channel.unary_unary(
+                '/metacog.delegation.v1.DelegationService/DiscoverCategories',
+                request_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.DiscoverCategoriesRequest.SerializeToString,
+                response_deserializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.DiscoverCategoriesResponse.FromString,
+                _registered_method=True)
+        self.ListCategories = channel.unary_unary(
+                '/metacog.delegation.v1.DelegationService/ListCategories',
+                request_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesRequest.SerializeToString,
+                response_deserializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesResponse.FromString,
+                _registered_method=True)
+        self.AdoptCategory = channel.unary_unary(
+                '/metacog.delegation.v1.DelegationService/AdoptCategory',
+                request_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.AdoptCategoryRequest.SerializeToString,
+                response_deserializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.AdoptCategoryResponse.FromString,
                 _registered_method=True)
 
 
@@ -230,6 +246,36 @@ class DelegationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DiscoverCategories(self, request, context):
+        """Looks for kinds of tasks among the tasks of the caller's key, and proposes them; adopts none.
+
+        Safe to retry: it replaces the proposals. Fails with `MALFORMED_REQUEST`, `ENCODER_UNAVAILABLE` or
+        `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCategories(self, request, context):
+        """Lists discovered categories.
+
+        Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AdoptCategory(self, request, context):
+        """Makes a category a dimension, with a column of its own in every profile; its examples become the prototypes, which
+        tasks of every key are compared with. Other replicas know it within a minute.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `CATEGORY_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or
+        `DATABASE_UNAVAILABLE`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DelegationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -292,6 +338,21 @@ def add_DelegationServiceServicer_to_server(servicer, server):
                     servicer.ListDriftEvents,
                     request_deserializer=metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsRequest.FromString,
                     response_serializer=metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsResponse.SerializeToString,
+            ),
+            'DiscoverCategories': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiscoverCategories,
+                    request_deserializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.DiscoverCategoriesRequest.FromString,
+                    response_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.DiscoverCategoriesResponse.SerializeToString,
+            ),
+            'ListCategories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCategories,
+                    request_deserializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesRequest.FromString,
+                    response_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesResponse.SerializeToString,
+            ),
+            'AdoptCategory': grpc.unary_unary_rpc_method_handler(
+                    servicer.AdoptCategory,
+                    request_deserializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.AdoptCategoryRequest.FromString,
+                    response_serializer=metacog_dot_delegation_dot_v1_dot_categories__pb2.AdoptCategoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -621,6 +682,87 @@ class DelegationService:
             '/metacog.delegation.v1.DelegationService/ListDriftEvents',
             metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsRequest.SerializeToString,
             metacog_dot_delegation_dot_v1_dot_monitoring__pb2.ListDriftEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiscoverCategories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.delegation.v1.DelegationService/DiscoverCategories',
+            metacog_dot_delegation_dot_v1_dot_categories__pb2.DiscoverCategoriesRequest.SerializeToString,
+            metacog_dot_delegation_dot_v1_dot_categories__pb2.DiscoverCategoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCategories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.delegation.v1.DelegationService/ListCategories',
+            metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesRequest.SerializeToString,
+            metacog_dot_delegation_dot_v1_dot_categories__pb2.ListCategoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AdoptCategory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/metacog.delegation.v1.DelegationService/AdoptCategory',
+            metacog_dot_delegation_dot_v1_dot_categories__pb2.AdoptCategoryRequest.SerializeToString,
+            metacog_dot_delegation_dot_v1_dot_categories__pb2.AdoptCategoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

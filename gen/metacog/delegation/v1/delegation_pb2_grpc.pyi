@@ -5,6 +5,7 @@ Knowing what one cannot do, handing it to who can, and learning from how it went
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from metacog.delegation.v1 import categories_pb2 as _categories_pb2
 from metacog.delegation.v1 import monitoring_pb2 as _monitoring_pb2
 from metacog.delegation.v1 import profiles_pb2 as _profiles_pb2
 from metacog.delegation.v1 import tasks_pb2 as _tasks_pb2
@@ -113,6 +114,24 @@ class DelegationServiceStub:
 
     Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
+    DiscoverCategories: _grpc.UnaryUnaryMultiCallable[_categories_pb2.DiscoverCategoriesRequest, _categories_pb2.DiscoverCategoriesResponse]
+    """Looks for kinds of tasks among the tasks of the caller's key, and proposes them; adopts none.
+
+    Safe to retry: it replaces the proposals. Fails with `MALFORMED_REQUEST`, `ENCODER_UNAVAILABLE` or
+    `DATABASE_UNAVAILABLE`.
+    """
+    ListCategories: _grpc.UnaryUnaryMultiCallable[_categories_pb2.ListCategoriesRequest, _categories_pb2.ListCategoriesResponse]
+    """Lists discovered categories.
+
+    Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+    """
+    AdoptCategory: _grpc.UnaryUnaryMultiCallable[_categories_pb2.AdoptCategoryRequest, _categories_pb2.AdoptCategoryResponse]
+    """Makes a category a dimension, with a column of its own in every profile; its examples become the prototypes, which
+    tasks of every key are compared with. Other replicas know it within a minute.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `CATEGORY_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or
+    `DATABASE_UNAVAILABLE`.
+    """
 
 @_typing.type_check_only
 class DelegationServiceAsyncStub(DelegationServiceStub):
@@ -196,6 +215,24 @@ class DelegationServiceAsyncStub(DelegationServiceStub):
     """Lists detected changes of competence, newest first.
 
     Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+    """
+    DiscoverCategories: _aio.UnaryUnaryMultiCallable[_categories_pb2.DiscoverCategoriesRequest, _categories_pb2.DiscoverCategoriesResponse]  # type: ignore[assignment]
+    """Looks for kinds of tasks among the tasks of the caller's key, and proposes them; adopts none.
+
+    Safe to retry: it replaces the proposals. Fails with `MALFORMED_REQUEST`, `ENCODER_UNAVAILABLE` or
+    `DATABASE_UNAVAILABLE`.
+    """
+    ListCategories: _aio.UnaryUnaryMultiCallable[_categories_pb2.ListCategoriesRequest, _categories_pb2.ListCategoriesResponse]  # type: ignore[assignment]
+    """Lists discovered categories.
+
+    Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+    """
+    AdoptCategory: _aio.UnaryUnaryMultiCallable[_categories_pb2.AdoptCategoryRequest, _categories_pb2.AdoptCategoryResponse]  # type: ignore[assignment]
+    """Makes a category a dimension, with a column of its own in every profile; its examples become the prototypes, which
+    tasks of every key are compared with. Other replicas know it within a minute.
+
+    Safe to retry. Fails with `MALFORMED_REQUEST`, `CATEGORY_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or
+    `DATABASE_UNAVAILABLE`.
     """
 
 class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -349,6 +386,42 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Lists detected changes of competence, newest first.
 
         Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def DiscoverCategories(
+        self,
+        request: _categories_pb2.DiscoverCategoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_categories_pb2.DiscoverCategoriesResponse, _abc.Awaitable[_categories_pb2.DiscoverCategoriesResponse]]:
+        """Looks for kinds of tasks among the tasks of the caller's key, and proposes them; adopts none.
+
+        Safe to retry: it replaces the proposals. Fails with `MALFORMED_REQUEST`, `ENCODER_UNAVAILABLE` or
+        `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def ListCategories(
+        self,
+        request: _categories_pb2.ListCategoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_categories_pb2.ListCategoriesResponse, _abc.Awaitable[_categories_pb2.ListCategoriesResponse]]:
+        """Lists discovered categories.
+
+        Safe to retry. Fails with `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
+        """
+
+    @_abc_1.abstractmethod
+    def AdoptCategory(
+        self,
+        request: _categories_pb2.AdoptCategoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_categories_pb2.AdoptCategoryResponse, _abc.Awaitable[_categories_pb2.AdoptCategoryResponse]]:
+        """Makes a category a dimension, with a column of its own in every profile; its examples become the prototypes, which
+        tasks of every key are compared with. Other replicas know it within a minute.
+
+        Safe to retry. Fails with `MALFORMED_REQUEST`, `CATEGORY_NOT_FOUND`, `TEACHING_NOT_ALLOWED` or
+        `DATABASE_UNAVAILABLE`.
         """
 
 def add_DelegationServiceServicer_to_server(servicer: DelegationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

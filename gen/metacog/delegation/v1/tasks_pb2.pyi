@@ -1481,8 +1481,8 @@ class SubmitFeedbackResponse(_message.Message):
     task_id: _builtins.str
     """The task."""
     not_learned_reason: _builtins.str
-    """Why profiles learned nothing: `frozen`, `may_not_teach`, `ablation`, `already_judged`, `no_answer`; empty when they
-    did.
+    """Why profiles learned nothing: `frozen`, `may_not_teach`, `ablation`, `baseline`, `already_judged`, `no_answer`; empty
+    when they did.
     """
     @_builtins.property
     def verdict(self) -> Global___Verdict:

@@ -691,8 +691,8 @@ class Run(_message.Message):
     """Belief that the answer is right [0..1]; left out (null on REST) when there is no source for it."""
     confidence_source: _builtins.str
     """Where the confidence comes from: the assessor of the query (`verbalized`, `probe`, `hybrid`, `draft`), `given` with
-    a ready state, `assessment` (of the text that a dialectic ended with), `arbiter`, `delegation`; empty when there is
-    none.
+    a ready state, `assessment` (of the text that a dialectic ended with), `arbiter` (share among its samples), `solvers`
+    (share among theirs, where no arbitration decided), `delegation`; empty when there is none.
     """
     degraded: _builtins.bool
     """Whether the answer is less than what was asked for."""

@@ -1,0 +1,55 @@
+"""Whether solvers agree, and what can be known of that before all their samples are in (SPEC 2.4 a)."""
+
+from kernel.answers import entropy
+from kernel.thresholds import exceeds
+from services.arbiter.core.choosing import Counts, ranked
+
+
+def agree(counts: Counts, most: float = 0.0) -> bool:
+    """Whether the entropy of the solvers' answers is at most `most` [nats]; without a valid sample they do not agree.
+
+    Example:
+        >>> agree({"12": 10}), agree({"12": 9, "13": 1}), agree({})
+        (True, False, False)
+    """
+    level = entropy(list(counts.values()))
+    return level is not None and not exceeds(level, most)
+
+
+def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
+    """Whether no outcome of the `remaining` samples could make the solvers agree.
+
+    More samples lower the entropy of given counts most when all of them fall to the leader: a mass added to an answer
+    lowers it as long as the answer's share is above exp(-H), which the largest share always is.
+
+    Example:
+        >>> must_disagree({"12": 1, "13": 1}, 8), must_disagree({"12": 2}, 8), must_disagree({"12": 1, "13": 1}, 8, 0.4)
+        (True, False, False)
+    """
+    if not counts:
+        return False
+    leader = ranked(counts, counts)[0]
+    return not agree({**counts, leader: counts[leader] + remaining}, most) and not agree(counts, most)
+
+
+def certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool:
+    """Whether the solvers agree so far, and no outcome of the `remaining` samples could give another answer the lead.
+
+    Example:
+        >>> certain_consensus({"12": 6}, 4), certain_consensus({"12": 5}, 5), certain_consensus({"12": 5, "13": 1}, 4)
+        (True, False, False)
+    """
+    if not agree(counts, most):
+        return False
+    first, *others = sorted(counts.values(), reverse=True)
+    return first > remaining + max(others, default=0)
+
+
+def first_step(solver_samples: int) -> int:
+    """Samples of each solver in a first step after which unanimous solvers cannot be outvoted [count, >= 1].
+
+    Example:
+        >>> [first_step(samples) for samples in (1, 2, 5, 10)]
+        [1, 2, 3, 6]
+    """
+    return solver_samples // 2 + 1

@@ -1,0 +1,22 @@
+"""Refusals of the arbiter.
+
+MetacogError
+├── UnknownAgent             the request names an agent that is not configured
+└── RecordingTooShort        a replay asks for more samples than the recording holds
+"""
+
+from kernel.errors import Code, MetacogError
+
+
+class UnknownAgent(MetacogError):
+    """The request names an agent that is not configured."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "UNKNOWN_AGENT"
+
+
+class RecordingTooShort(MetacogError):
+    """A replay asks for more samples than the recording holds."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "RECORDING_TOO_SHORT"

@@ -1,0 +1,45 @@
+"""REST face of the arbiter."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from chassis.rest import Json, until_disconnect, wants_events
+from chassis.sse import event_stream
+from services.arbiter.service.results import ArbitrationFinished, Event, MeasureResponse, ReplayResponse
+from services.arbiter.service.values import ArbitrateRequest, MeasureRequest, ReplayRequest
+
+Arbitrate = Callable[[ArbitrateRequest], AsyncGenerator[Event, None]]
+Measure = Callable[[MeasureRequest], Awaitable[MeasureResponse]]
+Replay = Callable[[ReplayRequest], Awaitable[ReplayResponse]]
+
+
+def add_paths(app: FastAPI, *, arbitrate: Arbitrate, measure: Measure, replay: Replay) -> None:
+    """Put the arbiter's paths on `app`."""
+
+    @app.post("/v1/arbitrations", response_model=ArbitrationFinished)
+    async def arbitrations(ask: ArbitrateRequest, request: Request) -> Response:
+        """Solve, criticise, arbitrate and measure; server-sent events when asked for, else the finished arbitration."""
+        events = arbitrate(ask)
+        if wants_events(request):
+            return await until_disconnect(request, event_stream(events))
+        return Json(await until_disconnect(request, last(events)))
+
+    @app.post("/v1/measurements", response_model=MeasureResponse)
+    async def measurements(ask: MeasureRequest, request: Request) -> Response:
+        """Measure samples that exist, of one question or of many; no model call."""
+        return Json(await until_disconnect(request, measure(ask)))
+
+    @app.post("/v1/replays", response_model=ReplayResponse)
+    async def replays(ask: ReplayRequest, request: Request) -> Response:
+        """Run a recorded question through either mode; no model call."""
+        return Json(await until_disconnect(request, replay(ask)))
+
+
+async def last(events: AsyncIterator[Event]) -> Event | None:
+    """The last event."""
+    finished: Event | None = None
+    async for event in events:
+        finished = event
+    return finished

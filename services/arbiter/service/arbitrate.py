@@ -1,0 +1,78 @@
+"""Arbitrate one question by models."""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+
+from chassis.agents import AgentConfig
+from chassis.events import Emit, emitted
+from chassis.spend import Spend
+from kernel.envelope import limits
+from services.arbiter.service.course import Course
+from services.arbiter.service.finishing import Ended, finished, tell_metrics
+from services.arbiter.service.plan import Defaults, Plan, base_seed, planned, temperatures
+from services.arbiter.service.results import ArbitrationStarted, Event
+from services.arbiter.service.seats import Seats, Usual, Voices, seats
+from services.arbiter.service.speaking import Speaking
+from services.arbiter.service.tracing import Tracer
+from services.arbiter.service.values import ArbitrateRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """Everybody and everything that an arbitration needs from the world.
+
+    Attributes:
+        agents: The configured agents.
+        voices: Their voices.
+        tracer: Makes the embedding measures.
+        defaults: What a request that leaves something out gets.
+        usual: Who takes part when a request names nobody.
+        tracing_timeout_s: Time that the embedding measures may take, if as much is left [s].
+    """
+
+    agents: Callable[[], Sequence[AgentConfig]]
+    voices: Voices
+    tracer: Tracer
+    defaults: Defaults
+    usual: Usual
+    tracing_timeout_s: float = 30.0
+
+
+def arbitrate(ask: ArbitrateRequest, *, bench: Bench) -> AsyncGenerator[Event, None]:
+    """Events of one arbitration; the last is `ArbitrationFinished`. Closing the iterator stops the work.
+
+    Raises:
+        MalformedRequest: Without a question, with two, or with agents that fit no solvers.
+        RequestOverLimit: For more solvers or samples than are allowed.
+        UnknownAgent: For an agent that is not configured.
+        MetacogError: The refusal, when nothing could be sampled at all.
+    """
+    plan = planned(ask, bench.defaults)
+    seated = seats(ask, plan.solvers, bench.agents(), bench.voices, bench.usual)
+    return emitted(lambda emit: _run(ask, plan, seated, bench, emit))
+
+
+async def _run(ask: ArbitrateRequest, plan: Plan, seated: Seats, bench: Bench, emit: Emit[Event]) -> None:
+    began = time.monotonic()
+    spend = Spend(limits(ask.envelope, bench.defaults.limits))
+    emit(_started(plan, seated))
+    stages = Speaking(plan, temperatures(ask, bench.defaults), seated, spend, base_seed(ask))
+    course = Course(plan, stages, spend, emit)
+    await course.run()
+    ended = Ended(plan=plan, course=course, stages=stages, usage=spend.ledger.usage(), began=began)
+    end = await finished(ended, bench.tracer, min(bench.tracing_timeout_s, spend.seconds_left()))
+    tell_metrics(end)
+    emit(end)
+
+
+def _started(plan: Plan, seated: Seats) -> ArbitrationStarted:
+    return ArbitrationStarted(
+        run_id=plan.run_id,
+        mode=plan.mode,
+        variant=plan.variant,
+        solver_agents=[seat.agent.id for seat in seated.solvers],
+        critic_agent=seated.critic.agent.id if seated.critic else "",
+        arbiter_agent=seated.arbiter.agent.id,
+        planned_generations=plan.generations,
+    )

@@ -1,0 +1,137 @@
+"""The end of an arbitration, with its measures."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prometheus_client import Counter, Histogram
+
+from chassis import telemetry
+from kernel.answers import Outcome
+from kernel.envelope import Usage
+from services.arbiter.core.kinds import Source
+from services.arbiter.core.tracing import Traced
+from services.arbiter.service.course import Course
+from services.arbiter.service.judged import NO_ARBITRATION, NOT_ASKED, Judgement, judged
+from services.arbiter.service.plan import Plan
+from services.arbiter.service.results import ArbitrationFinished
+from services.arbiter.service.stages import Stages
+from services.arbiter.service.tracing import Told, Tracer
+
+NATS = (-2.0, -1.0, -0.5, -0.25, -0.1, 0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+ARBITRATIONS = Counter(
+    "metacog_arbitrations_total", "Arbitrations by mode, source of the answer and why they stopped.",
+    ["mode", "source", "stopping"],
+)  # fmt: skip
+ENTROPY_REDUCTION = Histogram(
+    "metacog_entropy_reduction_nats", "Entropy of the solvers less entropy of the arbiter [nats].", buckets=NATS
+)
+SAVED = Counter("metacog_arbiter_saved_generations_total", "Generations that adaptive stopping saved.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A course that has ended, and what it cost."""
+
+    plan: Plan
+    course: Course
+    stages: Stages
+    usage: Usage
+    began: float
+
+
+async def finished(ended: Ended, tracer: Tracer, timeout_s: float | None) -> ArbitrationFinished:
+    """The end, with everything that explains it.
+
+    Args:
+        ended: The course.
+        tracer: Makes the embedding measures.
+        timeout_s: Time that these may take [s]; None sets no limit.
+    """
+    plan, course, stages = ended.plan, ended.course, ended.stages
+    standing = course.standing
+    result = judged([await _judgement(ended, tracer, timeout_s)], plan.thresholds)[0]
+    choice = result.choice
+    by_arbiter = choice is not None and choice.source is Source.ARBITER
+    agent, model = stages.arbiter_names if standing.arbitrated else ("", "")
+    return ArbitrationFinished(
+        answer=choice.answer if choice else "",
+        outcome=result.outcome,
+        budget_exhausted=course.exhausted,
+        solver=dict(sorted(result.tally.solver.items())),
+        arbiter=dict(sorted(result.tally.arbiter.items())),
+        solver_invalid=result.tally.solver_invalid,
+        arbiter_invalid=result.tally.arbiter_invalid,
+        solver_results=standing.results(stages),
+        critiques=[made for _, made in sorted(standing.critiques.items()) if made.text or made.failure],
+        measures=result.measures,
+        usage=ended.usage,
+        answer_type=standing.form.answer_type,
+        answer_text=standing.text_of(choice.answer, by_arbiter=by_arbiter) if choice else "",
+        confidence=choice.confidence if choice else None,
+        answer_source=choice.source if choice else None,
+        tied_answers=choice.tied if choice else (),
+        mode=plan.mode,
+        variant=plan.variant,
+        stopping_reason=course.stopping,
+        stopping_error=course.stopping_error,
+        planned_generations=plan.generations,
+        saved_generations=course.saved,
+        arbiter_agent=agent,
+        arbiter_model=model,
+        prompt_digests=dict(sorted(stages.digests.items())),
+        shortened_inputs=stages.shortened,
+        degraded=bool(course.reasons) or result.outcome is Outcome.ABSTAINED,
+        degraded_reasons=course.reasons,
+        samples=standing.samples() if plan.return_samples else (),
+        run_id=plan.run_id,
+        duration_ms=round((time.monotonic() - ended.began) * 1000, 3),
+    )
+
+
+def tell_metrics(end: ArbitrationFinished) -> None:
+    """Tell Prometheus of an arbitration that models carried out."""
+    source = end.answer_source or Outcome.ABSTAINED
+    ARBITRATIONS.labels(end.mode, source, end.stopping_reason).inc()
+    if end.measures.entropy_reduction is not None:
+        ENTROPY_REDUCTION.observe(end.measures.entropy_reduction)
+    SAVED.inc(end.saved_generations)
+    for stage, spent in end.usage.stages.items():
+        telemetry.child(telemetry.TOKENS, stage, "prompt").inc(spent.prompt_tokens)
+        telemetry.child(telemetry.TOKENS, stage, "completion").inc(spent.completion_tokens)
+        telemetry.child(telemetry.GENERATIONS, stage).inc(spent.generations)
+
+
+async def _judgement(ended: Ended, tracer: Tracer, timeout_s: float | None) -> Judgement:
+    plan, course = ended.plan, ended.course
+    return Judgement(
+        counted=course.standing.counted,
+        form=course.standing.form,
+        truth=plan.truth,
+        aliases=plan.aliases,
+        without_arbiter=course.without_arbiter,
+        traced=await _traced(ended, tracer, timeout_s),
+    )
+
+
+async def _traced(ended: Ended, tracer: Tracer, timeout_s: float | None) -> Traced | str:
+    if not ended.plan.embedding_measures:
+        return NOT_ASKED
+    told = _told(ended)
+    if not told.final:
+        return NO_ARBITRATION
+    return (await tracer.trace([told], below=ended.plan.thresholds.novel_below, timeout_s=timeout_s))[0]
+
+
+def _told(ended: Ended) -> Told:
+    """Texts of the solvers, and of the last stage that ran (SPEC 2.2); of none where arbitration was left out."""
+    standing, variant = ended.course.standing, ended.plan.variant
+    traces = [drawn.text for solver in range(len(standing.solved)) if (drawn := standing.representative(solver))]
+    critiques = [made.text for _, made in sorted(standing.critiques.items()) if made.succeeded]
+    final: Sequence[str] = [drawn.text for drawn in standing.arbitrated]
+    if not variant.arbitrates and not variant.criticises:
+        final = every = [drawn.text for samples in standing.solved for drawn in samples]
+    else:
+        every = [*traces, *critiques, *final]
+        final = final or (critiques if not variant.arbitrates else ())
+    return Told(solver_traces=traces, critiques=critiques, final=final, every=every)

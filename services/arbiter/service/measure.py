@@ -1,0 +1,231 @@
+"""Measure samples that exist; no model call."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+
+from chassis.errors import RequestOverLimit
+from chassis.wire import MalformedRequest
+from kernel.values import value
+from services.arbiter.core.forms import form_of_answers
+from services.arbiter.core.judging import OVERCONFIDENT
+from services.arbiter.core.kinds import Source
+from services.arbiter.core.tracing import NOVEL_BELOW, Traced
+from services.arbiter.service.counting import Counted, Form, counted
+from services.arbiter.service.judged import NOT_ASKED, Judged, Judgement, Thresholds, judged
+from services.arbiter.service.results import MeasuredQuestion, MeasureResponse, Measures, MeasureSummary
+from services.arbiter.service.tracing import Told, Tracer
+from services.arbiter.service.values import MOST_QUESTIONS, MeasureRequest, SampledQuestion
+
+NO_TEXTS = "no texts of solvers and of a final stage are given"
+# Measures whose mean over a batch says something.
+AVERAGED = (
+    "entropy_solver",
+    "entropy_arbiter",
+    "entropy_reduction",
+    "compression",
+    "solver_invalid_share",
+    "arbiter_invalid_share",
+    "novelty",
+    "redundancy",
+    "semantic_share",
+    "symbolic_share",
+    "untraced_share",
+    "correct",
+    "overconfident_error",
+    "solver_divergence",
+    "sampling_divergence",
+    "structured_disagreement",
+)
+
+
+@value
+class MeasureLimits:
+    """What one request may hold.
+
+    Attributes:
+        samples: Samples of one question, solvers' or arbiter's [count].
+        solvers: Solvers of one question [count].
+    """
+
+    samples: int = 4_096
+    solvers: int = 64
+
+
+async def measure(ask: MeasureRequest, *, tracer: Tracer, most: MeasureLimits) -> MeasureResponse:
+    """Measures of the question, or of each in the batch, computed together.
+
+    Raises:
+        MalformedRequest: For a batch beside a question, or indices that fit no samples.
+        RequestOverLimit: For too many questions, samples or solvers.
+    """
+    began = time.monotonic()
+    questions = _questions(ask, most)
+    thresholds = thresholds_of(ask.novelty_threshold, ask.overconfidence_threshold)
+    traces = await _traces(ask, questions, tracer, thresholds)
+    results = await asyncio.to_thread(_measured, questions, traces, thresholds)
+    took = round((time.monotonic() - began) * 1000, 3)
+    if ask.batch:
+        summary = _summary([question.truth is not None for question in questions], results)
+        return MeasureResponse(batch=results, summary=summary, duration_ms=took)
+    return _spread(results[0], took)
+
+
+def thresholds_of(novelty: float | None, overconfidence: float | None) -> Thresholds:
+    """What counts as novel and as overconfident, as asked for or as the papers and we have it."""
+    return Thresholds(
+        novel_below=NOVEL_BELOW if novelty is None else novelty,
+        overconfident_above=OVERCONFIDENT if overconfidence is None else overconfidence,
+    )
+
+
+def _questions(ask: MeasureRequest, most: MeasureLimits) -> Sequence[SampledQuestion]:
+    named = {part.name for part in fields(SampledQuestion)} - {"id"}
+    single = SampledQuestion(**{name: getattr(ask, name) for name in named})
+    if ask.batch and (single.solver_answers or single.arbiter_answers):
+        raise MalformedRequest("give either a batch or one question beside it, not both", field="batch")
+    if len(ask.batch) > MOST_QUESTIONS:
+        said = f"batch: at most {MOST_QUESTIONS} questions, not {len(ask.batch)}"
+        raise RequestOverLimit(said, field="batch", limit=str(MOST_QUESTIONS))
+    questions = ask.batch or [single]
+    for question in questions:
+        _check(question, most)
+    return questions
+
+
+def _check(question: SampledQuestion, most: MeasureLimits) -> None:
+    name = f"question {question.id!r}: " if question.id else ""
+    drawn = len(question.solver_answers), len(question.arbiter_answers)
+    if not any(drawn):
+        raise MalformedRequest(f"{name}give solver_answers or arbiter_answers", field="solver_answers")
+    if max(drawn) > most.samples:
+        said = f"{name}at most {most.samples} samples, not {max(drawn)}"
+        raise RequestOverLimit(said, field="solver_answers", limit=str(most.samples))
+    if question.solver_indices and len(question.solver_indices) != drawn[0]:
+        said = f"{name}solver_indices: {len(question.solver_indices)} for {drawn[0]} solver_answers"
+        raise MalformedRequest(said, field="solver_indices")
+    if max(question.solver_indices, default=0) >= most.solvers:
+        said = f"{name}at most {most.solvers} solvers, not {max(question.solver_indices) + 1}"
+        raise RequestOverLimit(said, field="solver_indices", limit=str(most.solvers))
+
+
+async def _traces(
+    ask: MeasureRequest, questions: Sequence[SampledQuestion], tracer: Tracer, thresholds: Thresholds
+) -> list[Traced | str]:
+    if ask.embedding_measures is False:
+        return [NOT_ASKED] * len(questions)
+    with_texts = [at for at, one in enumerate(questions) if one.solver_traces and (one.arbiter_texts or one.critiques)]
+    found = await tracer.trace([_told(questions[at]) for at in with_texts], below=thresholds.novel_below)
+    by_place: Mapping[int, Traced | str] = dict(zip(with_texts, found, strict=True))
+    return [by_place.get(at, NO_TEXTS) for at in range(len(questions))]
+
+
+def _told(question: SampledQuestion) -> Told:
+    return Told(
+        solver_traces=question.solver_traces,
+        critiques=question.critiques,
+        final=question.arbiter_texts or question.critiques,
+        every=(*question.solver_traces, *question.critiques, *question.arbiter_texts),
+    )
+
+
+def _measured(
+    questions: Sequence[SampledQuestion], traces: Sequence[Traced | str], thresholds: Thresholds
+) -> list[MeasuredQuestion]:
+    asked = [_judgement(question, found) for question, found in zip(questions, traces, strict=True)]
+    results = judged(asked, thresholds)
+    return [_result(question, one, made) for question, one, made in zip(questions, asked, results, strict=True)]
+
+
+def _judgement(question: SampledQuestion, found: Traced | str) -> Judgement:
+    every = (*question.solver_answers, *question.arbiter_answers)
+    form = Form(answer_type=question.answer_type or form_of_answers(every).answer_type)
+    return Judgement(
+        counted=_counted(question, form),
+        form=form,
+        truth=question.truth,
+        aliases=question.truth_aliases,
+        without_arbiter=Source.SOLVER_FALLBACK if question.arbiter_answers else Source.SOLVER_VOTE,
+        traced=found,
+    )
+
+
+def _counted(question: SampledQuestion, form: Form) -> Counted:
+    solvers = max(question.solver_indices, default=0) + 1
+    owners = question.solver_indices or [0] * len(question.solver_answers)
+    by_solver: list[list[str | None]] = [[] for _ in range(solvers)]
+    for owner, answer in zip(owners, question.solver_answers, strict=True):
+        by_solver[owner].append(answer)
+    return counted(by_solver, list(question.arbiter_answers), form)
+
+
+def _result(question: SampledQuestion, asked: Judgement, made: Judged) -> MeasuredQuestion:
+    measures = made.measures if question.solver_indices else replace(made.measures, solvers=())
+    return MeasuredQuestion(
+        id=question.id,
+        answer=made.choice.answer if made.choice else "",
+        outcome=made.outcome,
+        answer_source=made.choice.source if made.choice else None,
+        confidence=made.choice.confidence if made.choice else None,
+        answer_type=asked.form.answer_type,
+        solver=made.tally.solver,
+        arbiter=made.tally.arbiter,
+        measures=measures,
+    )
+
+
+def _spread(one: MeasuredQuestion, took_ms: float) -> MeasureResponse:
+    """One question's measures, with the fields of `Measures` spelled out."""
+    measures = {part.name: getattr(one.measures, part.name) for part in fields(Measures)}
+    own = {part.name: getattr(one, part.name) for part in fields(MeasuredQuestion)}
+    del own["id"], own["measures"]
+    return MeasureResponse(**own, **measures, duration_ms=took_ms)
+
+
+def _summary(has_truth: Sequence[bool], results: Sequence[MeasuredQuestion]) -> MeasureSummary:
+    judged_ones = [one for one, known in zip(results, has_truth, strict=True) if known and _is_judged(one)]
+    right = [one.measures.correct is True for one in judged_ones]
+    errors = [one.measures.overconfident_error is True for one in judged_ones]
+    strongest = _strongest(judged_ones)
+    means = {name: _defined(name, results) for name in AVERAGED}
+    return MeasureSummary(
+        questions=len(results),
+        answered=sum(one.confidence is not None for one in results),
+        judged=len(judged_ones),
+        accuracy=_mean(right),
+        overconfident_errors=sum(errors) if judged_ones else None,
+        strongest_solver=strongest[0] if strongest else None,
+        strongest_solver_accuracy=strongest[1] if strongest else None,
+        strongest_solver_overconfident_errors=strongest[2] if strongest else None,
+        means={name: sum(levels) / len(levels) for name, levels in means.items() if levels},
+        defined={name: len(levels) for name, levels in means.items()},
+    )
+
+
+def _is_judged(one: MeasuredQuestion) -> bool:
+    """Whether it is known if the answer is right; an abstention is wrong."""
+    return one.confidence is None or one.measures.correct is not None
+
+
+def _strongest(results: Sequence[MeasuredQuestion]) -> tuple[int, float, int] | None:
+    """Solver that is right most often, its accuracy and its overconfident errors; a solver without answer is wrong."""
+    count = max((len(one.measures.solvers) for one in results), default=0)
+    if not count:
+        return None
+    right, errors = [0] * count, [0] * count
+    for one in results:
+        for solver in one.measures.solvers:
+            right[solver.solver] += solver.correct is True
+            errors[solver.solver] += solver.overconfident_error is True
+    best = max(range(count), key=lambda solver: (right[solver], -solver))
+    return best, right[best] / len(results), errors[best]
+
+
+def _defined(name: str, results: Sequence[MeasuredQuestion]) -> list[float]:
+    levels = (getattr(one.measures, name) for one in results)
+    return [float(level) for level in levels if level is not None]
+
+
+def _mean(levels: Sequence[bool]) -> float | None:
+    return sum(levels) / len(levels) if levels else None

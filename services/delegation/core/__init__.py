@@ -1,0 +1,1 @@
+"""Delegation's decisions, pure: confidence, Algorithm 1, votes, learning, drift, trust."""

@@ -1,0 +1,65 @@
+"""How sure an agent is of a task, and how sure it has to be.
+
+Source: SPEC 3.2 (Eq. 2 and the conflict-aware threshold).
+"""
+
+from kernel.thresholds import exceeds
+
+
+def combined_confidence(verbalized: float | None, profile: float, *, weight: float = 0.6) -> float:
+    """Confidence of an agent in a task.
+
+    Args:
+        verbalized: What the agent says, c^v [0..1]; None when unknown, which leaves the profile alone.
+        profile: What its record says, c^p [0..1].
+        weight: Weight of the verbalized confidence, lambda [0..1].
+
+    Returns:
+        c = lambda c^v + (1 - lambda) c^p [0..1].
+
+    Source:
+        SPEC 3.2, Eq. 2; an unknown c^v leaves c = c^p.
+
+    Example:
+        >>> round(combined_confidence(0.45, 0.27), 12)
+        0.378
+    """
+    if verbalized is None:
+        return profile
+    return weight * verbalized + (1.0 - weight) * profile
+
+
+def disagreement(verbalized: float | None, profile: float) -> float | None:
+    """Absolute difference of what an agent says and what its record says, delta [0..1]; None when c^v is unknown.
+
+    Example:
+        >>> round(disagreement(0.45, 0.27), 12)
+        0.18
+    """
+    return None if verbalized is None else abs(verbalized - profile)
+
+
+def effective_threshold(
+    conflict: float | None, *, threshold: float = 0.5, conflict_threshold: float = 0.3, gain: float = 0.2
+) -> float:
+    """Confidence below which a task is handed on.
+
+    Args:
+        conflict: Disagreement, delta [0..1]; None when unknown.
+        threshold: Confidence from which an agent may do a task, theta [0..1].
+        conflict_threshold: Disagreement that is still ordinary, theta_delta [0..1].
+        gain: Rise per disagreement, gamma [dimensionless, >= 0].
+
+    Returns:
+        theta' = theta + gamma delta where delta > theta_delta, else theta [>= 0, may exceed 1].
+
+    Source:
+        SPEC 3.2; compared on values rounded to 1e-9, so that |0.8 - 0.5| does not exceed 0.3.
+
+    Example:
+        >>> effective_threshold(0.18), round(effective_threshold(0.4), 12), effective_threshold(abs(0.8 - 0.5))
+        (0.5, 0.58, 0.5)
+    """
+    if conflict is None or not exceeds(conflict, conflict_threshold):
+        return threshold
+    return threshold + gain * conflict

@@ -1,0 +1,94 @@
+"""Refusals of the delegation service.
+
+MetacogError
+├── UnknownAgent             the request names an agent that is not configured
+├── UnknownDimension         the request names a dimension that is not configured
+├── NoAgents                 nobody is configured
+├── TaskNotFound             there is no such task for this key
+├── FeedbackConflict         the task has a different verdict already
+├── RequestIdReused          an identifier came back with other content
+├── RequestInProgress        the first request with an identifier is still running
+├── TeachingNotAllowed       the key may not change what was learned
+├── InvalidProfile           an imported profile cannot be
+├── SandboxUnavailable       unit tests were asked for, and the sandbox is off or missing
+└── CategoryNotFound         there is no such discovered category for this key
+"""
+
+from kernel.errors import Code, MetacogError
+
+
+class UnknownAgent(MetacogError):
+    """The request names an agent that is not configured."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "UNKNOWN_AGENT"
+
+
+class UnknownDimension(MetacogError):
+    """The request names a dimension that is not configured."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "UNKNOWN_DIMENSION"
+
+
+class NoAgents(MetacogError):
+    """There is no agent to give a task to."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "NO_AGENTS"
+
+
+class TaskNotFound(MetacogError):
+    """There is no such task for this key."""
+
+    code = Code.NOT_FOUND
+    reason = "TASK_NOT_FOUND"
+
+
+class FeedbackConflict(MetacogError):
+    """The task has a different verdict already."""
+
+    code = Code.ALREADY_EXISTS
+    reason = "FEEDBACK_CONFLICT"
+
+
+class RequestIdReused(MetacogError):
+    """An identifier came back with other content."""
+
+    code = Code.ALREADY_EXISTS
+    reason = "REQUEST_ID_REUSED"
+
+
+class RequestInProgress(MetacogError):
+    """The first request with an identifier had not ended when its repetition had to."""
+
+    code = Code.ABORTED
+    reason = "REQUEST_IN_PROGRESS"
+
+
+class TeachingNotAllowed(MetacogError):
+    """The key may not change what was learned."""
+
+    code = Code.PERMISSION_DENIED
+    reason = "TEACHING_NOT_ALLOWED"
+
+
+class InvalidProfile(MetacogError):
+    """An imported profile cannot be."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "INVALID_PROFILE"
+
+
+class SandboxUnavailable(MetacogError):
+    """Unit tests were asked for, and the sandbox is off or missing."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "SANDBOX_UNAVAILABLE"
+
+
+class CategoryNotFound(MetacogError):
+    """There is no such discovered category for this key."""
+
+    code = Code.NOT_FOUND
+    reason = "CATEGORY_NOT_FOUND"

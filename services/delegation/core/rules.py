@@ -1,0 +1,113 @@
+"""The numbers and choices that decide; names are the contract's.
+
+Source: SPEC 3.2-3.4. The paper's defaults: theta 0.5, lambda 0.6, alpha 0.1, theta_delta 0.3, gamma 0.2.
+"""
+
+from enum import StrEnum
+
+from kernel.values import value
+
+
+class TaskMode(StrEnum):
+    """How a task is solved, in the end."""
+
+    EXECUTED = "EXECUTED"
+    DELEGATED = "DELEGATED"
+    COLLABORATED = "COLLABORATED"
+
+
+class Dispatch(StrEnum):
+    """Which agent a task goes to first."""
+
+    ROUND_ROBIN = "ROUND_ROBIN"
+    BEST_PROFILE = "BEST_PROFILE"
+
+
+class HandOverRule(StrEnum):
+    """When another agent is better enough to take a task over."""
+
+    BETTER = "BETTER"
+    PAPER = "PAPER"
+
+
+class Exploration(StrEnum):
+    """How the short-list keeps some room for agents known little."""
+
+    NONE = "NONE"
+    THOMPSON = "THOMPSON"
+    UPPER_BOUND = "UPPER_BOUND"
+
+
+class Baseline(StrEnum):
+    """A way to choose who solves, without metacognition."""
+
+    NONE = "NONE"
+    SINGLE_AGENT = "SINGLE_AGENT"
+    ROUND_ROBIN = "ROUND_ROBIN"
+    RANDOM = "RANDOM"
+    SKILL_FIXED = "SKILL_FIXED"
+    MAJORITY_VOTE = "MAJORITY_VOTE"
+
+
+class Ablation(StrEnum):
+    """A part of delegation that is switched off."""
+
+    WITHOUT_SELF_ASSESSMENT = "WITHOUT_SELF_ASSESSMENT"
+    WITHOUT_DELEGATION = "WITHOUT_DELEGATION"
+    WITHOUT_LEARNING = "WITHOUT_LEARNING"
+    WITHOUT_CROSS_EVALUATION = "WITHOUT_CROSS_EVALUATION"
+    WITHOUT_VERBALIZED = "WITHOUT_VERBALIZED"
+
+
+class ConfidenceSource(StrEnum):
+    """Where a confidence comes from."""
+
+    VERBALIZED = "VERBALIZED"
+    PROFILE = "PROFILE"
+    COMBINED = "COMBINED"
+    VOTE = "VOTE"
+
+
+class Checker(StrEnum):
+    """Who judged an answer."""
+
+    EXPECTED = "EXPECTED"
+    UNIT_TESTS = "UNIT_TESTS"
+    JUDGE = "JUDGE"
+    FEEDBACK = "FEEDBACK"
+
+
+@value
+class Rules:
+    """The numbers in force.
+
+    Attributes:
+        confidence_threshold: Confidence from which an agent may do a task, theta [0..1].
+        verbalized_weight: Weight of the verbalized confidence beside the profile, lambda [0..1].
+        disagreement_threshold: Disagreement above which the threshold rises, theta_delta [0..1].
+        disagreement_gain: Rise of the threshold per disagreement, gamma [dimensionless, >= 0].
+        learning_rate: Step of a profile toward an outcome, alpha (0..1].
+        minimum_observations: Observations that let a profile stand for an agent that cannot rate itself [count, >= 0].
+        hand_over_rule: When another agent is better enough.
+        short_list_size: Other agents that are asked at most [count, >= 1].
+        exploration: How the short-list keeps room for agents known little.
+        skip_routine: Whether routine tasks skip self-assessment.
+        recalibrate: Whether verbalized confidence is recalibrated by agent where there is data.
+        constant_verbalized: Verbalized confidence of everybody when self-assessment is switched off [0..1].
+    """
+
+    confidence_threshold: float = 0.5
+    verbalized_weight: float = 0.6
+    disagreement_threshold: float = 0.3
+    disagreement_gain: float = 0.2
+    learning_rate: float = 0.1
+    minimum_observations: int = 5
+    hand_over_rule: HandOverRule = HandOverRule.BETTER
+    short_list_size: int = 4
+    exploration: Exploration = Exploration.THOMPSON
+    skip_routine: bool = False
+    recalibrate: bool = True
+    constant_verbalized: float = 0.5
+
+
+PAPER_RULES = Rules(hand_over_rule=HandOverRule.PAPER, recalibrate=False)

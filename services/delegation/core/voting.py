@@ -1,0 +1,99 @@
+"""Answers of several agents, put together by what they say, and weighed by how sure each is.
+
+Source: SPEC 3.3: the answer is argmax_y sum_i c_i 1[y_i = y].
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kernel.answers import AnswerType, Cluster, cluster, extract
+from kernel.thresholds import DECIMALS
+from kernel.values import value
+
+
+@value
+class Ballot:
+    """One agent's vote.
+
+    Attributes:
+        agent: The agent.
+        answer: Its answer alone, as it was found in its text; None when there is none.
+        weight: Weight of its vote [0..1].
+    """
+
+    agent: str
+    answer: str | None
+    weight: float
+
+
+@value
+class Counted:
+    """A vote, counted.
+
+    Attributes:
+        answer: Canonical form of the answer that won; None when nobody gave a valid one.
+        share: Its share of all valid votes' weight [0..1].
+        weights: Weight by canonical answer [>= 0].
+        answers: Canonical answer of each agent that gave a valid one.
+    """
+
+    answer: str | None
+    share: float | None
+    weights: Mapping[str, float]
+    answers: Mapping[str, str]
+
+    @property
+    def winners(self) -> frozenset[str]:
+        """Agents whose answer won."""
+        return frozenset(agent for agent, answer in self.answers.items() if answer == self.answer)
+
+
+def answer_in(text: str, answer_type: AnswerType) -> str | None:
+    r"""The answer that a text gives, as it is written there; a free text that names none is its answer as a whole.
+
+    Example:
+        >>> answer_in("Let me see.\nFinal Answer: 42", AnswerType.NUMBER), answer_in("It is.", AnswerType.NUMBER)
+        ('42', None)
+    """
+    found = extract(text, answer_type)
+    if found is None and answer_type is AnswerType.TEXT:
+        return text.strip() or None
+    return found
+
+
+def counted(ballots: Sequence[Ballot], answer_type: AnswerType) -> Counted:
+    """The votes, clustered by the rules of their type, and weighed.
+
+    A tie is won by the answer of more agents, then by the first in canonical order. Where nobody's vote weighs
+    anything, all weigh the same.
+
+    Source:
+        SPEC 3.3; clusters as in SPEC 2.3; ties are ours.
+
+    Example:
+        >>> votes = [Ballot(agent="a", answer="4", weight=0.4), Ballot(agent="b", answer="5", weight=0.3),
+        ...          Ballot(agent="c", answer="5.0", weight=0.2)]
+        >>> outcome = counted(votes, AnswerType.NUMBER)
+        >>> outcome.answer, sorted(outcome.winners), dict(outcome.weights)
+        ('5', ['b', 'c'], {'5': 0.5, '4': 0.4})
+    """
+    clusters = cluster([ballot.answer for ballot in ballots if ballot.answer is not None], answer_type)
+    homes = {spelling: one for one in clusters for spelling in one.spellings}
+    valid = [(ballot, homes[said]) for ballot in ballots if (said := (ballot.answer or "").strip()) in homes]
+    if not valid:
+        return Counted(answer=None, share=None, weights={}, answers={})
+    level = sum(ballot.weight for ballot, _ in valid) <= 0
+    weights = {one.canonical: 0.0 for one in clusters}
+    for ballot, home in valid:
+        weights[home.canonical] += 1.0 if level else ballot.weight
+    rounded = {answer: round(weight, DECIMALS) for answer, weight in weights.items()}
+    winner = _winner(clusters, rounded)
+    return Counted(
+        answer=winner,
+        share=round(weights[winner] / sum(weights.values()), DECIMALS),
+        weights=rounded,
+        answers={ballot.agent: home.canonical for ballot, home in valid},
+    )
+
+
+def _winner(clusters: Sequence[Cluster], weights: Mapping[str, float]) -> str:
+    return min(clusters, key=lambda one: (-weights[one.canonical], -one.count, one.canonical)).canonical

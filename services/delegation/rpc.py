@@ -1,0 +1,153 @@
+"""gRPC face of the delegation service."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from metacog.delegation.v1 import categories_pb2, monitoring_pb2, profiles_pb2, tasks_pb2
+from metacog.delegation.v1 import delegation_pb2_grpc as pb_grpc
+
+from chassis.auth import Keyring
+from chassis.rpc import Context, caller
+from chassis.wire import event_to_proto, from_proto, to_proto
+from services.delegation.service.category_values import (
+    AdoptCategoryRequest,
+    DiscoverCategoriesRequest,
+    ListCategoriesRequest,
+)
+from services.delegation.service.monitoring_values import (
+    GetFlowsRequest,
+    GetReliabilityRequest,
+    ListAgentsRequest,
+    ListDriftEventsRequest,
+)
+from services.delegation.service.profile_values import (
+    ExportProfilesRequest,
+    FreezeProfilesRequest,
+    ImportProfilesRequest,
+    ListProfilesRequest,
+    ResetProfilesRequest,
+)
+from services.delegation.service.use_cases import UseCases
+from services.delegation.service.values import ProcessRequest, SelfAssessRequest, SubmitFeedbackRequest
+
+
+class Servicer(pb_grpc.DelegationServiceServicer):
+    """The delegation service on gRPC."""
+
+    def __init__(self, use: UseCases, keyring: Keyring) -> None:
+        self._use = use
+        self._keyring = keyring
+
+    async def Process(  # noqa: N802
+        self, request: tasks_pb2.ProcessRequest, context: Context
+    ) -> AsyncIterator[tasks_pb2.ProcessResponse]:
+        """Process a task."""
+        ask = from_proto(request, ProcessRequest)
+        async with aclosing(self._use.process(ask, key=caller(context, self._keyring))) as events:
+            async for event in events:
+                yield event_to_proto(event, tasks_pb2.ProcessResponse)
+
+    async def SelfAssess(  # noqa: N802
+        self, request: tasks_pb2.SelfAssessRequest, context: Context
+    ) -> tasks_pb2.SelfAssessResponse:
+        """Let agents assess themselves on a task."""
+        reply = await self._use.self_assess(from_proto(request, SelfAssessRequest))
+        return to_proto(reply, tasks_pb2.SelfAssessResponse)
+
+    async def SubmitFeedback(  # noqa: N802
+        self, request: tasks_pb2.SubmitFeedbackRequest, context: Context
+    ) -> tasks_pb2.SubmitFeedbackResponse:
+        """Say whether a task's answer was right."""
+        ask = from_proto(request, SubmitFeedbackRequest)
+        reply = await self._use.submit_feedback(ask, key=caller(context, self._keyring))
+        return to_proto(reply, tasks_pb2.SubmitFeedbackResponse)
+
+    async def ListAgents(  # noqa: N802
+        self, request: monitoring_pb2.ListAgentsRequest, context: Context
+    ) -> monitoring_pb2.ListAgentsResponse:
+        """The configured agents."""
+        page = await self._use.watching.list_agents(from_proto(request, ListAgentsRequest))
+        return to_proto(page, monitoring_pb2.ListAgentsResponse)
+
+    async def ListProfiles(  # noqa: N802
+        self, request: profiles_pb2.ListProfilesRequest, context: Context
+    ) -> profiles_pb2.ListProfilesResponse:
+        """Capability profiles."""
+        page = await self._use.profiles.page(from_proto(request, ListProfilesRequest))
+        return to_proto(page, profiles_pb2.ListProfilesResponse)
+
+    async def ResetProfiles(  # noqa: N802
+        self, request: profiles_pb2.ResetProfilesRequest, context: Context
+    ) -> profiles_pb2.ResetProfilesResponse:
+        """Put profiles back to where they start."""
+        ask = from_proto(request, ResetProfilesRequest)
+        reply = await self._use.profiles.reset(ask, key=caller(context, self._keyring))
+        return to_proto(reply, profiles_pb2.ResetProfilesResponse)
+
+    async def FreezeProfiles(  # noqa: N802
+        self, request: profiles_pb2.FreezeProfilesRequest, context: Context
+    ) -> profiles_pb2.FreezeProfilesResponse:
+        """Freeze profiles, or thaw them."""
+        ask = from_proto(request, FreezeProfilesRequest)
+        reply = await self._use.profiles.freeze(ask, key=caller(context, self._keyring))
+        return to_proto(reply, profiles_pb2.FreezeProfilesResponse)
+
+    async def ExportProfiles(  # noqa: N802
+        self, request: profiles_pb2.ExportProfilesRequest, context: Context
+    ) -> profiles_pb2.ExportProfilesResponse:
+        """Profiles as they were at one moment."""
+        page = await self._use.profiles.export(from_proto(request, ExportProfilesRequest))
+        return to_proto(page, profiles_pb2.ExportProfilesResponse)
+
+    async def ImportProfiles(  # noqa: N802
+        self, request: profiles_pb2.ImportProfilesRequest, context: Context
+    ) -> profiles_pb2.ImportProfilesResponse:
+        """Import exported profiles."""
+        ask = from_proto(request, ImportProfilesRequest)
+        reply = await self._use.profiles.import_all(ask, key=caller(context, self._keyring))
+        return to_proto(reply, profiles_pb2.ImportProfilesResponse)
+
+    async def GetFlows(  # noqa: N802
+        self, request: monitoring_pb2.GetFlowsRequest, context: Context
+    ) -> monitoring_pb2.GetFlowsResponse:
+        """Who hands tasks to whom."""
+        page = await self._use.watching.flows(from_proto(request, GetFlowsRequest))
+        return to_proto(page, monitoring_pb2.GetFlowsResponse)
+
+    async def GetReliability(  # noqa: N802
+        self, request: monitoring_pb2.GetReliabilityRequest, context: Context
+    ) -> monitoring_pb2.GetReliabilityResponse:
+        """How far confidence can be trusted."""
+        page = await self._use.watching.reliability(from_proto(request, GetReliabilityRequest))
+        return to_proto(page, monitoring_pb2.GetReliabilityResponse)
+
+    async def ListDriftEvents(  # noqa: N802
+        self, request: monitoring_pb2.ListDriftEventsRequest, context: Context
+    ) -> monitoring_pb2.ListDriftEventsResponse:
+        """Detected changes of competence."""
+        page = await self._use.watching.drift(from_proto(request, ListDriftEventsRequest))
+        return to_proto(page, monitoring_pb2.ListDriftEventsResponse)
+
+    async def DiscoverCategories(  # noqa: N802
+        self, request: categories_pb2.DiscoverCategoriesRequest, context: Context
+    ) -> categories_pb2.DiscoverCategoriesResponse:
+        """Look for kinds of tasks, and propose them."""
+        ask = from_proto(request, DiscoverCategoriesRequest)
+        reply = await self._use.categories.discover(ask, key=caller(context, self._keyring))
+        return to_proto(reply, categories_pb2.DiscoverCategoriesResponse)
+
+    async def ListCategories(  # noqa: N802
+        self, request: categories_pb2.ListCategoriesRequest, context: Context
+    ) -> categories_pb2.ListCategoriesResponse:
+        """Discovered categories."""
+        ask = from_proto(request, ListCategoriesRequest)
+        page = await self._use.categories.page(ask, key=caller(context, self._keyring))
+        return to_proto(page, categories_pb2.ListCategoriesResponse)
+
+    async def AdoptCategory(  # noqa: N802
+        self, request: categories_pb2.AdoptCategoryRequest, context: Context
+    ) -> categories_pb2.AdoptCategoryResponse:
+        """Make a category a dimension."""
+        ask = from_proto(request, AdoptCategoryRequest)
+        reply = await self._use.categories.adopt(ask, key=caller(context, self._keyring))
+        return to_proto(reply, categories_pb2.AdoptCategoryResponse)

@@ -1,0 +1,325 @@
+"""One task, from its dispatch to what is learned from it."""
+
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from typing import Any, Protocol
+
+import orjson
+
+from chassis.auth import ApiKey
+from chassis.events import emitted
+from chassis.ids import new_id
+from chassis.log import logger
+from chassis.rest import dumps
+from chassis.spend import Spend
+from chassis.telemetry import STAGE_SECONDS
+from chassis.wire import MalformedRequest, from_plain
+from kernel.envelope import Limits, limits
+from kernel.errors import MetacogError
+from services.delegation.core.reading import Profile
+from services.delegation.core.routine import Routine
+from services.delegation.core.rules import Ablation, Baseline, Rules
+from services.delegation.service.assessing import Assessing, Recalibrations
+from services.delegation.service.classifying import Prototypes, classified_by_model
+from services.delegation.service.deciding import Deciding, by_baseline, dispatched
+from services.delegation.service.dimensions import Dimension, known_dimension
+from services.delegation.service.finishing import Ended, finished, recorded
+from services.delegation.service.judging import Merger, judged
+from services.delegation.service.records import TaskStore
+from services.delegation.service.repeats import Once, RequestStore, once
+from services.delegation.service.solving import Solving
+from services.delegation.service.telling import TASKS
+from services.delegation.service.values import (
+    AnswerJudged,
+    DimensionClassifier,
+    Event,
+    ModeChosen,
+    ProcessRequest,
+    SelfAssessRequest,
+    TaskDimension,
+    TaskDispatched,
+    TaskFinished,
+    TaskStarted,
+)
+from services.delegation.service.work import (
+    Agents,
+    Voices,
+    Work,
+    known_agent,
+    participants,
+    rules_in_force,
+    task_text,
+)
+
+_log = logger(__name__)
+
+
+class ProfileStore(Protocol):
+    """Where profiles are. Every method may raise `DatabaseUnavailable`."""
+
+    async def of(self, agents: Sequence[str], dimensions: Sequence[str]) -> Mapping[str, Sequence[Profile]]:
+        """Profiles of `agents` in `dimensions`, in their order; those that never changed are at their start."""
+
+
+class Turns(Protocol):
+    """Whose turn it is, counted once for all replicas."""
+
+    async def next(self, agents: list[str]) -> int:
+        """Place of the agent whose turn it is among `agents`."""
+
+
+async def _nothing() -> None:
+    """Nothing to bring up to date."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What a request that leaves something out gets.
+
+    Attributes:
+        limits: The envelope.
+        rules: The numbers that decide.
+        classifier: How dimensions are found.
+        answer_max_tokens: Tokens of an answer [count].
+        task_characters: Characters that a task may have [count].
+        routine: When a task is routine.
+        config_version: Version of all this.
+    """
+
+    limits: Limits
+    rules: Rules = field(default_factory=Rules)
+    classifier: DimensionClassifier = DimensionClassifier.MODEL
+    answer_max_tokens: int = 512
+    task_characters: int = 100_000
+    routine: Routine = field(default_factory=Routine)
+    config_version: str = "paper"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hub:
+    """Everybody and everything that a task needs from the world.
+
+    Attributes:
+        agents: The configured agents.
+        dimensions: The configured dimensions, and those that were adopted.
+        voices: Who speaks for whom.
+        profiles: Where profiles are.
+        tasks: Where tasks are kept.
+        turns: Whose turn it is.
+        requests: Where requests are known by name.
+        prototypes: Finds dimensions by meaning.
+        merger: Judges answers.
+        recalibrations: Maps of what agents say of themselves.
+        judged: Told that there is a new verdict.
+        refreshed: Brings the dimensions up to date, now and then.
+        defaults: What a request that leaves something out gets.
+        now: Wall clock.
+    """
+
+    agents: Agents
+    dimensions: Callable[[], Sequence[Dimension]]
+    voices: Voices
+    profiles: ProfileStore
+    tasks: TaskStore
+    turns: Turns
+    requests: RequestStore
+    prototypes: Prototypes
+    merger: Merger
+    defaults: Defaults
+    recalibrations: Recalibrations = dict
+    judged: Callable[[], None] = lambda: None
+    refreshed: Callable[[], Awaitable[None]] = _nothing
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+def process(ask: ProcessRequest, *, key: ApiKey, hub: Hub) -> AsyncGenerator[Event, None]:
+    """Events of one task; the last is `TaskFinished`. Closing the iterator stops the work.
+
+    Raises:
+        MalformedRequest: For a request that contradicts itself.
+        RequestOverLimit: For a task that is too long.
+        UnknownDimension, UnknownAgent, NoAgents: For what is not configured.
+        SandboxUnavailable: When unit tests were asked for and cannot be run.
+        RequestIdReused, RequestInProgress: For a name that was used before.
+        MetacogError: The refusal that left no answer at all.
+    """
+    checked(ask, hub)
+    agents = participants(ask.agents, hub.agents())
+    if ask.first_agent:
+        known_agent(ask.first_agent, agents)
+    question = task_text(ask.task, ask.messages, hub.defaults.task_characters)
+    work = partial(
+        Work,
+        question=question,
+        agents=agents,
+        everybody={agent.id: agent for agent in hub.agents()},
+        rules=rules_in_force(ask.parameters, hub.defaults.rules),
+        ablations=_ablations(ask),
+        spend=Spend(limits(ask.envelope, hub.defaults.limits)),
+        voices=hub.voices,
+        seed=ask.seed,
+    )
+    return emitted(lambda emit: _produce(ask, key, hub, work(emit=emit)))
+
+
+def checked(ask: ProcessRequest, hub: Hub) -> None:
+    """Return if the request does not contradict itself and asks for nothing that is not there.
+
+    Raises:
+        MalformedRequest: For two checks.
+        UnknownAgent: For a judge that is not configured.
+        SandboxUnavailable: When unit tests cannot be run.
+    """
+    given = [name for name in ("expected", "unit_tests", "judge") if getattr(ask, name) is not None]
+    if len(given) > 1:
+        raise MalformedRequest(f"give one of {', '.join(given)}, not several", field=given[1])
+    if ask.unit_tests is not None:
+        hub.merger.sandbox.check()
+    if ask.judge is not None and ask.judge.agent:
+        known_agent(ask.judge.agent, {agent.id: agent for agent in hub.agents()})
+
+
+def _ablations(ask: ProcessRequest) -> frozenset[Ablation]:
+    if ask.baseline is not Baseline.NONE:
+        return frozenset()
+    return frozenset(one for one in ask.ablations if one is not None)
+
+
+async def _produce(ask: ProcessRequest, key: ApiKey, hub: Hub, work: Work) -> None:
+    digest = sha256(dumps(ask)).hexdigest()
+    async with once(hub.requests, key.name, ask.request_id, digest, work.spend) as place:
+        if place.earlier is not None:
+            told = from_plain(place.earlier["finished"], TaskFinished)
+            names = list(work.agents)
+            work.emit(TaskStarted(task_id=told.task_id, run_id=told.run_id, agents=names))
+            work.emit(told)
+        else:
+            await _Task(ask, key, hub, work, place).run()
+
+
+async def dimensions_of(
+    ask: ProcessRequest | SelfAssessRequest, work: Work, hub: Hub
+) -> list[TaskDimension]:  # fmt: skip
+    """Dimensions of a task: as the caller names them, or as they are classified.
+
+    Raises:
+        MalformedRequest: When both `dimension` and `dimensions` are given.
+        UnknownDimension: For one that is not configured.
+        MetacogError: When the classifier cannot be asked.
+    """
+    if ask.dimension and ask.dimensions:
+        raise MalformedRequest("give either dimension or dimensions", field="dimension")
+    await hub.refreshed()
+    known = hub.dimensions()
+    named = list(dict.fromkeys([ask.dimension] if ask.dimension else ask.dimensions))
+    for name in named:
+        known_dimension(name, [one.id for one in known])
+    if named:
+        return [TaskDimension(dimension=name) for name in named]
+    if len(known) == 1:
+        return [TaskDimension(dimension=known[0].id, certainty=1.0)]
+    if (ask.classifier or hub.defaults.classifier) is DimensionClassifier.EMBEDDING:
+        return await hub.prototypes.classified(work.question, known, timeout_s=work.spend.seconds_left())
+    return await classified_by_model(work, known)
+
+
+class _Task:
+    """One task under way."""
+
+    def __init__(self, ask: ProcessRequest, key: ApiKey, hub: Hub, work: Work, place: Once) -> None:
+        self._ask = ask
+        self._key = key
+        self._hub = hub
+        self._work = work
+        self._place = place
+        self._task_id = new_id()
+        self._created_at = hub.now()
+        self._began = time.monotonic()
+        self._dimensions: list[TaskDimension] = []
+        self._max_tokens = ask.answer_max_tokens or hub.defaults.answer_max_tokens
+
+    async def run(self) -> None:
+        """Emit every event, the finish last."""
+        ask, work = self._ask, self._work
+        work.emit(TaskStarted(task_id=self._task_id, run_id=ask.run_id, agents=list(work.agents)))
+        refusal: MetacogError | None = None
+        plain = ask.baseline is not Baseline.NONE
+        named = bool(ask.dimension or ask.dimensions)
+        self._dimensions = await dimensions_of(ask, work, self._hub) if named or not plain else []
+        names = [one.dimension for one in self._dimensions]
+        profiles = await self._hub.profiles.of(list(work.agents), names)
+        assessing = Assessing(work, self._hub.recalibrations)
+        deciding = Deciding(work, profiles, self._dimensions, assessing, self._hub.defaults.routine)
+        solving = Solving(work, ask, deciding, self._max_tokens)
+        try:
+            await solving.solve(await self._decided(deciding, profiles))
+        except MetacogError as raised:
+            refusal = raised
+            work.reasons.append(f"{raised.reason}: {raised.message}")
+        solved = solving.solved()
+        cause = refusal or solving.refusal
+        if solved.winner is None and cause is not None:
+            raise cause
+        verdict = await judged(ask, work, solved.winner, solved.answer_type, self._hub.merger)
+        if verdict is not None:
+            work.emit(AnswerJudged(**{name: getattr(verdict, name) for name in verdict.__dataclass_fields__}))
+        await self._finish(
+            Ended(
+                task_id=self._task_id,
+                ask=ask,
+                work=work,
+                dimensions=self._dimensions,
+                assessments=deciding.assessments,
+                records=deciding.records,
+                solved=solved,
+                verdict=verdict,
+                created_at=self._created_at,
+                began=self._began,
+                config_version=self._hub.defaults.config_version,
+            )
+        )
+
+    async def _decided(self, deciding: Deciding, profiles: Mapping[str, Sequence[Profile]]) -> ModeChosen:
+        ask, work = self._ask, self._work
+        plain = ask.baseline is not Baseline.NONE
+        turns = ask.baseline is Baseline.ROUND_ROBIN or not (plain or ask.first_agent)
+        turn = await self._hub.turns.next(list(work.agents)) if turns else 0
+        if plain:
+            keywords = {one.id: one.keywords for one in self._hub.dimensions()}
+            chosen = by_baseline(ask, work, turn, keywords)
+            self._tell_dispatch(chosen.first_agent)
+            return chosen
+        first = dispatched(ask, profiles, turn)
+        self._tell_dispatch(first)
+        return await deciding.mode(first, answer_tokens=self._max_tokens)
+
+    def _tell_dispatch(self, first: str) -> None:
+        told = TaskDispatched(dimensions=self._dimensions, first_agent=first, dispatch=self._ask.dispatch)
+        self._work.emit(told)
+
+    async def _finish(self, end: Ended) -> None:
+        """Keep the task, learn from it, and tell its end; a store that is away is told, and loses no answer."""
+        told, record = finished(end), recorded(end, self._key.name)
+        try:
+            updates = await self._hub.tasks.keep(record, self._document(told), end.verdict, teaches=self._key.may_teach)
+            if updates:
+                told = replace(told, profile_updates=updates)
+                await self._hub.tasks.complete(self._task_id, self._document(told))
+            await self._place.answered(self._task_id)
+        except MetacogError as away:
+            _log.warning("a task could not be kept", task_id=self._task_id, problem=away.message)
+            reasons = [*told.degraded_reasons, f"{away.reason}: the task is not kept, and learns from no feedback"]
+            told = replace(told, degraded=True, degraded_reasons=reasons)
+        if end.verdict is not None:
+            self._hub.judged()
+        decision = told.decision
+        TASKS.labels(told.mode or "", decision.because if decision else "").inc()
+        STAGE_SECONDS.labels("delegation").observe(told.duration_ms / 1000)
+        self._work.emit(told)
+
+    def _document(self, told: TaskFinished) -> dict[str, Any]:
+        return {"task": self._work.question, "finished": orjson.loads(dumps(told))}

@@ -1,0 +1,48 @@
+"""Agents assess themselves on a task, without anybody solving it."""
+
+import time
+
+from chassis.spend import Spend
+from kernel.envelope import limits
+from services.delegation.core.reading import reading
+from services.delegation.service.assessing import ASSESS_MAX_TOKENS, Assessing
+from services.delegation.service.process import Hub, dimensions_of
+from services.delegation.service.values import SelfAssessRequest, SelfAssessResponse
+from services.delegation.service.work import Work, participants, rules_in_force, task_text
+
+
+async def self_assess(ask: SelfAssessRequest, *, hub: Hub) -> SelfAssessResponse:
+    """Each agent's assessment, in the order asked.
+
+    Raises:
+        MalformedRequest, RequestOverLimit: For an unusable task.
+        UnknownDimension, UnknownAgent, NoAgents: For what is not configured.
+        MetacogError: When the dimension had to be classified and could not be.
+    """
+    began = time.monotonic()
+    agents = participants(ask.agents, hub.agents())
+    work = Work(
+        question=task_text(ask.task, ask.messages, hub.defaults.task_characters),
+        agents=agents,
+        rules=rules_in_force(ask.parameters, hub.defaults.rules),
+        spend=Spend(limits(ask.envelope, hub.defaults.limits)),
+        voices=hub.voices,
+        emit=lambda _event: None,
+        seed=ask.seed,
+    )
+    dimensions = await dimensions_of(ask, work, hub)
+    profiles = await hub.profiles.of(list(agents), [one.dimension for one in dimensions])
+    names = list(dict.fromkeys(ask.agents)) or list(agents)
+    ledger = work.spend.ledger
+    affordable = min(ledger.generations_left, ledger.tokens_left // ASSESS_MAX_TOKENS)
+    assessing = Assessing(work, hub.recalibrations)
+    records = {name: reading(of) for name, of in profiles.items()}
+    assessments = await assessing.all(names, records, affordable=affordable)
+    return SelfAssessResponse(
+        assessments=assessments,
+        dimensions=dimensions,
+        parameters=work.rules,
+        usage=ledger.usage(),
+        budget_exhausted=ledger.exhausted,
+        duration_ms=round((time.monotonic() - began) * 1000, 3),
+    )

@@ -1,0 +1,1 @@
+"""Profiles, tasks, verdicts and what was learned, in PostgreSQL."""

@@ -1,0 +1,188 @@
+"""Profiles move: one atomic statement for each outcome, with its place in the order.
+
+The statement changes the row and writes its history in one go, so that no update is lost, whoever else is at it, and
+the recorded order gives the same profile when it is replayed, bit for bit. What the drift detector finds is applied in
+the same transaction, while the row is still locked.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import RowMapping, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from chassis.ids import new_id
+from kernel.values import value
+from services.delegation.core.drift import DETECTOR, DriftLimits, detected, shortened_memory
+from services.delegation.core.learning import Lesson
+from services.delegation.core.reading import START, memory
+from services.delegation.service.telling import DRIFTS, LEARNED
+from services.delegation.service.values import ProfileUpdate
+from services.delegation.store.tables import DriftRow, FreezeRow, HistoryRow, ProfileRow
+
+# Eq. 4. The rate is max(alpha, 2 / (s + 2)), s the observations since a recent change; GREATEST passes over NULL. A
+# change is recent until the rate is alpha again. `weight` and `squares` follow the weights of outcomes in the mean.
+LEARN = text(
+    """
+    WITH moved AS (
+        UPDATE delegation.profiles SET
+            previous_competence = competence,
+            learning_rate = greatest(CAST(:alpha AS float8), CAST(2 AS float8) / (since_change + 2)),
+            competence = competence
+                + greatest(CAST(:alpha AS float8), CAST(2 AS float8) / (since_change + 2))
+                * (CAST(:outcome AS float8) - competence),
+            weight = weight
+                + greatest(CAST(:alpha AS float8), CAST(2 AS float8) / (since_change + 2)) * (1 - weight),
+            squares = squares * power(
+                    1 - greatest(CAST(:alpha AS float8), CAST(2 AS float8) / (since_change + 2)), 2)
+                + power(greatest(CAST(:alpha AS float8), CAST(2 AS float8) / (since_change + 2)), 2),
+            since_change = CASE
+                WHEN CAST(2 AS float8) / (since_change + 3) > CAST(:alpha AS float8) THEN since_change + 1 END,
+            observations = observations + 1,
+            sequence = sequence + 1,
+            updated_at = clock_timestamp()
+        WHERE agent = :agent AND dimension = :dimension AND NOT frozen
+        RETURNING *
+    ), noted AS (
+    INSERT INTO delegation.history (agent, dimension, sequence, change, outcome, learning_rate, competence_before,
+        competence_after, observations, memory, task_id, feedback_id, applied_at)
+    SELECT agent, dimension, sequence, 'OUTCOME', CAST(:outcome AS int), learning_rate, previous_competence,
+        competence, observations, CASE WHEN squares > 0 THEN weight * weight / squares ELSE 0 END,
+        :task_id, :feedback_id, updated_at
+    FROM moved
+    RETURNING agent, dimension, sequence, change, outcome, learning_rate, competence_before, competence_after,
+        observations, task_id, feedback_id, applied_at
+    )
+    SELECT noted.*, moved.change_point, moved.weight, moved.squares FROM noted CROSS JOIN moved
+    """
+)
+
+OF_UPDATE = tuple(ProfileUpdate.__dataclass_fields__)
+
+
+@value
+class Teaching:
+    """What is taught.
+
+    Attributes:
+        lessons: Who learns what.
+        dimensions: In which dimensions.
+        learning_rate: Step toward an outcome, alpha (0..1].
+        task_id: Task it is learned from.
+        feedback_id: Feedback it is learned from; empty when the service itself judged.
+    """
+
+    lessons: Sequence[Lesson]
+    dimensions: Sequence[str]
+    learning_rate: float
+    task_id: str
+    feedback_id: str = ""
+
+
+async def teach(session: AsyncSession, teaching: Teaching, limits: DriftLimits) -> list[ProfileUpdate]:
+    """Apply outcomes, each once in each dimension, in an order that two transactions always share."""
+    pairs = sorted(
+        (lesson.agent, dimension, lesson.outcome)
+        for lesson in teaching.lessons
+        for dimension in dict.fromkeys(teaching.dimensions)
+    )
+    learned: list[ProfileUpdate] = []
+    for agent, dimension, outcome in pairs:
+        row = await _moved(session, agent, dimension, outcome, teaching)
+        if row is not None:
+            learned.append(ProfileUpdate(**{name: row[name] for name in OF_UPDATE}))
+            LEARNED.labels(str(outcome)).inc()
+            await _watch(session, row, limits)
+    return learned
+
+
+async def ensure_profile(session: AsyncSession, agent: str, dimension: str, learning_rate: float) -> None:
+    """Have a row for a profile, at its start, frozen if that was said of those still to come."""
+    said = (
+        select(FreezeRow.frozen)
+        .where(FreezeRow.agent.in_(["", agent]), FreezeRow.dimension.in_(["", dimension]))
+        .order_by(FreezeRow.said_at.desc())
+        .limit(1)
+    )
+    start = {
+        "agent": agent,
+        "dimension": dimension,
+        "competence": START,
+        "previous_competence": START,
+        "observations": 0,
+        "sequence": 0,
+        "weight": 0.0,
+        "squares": 0.0,
+        "learning_rate": learning_rate,
+        "change_point": 0,
+        "frozen": func.coalesce(said.scalar_subquery(), False),
+    }
+    await session.execute(insert(ProfileRow).values(start).on_conflict_do_nothing())
+
+
+async def _moved(
+    session: AsyncSession, agent: str, dimension: str, outcome: int, teaching: Teaching
+) -> RowMapping | None:
+    """The update, with what the detector needs of the profile, or None when the profile is frozen."""
+    values = {
+        "agent": agent,
+        "dimension": dimension,
+        "outcome": outcome,
+        "alpha": teaching.learning_rate,
+        "task_id": teaching.task_id,
+        "feedback_id": teaching.feedback_id,
+    }
+    row = (await session.execute(LEARN, values)).mappings().first()
+    if row is None:
+        await ensure_profile(session, agent, dimension, teaching.learning_rate)
+        row = (await session.execute(LEARN, values)).mappings().first()
+    return row
+
+
+async def _watch(session: AsyncSession, row: RowMapping, limits: DriftLimits) -> None:
+    """Look for a change in what a profile has learned lately; its row is locked by the update before."""
+    if row["sequence"] - row["change_point"] < 2 * limits.least:
+        return
+    agent, dimension, weight = row["agent"], row["dimension"], row["weight"]
+    recent = (
+        select(HistoryRow.outcome)
+        .where(
+            HistoryRow.agent == agent,
+            HistoryRow.dimension == dimension,
+            HistoryRow.sequence > row["change_point"],
+            HistoryRow.outcome.is_not(None),
+        )
+        .order_by(HistoryRow.sequence.desc())
+        .limit(limits.window)
+    )
+    outcomes = [outcome or 0 for outcome in reversed((await session.scalars(recent)).all())]
+    split = detected(outcomes, limits)
+    if split is None:
+        return
+    before = memory(weight, row["squares"])
+    after = shortened_memory(before, split)
+    shorter = {
+        "since_change": split.since,
+        "change_point": row["sequence"] - split.since,
+        "squares": weight * weight / after,
+    }
+    await session.execute(
+        update(ProfileRow).where(ProfileRow.agent == agent, ProfileRow.dimension == dimension).values(shorter)
+    )
+    event: dict[str, Any] = {
+        "event_id": new_id(),
+        "agent": agent,
+        "dimension": dimension,
+        "sequence": row["sequence"],
+        "competence_before": split.before,
+        "competence_after": split.after,
+        "observations_since": split.since,
+        "detector": DETECTOR,
+        "statistic": split.statistic,
+        "statistic_threshold": limits.threshold,
+        "memory_before": before,
+        "memory_after": after,
+    }
+    await session.execute(insert(DriftRow).values(**event, detected_at=func.clock_timestamp()))
+    DRIFTS.labels(agent, dimension).inc()

@@ -1,0 +1,226 @@
+"""Tables of the delegation service."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Boolean, DateTime, Float, Index, Integer, MetaData, String, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+SCHEMA = "delegation"
+
+
+class Base(DeclarativeBase):
+    """Tables of the delegation service."""
+
+    metadata = MetaData(schema=SCHEMA)
+
+
+class ProfileRow(Base):
+    """One agent's record in one dimension.
+
+    The weights are those of all outcomes in the competence: their sum, and the sum of their squares. `since_change`
+    counts the observations since a change that was detected a short while ago; the detector looks at what came after
+    `change_point`.
+    """
+
+    __tablename__ = "profiles"
+
+    agent: Mapped[str] = mapped_column(String(128), primary_key=True)
+    dimension: Mapped[str] = mapped_column(String(128), primary_key=True)
+    competence: Mapped[float] = mapped_column(Float)
+    previous_competence: Mapped[float] = mapped_column(Float)
+    observations: Mapped[int] = mapped_column(Integer)
+    sequence: Mapped[int] = mapped_column(Integer)
+    weight: Mapped[float] = mapped_column(Float)
+    squares: Mapped[float] = mapped_column(Float)
+    learning_rate: Mapped[float] = mapped_column(Float)
+    since_change: Mapped[int | None] = mapped_column(Integer)
+    change_point: Mapped[int] = mapped_column(Integer)
+    frozen: Mapped[bool] = mapped_column(Boolean)
+    updated_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+
+
+class HistoryRow(Base):
+    """One change of a profile, in the order of application."""
+
+    __tablename__ = "history"
+    __table_args__ = (
+        Index("ix_history_task", "task_id", "agent", "dimension", unique=True, postgresql_where=text("task_id <> ''")),
+    )
+
+    agent: Mapped[str] = mapped_column(String(128), primary_key=True)
+    dimension: Mapped[str] = mapped_column(String(128), primary_key=True)
+    sequence: Mapped[int] = mapped_column(Integer, primary_key=True)
+    change: Mapped[str] = mapped_column(String(16))
+    outcome: Mapped[int | None] = mapped_column(Integer)
+    learning_rate: Mapped[float | None] = mapped_column(Float)
+    competence_before: Mapped[float] = mapped_column(Float)
+    competence_after: Mapped[float] = mapped_column(Float)
+    observations: Mapped[int] = mapped_column(Integer)
+    memory: Mapped[float] = mapped_column(Float)
+    task_id: Mapped[str] = mapped_column(String(36))
+    feedback_id: Mapped[str] = mapped_column(String(128))
+    applied_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+class FreezeRow(Base):
+    """What was said last of whether profiles are frozen, for those still to come; an empty name stands for all."""
+
+    __tablename__ = "freezes"
+
+    agent: Mapped[str] = mapped_column(String(128), primary_key=True)
+    dimension: Mapped[str] = mapped_column(String(128), primary_key=True)
+    frozen: Mapped[bool] = mapped_column(Boolean)
+    said_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+class TaskRow(Base):
+    """One task: what a verdict needs, and all of it as a document."""
+
+    __tablename__ = "tasks"
+    __table_args__ = (Index("ix_tasks_flows", "baseline", "created_at"),)
+
+    task_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    key_name: Mapped[str] = mapped_column(String)
+    created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), index=True)
+    baseline: Mapped[str] = mapped_column(String(16))
+    mode: Mapped[str] = mapped_column(String(16))
+    first_agent: Mapped[str] = mapped_column(String(128))
+    executor: Mapped[str] = mapped_column(String(128))
+    better_profile: Mapped[bool] = mapped_column(Boolean)
+    dimensions: Mapped[list[str]] = mapped_column(ARRAY(String))
+    voters: Mapped[list[str]] = mapped_column(ARRAY(String))
+    winners: Mapped[list[str]] = mapped_column(ARRAY(String))
+    beliefs: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
+    learning_rate: Mapped[float] = mapped_column(Float)
+    untaught_reason: Mapped[str] = mapped_column(String(16))
+    correct: Mapped[bool | None] = mapped_column(Boolean)
+    checker: Mapped[str] = mapped_column(String(16))
+    detail: Mapped[str] = mapped_column(String)
+    judged_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+    taught: Mapped[bool] = mapped_column(Boolean)
+    document: Mapped[dict[str, Any]] = mapped_column(JSONB)
+
+
+class FeedbackRow(Base):
+    """One verdict that somebody gave."""
+
+    __tablename__ = "feedback"
+
+    key_name: Mapped[str] = mapped_column(String, primary_key=True)
+    feedback_id: Mapped[str] = mapped_column(String(128), primary_key=True)
+    task_id: Mapped[str] = mapped_column(String(36), index=True)
+    correct: Mapped[bool] = mapped_column(Boolean)
+    note: Mapped[str] = mapped_column(String)
+    teaches: Mapped[bool] = mapped_column(Boolean)
+    created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    request_digest: Mapped[str] = mapped_column(String(64))
+    reply: Mapped[dict[str, Any]] = mapped_column(JSONB)
+
+
+class JudgementRow(Base):
+    """One confidence of one agent, or of a vote, against how the answer turned out; `raw` is before recalibration."""
+
+    __tablename__ = "judgements"
+    __table_args__ = (Index("ix_judgements_agent", "agent", "source", "created_at"),)
+
+    task_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    agent: Mapped[str] = mapped_column(String(128), primary_key=True)
+    source: Mapped[str] = mapped_column(String(16), primary_key=True)
+    dimensions: Mapped[list[str]] = mapped_column(ARRAY(String))
+    confidence: Mapped[float] = mapped_column(Float)
+    raw: Mapped[float] = mapped_column(Float)
+    correct: Mapped[bool] = mapped_column(Boolean)
+    created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+class DriftRow(Base):
+    """One detected change of competence."""
+
+    __tablename__ = "drift_events"
+    __table_args__ = (Index("ix_drift_agent", "agent", "dimension", "event_id"),)
+
+    event_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    agent: Mapped[str] = mapped_column(String(128))
+    dimension: Mapped[str] = mapped_column(String(128))
+    detected_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    sequence: Mapped[int] = mapped_column(Integer)
+    competence_before: Mapped[float] = mapped_column(Float)
+    competence_after: Mapped[float] = mapped_column(Float)
+    observations_since: Mapped[int] = mapped_column(Integer)
+    detector: Mapped[str] = mapped_column(String(32))
+    statistic: Mapped[float] = mapped_column(Float)
+    statistic_threshold: Mapped[float] = mapped_column(Float)
+    memory_before: Mapped[float] = mapped_column(Float)
+    memory_after: Mapped[float] = mapped_column(Float)
+
+
+class RequestRow(Base):
+    """A caller's name for a request, and the task that answers it; without one it is under way, or was lost."""
+
+    __tablename__ = "requests"
+
+    key_name: Mapped[str] = mapped_column(String, primary_key=True)
+    request_id: Mapped[str] = mapped_column(String(128), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    expires_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    task_id: Mapped[str] = mapped_column(String(36))
+
+
+class TurnRow(Base):
+    """Whose turn it is, among the agents of one set."""
+
+    __tablename__ = "turns"
+
+    agents: Mapped[str] = mapped_column(String(64), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer)
+
+
+class RecalibrationRow(Base):
+    """A map from what an agent says of itself to how it does."""
+
+    __tablename__ = "recalibrations"
+    __table_args__ = (Index("ix_recalibrations_newest", "agent", "fitted_at"),)
+
+    agent: Mapped[str] = mapped_column(String(128), primary_key=True)
+    version: Mapped[str] = mapped_column(String(32), primary_key=True)
+    method: Mapped[str] = mapped_column(String(16))
+    points: Mapped[list[dict[str, float]]] = mapped_column(JSONB)
+    observations: Mapped[int] = mapped_column(Integer)
+    brier_before: Mapped[float] = mapped_column(Float)
+    brier_after: Mapped[float] = mapped_column(Float)
+    fitted_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+class CategoryRow(Base):
+    """A kind of task that was discovered, and the dimension that was made of it."""
+
+    __tablename__ = "categories"
+    __table_args__ = (Index("ix_categories_key", "key_name", "category_id"),)
+
+    category_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    key_name: Mapped[str] = mapped_column(String)
+    name: Mapped[str] = mapped_column(String(128))
+    keywords: Mapped[list[str]] = mapped_column(ARRAY(String))
+    examples: Mapped[list[str]] = mapped_column(ARRAY(String))
+    tasks: Mapped[int] = mapped_column(Integer)
+    cohesion: Mapped[float] = mapped_column(Float)
+    nearest_dimension: Mapped[str] = mapped_column(String(128))
+    nearest_similarity: Mapped[float | None] = mapped_column(Float)
+    discovered_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    adopted_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+
+
+def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
+    """`item` without the one character that PostgreSQL cannot keep."""
+    if isinstance(item, str):
+        return item.replace("\x00", "")
+    if isinstance(item, dict):
+        return {key: without_nul(part) for key, part in item.items()}
+    return [without_nul(part) for part in item] if isinstance(item, list | tuple) else item
+
+
+def utc(time: datetime) -> datetime:
+    """`time` with its zone; one that names none is read as UTC, on both faces."""
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

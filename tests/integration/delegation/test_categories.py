@@ -1,0 +1,113 @@
+"""Categories that are discovered among the tasks themselves, with the real encoder, and adopted only on demand."""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from chassis import db
+from chassis.auth import ApiKey, Keyring
+from chassis.ids import new_id
+from tests.support.delegating import Cast, delegation_at, new_names
+from tests.support.faces import Refused
+from tests.support.scripted_llm import ScriptedLLM
+from tests.support.stack import Database
+
+
+@pytest.fixture(scope="module")
+def database_url() -> Iterator[str]:
+    """A database of its own: what is adopted is there for everybody."""
+    with Database() as database:
+        db.migrate("services.delegation", database.url)
+        yield database.url
+
+
+CHESS = [
+    "Which chess opening suits a beginner who plays white?",
+    "How does the knight move in a game of chess?",
+    "Is it better to castle early in a chess game?",
+    "What is the strongest chess piece after the queen?",
+    "Can a chess pawn be promoted to a second queen?",
+    "How do I win a chess endgame with a rook and a king?",
+]
+BREAD = [
+    "How long should bread dough rest before baking?",
+    "Which flour makes the lightest bread?",
+    "Why did my bread dough not rise overnight?",
+    "At what temperature is sourdough bread baked?",
+    "How much salt goes into a loaf of bread?",
+    "Can I bake bread without yeast?",
+]
+
+
+async def test_kinds_of_tasks_are_proposed_and_become_dimensions_only_on_demand(
+    scripted: ScriptedLLM, database_url: str, encoder_url: str, face: str
+) -> None:
+    agents, _ = new_names()
+    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
+    owner, stranger = new_id(), new_id()
+    keyring = Keyring([ApiKey(name=key, sha256=sha256(key.encode()).hexdigest()) for key in (owner, stranger)])
+    async with delegation_at(
+        scripted, database_url, agents=agents, encoder_url=encoder_url, keyring=keyring
+    ) as running:
+        mine, theirs = running.face(face, owner), running.face(face, stranger)
+        for task in (*CHESS, *BREAD):
+            await mine.ask("Process", task=task, dimension="knowledge_retrieval")
+        found = await mine.ask("DiscoverCategories", minimum_tasks=4)
+        before = await dimensions(mine, agents[0].id)
+        hidden = await theirs.ask("ListCategories", page_size=1000)
+        chess = next(one for one in found["categories"] if "chess" in one["keywords"])
+        name = f"chess-{owner[-8:]}"
+        adopted = await mine.ask("AdoptCategory", category_id=chess["category_id"], name=name)
+        after = await dimensions(theirs, agents[0].id)
+        asked = await mine.ask("Process", task="Which chess piece moves diagonally?", classifier="EMBEDDING")
+        with pytest.raises(Refused) as refused:
+            await theirs.ask("AdoptCategory", category_id=found["categories"][-1]["category_id"])
+
+    assert found["tasks"] == 12
+    assert {one["tasks"] for one in found["categories"]} <= {4, 5, 6}
+    assert len(found["categories"]) == 2
+    assert set(chess["examples"]) <= set(CHESS)
+    assert chess["nearest_dimension"]
+    assert name not in before
+    assert chess["category_id"] not in [one["category_id"] for one in hidden["categories"]]
+    assert (adopted["category"]["name"], adopted["category"]["adopted"]) == (name, True)
+    assert name in after
+    assert asked["dimensions"][0]["dimension"].startswith("chess-")
+    assert refused.value.reason == "CATEGORY_NOT_FOUND"
+
+
+async def dimensions(face: Any, agent: str) -> list[str]:  # noqa: ANN401
+    """Dimensions in which an agent has a profile."""
+    page = await face.ask("ListProfiles", agent=agent, page_size=1000)
+    return [profile["dimension"] for profile in page["profiles"]]
+
+
+async def test_a_dimension_is_found_by_its_nearest_prototypes(
+    scripted: ScriptedLLM, database_url: str, encoder_url: str
+) -> None:
+    agents, _ = new_names()
+    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
+    tasks = {
+        "What is 23 times 19?": "math_computation",
+        "Write a Python function that sorts a list of words.": "code_generation",
+        "In which year did the French Revolution begin?": "knowledge_retrieval",
+    }
+    async with delegation_at(scripted, database_url, agents=agents, encoder_url=encoder_url) as running:
+        told = {task: await running.face("rest").ask("Process", task=task, classifier="EMBEDDING") for task in tasks}
+
+    for task, dimension in tasks.items():
+        found = told[task]["dimensions"]
+        assert dimension in [one["dimension"] for one in found]
+        assert sum(one["certainty"] for one in found) <= 1 + 1e-6
+        assert "classify" not in told[task]["usage"]["stages"]
+
+
+async def test_without_the_encoder_meaning_cannot_be_asked(scripted: ScriptedLLM, database_url: str) -> None:
+    agents, _ = new_names()
+    async with delegation_at(scripted, database_url, agents=agents) as running:
+        with pytest.raises(Refused) as refused:
+            await running.face("rest").ask("Process", task="?", classifier="EMBEDDING", envelope={"timeout_ms": 1500})
+
+    assert refused.value.reason == "ENCODER_UNAVAILABLE"

@@ -1,0 +1,86 @@
+"""Code that nobody trusts can compute, and nothing else."""
+
+import pytest
+
+from services.delegation.core.errors import SandboxUnavailable
+from services.delegation.sandbox import Sandbox
+
+SECONDS = 5.0
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Sandbox:
+    made = Sandbox()
+    made.check()
+    return made
+
+
+async def test_right_code_passes_with_the_standard_library_at_hand(sandbox: Sandbox) -> None:
+    code = "import math, random, json, re, itertools, collections\ndef f(x):\n    print('hi')\n    return math.sqrt(x)"
+
+    told = await sandbox.run(code, "assert f(4) == 2", timeout_s=SECONDS)
+
+    assert (told.passed, told.detail) == (True, "all tests passed")
+
+
+@pytest.mark.parametrize(
+    ("code", "tests", "said"),
+    [
+        ("x = 1", "assert x == 2, 'it is one'", "tests: AssertionError: it is one"),
+        ("x =", "", "SyntaxError: invalid syntax"),
+        ("1 / 0", "", "code: ZeroDivisionError"),
+        ("def f(): f()", "f()", "RecursionError"),
+        ("x = ' ' * 10**10", "", "MemoryError"),
+        ("raise SystemExit(0)", "", "SystemExit"),
+        ("import os; os._exit(0)", "", "ended the process by itself"),
+        ('print(\'{"word": "guess", "failure": ""}\'); import os; os._exit(0)', "", "ended the process by itself"),
+    ],
+)
+async def test_wrong_code_fails_and_says_how(sandbox: Sandbox, code: str, tests: str, said: str) -> None:
+    told = await sandbox.run(code, tests, timeout_s=SECONDS)
+
+    assert told.passed is False
+    assert said in told.detail
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import socket; socket.socket()",
+        "import socket; socket.create_connection(('127.0.0.1', 5432))",
+        "import urllib.request as u; u.urlopen('http://127.0.0.1:8000')",
+        "open('/etc/passwd').read()",
+        "open('/proc/self/environ').read()",
+        "open('/tmp/left-behind', 'w').write('x')",
+        "import os; os.listdir('/')",
+        "import os; os.fork()",
+        "import os; os.execv('/bin/true', ['true'])",
+        "import subprocess; subprocess.run(['true'])",
+        "import os; os.kill(1, 0)",
+        "import os; os.kill(os.getppid(), 9)",
+        "import ctypes; assert ctypes.CDLL(None).syscall(41, 2, 1, 0) >= 0",
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**40, 2**40))",
+    ],
+)
+async def test_there_is_no_way_out(sandbox: Sandbox, code: str) -> None:
+    told = await sandbox.run(code, "", timeout_s=SECONDS)
+
+    assert told.passed is False
+
+
+@pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)"])
+async def test_what_does_not_end_is_ended(sandbox: Sandbox, code: str) -> None:
+    told = await sandbox.run(code, "", timeout_s=1.0)
+
+    assert (told.passed, told.detail) == (False, "not done within 1 s")
+
+
+async def test_the_environment_is_empty(sandbox: Sandbox) -> None:
+    code = "import os; assert set(os.environ) <= {'LC_CTYPE'}, dict(os.environ)"
+
+    assert (await sandbox.run(code, "", timeout_s=SECONDS)).passed
+
+
+def test_a_sandbox_that_is_switched_off_says_so() -> None:
+    with pytest.raises(SandboxUnavailable):
+        Sandbox(enabled=False).check()

@@ -1,0 +1,78 @@
+"""`metacog/delegation`: the router hands a query to the delegation service, and verdicts on runs reach the profiles."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.support.delegating import Cast, delegation_at, new_names
+from tests.support.faces import RestFace, RpcFace
+from tests.support.scripted_llm import ScriptedLLM
+from tests.support.stack import ROUTER, At, router_at, until
+
+
+async def test_a_verdict_on_a_run_teaches_the_profile_of_the_one_who_answered(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    agents, _ = new_names()
+    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
+    async with (
+        delegation_at(scripted, database_url, agents=agents) as delegation,
+        router_at(scripted, database_url, tmp_path, others={"delegation": delegation.grpc}) as router,
+    ):
+        face = RpcFace(router.grpc, ROUTER)
+        ask = {
+            "query": "What is 2 + 2?",
+            "strategy": "delegation",
+            "answer_type": "NUMBER",
+            "seed": 5,
+            "max_tokens": 20,
+        }
+        run = (await face.ask("Answer", **ask))["run"]
+        rest = RestFace(router.rest, ROUTER)
+        whole = (await rest.ask("GetRun", run_id=run["run_id"]))["run"]
+        told = await face.ask("SubmitFeedback", feedback_id=f"v-{run['run_id']}", run_id=run["run_id"], correct=True)
+        executor = whole["deliberation"]["executor"]
+
+        async def has_learned() -> bool:
+            page = await delegation.face("rpc").ask("ListProfiles", agent=executor)
+            return any(profile["observations"] for profile in page["profiles"])
+
+        await until(has_learned)
+        page = await delegation.face("rpc").ask("ExportProfiles", agent=executor, include_history=True)
+
+    account: dict[str, Any] = whole["deliberation"]
+    assert (run["strategy"], run["degraded"], run["answer"]) == ("delegation", False, "Final Answer: 4")
+    assert (account["answer"], account["run_id"], account["answer_type"]) == ("4", run["run_id"], "NUMBER")
+    assert run["confidence"] == account["confidence"] == 0.74
+    assert told["delegation_tasks"] == 1
+    [step] = page["profiles"][0]["history"]
+    assert (step["task_id"], step["outcome"]) == (account["task_id"], 1)
+    [solve] = [body for body in scripted.bodies if "response_format" not in body]
+    assert solve["max_tokens"] == 20
+    assert "seed" in solve
+
+
+async def test_a_real_model_assesses_itself_and_answers(llm_url: str, database_url: str) -> None:
+    agents, _ = new_names()
+    async with delegation_at(At(llm_url, "smollm2"), database_url, agents=agents) as delegation:
+        face = delegation.face("rest")
+        rated = await face.ask("SelfAssess", task="What is two and two?", dimension="math_computation", seed=1)
+        events = await face.events(
+            "Process",
+            task="What is two and two?",
+            seed=1,
+            expected={"answer": "4", "answer_type": "NUMBER"},
+            answer_max_tokens=48,
+            envelope={"max_generations": 16, "max_generated_tokens": 1024, "timeout_ms": 60_000},
+        )
+
+    assert len(rated["assessments"]) == 3
+    for one in rated["assessments"]:
+        assert one["verbalized"] is not None or one["unknown_reason"]
+    told = events[-1][1]
+    assert events[-1][0] == "task_finished"
+    assert told["dimensions"]
+    assert told["usage"]["generations"] <= 16
+    assert told["answer_text"]
+    assert told["verdict"]["correct"] in (True, False)
+    # Where all voted and nobody gave a valid answer, nobody's was judged.
+    assert told["profile_updates"] or told["outcome"] == "ABSTAINED"

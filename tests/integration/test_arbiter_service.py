@@ -1,0 +1,135 @@
+"""The arbiter as a process, behind the router, and with a real model and a real encoder."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import httpx
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from openai import AsyncOpenAI
+
+from tests.support.arbiter import ARBITER, Script, arbiter_at, said, stage_of
+from tests.support.faces import Body, RestFace, RpcFace
+from tests.support.scripted_llm import ScriptedLLM
+from tests.support.stack import ROUTER, At, cast, process, router_at
+
+QUESTION = "What is 2 + 2?"
+TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
+
+
+def arbitration(arbitrate: Sequence[str | None]) -> Callable[[Body], Sequence[str]]:
+    """Answers of a model that assesses and arbitrates."""
+    script, others = Script(TORN, arbitrate), cast()
+
+    def answer(body: Body) -> Sequence[str]:
+        is_ours = "</question>" in str(body["messages"][-1]["content"]) and stage_of(body) != "compare"
+        return script(body) if is_ours else others(body)
+
+    return answer
+
+
+async def test_the_process_is_healthy_and_lists_its_parts(scripted: ScriptedLLM) -> None:
+    async with process("arbiter", METACOG_INFERENCE_URL=f"{scripted.url}/v1") as running:
+        async with httpx.AsyncClient(base_url=running.rest) as client:
+            ready = await client.get("/readyz")
+        async with aio.insecure_channel(running.grpc) as channel:
+            request = health_pb2.HealthCheckRequest(service=ARBITER.full_name)
+            health = await health_pb2_grpc.HealthStub(channel).Check(request)
+
+    assert ready.status_code == 200
+    parts = ready.json()["parts"]
+    assert (parts["inference"], parts["agents"]) == ("ok", "ok")
+    assert "cannot be reached" in parts["encoder"]
+    assert health.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_a_chat_with_the_arbiter_shows_a_sample_that_holds_the_answer(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = arbitration(["5"] * 50)
+    async with (
+        arbiter_at(scripted) as arbiter,
+        router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as router,
+        AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none") as client,
+    ):
+        whole = await client.chat.completions.create(
+            model="metacog/arbiter", messages=[{"role": "user", "content": QUESTION}], seed=7
+        )
+        told: Body = whole.model_extra["metacog"]  # type: ignore[index]
+        run = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=told["run_id"]))["run"]
+        scripted.answer = arbitration(["5"] * 50)
+        stream = await client.chat.completions.create(
+            model="metacog/arbiter",
+            messages=[{"role": "user", "content": QUESTION}],
+            stream=True,
+            extra_body={"metacog": {"stage_events": True, "answer_type": "NUMBER"}},
+        )
+        chunks = [chunk async for chunk in stream]
+
+    # Ten of the solvers, and the arbiter's first batch.
+    assert len(run["deliberation"]["samples"]) == 16
+    assert whole.choices[0].message.content == said("5")
+    assert (told["strategy"], told["confidence_source"], told["degraded"]) == ("arbiter", "arbiter", False)
+    assert told["confidence"] == 1.0
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == said("5")
+    events = [chunk.model_extra["metacog"].get("event") for chunk in chunks if "metacog" in (chunk.model_extra or {})]
+    assert {"samples_drawn", "solvers_finished", "critique_finished"} <= set(events)
+
+
+async def test_an_abstention_is_a_normal_completion(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> None:
+    scripted.answer = lambda body: ["I cannot tell."] * (body.get("n") or 1)
+    async with (
+        arbiter_at(scripted) as arbiter,
+        router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as router,
+        httpx.AsyncClient(base_url=router.rest, timeout=30) as client,
+    ):
+        reply = await client.post(
+            "/v1/chat/completions",
+            json={
+                "model": "metacog/arbiter",
+                "messages": [{"role": "user", "content": QUESTION}],
+                "metacog": {"answer_type": "NUMBER", "fallback": False},
+            },
+        )
+
+    assert reply.status_code == 200
+    assert reply.json()["metacog"]["outcome"] == "ABSTAINED"
+    assert reply.json()["metacog"]["confidence"] is None
+
+
+async def test_a_real_model_and_a_real_encoder_go_the_whole_way(llm_url: str, encoder_url: str) -> None:
+    async with arbiter_at(At(f"{llm_url}", "smollm2"), encoder=encoder_url) as running:
+        face = RpcFace(running.grpc, ARBITER)
+        end = await face.ask(
+            "Arbitrate",
+            question="Tom has 3 apples and buys 2 more. How many apples has he now?",
+            answer_type="NUMBER",
+            mode="PAPER",
+            solver_samples=2,
+            arbitration_samples=2,
+            solver_max_tokens=32,
+            critique_max_tokens=24,
+            arbitration_max_tokens=32,
+            return_samples=True,
+            truth="5",
+            seed=11,
+        )
+        again = await face.ask(
+            "Replay",
+            mode="PAPER",
+            answer_type="NUMBER",
+            recorded_solver_samples=[sample for sample in end["samples"] if sample["solver"] is not None],
+            recorded_arbitration_samples=[sample for sample in end["samples"] if sample["solver"] is None],
+        )
+
+    assert len(end["samples"]) == 6
+    assert sum(end["solver"].values()) + end["solver_invalid"] == 4
+    assert sum(end["arbiter"].values()) + end["arbiter_invalid"] == 2
+    assert end["usage"]["stages"]["solve"]["http_calls"] == 2
+    assert end["usage"]["stages"]["arbitrate"]["http_calls"] == 1
+    assert end["outcome"] in ("ANSWERED", "ABSTAINED")
+    assert again["arbitration"]["answer"] == end["answer"]
+    if any(solver["representative"] for solver in end["solver_results"]):
+        measures = end["measures"]
+        assert -1 <= measures["redundancy"] <= 1
+        assert measures["semantic_share"] + measures["symbolic_share"] + measures["untraced_share"] > 0.999

@@ -1,0 +1,48 @@
+"""Whether solvers agree, and what is certain of it early (SPEC 2.4 a)."""
+
+from itertools import product
+from math import log
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.arbiter.core.agreeing import agree, certain_consensus, first_step, must_disagree
+
+# 9 of 10 say the same: H = 0.9 ln(1/0.9) + 0.1 ln 10.
+NINE_OF_TEN = 0.9 * log(1 / 0.9) + 0.1 * log(10)
+
+
+def test_solvers_agree_up_to_the_entropy_that_is_asked_for() -> None:
+    assert agree({"12": 9, "13": 1}, NINE_OF_TEN)
+    assert not agree({"12": 9, "13": 1}, NINE_OF_TEN - 1e-6)
+    assert not agree({"12": 9, "13": 1})
+
+
+def test_one_dissent_makes_disagreement_certain_at_entropy_zero() -> None:
+    assert must_disagree({"12": 4, "13": 1}, remaining=5)
+    assert not must_disagree({"12": 5}, remaining=5)
+
+
+def test_disagreement_is_not_certain_where_the_rest_could_drown_it() -> None:
+    # All five to the leader make 9 of 10.
+    assert not must_disagree({"12": 4, "13": 1}, 5, NINE_OF_TEN)
+    assert must_disagree({"12": 3, "13": 2}, 5, NINE_OF_TEN)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(0, 4), st.floats(0, 1))
+def test_where_disagreement_is_certain_no_outcome_agrees(counts: list[int], left: int, most: float) -> None:
+    start = {str(place): count for place, count in enumerate(counts)}
+    outcomes = [
+        {**start, **{name: start.get(name, 0) + drawn.count(name) for name in set(drawn) - {"invalid"}}}
+        for drawn in product([*start, "new", "invalid"], repeat=left)
+    ]
+
+    assert must_disagree(start, left, most) == (not any(agree(outcome, most) for outcome in outcomes))
+
+
+@given(st.integers(1, 12), st.integers(1, 4))
+def test_after_the_first_step_unanimous_solvers_cannot_be_outvoted(samples: int, solvers: int) -> None:
+    step = first_step(samples)
+
+    assert step <= samples
+    assert certain_consensus({"12": solvers * step}, solvers * (samples - step))

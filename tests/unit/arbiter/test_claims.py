@@ -1,0 +1,109 @@
+"""Claims of texts, and where they come from (SPEC 2.2)."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.arbiter.core.claims import MOST_CLAIMS, Claim, claims
+from services.arbiter.core.tracing import Spoken, by_symbols, redundancy, traced
+
+
+def spoken(texts: list[str], vectors: list[list[float]]) -> Spoken:
+    return Spoken(claims=[claims(text)[0] for text in texts], vectors=np.array(vectors).reshape(len(texts), 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("It rains. So it is wet!", ["It rains.", "So it is wet!"]),
+        ("- One point\n- Another point", ["One point", "Another point"]),
+        ("Step 2: Add 3.5 and 1.5. That is 5.", ["Add 3.5 and 1.5.", "That is 5."]),
+        ("See e.g. this one. Done now", ["See e.g. this one.", "Done now"]),
+        ("All good.\n**Final Answer:** 42", ["All good."]),
+        ("?!\n\n...", []),
+        ("", []),
+    ],
+)
+def test_claims_are_sentences_without_the_final_answer(text: str, sentences: list[str]) -> None:
+    assert [claim.text for claim in claims(text)] == sentences
+
+
+def test_numbers_and_arithmetic_are_read_from_a_claim() -> None:
+    [claim] = claims("Then 1,200 x 3 = 3600 and 6 \u00f7 2 is 3.0 as well")
+
+    assert claim.numbers == {"1200", "3", "3600", "6", "2"}
+    assert claim.expressions == {"1200*3", "6/2"}
+
+
+@given(st.text(max_size=400))
+def test_any_text_has_claims_within_bounds(text: str) -> None:
+    assert len(claims(text)) <= MOST_CLAIMS
+
+
+def claim(text: str) -> Claim:
+    return claims(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("final", "solver", "traces"),
+    [
+        ("So there are 42 apples.", "6 x 7 = 42 in all.", True),
+        ("6 * 7 gives forty-three.", "We have 6 \u00d7 7 = 42.", True),
+        ("So there are 43 apples.", "6 x 7 = 42 in all.", False),
+        ("There are many apples.", "There are many apples.", False),
+        ("It is 6 + 7 = 13.", "We have 6, and 13 of them, less 7.", True),
+    ],
+)
+def test_a_claim_traces_by_symbols_through_its_numbers_or_its_arithmetic(final: str, solver: str, traces: bool) -> None:
+    assert by_symbols(claim(final), [claim(solver)]) is traces
+
+
+def test_redundancy_is_the_mean_over_all_pairs() -> None:
+    # Unit vectors at 0, 60 and 90 degrees: cos 60 = 0.5, cos 90 = 0, cos 30 = 0.8660.
+    vectors = np.array([[1.0, 0.0], [0.5, 3**0.5 / 2], [0.0, 1.0]])
+
+    assert redundancy(vectors) == pytest.approx((0.5 + 0.0 + 3**0.5 / 2) / 3)
+    assert redundancy(vectors[:1]) is None
+
+
+def test_novelty_and_shares_by_hand() -> None:
+    # Solver claim at (1, 0). Final claims: cosine 0.7 exactly, not novel; 0.6, novel; 0.0 but equal numbers, novel and
+    # symbolic; 0.8 semantic.
+    solvers = spoken(["Six times 7 is 42."], [[1.0, 0.0]])
+    final = spoken(
+        ["It adds up so.", "It is otherwise.", "42 it is.", "It fits well."],
+        [[0.7, 0.51**0.5], [0.6, 0.8], [0.0, 1.0], [0.8, 0.6]],
+    )
+    critiques = spoken(["Nothing to see.", "Something else."], [[1.0, 0.0], [0.0, 1.0]])
+
+    found = traced(solvers, critiques, final, below=0.7, everything=final.vectors)
+
+    assert found.novelty == 0.5
+    assert (found.symbolic, found.semantic, found.untraced) == (0.25, 0.5, 0.25)
+    assert found.critique_novelty == 0.5
+
+
+def test_without_claims_of_solvers_or_of_the_final_stage_nothing_is_traced() -> None:
+    none, some = spoken([], []), spoken(["It fits well."], [[0.8, 0.6]])
+
+    for solvers, final in ((none, some), (some, none)):
+        found = traced(solvers, none, final, below=0.7, everything=some.vectors)
+        assert (found.novelty, found.symbolic, found.semantic, found.untraced) == (None, None, None, None)
+        assert found.critique_novelty is None
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=20), st.floats(-1, 1))
+def test_the_three_shares_sum_to_one(cosines: list[float], below: float) -> None:
+    final = Spoken(
+        claims=[claim("It is 4 of them." if place % 3 else "It fits.") for place in range(len(cosines))],
+        vectors=np.array([[cosine, (1 - cosine**2) ** 0.5] for cosine in cosines]),
+    )
+    solvers = spoken(["It was 4 again."], [[1.0, 0.0]])
+
+    found = traced(solvers, spoken([], []), final, below=below, everything=final.vectors)
+
+    assert found.symbolic is not None
+    assert found.semantic is not None
+    assert found.untraced is not None
+    assert found.symbolic + found.semantic + found.untraced == pytest.approx(1.0)

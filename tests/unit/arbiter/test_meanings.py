@@ -1,0 +1,116 @@
+"""Long free texts are put together by a model's judgement, inside the kernel's guard."""
+
+from collections.abc import Sequence
+
+from kernel.answers import AnswerType
+from kernel.envelope import BudgetExhausted
+from services.arbiter.service.counting import Form, counted
+from services.arbiter.service.meanings import MOST_ROUNDS, Meanings
+
+TREATY = "The treaty put an end to the long war between both of the kingdoms for good."
+PEACE = "With the treaty the long war between both of the kingdoms was over for good."
+TRADE = "The treaty opened the harbours of both of the kingdoms to foreign merchant ships."
+NAMED = "The treaty put an end to the long war between both of the kingdoms, said Ann."
+DENIED = "The treaty did not put an end to the long war between both of the kingdoms."
+
+
+class Model:
+    """Says which texts mean the same; remembers what it was asked."""
+
+    def __init__(self, *same: Sequence[str]) -> None:
+        self._same = [set(group) for group in same]
+        self.asked: list[tuple[list[str], list[str]]] = []
+
+    async def __call__(self, references: Sequence[str], answers: Sequence[str]) -> Sequence[int]:
+        self.asked.append((list(references), list(answers)))
+        return [
+            next((place for place, known in enumerate(references, start=1) if self._mean_same(known, answer)), 0)
+            for answer in answers
+        ]
+
+    def _mean_same(self, a: str, b: str) -> bool:
+        return any(a in group and b in group for group in self._same)
+
+
+def merged(meanings: Meanings, answers: Sequence[str]) -> list[int]:
+    counts = counted([list(answers)], [], Form(answer_type=AnswerType.TEXT), meanings).tally.solver
+    return sorted(counts.values(), reverse=True)
+
+
+async def test_texts_that_say_the_same_are_counted_as_one() -> None:
+    meanings = Meanings(Model([TREATY, PEACE]))
+
+    assert await meanings.settle([TREATY, PEACE, PEACE, TRADE]) == ""
+
+    assert merged(meanings, [TREATY, PEACE, PEACE, TRADE]) == [3, 1]
+
+
+async def test_the_guard_is_never_asked_away() -> None:
+    model = Model([TREATY, NAMED, DENIED])
+    meanings = Meanings(model)
+
+    await meanings.settle([TREATY, NAMED, DENIED])
+
+    assert merged(meanings, [TREATY, NAMED, DENIED]) == [1, 1, 1]
+    assert model.asked == []
+
+
+async def test_short_answers_are_never_asked_about() -> None:
+    model = Model()
+
+    await Meanings(model).settle(["Paris", "paris", "Rome", "In Rome"])
+
+    assert model.asked == []
+
+
+async def test_one_question_compares_many_with_the_most_frequent() -> None:
+    model = Model([TREATY, PEACE])
+
+    await Meanings(model).settle([PEACE, PEACE, TREATY, TRADE])
+
+    assert model.asked[0] == ([PEACE], [TRADE, TREATY]) or model.asked[0] == ([PEACE], [TREATY, TRADE])
+    assert len(model.asked) == 1
+
+
+async def test_what_was_judged_is_not_asked_again() -> None:
+    model = Model([TREATY, PEACE])
+    meanings = Meanings(model)
+    await meanings.settle([TREATY, PEACE])
+    asked = len(model.asked)
+
+    await meanings.settle([TREATY, PEACE, TREATY])
+
+    assert len(model.asked) == asked
+
+
+async def test_new_texts_are_compared_with_all_groups_at_once() -> None:
+    model = Model([TREATY, PEACE])
+    meanings = Meanings(model)
+    await meanings.settle([TREATY, TRADE])
+    model.asked.clear()
+
+    await meanings.settle([TREATY, TRADE, PEACE])
+
+    assert [sorted(references) for references, _ in model.asked] == [sorted([TREATY, TRADE])]
+    assert merged(meanings, [TREATY, TRADE, PEACE]) == [2, 1]
+
+
+async def test_texts_that_are_all_different_cost_a_bounded_number_of_questions() -> None:
+    model = Model()
+    texts = [f"{TRADE[:-1]} in those {'very ' * place}old days." for place in range(1, 20)]
+
+    await Meanings(model).settle(texts)
+
+    assert 0 < len(model.asked) <= 2 * MOST_ROUNDS
+
+
+async def test_a_model_that_cannot_be_asked_leaves_the_texts_apart_and_that_is_said() -> None:
+    async def refuse(_: Sequence[str], __: Sequence[str]) -> Sequence[int]:
+        raise BudgetExhausted("nothing left")
+
+    meanings = Meanings(refuse)
+
+    complaint = await meanings.settle([TREATY, PEACE])
+
+    assert complaint.startswith("BUDGET_EXHAUSTED: answers were not compared by meaning")
+    assert merged(meanings, [TREATY, PEACE]) == [1, 1]

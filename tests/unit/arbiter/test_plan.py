@@ -1,0 +1,153 @@
+"""What an arbitration is going to do: defaults, variants, limits, forms."""
+
+from typing import Any
+
+import pytest
+
+from chassis.agents import AgentConfig
+from chassis.errors import RequestOverLimit
+from chassis.inference.values import Call, Completion
+from chassis.spend import Spend
+from chassis.wire import MalformedRequest
+from kernel.answers import AnswerType
+from services.arbiter.core.errors import UnknownAgent
+from services.arbiter.core.forms import form_of_answers, listed_options
+from services.arbiter.core.kinds import Variant
+from services.arbiter.core.sharing import shared_out
+from services.arbiter.service.plan import Defaults, Plan, base_seed, planned
+from services.arbiter.service.seats import Seats, Usual, Voice, seats
+from services.arbiter.service.values import ArbitrateRequest, Turn
+from tests.support.arbiter import LIMITS
+
+QUESTION = "How many legs have two cats?"
+
+
+def plan(**ask: Any) -> Plan:  # noqa: ANN401
+    return planned(ArbitrateRequest(**{"question": QUESTION, **ask}), Defaults(limits=LIMITS))
+
+
+@pytest.mark.parametrize(
+    ("ask", "generations"),
+    [
+        ({}, 2 * 5 + 2 + 50),
+        ({"solvers": 3, "solver_samples": 4, "arbitration_samples": 7}, 3 * 4 + 3 + 7),
+        ({"variant": Variant.MAJORITY_VOTE}, 10),
+        ({"variant": Variant.REFLECTIONS}, 12),
+        ({"variant": Variant.SINGLE_ARBITER}, 13),
+        ({"variant": Variant.SELF_CONSISTENCY}, 62),
+        ({"variant": Variant.SELF_CONSISTENCY, "self_consistency_samples": 9}, 9),
+    ],
+)
+def test_each_variant_has_its_generations(ask: dict[str, Any], generations: int) -> None:
+    assert plan(**ask).generations == generations
+
+
+@pytest.mark.parametrize(
+    "ask", [{"solvers": 17}, {"solver_samples": 257}, {"arbitration_samples": 257}, {"self_consistency_samples": 257}]
+)
+def test_more_than_is_allowed_is_refused(ask: dict[str, Any]) -> None:
+    with pytest.raises(RequestOverLimit):
+        plan(**{"variant": Variant.SELF_CONSISTENCY if "self_consistency_samples" in ask else Variant.FULL, **ask})
+
+
+def test_a_question_is_needed_once() -> None:
+    for ask in ({"question": " "}, {"messages": [Turn(role="user", content="And?")]}):
+        with pytest.raises(MalformedRequest):
+            plan(**ask)
+
+
+def test_a_conversation_becomes_its_transcript() -> None:
+    turns = [Turn(role="user", content="Two cats."), Turn(role="user", content="Legs?")]
+
+    assert plan(question="", messages=turns).question == "user: Two cats.\n\nuser: Legs?"
+
+
+def test_the_form_is_as_given_or_as_the_question_shows() -> None:
+    assert plan(answer_type=AnswerType.TEXT).form().answer_type is AnswerType.TEXT
+    assert (plan().form().answer_type, plan().is_form_firm) == (AnswerType.NUMBER, False)
+    listed = plan(question="Which flies?\nA. a cat\nB. a bird")
+    assert (listed.form().answer_type, listed.form().options) == (AnswerType.CHOICE, ("a cat", "a bird"))
+    assert listed.is_form_firm
+
+
+def test_samples_of_another_form_correct_a_guess() -> None:
+    assert (
+        plan().form(["Final Answer: four", "Final Answer: a lot", "Final Answer: many"]).answer_type is AnswerType.TEXT
+    )
+
+
+def test_the_seed_of_a_run_is_the_callers_or_its_name() -> None:
+    assert base_seed(ArbitrateRequest(question=QUESTION, seed=7, run_id="a")) == 7
+    assert base_seed(ArbitrateRequest(question=QUESTION)) is None
+    names = {base_seed(ArbitrateRequest(question=QUESTION, run_id=name)) for name in ("a", "b")}
+    assert len(names) == 2
+
+
+class Mute:
+    """A voice that never speaks."""
+
+    model = "mute"
+
+    async def complete(self, call: Call, spend: Spend) -> Completion:
+        raise NotImplementedError
+
+    async def read(self, call: Call, parse: Any, spend: Spend) -> Any:  # noqa: ANN401
+        raise NotImplementedError
+
+
+class Everyone:
+    def of(self, _: AgentConfig) -> Voice:
+        return Mute()
+
+
+def seated(count: int = 2, usual: Usual | None = None, **ask: Any) -> Seats:  # noqa: ANN401
+    agents = [AgentConfig(id=name) for name in ("ada", "ben")]
+    return seats(ArbitrateRequest(question=QUESTION, **ask), count, agents, Everyone(), usual or Usual())
+
+
+def names(made: Seats) -> tuple[list[str], str, str]:
+    return [s.agent.id for s in made.solvers], made.critic.agent.id if made.critic else "", made.arbiter.agent.id
+
+
+def test_without_names_the_plain_model_plays_every_part() -> None:
+    assert names(seated()) == (["default", "default"], "", "default")
+
+
+def test_each_part_can_have_its_own_agent() -> None:
+    assert names(seated(solver_agents=["ada"])) == (["ada", "ada"], "", "default")
+    assert names(seated(solver_agents=["ben", "ada"], critic_agent="ada", arbiter_agent="ben")) == (
+        ["ben", "ada"],
+        "ada",
+        "ben",
+    )
+
+
+def test_the_settings_may_name_the_usual_agents() -> None:
+    usual = Usual(solvers=["ada", "ben"], arbiter="ada")
+
+    assert names(seated(usual=usual)) == (["ada", "ben"], "", "ada")
+    assert names(seated(usual=usual, count=1)) == (["ada"], "", "ada")
+    assert names(seated(usual=usual, count=3)) == (["ada", "ben", "ada"], "", "ada")
+
+
+def test_agents_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UnknownAgent):
+        seated(arbiter_agent="zoe")
+    with pytest.raises(MalformedRequest):
+        seated(count=3, solver_agents=["ada", "ben"])
+
+
+def test_what_is_short_is_dealt_out_evenly() -> None:
+    assert shared_out([5, 5, 5], 8) == [3, 3, 2]
+    assert shared_out([0, 5], 3) == [0, 3]
+
+
+def test_options_are_read_line_by_line() -> None:
+    assert listed_options("Pick one.\n(A) red\n(B) blue\n(C) green") == ("red", "blue", "green")
+    assert listed_options("A. Is this a list?") == ()
+    assert listed_options("A. one\nC. three") == ()
+
+
+def test_answers_show_their_form() -> None:
+    assert form_of_answers([]).answer_type is AnswerType.TEXT
+    assert form_of_answers(["T", "F"]).answer_type is AnswerType.BOOLEAN
