@@ -48,7 +48,7 @@ class PostgresCategories:
     async def listed(self, key_name: str, before: str, most: int) -> Sequence[Category]:
         """The key's proposals and everything that was adopted, newest first."""
         visible = or_(CategoryRow.key_name == key_name, CategoryRow.adopted_at.is_not(None))
-        place = [CategoryRow.category_id < before] if before else []
+        place = [CategoryRow.category_id < without_nul(before)] if before else []
         wanted = select(CategoryRow).where(visible, *place).order_by(CategoryRow.category_id.desc()).limit(most)
         return await self._all(wanted)
 

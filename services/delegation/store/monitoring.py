@@ -20,7 +20,7 @@ from services.delegation.service.monitoring_values import (
     ListDriftEventsRequest,
 )
 from services.delegation.service.watching import Judged, Map, Modes
-from services.delegation.store.tables import DriftRow, JudgementRow, RecalibrationRow, TaskRow, utc
+from services.delegation.store.tables import DriftRow, JudgementRow, RecalibrationRow, TaskRow, utc, without_nul
 
 # Newest judged answers that figures and maps are made of [count].
 MOST_JUDGED = 200_000
@@ -137,9 +137,9 @@ def _of_flows(ask: GetFlowsRequest) -> list[Any]:
 
 
 def _of_reliability(ask: GetReliabilityRequest) -> list[Any]:
-    wanted: list[Any] = [JudgementRow.agent == ask.agent] if ask.agent else []
+    wanted: list[Any] = [JudgementRow.agent == without_nul(ask.agent)] if ask.agent else []
     if ask.dimension:
-        wanted.append(JudgementRow.dimensions.any_() == ask.dimension)
+        wanted.append(JudgementRow.dimensions.any_() == without_nul(ask.dimension))
     if ask.confidence_source:
         wanted.append(JudgementRow.source == ask.confidence_source)
     return [*wanted, *_between(JudgementRow.created_at, ask.since, ask.until)]
@@ -147,9 +147,9 @@ def _of_reliability(ask: GetReliabilityRequest) -> list[Any]:
 
 def _of_drift(ask: ListDriftEventsRequest) -> list[Any]:
     named = [(DriftRow.agent, ask.agent), (DriftRow.dimension, ask.dimension)]
-    before = [DriftRow.event_id < ask.page_token] if ask.page_token else []
+    before = [DriftRow.event_id < without_nul(ask.page_token)] if ask.page_token else []
     return [
-        *(column == name for column, name in named if name),
+        *(column == without_nul(name) for column, name in named if name),
         *before,
         *_between(DriftRow.detected_at, ask.since, ask.until),
     ]

@@ -19,7 +19,7 @@ from services.delegation.service.profile_values import (
 )
 from services.delegation.service.values import ProfileUpdate
 from services.delegation.store.learning import OF_UPDATE, ensure_profile
-from services.delegation.store.tables import FreezeRow, HistoryRow, ProfileRow
+from services.delegation.store.tables import FreezeRow, HistoryRow, ProfileRow, without_nul
 
 # Changes that one page of an export carries at most, unless a single profile has more.
 MOST_CHANGES = 5_000
@@ -126,7 +126,7 @@ class PostgresProfiles:
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        place = [tuple_(HistoryRow.agent, HistoryRow.dimension) > after] if after else []
+        place = [tuple_(HistoryRow.agent, HistoryRow.dimension) > tuple(map(without_nul, after))] if after else []
         wanted = (
             select(HistoryRow)
             .where(*_matching(HistoryRow, agent, dimension), HistoryRow.applied_at <= moment, *place)
@@ -250,7 +250,7 @@ def told_profile(profile: Profile, updated_at: datetime | None) -> CapabilityPro
 
 def _matching(table: type[ProfileRow] | type[HistoryRow], agent: str, dimension: str) -> list[Any]:
     named = [(table.agent, agent), (table.dimension, dimension)]
-    return [column == name for column, name in named if name]
+    return [column == without_nul(name) for column, name in named if name]
 
 
 def _locking(agent: str, dimension: str) -> Select[Any]:
