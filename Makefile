@@ -6,7 +6,7 @@ BIN := .venv/bin
 PROTOS = $(shell find proto -name '*.proto' | sort)
 CODE := kernel chassis services encoder console cli evals embedded bench tests
 .DEFAULT_GOAL := help
-.PHONY: help up down status test check proto format lock bench setup setup-dev
+.PHONY: help up down status test test-nrc check proto format lock bench setup setup-dev
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,11 @@ status: ## show the parts of the suite
 
 test: setup-dev ## run every test, with the real parts; ARGS="tests/unit -k wire"
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-nrc: setup-dev ## test METACOG_AFFECT=nrc with the real lexicon (its licence: research only), installed for this alone
+	@lexicon=$$(mktemp -d); trap 'rm -rf "$$lexicon"' EXIT; \
+		$(BIN)/python -m pip install -q --target "$$lexicon" 'NRCLex>=4.1'; \
+		PYTHONPATH="$$lexicon" $(BIN)/python -m pytest tests/extras
 
 check: setup-dev ## lint, types, import rules, contracts, freshness of what is generated
 	@$(BIN)/ruff check $(CODE)

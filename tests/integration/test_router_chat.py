@@ -177,6 +177,9 @@ async def test_a_calm_rating_is_answered_by_system_one(suite: Suite, scripted: S
     assert field["activation"]["value"] == pytest.approx((0.30 * 0.1 + 0.25 * 0.05 + 0.25 * 0.1) / 0.8)
     assert field["msv"]["experience"] is None
     assert (field["confidence"], field["confidence_source"]) == (0.9, "verbalized")
+    assert (field["confidence_raw"], field["calibration_version"]) == (0.9, ""), "nothing is calibrated yet"
+    assert (field["assessor"], field["config_version"]) == ("verbalized", "paper")
+    assert (field["policy_row"], field["kept_from"]) == ("", "")
 
 
 async def test_a_troubled_rating_is_deliberated_in_four_stages(suite: Suite, scripted: ScriptedLLM) -> None:

@@ -1,4 +1,3 @@
-import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
@@ -66,12 +65,3 @@ def test_a_lexicon_that_is_not_installed_is_refused_with_the_command_that_instal
 
 def test_nothing_of_the_lexicon_is_needed_for_the_default() -> None:
     assert analyser("vader") is vader
-
-
-@pytest.mark.skipif(importlib.util.find_spec("nrclex") is None, reason="the extra nrc is not installed")
-def test_the_real_lexicon_reaches_both_ends_and_asks_for_no_download() -> None:
-    analyse = analyser("nrc")
-
-    assert (analyse(CALM)["intensity"], analyse(OUTCRY)["intensity"]) == (0.0, 1.0)
-    assert analyse(OUTCRY)["emotion.disgust"] > analyse(OUTCRY)["emotion.joy"]
-    assert all(0 <= level <= 1 for level in analyse(OUTCRY).values())
