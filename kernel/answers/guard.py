@@ -50,14 +50,14 @@ _OPENING = (
 _OPENERS = frozenset(_OPENING.split())
 
 
-def may_be_merged(a: str, b: str) -> bool:
+def may_be_merged(a: str, b: str, *, small_names: bool = True) -> bool:
     """Whether nothing on the surface of two answers forbids that they mean the same.
 
     They may not where one has a number that the other has not, or in another order; where one has a name (a
     capitalised word that is not a common opener) that the other does not mention in any case; or where one negates
     and the other does not. Writing without letter case shows no names: it is merged only with its own words. A short
-    answer without capitals may be all names, and each of its words counts as one. True is no statement that they do
-    mean the same. Symmetric.
+    answer without capitals may be all names, and each of its words counts as one, unless `small_names` is off. True is
+    no statement that they do mean the same. Symmetric.
 
     Source:
         SPEC 2.3; which signs count is ours.
@@ -78,7 +78,7 @@ def may_be_merged(a: str, b: str) -> bool:
     if _is_caseless(a) or _is_caseless(b):
         return normalised(a) == normalised(b)
     same_numbers = _numbers(a) == _numbers(b)
-    return same_numbers and _negations(a) == _negations(b) and not _one_negates(a, b) and _same_names(a, b)
+    return same_numbers and _negations(a) == _negations(b) and not _one_negates(a, b) and _same_names(a, b, small_names)
 
 
 def _is_caseless(text: str) -> bool:
@@ -120,12 +120,12 @@ def _one_negates(a: str, b: str) -> bool:
     return any(prefix + word in others for word, others in pairs if len(word) >= _SHORTEST_STEM for prefix in _PREFIXES)
 
 
-def _same_names(a: str, b: str) -> bool:
-    return _names(a) <= _words(b) and _names(b) <= _words(a)
+def _same_names(a: str, b: str, small_names: bool) -> bool:
+    return _names(a, small_names) <= _words(b) and _names(b, small_names) <= _words(a)
 
 
-def _names(text: str) -> set[str]:
-    if is_short(text) and not any(character.isupper() for character in text):
+def _names(text: str, small_names: bool) -> set[str]:
+    if small_names and is_short(text) and not any(character.isupper() for character in text):
         return _words(text) - _OPENERS
     small = {word for word in _WORD.findall(text) if not word[0].isupper()}
     capital = (word for word in _WORD.finditer(text) if word[0][0].isupper())

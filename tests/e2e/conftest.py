@@ -16,6 +16,10 @@ from embedded.settings import DEFAULT_PORTS
 ROOT = Path(__file__).parents[2]
 
 
+# A dialectic of the small model takes 30 to 60 s on one idle core, and the machine that tests may be busy.
+PATIENCE = {"METACOG_ROUTER_TIMEOUT_MS": "280000", "METACOG_ASSIGNER_TIMEOUT_MS": "280000"}
+
+
 @dataclass(frozen=True)
 class Suite:
     """A suite that runs: its home and its ports by setting."""
@@ -28,7 +32,13 @@ class Suite:
         """Environment that names it."""
         ports = {name: str(number) for name, number in self.ports.items()}
         inherited = {name: text for name, text in os.environ.items() if not name.startswith("METACOG_")}
-        return {**inherited, **ports, "METACOG_HOME": str(self.home), "PYTHONPATH": f"{ROOT}:{ROOT / 'gen'}"}
+        return {
+            **inherited,
+            **ports,
+            **PATIENCE,
+            "METACOG_HOME": str(self.home),
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'gen'}",
+        }
 
     def url(self, setting: str) -> str:
         """Address of the part whose port is `setting`."""

@@ -21,7 +21,7 @@ from evals.routing.asking import ASSESSORS, Plan
 from evals.routing.files import CURVES, OUTCOMES, RECORDS, REPORT, SCORED
 from evals.routing.running import record, rewrite, source
 from kernel.errors import MetacogError
-from tests.support.scripted_llm import Refuse, ScriptedLLM
+from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall
 from tests.support.stack import NOBODY, ROOT, Body, RunningRouter, environment, router_at
 
 ITEMS = 3
@@ -152,6 +152,7 @@ async def test_an_interruption_leaves_records_to_go_on_from(
     router: RunningRouter, scripted: ScriptedLLM, data: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
+    scripted.fault(*[None] * 10, Stall())  # so that it cannot be through before it is interrupted
     process = await started("--data", data, "--items", ITEMS, "--router", router.rest, "--out", out)
     await scripted.until(lambda llm: len(llm.bodies) > 10)
 

@@ -12,11 +12,11 @@ _NAMES = """
     agent answer_source answer_type applied_at arbiter_agent arbiter_model assignment_kind baseline because change
     checker confidence_source config_version created_at dimension dispatch executor exploration feedback_id
     first_agent hand_over_rule judged_at kind limiting_dimension mode model outcome prompt prompt_digest request_id
-    role run_id stage stopping_reason task_id variant
+    role run_id stage stopping_reason task_id variant weights_version
 """
 NAMES = frozenset(_NAMES.split())
 # The same, in lists.
-LISTS_OF_NAMES = frozenset({"ablations", "failure_regimes", "shortened_inputs", "unknown"})
+LISTS_OF_NAMES = frozenset({"ablations", "beside", "failure_regimes", "shortened_inputs", "unknown"})
 # Fields that say why, in words that may quote contents; alone or in lists.
 REASONS = frozenset(
     {"degraded_reasons", "detail", "failure", "ineligible_reason", "message", "note_reason", "unknown_reason"}
@@ -24,9 +24,8 @@ REASONS = frozenset(
 # Why, by the name of a component or measure.
 REASONS_BY_NAME = frozenset({"undefined_reasons", "unknown_reasons"})
 # Numbers, names or more of the same, by the name of a role, agent, component or stage.
-BY_NAME = frozenset(
-    {"assignment", "fitness", "margins", "parts", "prompt_digests", "ratings", "stages", "terms", "weights"}
-)
+_BY_NAME = "assignment capacities fitness margins parts prompt_digests ratings stages terms weights"
+BY_NAME = frozenset(_BY_NAME.split())
 # Counts and weights by answer: the answers are contents.
 BY_ANSWER = frozenset({"arbiter", "counts", "solver", "vote_weights"})
 # Texts, which are emptied so that the account keeps its form.
@@ -34,7 +33,7 @@ TEXTS = frozenset({"answer", "answer_text", "note", "text"})
 LISTS_OF_TEXTS = frozenset({"tied_answers"})
 # Accounts inside the account.
 _PARTS = """
-    assessments critiques decision dimensions greedy measurements measures msv optimum parameters partial
+    assessments critiques decision dimensions greedy measurements measures msv note_stage optimum parameters partial
     profile_updates representative roles samples short_list solver_results solvers stages usage verdict votes
 """
 PARTS = frozenset(_PARTS.split())
@@ -42,8 +41,8 @@ _NUMBERS = """
     arbiter_invalid arbiter_invalid_share attempts budget_exhausted certainty competence_after competence_before
     completion_tokens compression confidence confidence_threshold conflict constant_verbalized correct correctness
     degraded disagreement disagreement_gain disagreement_threshold duration_ms eligible emotional_response entropy
-    entropy_arbiter entropy_reduction entropy_solver estimated experience generations http_calls importance invalid
-    learning_rate minimum_observations novelty novelty_threshold observations outcome overconfident_error
+    entropy_arbiter entropy_reduction entropy_solver estimated experience explored generations http_calls importance
+    invalid learning_rate minimum_observations novelty novelty_threshold observations outcome overconfident_error
     planned_generations probability profile prompt_tokens propensity rank_value recalibrate redundancy
     sampling_divergence saved_generations semantic_share sequence short_list_size skip_routine solver
     solver_divergence solver_invalid solver_invalid_share stopping_error structured_disagreement succeeded

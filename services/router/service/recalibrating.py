@@ -16,6 +16,7 @@ from chassis.log import logger
 from kernel.errors import MetacogError
 from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
 from services.router.core.calibration import FittingRules, Progress, is_due
+from services.router.service.calibration_errors import CalibrationErrors
 from services.router.service.calibration_values import CalibrationMap, GetCalibrationRequest, Observed
 
 REFRESH_S = 30.0
@@ -110,6 +111,7 @@ class Calibrator:
         self._refresh_s = refresh_s
         self._pause_s = pause_s
         self._maps: Mapping[tuple[str, str], CalibrationMap] = {}
+        self._errors = CalibrationErrors(store)
         self._pending = True
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
@@ -127,6 +129,7 @@ class Calibrator:
     def judged(self) -> None:
         """A verdict has come in: look soon whether it is time for a fit; never waits."""
         self._pending = True
+        self._errors.judged()
         self._wake.set()
 
     async def refresh(self) -> None:
@@ -159,6 +162,7 @@ class Calibrator:
             if self._pending:
                 await self._refit()
             await self.refresh()
+            await self._measure()
             await self._sleep()
 
     async def _refit(self) -> None:
@@ -168,6 +172,13 @@ class Calibrator:
         except MetacogError as refusal:
             self._pending = True
             _log.warning("no recalibration map was fitted", reason=refusal.message)
+
+    async def _measure(self) -> None:
+        try:
+            await self._errors.measure()
+        except MetacogError as refusal:
+            self._errors.judged()
+            _log.warning("the calibration error was not measured", reason=refusal.message)
 
     async def _sleep(self) -> None:
         """Wait for verdicts, as long as `refresh_s`, at least `pause_s` unless it is the end."""

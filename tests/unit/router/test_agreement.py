@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.router.core.agreement import conclusion, grouped, key_of, merged, support
+from services.router.core.agreement import conclusion, grouped, key_of, keys_of, merged, support
 
 SAID = st.sampled_from(["12", "12.0", "Twelve boats", "B", "(B)", "yes", "No.", "", "Paris", "the Paris"])
 
@@ -18,7 +18,18 @@ SAID = st.sampled_from(["12", "12.0", "Twelve boats", "B", "(B)", "yes", "No.", 
         ("12", "**12.00**"),
         ("$1,250", "1250 dollars"),
         ("B", "(B)"),
-        ("B.", "B. gaggle"),
+        ("B.", "The answer is B."),
+        ("B", "It is B."),
+        ("B", "Option B"),
+        ("12", "The answer is 12."),
+        ("12", "It is 12"),
+        ("12", "Answer: 12"),
+        ("12", "I think there are 12."),
+        ("yes", "I think yes"),
+        ("yes", "The answer is yes."),
+        ("no", "No. It never was."),
+        ("Oslo", "It's Oslo."),
+        ("Oslo", "The correct answer is: Oslo"),
         ("yes", "Yes, it is."),
         ("true", "Yes."),
         ("the Nile", "Nile"),
@@ -31,7 +42,22 @@ def test_answers_that_say_the_same_agree(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("12", "-12"), ("12", "13"), ("A", "B"), ("yes", "no"), ("Paris", "not Paris"), ("A", "a cat"), ("No", "Norway")],
+    [
+        ("12", "-12"),
+        ("12", "13"),
+        ("A", "B"),
+        ("yes", "no"),
+        ("Paris", "not Paris"),
+        ("A", "a cat"),
+        ("No", "Norway"),
+        ("J. S. Bach", "J. Verne"),
+        ("J. R. R. Tolkien", "J. K. Rowling"),
+        ("True Grit", "True Detective"),
+        ("no", "No. 5"),
+        ("no", "No one knows"),
+        ("yes", "True Grit"),
+        ("It is not Oslo", "Oslo"),
+    ],
 )
 def test_answers_that_differ_do_not(one: str, other: str) -> None:
     assert key_of(one) != key_of(other)
@@ -64,6 +90,20 @@ def test_the_order_of_samples_changes_no_sizes() -> None:
     assert sizes == {(2, 1, 1)}
 
 
+@pytest.mark.parametrize(
+    ("samples", "sizes"),
+    [
+        (["B", "B. Paris", "B. Paris", "C"], [3, 1]),
+        (["B. Paris", "B. Paris"], [2]),
+        (["A. Einstein", "A. Darwin", "A. Einstein"], [2, 1]),
+        (["12", "He has 12 left", "12 are left"], [3]),
+        (["12", "10 of 12"], [1, 1]),
+    ],
+)
+def test_an_unclear_answer_is_read_by_the_others(samples: list[str], sizes: list[int]) -> None:
+    assert grouped(samples).sizes == sizes
+
+
 def test_words_that_mean_the_same_are_put_together() -> None:
     samples = ["the sea", "the ocean", "the sea", "a hill"]
     groups = grouped(samples)
@@ -71,11 +111,30 @@ def test_words_that_mean_the_same_are_put_together() -> None:
     together = merged(groups, [[1.0, 0.85, 0.1], [0.85, 1.0, 0.2], [0.1, 0.2, 1.0]], samples)
 
     assert together.sizes == [3, 1]
+    assert together.representatives == ["the sea", "a hill"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Henry VII", "Henry VIII"),
+        ("Charles I", "Charles II"),
+        ("Apollo eleven", "Apollo twelve"),
+        ("It works", "It does not work"),
+    ],
+)
+def test_answers_that_differ_in_a_name_a_number_or_a_negation_stay_apart_however_near(one: str, other: str) -> None:
+    samples = [one, other]
+
+    assert merged(grouped(samples), [[1.0, 0.99], [0.99, 1.0]], samples).sizes == [1, 1]
 
 
 def test_only_words_may_mean_the_same_in_other_words() -> None:
-    assert grouped(["the sea", "the ocean"]).are_words
-    assert not grouped(["12", "the ocean"]).are_words
+    samples = ["12", "the sea", "the ocean", "", "yes"]
+    groups = grouped(samples)
+
+    assert groups.words == [1, 2]
+    assert merged(groups, [[1.0, 0.9], [0.9, 1.0]], samples).sizes == [2, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +154,25 @@ def test_a_text_concludes_what_it_marks(draft: str, concluded: str) -> None:
     assert key.text == concluded
 
 
+@pytest.mark.parametrize(
+    ("draft", "samples", "level"),
+    [
+        ("The answer is B.", ["B"] * 5, 1.0),
+        ("The capital is Oslo.", ["Oslo", "It is Oslo.", "Bergen", "not Oslo"], 0.5),
+        ("Oslo", ["Oslo, Norway", "Oslo"], 1.0),
+        ("Many of them flew. " * 10 + "So the right word is B) gaggle of geese.", ["B", "B. gaggle", "(C)"], 2 / 3),
+        ("Many of them flew. " * 10 + "Therefore the statement is false.", ["no", "No.", "yes"], 2 / 3),
+        ("Many of them flew. " * 10 + "Therefore the statement is not true.", ["no", "yes"], 0.5),
+        ("There is no doubt of it. " * 10, ["no"], 0.0),
+        ("Final Answer: 4", ["", "4"], 1.0),
+    ],
+)
+def test_a_draft_is_supported_by_the_samples_that_say_what_it_says(
+    draft: str, samples: list[str], level: float
+) -> None:
+    assert support(draft, samples) == pytest.approx(level)
+
+
 def test_a_long_text_that_marks_nothing_is_searched() -> None:
     essay = "Many rivers are long. " * 30 + "The longest of them all is the Nile."
 
@@ -110,11 +188,12 @@ def test_a_number_is_not_found_inside_another() -> None:
 
 def test_without_samples_nothing_supports_a_draft() -> None:
     assert support("Final Answer: 4", []) is None
+    assert support("Final Answer: 4", ["", "<think>hm"]) is None
 
 
 @given(st.text(max_size=300), st.lists(st.text(max_size=40), min_size=1, max_size=5))
 def test_whatever_a_model_writes_support_stays_in_its_range(draft: str, samples: list[str]) -> None:
     level = support(draft, samples)
 
-    assert level is not None
-    assert 0 <= level <= 1
+    assert (level is None) == all(key is None for key in keys_of(samples))
+    assert level is None or 0 <= level <= 1

@@ -9,7 +9,7 @@ from kernel.errors import MetacogError
 from kernel.seeds import derived_seed
 from kernel.values import value
 from services.router import prompts
-from services.router.core.agreement import Grouped, grouped, merged
+from services.router.core.agreement import Grouped, grouped, key_of, merged
 from services.router.core.signals import EQUAL, PartWeights, disagreement, likelihood, mean_of
 from services.router.service.measures.reading import STAGE, Reading, in_part_of_the_time
 from services.router.service.subject import Subject
@@ -18,6 +18,8 @@ from services.router.service.subject import Subject
 SAMPLES = 5
 SAMPLE_TOKENS = 12
 TEMPERATURE = 0.8
+# Answers that say something, below which nothing can be told from them.
+ENOUGH = 2
 
 # Cosines of texts with one another, in their order; None where they cannot be had.
 Similarities = Callable[[Sequence[str], Spend], Awaitable[Sequence[Sequence[float]] | None]]
@@ -51,10 +53,10 @@ class Sampler:
         self._similarities = similarities
 
     async def drawn(self, subject: Subject, spend: Spend) -> Drawn:
-        """Five short answers to the last turn.
+        """Five short answers to the last turn, without those that say nothing.
 
         Raises:
-            MetacogError: When there is none.
+            MetacogError: When they cannot be had.
         """
         prompt = prompts.probe()
         call = Call(
@@ -71,14 +73,15 @@ class Sampler:
             work=Work.ASSESS,
         )
         async with in_part_of_the_time(spend):
-            samples = (await self._voice.complete(call, spend)).samples
+            made = (await self._voice.complete(call, spend)).samples
+        samples = [sample for sample in made if key_of(sample.text) is not None]
         return Drawn(samples=samples, groups=await self._by_meaning([sample.text for sample in samples], spend))
 
     async def _by_meaning(self, texts: Sequence[str], spend: Spend) -> Grouped:
         groups = grouped(texts)
-        if self._similarities is None or not groups.are_words or len(groups.members) < 2:
+        if self._similarities is None or len(groups.words) < 2:
             return groups
-        cosines = await self._similarities(groups.representatives, spend)
+        cosines = await self._similarities([groups.representatives[place] for place in groups.words], spend)
         return groups if cosines is None else merged(groups, cosines, texts)
 
 
@@ -98,11 +101,15 @@ class Probe:
         except MetacogError as refusal:
             reason = f"{refusal.reason}: {refusal.message}"
             return Reading(reasons=dict.fromkeys(("correctness", "conflict"), reason), prompt_digests=digests)
+        if len(drawn.samples) < ENOUGH:
+            reasons = dict.fromkeys(
+                ("correctness", "conflict"), f"{len(drawn.samples)} of {SAMPLES} short answers say anything"
+            )
+            return Reading(reasons=reasons, prompt_digests=digests, samples=[sample.text for sample in drawn.samples])
         parts = {"sample_agreement": drawn.groups.share, "sample_likelihood": leading_likelihood(drawn)}
         found = {"correctness": mean_of(parts, self._weights), "conflict": disagreement(drawn.groups.sizes)}
         return Reading(
             components={name: level for name, level in found.items() if level is not None},
-            reasons={"conflict": "one sample only"},
             parts={name: level for name, level in parts.items() if level is not None},
             prompt_digests=digests,
             samples=[sample.text for sample in drawn.samples],
