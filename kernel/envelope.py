@@ -73,6 +73,21 @@ def limits(asked: Envelope | None, default: Limits) -> Limits:
     )
 
 
+def widest(one: Limits, other: Limits) -> Limits:
+    """The larger of each limit.
+
+    Example:
+        >>> short = Limits(max_generations=2, max_generated_tokens=50, timeout_ms=5)
+        >>> widest(short, Limits(max_generations=1, max_generated_tokens=100, timeout_ms=5)).max_generated_tokens
+        100
+    """
+    return Limits(
+        max_generations=max(one.max_generations, other.max_generations),
+        max_generated_tokens=max(one.max_generated_tokens, other.max_generated_tokens),
+        timeout_ms=max(one.timeout_ms, other.timeout_ms),
+    )
+
+
 @value
 class StageUsage:
     """What one stage spent.

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from grpc import aio
@@ -22,6 +23,7 @@ from chassis.serve import Service, closing, grpc_server, run, serve
 from chassis.settings import SuiteSettings, read
 from chassis.voices import Voices
 from kernel.envelope import Limits
+from kernel.policy import Policy
 from services.router import chat, peers, rest, rpc
 from services.router.calibrating import build_calibration
 from services.router.core.activation import ActivationWeights
@@ -33,6 +35,7 @@ from services.router.records import Keeping, Learning, build_records
 from services.router.service.adding import AddLimits
 from services.router.service.admission import Admission
 from services.router.service.answer import Answerer, Desk, answer
+from services.router.service.asking import default_limits
 from services.router.service.assess import Assessors, assess, build_assessors
 from services.router.service.kept_decisions import KeptDecisions
 from services.router.service.knowledge import KnowledgeBase, Matching
@@ -73,7 +76,7 @@ async def main() -> None:
         _keeping(suite, settings),
         Learning(delegation=services["delegation"], experience=known.experience, judged=calibration.calibrator.judged),
     )
-    default = _limits(settings)
+    default = _limits(settings, deciding.keywords["policy"])
     system_one = SystemOne(voices.assessor(), max_tokens=settings.answer_max_tokens)
     assessors = Assessors(
         by_name=build_assessors(
@@ -90,7 +93,7 @@ async def main() -> None:
         deciding=deciding(assessors=assessors),
         answerers=_answerers(system_one, services),
         drafter=system_one.drafter,
-        limits={**dict.fromkeys([None, *Strategy], default[None]), **default},
+        limits=default,
         recorder=records.journal,
         repeats=Repeats(records.runs.by_request, records.journal.recent),
         admission=admission,
@@ -203,19 +206,19 @@ def _knowledge(suite: SuiteSettings, settings: Settings, library: PostgresKnowle
     return KnowledgeBase(Embeddings(suite.encoder_url, model=suite.encoder_model, key=key), library, matching, limits)
 
 
-def _limits(settings: Settings) -> Mapping[Strategy | None, Limits]:
-    return {
-        None: Limits(
-            max_generations=settings.max_generations,
-            max_generated_tokens=settings.max_generated_tokens,
-            timeout_ms=settings.timeout_ms,
-        ),
-        Strategy.SYSTEM_ONE: Limits(
-            max_generations=settings.max_generations,
-            max_generated_tokens=settings.system_one_max_generated_tokens,
-            timeout_ms=settings.timeout_ms,
-        ),
-    }
+def _limits(settings: Settings, policy: Policy | None) -> Mapping[Strategy | None, Limits]:
+    usual = Limits(
+        max_generations=settings.max_generations,
+        max_generated_tokens=settings.max_generated_tokens,
+        timeout_ms=settings.timeout_ms,
+    )
+    plain = replace(usual, max_generated_tokens=settings.system_one_max_generated_tokens)
+    arbitration = Limits(
+        max_generations=settings.arbiter_max_generations,
+        max_generated_tokens=settings.arbiter_max_generated_tokens,
+        timeout_ms=settings.arbiter_timeout_ms,
+    )
+    return default_limits(usual, {Strategy.SYSTEM_ONE: plain, Strategy.ARBITER: arbitration}, policy)
 
 
 def _peers(suite: SuiteSettings) -> dict[str, Peer]:

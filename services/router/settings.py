@@ -61,6 +61,11 @@ class Settings(FaceSettings):
     max_generations: int = Field(32, ge=1, description="Default envelope of everything else: samples")
     max_generated_tokens: int = Field(8192, ge=1, description="Default envelope of everything else: tokens")
     timeout_ms: int = Field(180_000, ge=1, description="Default envelope: time [ms]")
+    arbiter_max_generations: int = Field(
+        104, ge=1, description="Default envelope of arbitrations: samples; also where the policy table may choose one"
+    )
+    arbiter_max_generated_tokens: int = Field(26_624, ge=1, description="The same: tokens")
+    arbiter_timeout_ms: int = Field(300_000, ge=1, description="The same: time [ms]")
     max_in_flight: int = Field(512, ge=1, description="Requests assessed, routed or answered at a time; more get a 429")
     max_deliberations: int = Field(32, ge=1, description="Deliberations among them")
     knowledge_weight: float = Field(0.5, description="Weight of similarity to documents in the experience component")

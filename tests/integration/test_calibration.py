@@ -435,6 +435,21 @@ async def test_how_well_the_activation_tells_wrong_from_right_is_measured_on_sys
     assert seen.auroc_low < 0.75 < seen.auroc_high
 
 
+async def test_a_turn_that_kept_an_earlier_decision_says_nothing_of_activations(
+    engine: AsyncEngine, activations: PostgresActivations
+) -> None:
+    runs = [run_row(activation=0.1), run_row(activation=0.2), run_row(activation=0.9, because="kept")]
+    verdicts = [verdict_row(run["run_id"], score) for run, score in zip(runs, (1.0, 0.0, 1.0), strict=True)]
+    await kept(engine, runs, verdicts)
+
+    seen = await activations.seen(GetActivationsRequest())
+
+    assert (seen.runs, seen.runs_by_reason) == (3, {"activation": 2, "kept": 1})
+    assert sum(bin.runs for bin in seen.bins) == 2
+    assert seen.mean == pytest.approx(0.15)
+    assert (seen.judged, seen.auroc) == (2, 1.0)
+
+
 @pytest.mark.parametrize(
     ("asked", "runs"),
     [

@@ -259,7 +259,7 @@ class Record:
         self._began = time.monotonic()
         self._first_token_ms: float | None = None
         self._fallbacks: list[FellBack] = []
-        self._limits = limits(ask.envelope, wide_enough(desk.limits[named], ask, origin.samples))
+        self._limits = limits(ask.envelope, wide_enough(desk.limits[named], ask, origin.samples, named))
         self.spend = Spend(self._limits)
 
     def query(self, named: Strategy | None) -> Query:

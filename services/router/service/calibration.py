@@ -190,5 +190,6 @@ async def get_activations(
     return GetActivationsResponse(
         threshold=config.threshold,
         config_version=config.version,
+        undetermined=config.undetermined.value,
         **{name: getattr(found, name) for name in ActivationsSeen.__dataclass_fields__},
     )

@@ -136,6 +136,7 @@ class GetActivationsResponse(ActivationsSeen):
 
     threshold: float
     config_version: str
+    undetermined: str
 
 
 @value

@@ -188,12 +188,11 @@ class Journal:
             await self._set_down(batch, f"{type(error).__name__} while writing")
 
     async def _set_down(self, batch: list[bytes], problem: str) -> None:
-        """Put a batch on disk, or back into the queue where even that fails; at the end, everything at once."""
+        """Put the batch and all that is queued on disk, or back into the queue where even that fails."""
         if not self.away:
             _log.warning("runs wait", spool=str(self._spool.path), problem=problem)
         self.away = problem
-        if self._stop.is_set():
-            batch, self._queue = batch + self._queue, []
+        batch, self._queue = batch + self._queue, []
         try:
             if batch:
                 self._count_lost(await asyncio.to_thread(self._spool.put, batch))
@@ -213,10 +212,11 @@ class Journal:
             aside = self._spool.set_aside(rejected)
             _log.error("runs cannot be recorded", count=len(rejected), kept_in=str(aside))
 
-    async def _keep_lines(self, lines: Sequence[bytes]) -> None:
-        """The same with what comes from disk, where a crash may have torn it."""
+    async def _keep_lines(self, lines: Sequence[bytes]) -> int:
+        """The same with what comes from disk, where a crash may have torn it; the number of lines."""
         whole = {line: _is_whole(line) for line in lines}
         await self._keep([line for line in lines if whole[line]], [line for line in lines if not whole[line]])
+        return len(lines)
 
     async def _pause(self) -> None:
         await _within(self._stop, self._retry_s)
@@ -225,18 +225,27 @@ class Journal:
         """What waits on disk goes to the store, in order; a disk that fails is told and holds up nothing else."""
         if not self._waiting_bytes():
             return ""
+        written = 0
         try:
-            waiting = await asyncio.to_thread(self._spool.read)
-            lines = [line for line in waiting.splitlines() if line]
-            for start in range(0, len(lines), BATCH):
-                await self._keep_lines(lines[start : start + BATCH])
-            await asyncio.to_thread(self._spool.drop, len(waiting))
+            while self._waiting_bytes() and not self._stop.is_set():
+                waiting = await asyncio.to_thread(self._spool.read)
+                for lines in (waiting[start : start + BATCH] for start in range(0, len(waiting), BATCH)):
+                    written += await self._keep_lines([line.rstrip() for line in lines if line.strip()])
+                    await asyncio.to_thread(self._spool.drop, sum(map(len, lines)))
+                SPOOLED.set(self._waiting_bytes())
+                await self._make_room()
         except OSError as error:
             _log.error("the spool cannot be used", spool=str(self._spool.path), problem=str(error))
             return f"the spool cannot be used: {error}"
-        SPOOLED.set(self._waiting_bytes())
-        _log.info("runs written back", runs=len(lines))
+        _log.info("runs written back", runs=written)
         return ""
+
+    async def _make_room(self) -> None:
+        """What has come meanwhile joins those that wait on disk, before it is too much for memory."""
+        if len(self._queue) > self._max_queue // 2:
+            batch, self._queue = self._queue, []
+            self._count_lost(await asyncio.to_thread(self._spool.put, batch))
+            self._moved_on(len(batch))
 
     def _waiting_bytes(self) -> int:
         try:

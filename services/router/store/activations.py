@@ -16,6 +16,7 @@ from services.router.service.calibration_values import (
     ActivationsSeen,
     GetActivationsRequest,
 )
+from services.router.service.kept_decisions import KEPT
 from services.router.store.feedback_tables import FeedbackRow
 from services.router.store.packing import packed, unpacked
 from services.router.store.runs import RunRow
@@ -73,28 +74,32 @@ def _by_reason(ask: GetActivationsRequest) -> Select[Any]:
 
 def _in_bins(ask: GetActivationsRequest) -> Select[Any]:
     number = func.least(func.width_bucket(RunRow.activation + NOISE, 0, 1, ask.bins), ask.bins).label("number")
-    return _of_runs(ask, number, func.count(), TO_SYSTEM_TWO).where(RunRow.activation.is_not(None)).group_by(number)
+    return _assessed(ask, number, func.count(), TO_SYSTEM_TWO).group_by(number)
 
 
 def _spread(ask: GetActivationsRequest) -> Select[Any]:
     quantiles = func.percentile_cont(list(QUANTILES)).within_group(RunRow.activation)
-    return _of_runs(ask, func.avg(RunRow.activation), quantiles).where(RunRow.activation.is_not(None))
+    return _assessed(ask, func.avg(RunRow.activation), quantiles)
 
 
 def _judged(ask: GetActivationsRequest) -> Select[Any]:
     """Activation and score of the newest System 1 answers with a verdict that counts."""
     return (
-        _of_runs(ask, RunRow.activation, FeedbackRow.score)
+        _assessed(ask, RunRow.activation, FeedbackRow.score)
         .join(FeedbackRow, FeedbackRow.run_id == RunRow.run_id)
         .where(
             FeedbackRow.counts,
             RunRow.strategy == Strategy.SYSTEM_ONE,
             RunRow.outcome == "ANSWERED",
-            RunRow.activation.is_not(None),
         )
         .order_by(FeedbackRow.created_at.desc(), RunRow.run_id.desc())
         .limit(MOST_OBSERVATIONS)
     )
+
+
+def _assessed(ask: GetActivationsRequest, *columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type
+    """`columns` of the runs with an activation of their own, not one kept from an earlier turn."""
+    return _of_runs(ask, *columns).where(RunRow.activation.is_not(None), RunRow.because != KEPT)
 
 
 def _of_runs(ask: GetActivationsRequest, *columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type

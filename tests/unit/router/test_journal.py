@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 
 from chassis.affect import vader
 from chassis.errors import DatabaseUnavailable
+from chassis.rest import dumps
 from chassis.spend import Spend
 from kernel.envelope import Envelope, Limits
 from services.router.service.journal import Journal
@@ -21,17 +22,18 @@ from services.router.service.values import Run, Turn
 
 
 class FakeStore:
-    """Keeps documents in a list; refuses while it is away, and breaks on command."""
+    """Keeps documents in a list; refuses while it is away or from an attempt on, and breaks on command."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
         self.attempts = 0
         self.away = False
         self.breaks_on = ""
+        self.away_from: int | None = None
 
     async def add(self, documents: Sequence[bytes]) -> Sequence[bytes]:
         self.attempts += 1
-        if self.away:
+        if self.away or (self.away_from is not None and self.attempts >= self.away_from):
             raise DatabaseUnavailable("away")
         names = [orjson.loads(document)["run_id"] for document in documents]
         if self.breaks_on in names:
@@ -148,6 +150,61 @@ def test_a_spool_takes_no_more_than_its_bound_and_is_for_this_user_alone(tmp_pat
 
     assert (too_many, spool.size()) == (1, 9)
     assert spool.path.stat().st_mode & 0o077 == 0
+
+
+def test_a_spool_is_read_line_by_line_and_forgets_what_is_dropped(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", max_bytes=1000)
+    spool.put([b"one", b"two"])
+
+    assert spool.read(most=2) == [b"\n", b"one\n"]
+    spool.drop(5)
+    assert (spool.read(), spool.size()) == ([b"two\n"], 4)
+    spool.put([b"three"])
+    assert spool.read() == [b"two\n", b"\n", b"three\n"]
+    spool.drop(spool.size())
+    assert (spool.size(), spool.path.read_bytes()) == (0, b"")
+
+
+def test_a_spool_has_room_again_once_half_of_it_is_dropped(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", max_bytes=20)
+    assert spool.put([b"1234567890", b"x"]) == 0
+    assert spool.put([b"abcdefgh"]) == 1
+
+    spool.drop(12)
+
+    assert spool.path.read_bytes().split() == [b"x"]
+    assert spool.put([b"abcdefgh"]) == 0
+
+
+async def test_all_that_waits_is_set_down_at_once_while_the_store_is_away(tmp_path: Path) -> None:
+    store, spool = FakeStore(), tmp_path / "runs.jsonl"
+    store.away = True
+    journal = Journal(store, spool, retry_s=60)
+    for number in range(1000):
+        journal.record(run(str(number)))
+
+    journal.start()
+    await until(lambda: spool.exists() and len(spool.read_bytes().split()) == 1000)
+
+    assert store.attempts == 1
+    await journal.close()
+
+
+async def test_what_was_written_back_before_a_failure_is_not_written_again(tmp_path: Path) -> None:
+    store, spool = FakeStore(), tmp_path / "runs.jsonl"
+    lines = [b'{"run_id": "torn', *(dumps(run(str(number))) for number in range(300))]
+    Spool(spool, 1 << 20).put(lines)
+    store.away_from = 2
+    journal = Journal(store, spool, retry_s=0.01)
+    journal.start()
+    await until(lambda: store.attempts > 3)
+
+    store.away_from = None
+
+    assert await journal.settled(5)
+    await journal.close()
+    assert store.kept == [str(number) for number in range(300)]
+    assert spool.with_suffix(".rejected").read_bytes() == b'{"run_id": "torn\n'
 
 
 async def test_a_run_that_failed_here_does_not_hide_the_one_that_answered_elsewhere(tmp_path: Path) -> None:

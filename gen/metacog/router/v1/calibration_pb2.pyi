@@ -538,6 +538,7 @@ class GetActivationsResponse(_message.Message):
     AUROC_FIELD_NUMBER: _builtins.int
     AUROC_LOW_FIELD_NUMBER: _builtins.int
     AUROC_HIGH_FIELD_NUMBER: _builtins.int
+    UNDETERMINED_FIELD_NUMBER: _builtins.int
     threshold: _builtins.float
     """Threshold now in force [0..1]."""
     config_version: _builtins.str
@@ -560,13 +561,17 @@ class GetActivationsResponse(_message.Message):
     """Lower end of its 95 % interval [0..1]."""
     auroc_high: _builtins.float
     """Upper end of its 95 % interval [0..1]."""
+    undetermined: _builtins.str
+    """System for a state of which too little is known, now in force: `SYSTEM_ONE` or `SYSTEM_TWO`."""
     @_builtins.property
     def runs_by_reason(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Runs by why they went where they did, as `because` says it [count]."""
 
     @_builtins.property
     def bins(self) -> _containers.RepeatedCompositeFieldContainer[Global___ActivationBin]:
-        """Runs with an activation, by range of equal width, lowest first."""
+        """Runs whose state was assessed, by range of activation of equal width, lowest first. Turns that kept the decision of
+        an earlier one count in the shares, and neither here nor below: their activation is that turn's.
+        """
 
     @_builtins.property
     def quantiles(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
@@ -588,10 +593,11 @@ class GetActivationsResponse(_message.Message):
         auroc: _builtins.float | None = ...,
         auroc_low: _builtins.float | None = ...,
         auroc_high: _builtins.float | None = ...,
+        undetermined: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_auroc", b"_auroc", "_auroc_high", b"_auroc_high", "_auroc_low", b"_auroc_low", "_mean", b"_mean", "_system_two_share", b"_system_two_share", "auroc", b"auroc", "auroc_high", b"auroc_high", "auroc_low", b"auroc_low", "mean", b"mean", "system_two_share", b"system_two_share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auroc", b"_auroc", "_auroc_high", b"_auroc_high", "_auroc_low", b"_auroc_low", "_mean", b"_mean", "_system_two_share", b"_system_two_share", "auroc", b"auroc", "auroc_high", b"auroc_high", "auroc_low", b"auroc_low", "bins", b"bins", "config_version", b"config_version", "judged", b"judged", "mean", b"mean", "quantiles", b"quantiles", "runs", b"runs", "runs_by_reason", b"runs_by_reason", "system_two", b"system_two", "system_two_share", b"system_two_share", "threshold", b"threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_auroc", b"_auroc", "_auroc_high", b"_auroc_high", "_auroc_low", b"_auroc_low", "_mean", b"_mean", "_system_two_share", b"_system_two_share", "auroc", b"auroc", "auroc_high", b"auroc_high", "auroc_low", b"auroc_low", "bins", b"bins", "config_version", b"config_version", "judged", b"judged", "mean", b"mean", "quantiles", b"quantiles", "runs", b"runs", "runs_by_reason", b"runs_by_reason", "system_two", b"system_two", "system_two_share", b"system_two_share", "threshold", b"threshold", "undetermined", b"undetermined"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__auroc: _TypeAlias = _typing.Literal["auroc"]  # noqa: Y015
     _WhichOneofArgType__auroc: _TypeAlias = _typing.Literal["_auroc", b"_auroc"]  # noqa: Y015

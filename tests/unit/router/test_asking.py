@@ -1,0 +1,37 @@
+"""What a request may spend where it says nothing of it."""
+
+from kernel.envelope import Limits
+from kernel.policy import Policy, PolicyRow
+from services.router.core.strategies import Strategy
+from services.router.service.asking import default_limits, wide_enough
+from services.router.service.values import AnswerRequest
+
+USUAL = Limits(max_generations=32, max_generated_tokens=8000, timeout_ms=180_000)
+ARBITRATION = Limits(max_generations=104, max_generated_tokens=26_000, timeout_ms=300_000)
+ASK = AnswerRequest(query="Why?")
+
+
+def choosing(strategy: str) -> Policy:
+    """A table with one row."""
+    return Policy(version="1", rows=[PolicyRow(name="row", strategy=strategy, when={}, always=False)])
+
+
+def test_a_strategy_has_its_own_envelope_or_the_usual_one() -> None:
+    limits = default_limits(USUAL, {Strategy.ARBITER: ARBITRATION}, None)
+
+    assert limits[Strategy.ARBITER] == ARBITRATION
+    assert limits[Strategy.DIALECTIC] == limits[Strategy.DELEGATION] == limits[None] == USUAL
+
+
+def test_an_open_choice_has_room_for_what_the_table_may_choose() -> None:
+    assert default_limits(USUAL, {Strategy.ARBITER: ARBITRATION}, choosing("arbiter"))[None] == ARBITRATION
+    assert default_limits(USUAL, {Strategy.ARBITER: ARBITRATION}, choosing("delegation"))[None] == USUAL
+
+
+def test_the_envelope_carries_the_answers_that_were_asked_for() -> None:
+    long = AnswerRequest(query="Why?", max_tokens=2000)
+
+    assert wide_enough(USUAL, ASK, 1) == USUAL
+    assert wide_enough(USUAL, long, 40).max_generations == 41
+    assert wide_enough(USUAL, long, 5).max_generated_tokens == 20_000
+    assert wide_enough(ARBITRATION, long, 1, Strategy.ARBITER).max_generated_tokens == 62 * 2000
