@@ -215,6 +215,8 @@ def _arbitrate_request(task: Task, envelope: Envelope) -> Message:
             # What is shown in the end is one of the samples, the solvers' or the arbiter's.
             "solver_max_tokens": ask.max_tokens,
             "arbitration_max_tokens": ask.max_tokens,
+            "solver_temperature": ask.temperature,
+            "arbitration_temperature": ask.temperature,
             # The run holds every sample.
             "return_samples": True,
             "envelope": envelope,

@@ -23,7 +23,7 @@ class Settings(FaceSettings):
     weight_importance: float = Field(0.25, description="Weight of importance in the activation")
     weight_experience: float = Field(0.20, description="Weight of 1 - experience in the activation")
     assessor: Literal["verbalized", "probe", "hybrid", "draft"] = Field(
-        "hybrid", description="How the state of a query is measured"
+        "draft", description="How the state of a query is measured"
     )
     streamed_assessor: Literal["verbalized", "probe", "hybrid", "draft"] = Field(
         "hybrid", description="The same where the answer is streamed, which has no use for a draft"

@@ -5,8 +5,8 @@ Nothing waits here, so no queue grows. A place is held until its request has end
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import ParamSpec, TypeVar
 
 from kernel.errors import Code, MetacogError
@@ -85,6 +85,26 @@ class Bound:
             self._gauge.dec()
             self._note(self._clock() - began)
 
+    def bounding(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        """`work`, which holds a place while it runs."""
+
+        async def bounded(*args: P.args, **named: P.kwargs) -> T:
+            with self.place():
+                return await work(*args, **named)
+
+        return bounded
+
+    def bounding_events(self, work: Callable[P, AsyncGenerator[T, None]]) -> Callable[P, AsyncGenerator[T, None]]:
+        """The same for work that tells how it goes."""
+
+        async def bounded(*args: P.args, **named: P.kwargs) -> AsyncGenerator[T, None]:
+            with self.place():
+                async with aclosing(work(*args, **named)) as events:
+                    async for event in events:
+                        yield event
+
+        return bounded
+
     def _note(self, seconds: float) -> None:
         known = self._service_s
         self._service_s = seconds if known is None else known + NEWEST * (seconds - known)
@@ -119,9 +139,4 @@ class Admission:
 
     def bounding(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         """`work`, which holds a request's place while it runs."""
-
-        async def bounded(*args: P.args, **named: P.kwargs) -> T:
-            with self.request():
-                return await work(*args, **named)
-
-        return bounded
+        return self.requests.bounding(work)

@@ -18,6 +18,8 @@ from services.router.service.answer import Origin
 from services.router.service.values import AnswerRequest, AssignmentKind, Turn
 
 MODEL = "metacog"
+# Fields that System 2 has no use for, refused all the same where no model could take them: name, least, most.
+RANGES = (("top_p", 0.0, 1.0), ("presence_penalty", -2.0, 2.0), ("frequency_penalty", -2.0, 2.0))
 MODELS: Mapping[str, str] = {MODEL: "", **{f"{MODEL}/{strategy}": strategy for strategy in Strategy}}
 
 
@@ -123,6 +125,9 @@ def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") 
     if (seed := fields.seed(given)) is not None:
         given["seed"] = seed
     strategy, because = _strategy(given, MODELS[named])
+    if strategy != Strategy.SYSTEM_ONE:  # whose backend says itself what it takes
+        for name, least, most in RANGES:
+            fields.number(given, name, least, most)
     asked_usage = fields.flag(fields.mapped(given, "stream_options"), "include_usage")
     return Chat(
         body=given,

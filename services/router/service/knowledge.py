@@ -22,6 +22,7 @@ from kernel.errors import MetacogError
 from kernel.values import value
 from services.router.core.experience import Calibration, ExperienceWeights, Matched, experience_match, matched_texts
 from services.router.service.adding import AddLimits, add_knowledge
+from services.router.service.admission import Bound
 from services.router.service.knowledge_values import (
     AddEvent,
     DeleteKnowledgeResponse,
@@ -33,6 +34,9 @@ from services.router.service.library import Learned, Library
 from services.router.service.teaching import demand_teacher
 from services.router.service.values import Run, Turn
 
+# What is under way at once, each holding its chunks and vectors in memory; more is refused at once.
+UPLOADS = 4
+SEARCHES = 64
 LEFT_ALONE = BreakerSettings(failures=5, cool_down_s=5.0)
 
 
@@ -187,11 +191,14 @@ class KnowledgeBase:
         self.embeddings = embeddings
         self.match = ExperienceMatcher(embeddings, library, matching)
         self.experience: Experience = VerifiedAnswers(embeddings, library, most=matching.most)
+        self._uploads, self._searches = Bound("uploads", UPLOADS), Bound("searches", SEARCHES)
         self.use = Knowing(
-            add=partial(add_knowledge, embeddings=embeddings, library=library, limits=limits),
+            add=self._uploads.bounding_events(
+                partial(add_knowledge, embeddings=embeddings, library=library, limits=limits)
+            ),
             page=library.page,
             delete=partial(delete_knowledge, library=library),
-            search=partial(search_knowledge, embeddings=embeddings, library=library),
+            search=self._searches.bounding(partial(search_knowledge, embeddings=embeddings, library=library)),
         )
 
 

@@ -1,6 +1,6 @@
 """How much may be under way, and when who is turned away may come back."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 
 import pytest
 
@@ -100,3 +100,23 @@ async def test_work_that_is_bounded_holds_a_place_while_it_runs() -> None:
     assert await bounded("a", times=2) == "aa"
     with admission.request(), pytest.raises(Overloaded):
         await bounded("a", times=1)
+
+
+async def test_events_that_are_bounded_hold_a_place_until_they_end_or_are_left() -> None:
+    bound = Bound("uploads", 1)
+
+    async def counting() -> AsyncGenerator[int, None]:
+        yield 1
+        yield 2
+
+    bounded = bound.bounding_events(counting)
+    events = bounded()
+    assert (await anext(events), bound.in_flight) == (1, 1)
+    with pytest.raises(Overloaded, match="1 uploads are in flight"):
+        await anext(bounded())
+
+    await events.aclose()
+
+    assert bound.in_flight == 0
+    assert [number async for number in bounded()] == [1, 2]
+    assert bound.in_flight == 0
