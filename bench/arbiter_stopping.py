@@ -1,11 +1,13 @@
 """What adaptive arbitration saves, and how often it gives another answer than all K_a samples would have given.
 
-    python -m bench arbiter_stopping                          # simulated answer distributions
+    python -m bench arbiter_stopping                          # known answer distributions
     python -m bench.arbiter_stopping --recordings FILE ...    # replays of `bench.arbiter_recording`
 
 Every row is a setting of adaptive mode. *spent* is the share of the generations of paper mode, *changed* the share of
-questions whose answer differs from that of paper mode, with a 95 % interval; beside it the same of a fixed number of
-arbitration samples whose mean cost is equal (drawn as a prefix of the same samples).
+questions whose answer differs from that of paper mode; beside it the same of a fixed number of arbitration samples
+whose mean cost is equal (a prefix of the same samples). Distributions of up to three kinds of samples are computed
+exactly, others are simulated. Replays have a 95 % interval, and include what skipping arbitration on agreement saves
+and changes, which no distribution of the arbiter's answers alone can tell.
 """
 
 import argparse
@@ -14,10 +16,12 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln, xlogy
 
 from chassis.wire import from_plain
 from kernel.envelope import LARGEST_LIMIT, Limits
@@ -25,6 +29,7 @@ from kernel.statistics.intervals import wilson
 from services.arbiter.core.choosing import ranked
 from services.arbiter.core.kinds import Mode
 from services.arbiter.core.stopping import StopRule, change_bound, is_uncatchable, largest_error
+from services.arbiter.core.urns import Floats, Look, changed, looked, reached
 from services.arbiter.service.measure import MeasureLimits
 from services.arbiter.service.plan import Defaults
 from services.arbiter.service.replay import replay
@@ -39,7 +44,8 @@ SHARES: Sequence[Sequence[float]] = (
     (0.6, 0.2, 0.2), (0.5, 0.3, 0.2), (0.4, 0.3, 0.3), (0.34, 0.33, 0.33), (0.25,) * 4, (0.3,) + (0.1,) * 7,
     (0.3, 0.3), (0.2, 0.1),
 )  # fmt: skip
-REPEATS = 400
+EXACT_KINDS = 3
+REPEATS, REPEATS_OF_EACH_SETTING = 20_000, 2_000
 
 
 @dataclass(frozen=True)
@@ -76,57 +82,131 @@ def leader(drawn: Sequence[str | None]) -> str | None:
     return ranked(counts, {})[0] if counts else None
 
 
-def simulated(shares: Sequence[float], rng: np.random.Generator, repeats: int) -> list[list[str | None]]:
+@dataclass(frozen=True)
+class Known:
+    """What a rule does to questions of one distribution: mean samples, and the share of questions that change."""
+
+    used: float
+    changed: float
+
+
+def known(shares: Sequence[float], rule: StopRule, repeats: int = REPEATS) -> Known:
+    """What `rule` does to questions with these shares of answers; the rest of the mass is of invalid samples."""
+    return exact(shares, rule) if _has_few_kinds(shares) else simulated(shares, rule, repeats)
+
+
+def exact(shares: Sequence[float], rule: StopRule) -> Known:
+    """The same, computed over everything that can be drawn."""
+    third, chance = _kinds(shares)
+    looks = _looks(rule.looks, third)
+    used = float(rule.samples)
+    for look, going in zip(looks, reached(looks, rule.level), strict=True):
+        stops = float((multinomial(look.drawn, chance) * going)[look.bounds <= rule.level].sum())
+        used -= stops * (rule.samples - look.drawn)
+    wrong = changed(looks, rule.samples, rule.level, third_answers=third)
+    return Known(used, float((multinomial(rule.samples, chance) * wrong).sum()))
+
+
+def simulated(shares: Sequence[float], rule: StopRule, repeats: int) -> Known:
+    """The same, by chance."""
+    rows = drawn_at_random(shares, repeats)
+    used = [run_rule(row, rule) for row in rows]
+    share = np.mean([leader(row[:n]) != leader(row) for row, n in zip(rows, used, strict=True)])
+    return Known(float(np.mean(used)), float(share))
+
+
+def prefix(shares: Sequence[float], mean: float, repeats: int = REPEATS) -> float:
+    """Share of questions whose answer a fixed number of samples changes; between whole numbers in proportion."""
+    low = int(mean + 1e-9)
+    part = mean - low
+    return sum(
+        weight * _of_prefix(tuple(shares), low + more, repeats)
+        for more, weight in ((0, 1 - part), (1, part))
+        if weight > 1e-6
+    )
+
+
+@lru_cache(maxsize=4096)
+def _of_prefix(shares: tuple[float, ...], drawn: int, repeats: int) -> float:
+    """Share of questions whose answer after `drawn` samples is not that after all."""
+    if drawn >= SAMPLES:
+        return 0.0
+    if not _has_few_kinds(shares):
+        return float(np.mean([leader(row[:drawn]) != leader(row) for row in drawn_at_random(shares, repeats)]))
+    third, chance = _kinds(shares)
+    looks = looked((drawn, SAMPLES), lambda *_: 0.0, SAMPLES, third_answers=third)
+    wrong = changed(looks, SAMPLES, 0.0, third_answers=third)
+    silent = 0.0 if third else chance[2] ** drawn - chance[2] ** SAMPLES
+    return float((multinomial(SAMPLES, chance) * wrong).sum()) + silent
+
+
+def drawn_at_random(shares: Sequence[float], repeats: int) -> list[list[str | None]]:
     """Samples of questions with these shares."""
-    chance = [*shares, max(0.0, 1.0 - sum(shares))]
-    drawn = rng.choice(len(chance), size=(repeats, SAMPLES), p=np.array(chance) / sum(chance))
+    chance = np.array([*shares, max(0.0, 1.0 - sum(shares))])
+    drawn = np.random.default_rng(2024).choice(len(chance), size=(repeats, SAMPLES), p=chance / chance.sum())
     return [[None if place == len(shares) else f"{place:02}" for place in row] for row in drawn]
+
+
+def _has_few_kinds(shares: Sequence[float]) -> bool:
+    return len(shares) + (sum(shares) < 1 - 1e-9) <= EXACT_KINDS
+
+
+def _kinds(shares: Sequence[float]) -> tuple[bool, tuple[float, float, float]]:
+    """Whether the third kind is an answer, and the probability of each kind."""
+    first, second = (*shares, 0.0)[:2]
+    return len(shares) == EXACT_KINDS, (first, second, max(0.0, 1.0 - first - second))
+
+
+def multinomial(samples: int, chance: Sequence[float]) -> Floats:
+    """Probability of each composition, by the counts of the first two kinds."""
+    first, second = np.indices((samples + 1, samples + 1))
+    third = samples - first - second
+    counts = (first, second, np.maximum(third, 0))
+    logs = gammaln(samples + 1) + sum(xlogy(n, p) - gammaln(n + 1) for n, p in zip(counts, chance, strict=True))
+    found: Floats = np.where(third >= 0, np.exp(logs), 0.0)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _looks(looks: Sequence[int], third: bool) -> tuple[Look, ...]:
+    def bound(counts: Mapping[str, int], left: int) -> float:
+        return 0.0 if is_uncatchable(counts, {}, left) else change_bound(counts, {}, left)
+
+    return looked(looks, bound, looks[-1], third_answers=third)
 
 
 def row(label: str, outcomes: Sequence[Outcome], fixed: str) -> str:
     """One line of a table."""
-    changed = sum(one.changed for one in outcomes)
-    interval = wilson(changed, len(outcomes))
+    changes = sum(one.changed for one in outcomes)
+    interval = wilson(changes, len(outcomes))
     spent = sum(one.spent for one in outcomes) / sum(one.whole for one in outcomes)
-    share = changed / len(outcomes)
+    share = changes / len(outcomes)
     return f"| {label} | {spent:.1%} | {share:.2%} [{interval.low:.2%}, {interval.high:.2%}] | {fixed} |"
 
 
 def simulate() -> None:
-    """Print both tables of the simulation."""
+    """Print both tables of the known distributions."""
     rule = StopRule(samples=SAMPLES, first_batch=6, probability=0.95)
     sys.stdout.write(
-        f"K_a {SAMPLES}, first batch 6, probability 0.95: level {rule.level:.4f}, largest error over all splits of two "
-        f"answers {largest_error(SAMPLES, 6, rule.level):.4f}\n\n"
+        f"K_a {SAMPLES}, first batch 6, probability 0.95: level {rule.level:.4f}, largest error over all splits between"
+        f" two answers and invalid samples, and between three answers {largest_error(SAMPLES, 6, rule.level):.4f}\n\n"
         "| shares of the answers | mean samples | answer changed | fixed prefix of equal cost |\n|---|---|---|---|\n"
     )
-    rng = np.random.default_rng(2024)
-    every: list[list[str | None]] = []
     for shares in SHARES:
-        rows = simulated(shares, rng, REPEATS)
-        every += rows
-        used = [run_rule(drawn, rule) for drawn in rows]
-        changed = np.mean([leader(drawn[:n]) != leader(drawn) for drawn, n in zip(rows, used, strict=True)])
-        prefix = fixed_change(rows, float(np.mean(used)))
+        found = known(shares, rule)
         told = ", ".join(f"{share:g}" for share in shares)
-        sys.stdout.write(f"| {told} | {np.mean(used):.1f} | {changed:.2%} | {prefix:.2%} |\n")
+        fixed = prefix(shares, found.used)
+        sys.stdout.write(f"| {told} | {found.used:.1f} | {found.changed:.2%} | {fixed:.2%} |\n")
+        sys.stdout.flush()
     sys.stdout.write("\nAll of them together, arbitration samples only:\n\n")
     sys.stdout.write("| probability, first batch | spent | changed | fixed prefix |\n|---|---|---|---|\n")
     for probability, first in SETTINGS:
         chosen = StopRule(samples=SAMPLES, first_batch=first, probability=probability)
-        used = [run_rule(drawn, chosen) for drawn in every]
-        outcomes = [
-            Outcome(n, SAMPLES, leader(drawn[:n]) != leader(drawn)) for drawn, n in zip(every, used, strict=True)
-        ]
-        prefix = f"{fixed_change(every, float(np.mean(used))):.2%}"
-        sys.stdout.write(row(f"{probability}, {first}", outcomes, prefix) + "\n")
-
-
-def fixed_change(rows: Sequence[Sequence[str | None]], mean: float) -> float:
-    """Share of questions whose answer a fixed number of samples changes; between whole numbers in proportion."""
-    low = max(1, int(mean))
-    shares = [np.mean([leader(drawn[:n]) != leader(drawn) for drawn in rows]) for n in (low, min(SAMPLES, low + 1))]
-    return float(shares[0] + (mean - low) * (shares[1] - shares[0])) if mean > low else float(shares[0])
+        every = [known(shares, chosen, REPEATS_OF_EACH_SETTING) for shares in SHARES]
+        used, share = (float(np.mean([getattr(one, name) for one in every])) for name in ("used", "changed"))
+        fixed = float(np.mean([prefix(shares, used, REPEATS_OF_EACH_SETTING) for shares in SHARES]))
+        sys.stdout.write(f"| {probability}, {first} | {used / SAMPLES:.1%} | {share:.2%} | {fixed:.2%} |\n")
+        sys.stdout.flush()
 
 
 class NoEncoder:
@@ -145,8 +225,12 @@ def replayed(recordings: Sequence[Mapping[str, Any]], **options: Any) -> list[Ou
     async def one(recording: Mapping[str, Any]) -> Outcome:
         ask = from_plain({**recording, **options}, ReplayRequest)
         reply = await replay(ask, defaults=defaults, tracer=tracer, most=MeasureLimits())
-        spent, answer = reply.arbitration.usage.generations, reply.arbitration.answer
-        return Outcome(spent, reply.recorded_generations, answer != (reply.recorded_answer or ""))
+        neither = reply.recorded_answer is None and not reply.arbitration.answer
+        return Outcome(
+            spent=reply.arbitration.usage.generations,
+            whole=reply.recorded_generations,
+            changed=not (reply.same_answer or neither),
+        )
 
     async def every() -> list[Outcome]:
         return [await one(recording) for recording in recordings]

@@ -12,33 +12,40 @@ from kernel.answers.clusters import (
     agreement,
     candidate_pairs,
     cluster,
+    cluster_forms,
     entropy,
 )
-from kernel.answers.equality import is_right, same_answer
+from kernel.answers.equality import is_right, same_answer, same_canonical
+from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.extraction import extract
 from kernel.answers.guard import may_be_merged
-from kernel.answers.inference import InferredType, inferred_type
+from kernel.answers.inference import InferredType, inferred_type, listed_options
 from kernel.answers.kinds import AnswerType, Outcome
 from kernel.answers.words import is_short
 from kernel.answers.wrapping import without_thinking
 
 __all__ = [
+    "IN_THIS_PROCESS",
     "Agreement",
     "AnswerType",
     "Cluster",
     "InferredType",
+    "Mathematics",
     "Outcome",
     "SameMeaning",
     "agreement",
     "candidate_pairs",
     "canonical",
     "cluster",
+    "cluster_forms",
     "entropy",
     "extract",
     "inferred_type",
     "is_right",
     "is_short",
+    "listed_options",
     "may_be_merged",
     "same_answer",
+    "same_canonical",
     "without_thinking",
 ]

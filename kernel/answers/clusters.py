@@ -10,6 +10,7 @@ from math import log
 
 from kernel.answers.canonical import canonical
 from kernel.answers.equality import is_expression, same_canonical
+from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.guard import may_be_merged
 from kernel.answers.kinds import AnswerType
 from kernel.answers.words import is_short
@@ -65,6 +66,7 @@ def cluster(
     options: Sequence[str] = (),
     aliases: Sequence[str] = (),
     same_meaning: SameMeaning | None = None,
+    mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> tuple[Cluster, ...]:
     r"""Answers by what they say: the largest cluster first, equal ones in order of their canonical forms.
 
@@ -75,6 +77,7 @@ def cluster(
         aliases: Further spellings of one and the same answer.
         same_meaning: Judgement of two free texts, asked only for pairs that `candidate_pairs` lists, in its order;
             None merges nothing by meaning.
+        mathematics: Who compares expressions.
 
     Returns:
         Clusters of equal answers. For TEXT those that the judgement holds for the same are merged too, only where
@@ -89,11 +92,24 @@ def cluster(
         [('1,000', 3), ('7', 1)]
     """
     spellings = _by_form(answers, answer_type, options)
-    groups = _equal(spellings, answer_type, {canonical(alias, answer_type, options=options) for alias in aliases})
+    known = {canonical(alias, answer_type, options=options) for alias in aliases}
+    groups = _grouped(spellings, _equal(spellings, answer_type, known, mathematics))
     if same_meaning is not None and answer_type is AnswerType.TEXT:
         groups = _merged(groups, spellings, same_meaning)
-    clusters = (_cluster(group, spellings) for group in groups)
-    return tuple(sorted(clusters, key=lambda one: (-one.count, one.canonical)))
+    return _clusters(groups, spellings)
+
+
+def cluster_forms(
+    forms: Sequence[str], answer_type: AnswerType, *, mathematics: Mathematics = IN_THIS_PROCESS
+) -> tuple[Cluster, ...]:
+    r"""The same of answers that are canonical forms already, and are not read again; nothing is merged by meaning.
+
+    Example:
+        >>> [(c.canonical, c.count) for c in cluster_forms(["2", r"\sqrt{4}", "2", ""], AnswerType.NUMBER)]
+        [('2', 3)]
+    """
+    spellings = {form: Counter({form: count}) for form, count in sorted(Counter(forms).items()) if form}
+    return _clusters(_grouped(spellings, _equal(spellings, answer_type, set(), mathematics)), spellings)
 
 
 def candidate_pairs(answers: Sequence[str], answer_type: AnswerType) -> tuple[tuple[str, str], ...]:
@@ -164,16 +180,23 @@ def _by_form(answers: Sequence[str], answer_type: AnswerType, options: Sequence[
     return dict(sorted(forms.items()))
 
 
-def _equal(spellings: Mapping[str, Counter[str]], answer_type: AnswerType, known: set[str | None]) -> list[set[str]]:
-    """Canonical forms in groups: aliases of one answer, and what mathematics finds equal."""
+def _equal(
+    spellings: Mapping[str, Counter[str]], answer_type: AnswerType, known: set[str | None], mathematics: Mathematics
+) -> list[tuple[str, str]]:
+    """Pairs of canonical forms that are equal: aliases of one answer, and what mathematics finds so."""
     pairs = list(combinations([form for form in spellings if form in known], 2))
+    if answer_type not in (AnswerType.NUMBER, AnswerType.TEXT):
+        return pairs
     by_count = sorted(spellings, key=lambda form: (-spellings[form].total(), form))
-    if answer_type in (AnswerType.NUMBER, AnswerType.TEXT):
-        expressions = [form for form in by_count if is_expression(form)]
-        compared = sorted(spellings.keys() - set(expressions[MOST_EXPRESSIONS:]))
-        some = set(expressions[:MOST_EXPRESSIONS])
-        ordered = [(a, b) for a in sorted(some) for b in compared if a < b or b not in some]
-        pairs += [(a, b) for a, b in ordered if same_canonical(a, b, answer_type)]
+    expressions = [form for form in by_count if is_expression(form)]
+    compared = sorted(spellings.keys() - set(expressions[MOST_EXPRESSIONS:]))
+    some = set(expressions[:MOST_EXPRESSIONS])
+    ordered = [(a, b) for a in sorted(some) for b in compared if a < b or b not in some]
+    return pairs + [(a, b) for a, b in ordered if same_canonical(a, b, answer_type, mathematics)]
+
+
+def _grouped(spellings: Mapping[str, Counter[str]], pairs: Sequence[tuple[str, str]]) -> list[set[str]]:
+    """Canonical forms in groups, those of a pair together."""
     groups = {form: {form} for form in spellings}
     for a, b in pairs:
         if groups[a] is not groups[b]:
@@ -202,6 +225,11 @@ def _mean_the_same(one: set[str], other: set[str], texts: Mapping[str, str], sam
 
 def _needs_judgement(a: str, b: str) -> bool:
     return not (is_short(a) and is_short(b)) and may_be_merged(a, b)
+
+
+def _clusters(groups: Sequence[set[str]], spellings: Mapping[str, Counter[str]]) -> tuple[Cluster, ...]:
+    clusters = (_cluster(group, spellings) for group in groups)
+    return tuple(sorted(clusters, key=lambda one: (-one.count, one.canonical)))
 
 
 def _cluster(group: set[str], spellings: Mapping[str, Counter[str]]) -> Cluster:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from kernel.answers.canonical import canonical
-from kernel.answers.expressions import approximate, constant, expression, same_expression
+from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics, constant, expression
 from kernel.answers.kinds import AnswerType
 from kernel.answers.numbers import decimal_places, has_finite_decimal, is_percentage, rational, spelled
 from kernel.answers.words import is_short
@@ -17,7 +17,13 @@ _MATHEMATICAL = (AnswerType.NUMBER, AnswerType.TEXT)
 
 
 def same_answer(
-    a: str, b: str, answer_type: AnswerType, *, options: Sequence[str] = (), aliases: Sequence[str] = ()
+    a: str,
+    b: str,
+    answer_type: AnswerType,
+    *,
+    options: Sequence[str] = (),
+    aliases: Sequence[str] = (),
+    mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> bool:
     r"""Whether two answers are one answer in two spellings.
 
@@ -27,6 +33,7 @@ def same_answer(
         answer_type: Type of both.
         options: Texts of a choice's options in their order.
         aliases: Further spellings of one and the same answer; two answers found among them are the same.
+        mathematics: Who compares expressions.
 
     Returns:
         Whether their canonical forms are equal, or mathematics finds them equal (NUMBER, TEXT). Long free text is the
@@ -45,13 +52,13 @@ def same_answer(
     first, second = canonical(a, answer_type, options=options), canonical(b, answer_type, options=options)
     if first is None or second is None:
         return False
-    if same_canonical(first, second, answer_type):
+    if same_canonical(first, second, answer_type, mathematics):
         return True
     known = {canonical(alias, answer_type, options=options) for alias in aliases}
     return first in known and second in known
 
 
-def same_canonical(a: str, b: str, answer_type: AnswerType) -> bool:
+def same_canonical(a: str, b: str, answer_type: AnswerType, mathematics: Mathematics = IN_THIS_PROCESS) -> bool:
     r"""Whether two canonical forms are equal, as texts or as mathematics.
 
     Example:
@@ -63,7 +70,7 @@ def same_canonical(a: str, b: str, answer_type: AnswerType) -> bool:
     # Two numbers are compared by their canonical forms alone, and so are words.
     numbers = [form for form in (a, b) if _is_number(form)]
     expressions = [form for form in (a, b) if is_expression(form)]
-    return len(expressions) > 0 and len(numbers) + len(expressions) == 2 and same_expression(a, b)
+    return len(expressions) > 0 and len(numbers) + len(expressions) == 2 and mathematics.same(a, b)
 
 
 def is_expression(form: str) -> bool:
@@ -77,7 +84,13 @@ def is_expression(form: str) -> bool:
 
 
 def is_right(
-    answer: str, reference: str, answer_type: AnswerType, *, options: Sequence[str] = (), aliases: Sequence[str] = ()
+    answer: str,
+    reference: str,
+    answer_type: AnswerType,
+    *,
+    options: Sequence[str] = (),
+    aliases: Sequence[str] = (),
+    mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> bool | None:
     r"""Whether `answer` says what `reference` says; None where equality cannot tell.
 
@@ -87,6 +100,7 @@ def is_right(
         answer_type: Type of both.
         options: Texts of a choice's options in their order.
         aliases: Further right answers, or spellings of the one.
+        mathematics: Who compares expressions.
 
     Returns:
         True for the same answer as the reference or an alias. For numbers also where one side is a decimal of three
@@ -107,10 +121,10 @@ def is_right(
     if canonical(answer, answer_type, options=options) is None:
         return False
     references = (reference, *aliases)
-    if any(same_answer(answer, right, answer_type, options=options) for right in references):
+    if any(same_answer(answer, right, answer_type, options=options, mathematics=mathematics) for right in references):
         return True
     if answer_type is AnswerType.NUMBER:
-        return any(_rounds(answer, right) or _is_percent_of(answer, right) for right in references)
+        return any(_rounds(answer, right, mathematics) or _is_percent_of(answer, right) for right in references)
     return None if _is_undecided(answer, references, answer_type) else False
 
 
@@ -125,24 +139,25 @@ def _is_number(form: str) -> bool:
     return number is not None and spelled(number) == form
 
 
-def _rounds(a: str, b: str) -> bool:
-    return _is_rounding_of(a, b) or _is_rounding_of(b, a)
+def _rounds(a: str, b: str, mathematics: Mathematics) -> bool:
+    return _is_rounding_of(a, b, mathematics) or _is_rounding_of(b, a, mathematics)
 
 
-def _is_rounding_of(decimal: str, exact: str) -> bool:
-    places, shown, value = decimal_places(decimal), rational(decimal), _value(exact)
+def _is_rounding_of(decimal: str, exact: str, mathematics: Mathematics) -> bool:
+    places, shown = decimal_places(decimal), rational(decimal)
+    value = None if places is None or shown is None else _value(exact, mathematics)
     if places is None or shown is None or value is None:
         return False
     return abs(shown - value) <= Fraction(1, 2 * 10**places)
 
 
-def _value(text: str) -> Fraction | None:
+def _value(text: str, mathematics: Mathematics) -> Fraction | None:
     """Value of what has no finite decimal; None for what has one, or no value at all."""
     number = rational(text)
     if number is not None:
         return None if has_finite_decimal(number) else number
     plain = constant(text)
-    return approximate(plain) if plain is not None else None
+    return mathematics.value(plain) if plain is not None else None
 
 
 def _is_percent_of(a: str, b: str) -> bool:

@@ -1,24 +1,24 @@
 r"""Answers that are mathematics and no plain number: roots, intervals, tuples, sets, matrices, polynomials.
 
 Two of them are compared by `math-verify`, on a normalised LaTeX text. Its time limits rest on signals, which only a
-main thread has, so they are off; instead nothing reaches it that could take long: length, nesting, commands, digits
-and powers are bounded first, and expressions that differ as numbers are told apart before anything is simplified.
+main thread has, so they are off. What reaches it is bounded first: length, nesting, commands, digits, powers and the
+terms of what is multiplied out; and expressions that differ as numbers are told apart before anything is simplified.
+These bounds keep the time short, and promise none: reading and simplifying have no bound of their own. A service that
+must stay responsive compares in a process that can be killed (`Mathematics`, `chassis.mathematics`).
 What is not understood is no expression, and is compared by its words.
 """
 
 import re
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
+from kernel.answers.bounds import LARGEST_DEGREE, is_tame, largest_power
 from kernel.answers.wrapping import closing, unwrapped
 
 LONGEST_EXPRESSION = 200
 DEEPEST = 5
 MOST_DIGITS = 30
-# The largest product of nested exponents; in equations and inequalities, which may get solved, a small one.
-LARGEST_DEGREE = 200
-QUADRATIC = 2
 # Digits to which values are computed, and to which equal ones must agree.
 _PRECISION = 30
 _AGREED = 15
@@ -72,11 +72,37 @@ _MALFORMED = re.compile(r"\d\s+\d|(?:^|[(\[{,=])\s*[\^/_]|[\^/_+\-=]\s*(?:$|[)\]
 _AMBIGUOUS = re.compile(r"[\d\s.,+\-/]*\d\s*[-+/]\s*\d[\d\s.,+\-/]*")
 _BASED = re.compile(r"\d_\{?\d")
 _DECIMAL = re.compile(r"(\d*)\.(\d+)")
+_WHOLE = re.compile(r"-?\d{1,30}", re.ASCII)
 # What a single number has not: lists, relations, matrices, sets.
 _NO_CONSTANT = re.compile(r"[,=<>&\[\]|]|\\(?:[lg]eq?|neq?|in|cup|cap|mathbb|pm|mp|emptyset)(?![A-Za-z])")
 # The imaginary unit is recognised only where it stands alone.
 _IMAGINARY = re.compile(r"(?<=[\d)}])i(?![A-Za-z])")
 _ROUND = str.maketrans("[]", "()")
+
+
+class Mathematics(Protocol):
+    """Who compares normalised expressions; one that cannot tell in time says that they differ."""
+
+    def same(self, a: str, b: str) -> bool:
+        """Whether two mean the same."""
+
+    def value(self, plain: str) -> Fraction | None:
+        """Value of a constant; None when it has no finite real one."""
+
+
+class InThisProcess:
+    """Compares where it is called, however long it takes."""
+
+    def same(self, a: str, b: str) -> bool:
+        """Whether two mean the same."""
+        return same_expression(a, b)
+
+    def value(self, plain: str) -> Fraction | None:
+        """Value of a constant; None when it has no finite real one."""
+        return approximate(plain)
+
+
+IN_THIS_PROCESS = InThisProcess()
 
 
 def expression(text: str) -> str | None:
@@ -214,7 +240,12 @@ def _differ_in_case(a: str, b: str) -> bool:
 
 @lru_cache(maxsize=_CACHED)
 def _tree(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
-    """What `math-verify` reads in a normalised expression; None when that is nothing, or could take long."""
+    """What `math-verify` reads in a normalised expression; None when that is nothing, or too large to be worked on."""
+    if largest_power(plain) > LARGEST_DEGREE:
+        return None
+    number = _whole(plain)
+    if number is not None:
+        return number
     from math_verify import LatexExtractionConfig, LatexNormalizationConfig, grader, parse, parser
 
     # Without a time limit it warns once that nobody else sets one; the bounds of this module do.
@@ -226,49 +257,18 @@ def _tree(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
     config = LatexExtractionConfig(normalization_config=normalization)
     exact = _IMAGINARY.sub(" i", _DECIMAL.sub(_fraction, plain))
     read = parse(f"${exact}$", extraction_config=[config], fallback_mode="no_fallback", parsing_timeout=None)
-    return read[0] if len(read) == 1 and _is_tame(read[0]) else None
+    return read[0] if len(read) == 1 and is_tame(read[0]) else None
+
+
+def _whole(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
+    """A whole number; there are many of them, and reading takes long."""
+    from sympy import Integer  # type: ignore[import-untyped]
+
+    return Integer(int(plain)) if _WHOLE.fullmatch(plain) else None
 
 
 def _fraction(decimal: re.Match[str]) -> str:
     return f"\\frac{{{int(decimal[1] + decimal[2])}}}{{1{'0' * len(decimal[2])}}}"
-
-
-def _is_tame(tree: Any) -> bool:  # noqa: ANN401 - sympy has no types
-    """Whether `tree` is defined (no division by zero) and small enough to be worked on.
-
-    Equations and inequalities may be solved in the comparison, so theirs are at most quadratic.
-    """
-    from sympy import Function, nan, zoo  # type: ignore[import-untyped]
-    from sympy.core.relational import Relational  # type: ignore[import-untyped]
-
-    if tree.has(nan, zoo) or _degree(tree) > LARGEST_DEGREE:
-        return False
-    return not tree.has(Relational) or (
-        _degree(tree) <= QUADRATIC and not tree.has(Function) and _has_whole_powers(tree)
-    )
-
-
-def _has_whole_powers(tree: Any) -> bool:  # noqa: ANN401 - sympy has no types
-    from sympy import Pow
-
-    return all(power.args[1].is_integer or not power.args[0].free_symbols for power in tree.atoms(Pow))
-
-
-def _degree(tree: Any) -> float:  # noqa: ANN401 - sympy has no types
-    """Largest product of nested exponents in `tree`; infinite for a power in an exponent."""
-    parts = tree.flat() if hasattr(tree, "flat") else tree.args
-    below = max(map(_degree, parts), default=1.0)
-    if getattr(tree, "is_Pow", False) or type(tree).__name__ == "exp":
-        return below * _weight(tree.args[-1])
-    return below
-
-
-def _weight(exponent: Any) -> float:  # noqa: ANN401 - sympy has no types
-    if _degree(exponent) > 1.0:
-        return float("inf")
-    if exponent.free_symbols:
-        return 2.0
-    return max(1.0, abs(complex(exponent.evalf(5))))
 
 
 def _clearly_differ(a: str, b: str) -> bool:

@@ -1,7 +1,8 @@
 """What keeps two longer answers apart, whatever a judgement of their meaning says.
 
-Source: SPEC 2.3: answers that differ in a number, a name or a negation are never merged. The signs are surface signs,
-chosen so that the guard errs on the side of keeping apart.
+Source: SPEC 2.3: answers that differ in a number, a name or a negation are never merged. The signs are surface signs:
+numbers, percent signs, capitalised names, negating words and prefixes, and a table of opposites. What no such sign
+shows (a name in small letters inside a longer text, a negation by any other word) is left to the judgement of meaning.
 """
 
 import re
@@ -10,11 +11,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from kernel.answers.numbers import MAGNITUDES, MOST_DIGITS, NUMBER_WORDS
+from kernel.answers.opposites import are_opposed
 from kernel.answers.words import is_short, normalised
 from kernel.answers.wrapping import LONGEST_ANSWER
 
 _TOKEN = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:/\d+)?|\d+(?:\.\d+)?|[^\W\d_]+")
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_PERCENT = re.compile(r"\s*(?:%|per\s?cent\b)")
 _NO_NUMBER = re.compile(r"\b(?:no|any|every|some|each|this|that|which|the|another)[- ]?one\b|\bone of\b|\bone's\b")
 _FURTHER_NUMBERS = {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
 _NUMBERS: Mapping[str, Fraction | int] = {
@@ -32,7 +35,7 @@ _PRONOUN = re.compile(r"I(?:['\u2019]\w+)?")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n]\s*|[\"“(*-]\s*)$")
 _NEGATING = (
     "no not never none nobody nothing nowhere neither without cannot false incorrect wrong untrue hardly fails "
-    "failed fail lacks lack lacked denies denied refuses refused"
+    "failed fail lacks lack lacked denies denied refuses refused seldom rarely barely scarcely"
 )
 _NEGATIONS = frozenset(_NEGATING.split())
 _PREFIXES = ("un", "in", "im", "il", "ir", "non", "dis", "mis")
@@ -53,11 +56,12 @@ _OPENERS = frozenset(_OPENING.split())
 def may_be_merged(a: str, b: str, *, small_names: bool = True) -> bool:
     """Whether nothing on the surface of two answers forbids that they mean the same.
 
-    They may not where one has a number that the other has not, or in another order; where one has a name (a
-    capitalised word that is not a common opener) that the other does not mention in any case; or where one negates
-    and the other does not. Writing without letter case shows no names: it is merged only with its own words. A short
-    answer without capitals may be all names, and each of its words counts as one, unless `small_names` is off. True is
-    no statement that they do mean the same. Symmetric.
+    They may not where one has a number that the other has not, or in another order, or as a percentage; where one has
+    a name (a capitalised word that is not a common opener) that the other does not mention in any case; where one
+    negates and the other does not; or where they have opposite words (`opposites`). Writing without letter case shows
+    no names: it is merged only with its own words. A short answer without capitals may be all names, and each of its
+    words counts as one, unless `small_names` is off. True is no statement that they do mean the same, and names in
+    small letters inside longer texts are not seen. Symmetric.
 
     Source:
         SPEC 2.3; which signs count is ours.
@@ -78,17 +82,22 @@ def may_be_merged(a: str, b: str, *, small_names: bool = True) -> bool:
     if _is_caseless(a) or _is_caseless(b):
         return normalised(a) == normalised(b)
     same_numbers = _numbers(a) == _numbers(b)
-    return same_numbers and _negations(a) == _negations(b) and not _one_negates(a, b) and _same_names(a, b, small_names)
+    negated = _negations(a) != _negations(b) or _one_negates(a, b)
+    return same_numbers and not negated and not are_opposed(a, b) and _same_names(a, b, small_names)
 
 
 def _is_caseless(text: str) -> bool:
     return any(unicodedata.category(character) == "Lo" for character in text)
 
 
-def _numbers(text: str) -> list[Fraction | str]:
-    """Distinct numbers in the order of their first mention: 3 apples and 5 pears are not 5 apples and 3 pears."""
+def _numbers(text: str) -> list[tuple[Fraction | str, bool]]:
+    """Distinct numbers, and whether as percentages, in the order of their first mention.
+
+    3 apples and 5 pears are not 5 apples and 3 pears.
+    """
     plain = _NO_NUMBER.sub(" ", text.casefold())
-    return list(dict.fromkeys(number for number in map(_as_number, _TOKEN.findall(plain)) if number is not None))
+    found = ((_as_number(token[0]), _PERCENT.match(plain, token.end()) is not None) for token in _TOKEN.finditer(plain))
+    return list(dict.fromkeys((number, percent) for number, percent in found if number is not None))
 
 
 def _as_number(token: str) -> Fraction | str | None:

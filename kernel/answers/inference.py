@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from string import ascii_uppercase
 
 from kernel.answers.extraction import extract
 from kernel.answers.kinds import AnswerType
@@ -12,7 +13,7 @@ from kernel.values import value
 LONGEST_QUESTION = 20_000
 _LONGEST_ASKING = 2_000
 
-_OPTION = re.compile(r"(?:^|\s)[(\[]?([A-J])[)\].:]\s*\S")
+_OPTION = re.compile(r"(?:^|\s)(?:[(\[]?([A-Z])[)\]]\s*|([A-Z])[.:]\s+)(?=\S)")
 _ASKS_FOR_CODE = re.compile(
     r"\b(?:write|implement|complete|fix|debug|refactor)\b[^.?!\n]{0,80}?"
     r"\b(?:function|program|script|method|class|code|algorithm|subroutine|query|regex|tests?)\b"
@@ -54,6 +55,40 @@ class InferredType:
     reason: str
 
 
+def listed_options(question: str) -> tuple[str, ...]:
+    r"""Texts of the options that `question` lists as A, B, …, each on a line or in a row; empty where it lists none.
+
+    Of several lists the one with most labels at the starts of lines counts, then the longest, then the last. An option
+    ends with its line, or where the next one begins.
+
+    Example:
+        >>> listed_options("Which is a fruit?\nA. apple\nB) table"), listed_options("Is it (A) red, (B) blue?")
+        (('apple', 'table'), ('red', 'blue?'))
+    """
+    asked = question[-LONGEST_QUESTION:]
+    run = max(_runs(asked), key=lambda labels: (sum(_opens_a_line(asked, one) for one in labels), len(labels)))
+    ends = [*(label.start() for label in run[1:]), len(asked)][: len(run)]
+    texts = [asked[label.end() : end].split("\n")[0].strip(" \t\r,;") for label, end in zip(run, ends, strict=True)]
+    return tuple(texts) if len(texts) > 1 else ()
+
+
+def _runs(asked: str) -> list[list[re.Match[str]]]:
+    """Labels A, B, … that follow one another, of every list; the last list first."""
+    runs: list[list[re.Match[str]]] = [[]]
+    for label in _OPTION.finditer(asked):
+        letter, run = label[1] or label[2], runs[-1]
+        if letter == "A":
+            runs.append([label])
+        elif run and len(run) < len(ascii_uppercase) and letter == ascii_uppercase[len(run)]:
+            run.append(label)
+    return runs[::-1]
+
+
+def _opens_a_line(asked: str, label: re.Match[str]) -> bool:
+    before = label.start() + asked[label.start()].isspace()
+    return not asked[:before].rpartition("\n")[2].strip()
+
+
 def inferred_type(question: str, *, options: Sequence[str] = (), samples: Sequence[str] = ()) -> InferredType:
     """Type of the answer that `question` asks for, as far as it shows; TEXT when unsure.
 
@@ -73,19 +108,12 @@ def inferred_type(question: str, *, options: Sequence[str] = (), samples: Sequen
         (<AnswerType.BOOLEAN: 'BOOLEAN'>, <AnswerType.TEXT: 'TEXT'>)
     """
     asked = question[-LONGEST_QUESTION:]
-    if options or _lists_options(asked):
+    if options or listed_options(asked):
         return InferredType(answer_type=AnswerType.CHOICE, reason="options are listed")
     guess = _from_question(asked)
     if guess is not None and _fits(guess.answer_type, samples):
         return guess
     return _from_samples(samples) or InferredType(answer_type=AnswerType.TEXT, reason="nothing shows another type")
-
-
-def _lists_options(question: str) -> bool:
-    """Whether labels A, B, … follow one another."""
-    labels = _OPTION.findall(question)
-    start = len(labels) - 1 - labels[::-1].index("A") if "A" in labels else len(labels)
-    return labels[start : start + 2] == ["A", "B"]
 
 
 def _from_question(question: str) -> InferredType | None:

@@ -42,9 +42,18 @@ _LONG_UNIT_NAMES = "lbs min mins hrs kmh mph kWh kHz MHz GHz USD EUR GBP cents p
 _LONG_UNITS = frozenset(_LONG_UNIT_NAMES.split())
 _NO_UNIT_NAMES = (
     "or and to not no nor than more less fewer between plus minus times over divided by is are was were if but "
-    "out sqrt log sin cos tan exp mod at point half"
+    "out sqrt log sin cos tan exp mod at point below under above beneath past before after choose "
+    "squared cubed factorial halved doubled tripled"
 )
-_NO_UNITS = frozenset(_NO_UNIT_NAMES.split())
+# Fractions ("2 thirds", "5 thousandths") and magnitudes ("4 hundred thousand") are part of the number, and no unit.
+_PART_NAMES = (
+    "half halve third quarter fourth fifth sixth seventh eighth ninth tenth eleventh twelfth twentieth hundredth "
+    "thousandth millionth billionth trillionth"
+)
+_NO_UNITS = frozenset([*_NO_UNIT_NAMES.split(), *_PART_NAMES.split(), *(f"{part}s" for part in _PART_NAMES.split())])
+# Letters that are magnitudes beside a currency: $50K, 2.5M USD.
+_MONEY = {"k": 10**3, "m": 10**6, "mn": 10**6, "mm": 10**6, "b": 10**9, "bn": 10**9, "t": 10**12, "tn": 10**12}
+_MONEY_NAMES = frozenset(["usd", "eur", "gbp", "dollar", "dollars", "euro", "euros", "pound", "pounds"])
 _UNIT = re.compile(r"[^\W\d_]{1,20}\.?(?:\^?\{?-?[1-3]\}?)?|°[CF]?|[%$€£¥₹₩]")
 _MOST_UNITS = 4
 
@@ -69,7 +78,7 @@ _ABOUT = re.compile(r"^(?:about|approximately|approx\.?|roughly|around|~)\s*", r
 # A chain of equalities ends in its value; several of them in a row (x = 3, y = 5) have no single one.
 _VALUE = re.compile(r"^(?:(?!\b(?:or|and)\b)[^,;])*(?:(?<![<>!])=|≈|\\approx)\s*")
 _NUMBER = re.compile(
-    r"(?P<sign>[-+]?)\s*[$€£¥₹₩]?\s*(?P<inner>-?)(?:"
+    r"(?P<sign>[-+]?)\s*(?P<currency>[$€£¥₹₩]?)\s*(?P<inner>-?)(?:"
     r"(?P<whole>\d+)\s+(?P<part>\d+)\s*/\s*(?P<parts>\d+)"
     r"|(?P<top>\d+)\s*/\s*(?P<bottom>\d+)"
     r"|10\s*\^\s*\{?\s*(?P<pure>[-+]?\d+)\s*\}?"
@@ -95,7 +104,7 @@ def rational(text: str) -> Fraction | None:
     if plain.casefold() in NUMBER_WORDS:
         return Fraction(NUMBER_WORDS[plain.casefold()])
     found = _NUMBER.fullmatch(plain)
-    scale = _scale(found["unit"]) if found else None
+    scale = _scale(found["unit"], money=bool(found["currency"])) if found else None
     return _read(found, scale) if found and scale else None
 
 
@@ -178,22 +187,30 @@ def _joined(digits: re.Match[str]) -> str:
     return re.sub(r"\D", "", digits[0])
 
 
-def _scale(unit: str) -> int | None:
+def _scale(unit: str, *, money: bool) -> int | None:
     """What a number with this unit is multiplied by: 1, or its magnitude; None when it is no unit."""
     words = [word for word in re.split(r"[\s/*-]+", unit) if word]
     if not words:
         return None if unit.strip() else 1
-    scale = MAGNITUDES.get(words[0].casefold(), MAGNITUDES.get(words[0].casefold().removesuffix("s"), 1))
-    attached = not unit[0].isspace()
-    fits = len(words) <= _MOST_UNITS and all(_is_unit(word, attached=attached) for word in words)
-    return scale if fits else None
+    if money or any(word[0] in _CURRENCIES or word.casefold() in _MONEY_NAMES for word in words):
+        scale = _MONEY.get(words[0].casefold(), _magnitude(words[0]))
+    else:
+        scale = _magnitude(words[0])
+    units = words if scale is None else words[1:]
+    attached = units is words and not unit[0].isspace()
+    fits = len(words) <= _MOST_UNITS and all(_is_unit(word, attached=attached) for word in units)
+    return (scale or 1) if fits else None
+
+
+def _magnitude(word: str) -> int | None:
+    return MAGNITUDES.get(word.casefold(), MAGNITUDES.get(word.casefold().removesuffix("s")))
 
 
 def _is_unit(word: str, *, attached: bool) -> bool:
     bare = re.sub(r"\.?(?:\^?\{?-?[1-3]\}?)?$", "", word)
     if bare in _SHORT_UNITS or bare in _LONG_UNITS or bare[:1] in (*_CURRENCIES, "°"):
         return _UNIT.fullmatch(word) is not None
-    long_enough = len(bare) >= 3 and not attached
+    long_enough = len(bare) >= 3 and not attached and _magnitude(bare) is None
     return long_enough and bare.casefold() not in _NO_UNITS and _UNIT.fullmatch(word) is not None
 
 

@@ -1,5 +1,6 @@
 """The arbiter service as a process: `python -m services.arbiter`."""
 
+import asyncio
 from functools import partial
 
 from grpc import aio
@@ -11,6 +12,7 @@ from chassis.auth import Keyring, demand_keys_beyond_loopback, read_keys
 from chassis.backends import build_backend, default_backend
 from chassis.embeddings import Embeddings
 from chassis.health import Health
+from chassis.mathematics import Calculator
 from chassis.rest import build_app
 from chassis.serve import Service, closing, grpc_server, run, serve
 from chassis.settings import SuiteSettings, read
@@ -19,7 +21,7 @@ from kernel.envelope import Limits
 from services.arbiter import rest, rpc
 from services.arbiter.service.arbitrate import Bench, arbitrate
 from services.arbiter.service.measure import MeasureLimits, measure
-from services.arbiter.service.plan import Defaults
+from services.arbiter.service.plan import Defaults, default_rule
 from services.arbiter.service.replay import replay
 from services.arbiter.service.seats import Usual
 from services.arbiter.service.tracing import Tracer
@@ -38,10 +40,13 @@ async def main() -> None:
     demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ARBITER_HOST")
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
     voices = Voices(await default_backend(suite), build_backend)
-    key = suite.encoder_api_key.get_secret_value()
-    embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=key)
+    embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
     tracer = Tracer(embeddings, batch_timeout_s=settings.embedding_timeout_ms / 1000)
     defaults = _defaults(settings)
+    calculator = Calculator()
+    # Neither is waited for: whoever needs them first waits for what is left.
+    calculator.start()
+    level = asyncio.create_task(asyncio.to_thread(lambda: default_rule(defaults).level))
     most = MeasureLimits(samples=settings.measure_max_samples)
     bench = Bench(
         agents=agents.current,
@@ -49,11 +54,12 @@ async def main() -> None:
         tracer=tracer,
         defaults=defaults,
         usual=Usual(solvers=settings.solver_agents, critic=settings.critic_agent, arbiter=settings.arbiter_agent),
-        tracing_timeout_s=settings.embedding_timeout_ms / 1000,
+        tracing_timeout_s=settings.tracing_timeout_ms / 1000,
+        calculator=calculator,
     )
     settle = partial(arbitrate, bench=bench)
-    gauge = partial(measure, tracer=tracer, most=most)
-    rerun = partial(replay, defaults=defaults, tracer=tracer, most=most)
+    gauge = partial(measure, tracer=tracer, most=most, calculator=calculator)
+    rerun = partial(replay, defaults=defaults, tracer=tracer, most=most, calculator=calculator)
     health = Health({"inference": voices.default.probe}, {"agents": agents.check, "encoder": embeddings.check})
     bodies = dict.fromkeys(("/v1/measurements", "/v1/replays"), settings.measure_max_body_bytes)
     app = build_app(NAME, health=health, keyring=keyring, max_body_bytes=settings.max_body_bytes, body_limits=bodies)
@@ -66,9 +72,10 @@ async def main() -> None:
             grpc_names=[CONTRACT.full_name],
             settings=settings,
             health=health,
-            close=partial(closing, voices.close, embeddings.close),
+            close=partial(closing, voices.close, embeddings.close, partial(asyncio.to_thread, calculator.close)),
         )
     )
+    level.cancel()
 
 
 def _defaults(settings: Settings) -> Defaults:

@@ -30,7 +30,10 @@ class Settings(FaceSettings):
     stepwise_solving: bool = Field(False, description="Whether adaptive mode draws solver samples in steps")
     max_solvers: int = Field(16, ge=1, description="Solvers that a request may ask for")
     max_samples: int = Field(256, ge=1, le=1024, description="Samples of one stage that a request may ask for")
-    embedding_timeout_ms: int = Field(30_000, ge=1, description="Time for the embedding measures of a question [ms]")
+    embedding_timeout_ms: int = Field(30_000, ge=1, description="Time for a batch of sentences to be embedded [ms]")
+    tracing_timeout_ms: int = Field(
+        5_000, ge=1, description="Time for the embedding measures of an arbitration, after its answer [ms]"
+    )
     measure_max_body_bytes: int = Field(
         32 * 1024 * 1024, ge=1024, description="Largest request body on /v1/measurements and /v1/replays [bytes]"
     )

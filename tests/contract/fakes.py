@@ -1,10 +1,11 @@
 """Stand-ins for models and stores, so that both faces of a service stand over the same exact answers."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
+from typing import Any
 
 from chassis.agents import AgentConfig
-from chassis.inference.values import Call, Completion, Delta, Sample
+from chassis.inference.values import Call, Completion, Delta, Sample, Structured
 from chassis.spend import Spend
 from kernel.answers import Outcome
 from kernel.envelope import Ledger, StageUsage
@@ -176,6 +177,7 @@ class FakeStream:
     def __init__(self, stage: str) -> None:
         self._words = ("the ", stage)
         usage = StageUsage(generations=1, http_calls=1, prompt_tokens=10, completion_tokens=2)
+        self.usage = usage
         self.completion = Completion(samples=(Sample(text=f"the {stage}", tokens=2),), usage=usage, model="fake")
 
     async def __aiter__(self) -> AsyncIterator[Delta]:
@@ -197,9 +199,10 @@ class FakeVoice:
         spend.ledger.book(call.stage, made.completion.usage)
         return made
 
-    async def rate(self, call: Call, spend: Spend) -> Mapping[str, float]:
-        """A rating of seven numbers."""
-        return {"logical_consistency": 80.0, "factual_accuracy": 80.0, "contextual_fit": 80.0, "consequence": 10.0}
+    async def structured(self, call: Call, parse: object, spend: Spend) -> Structured[Any]:
+        """A rating of four of its seven numbers."""
+        rated = {"logical_consistency": 80.0, "factual_accuracy": 80.0, "contextual_fit": 80.0, "consequence": 10.0}
+        return Structured(values=(rated,), completion=FakeStream(call.stage).completion)
 
 
 class FakeVoices:

@@ -44,7 +44,7 @@ async def test_the_events_of_an_arbitration_come_in_their_order(arbiter: Face) -
     names = [name for name, _ in events]
     assert names[0] == "arbitration_started"
     assert sorted(names[1:6]) == [*["critique_finished"] * 2, *["samples_drawn"] * 2, "solvers_finished"]
-    assert names[6:] == ["samples_drawn", "arbitration_finished"]
+    assert names[6:] == ["samples_drawn", "answer_settled", "arbitration_finished"]
     critique = next(data for name, data in events if name == "critique_finished")
     assert (critique["agent"], critique["text"], critique["succeeded"]) == ("default", "It holds.", True)
     arbiter_batch = events[6][1]
@@ -104,6 +104,7 @@ async def test_a_recording_is_replayed_without_a_model(arbiter: Face) -> None:
             "MALFORMED_REQUEST",
         ),
         ("Measure", {}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
+        ("Measure", {"truth": "1", "batch": [{"solver_answers": ["1"]}]}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
         ("Measure", {"solver_answers": ["1"] * 5000}, "INVALID_ARGUMENT", "REQUEST_OVER_LIMIT"),
         ("Replay", {}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
         (

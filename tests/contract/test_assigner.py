@@ -52,6 +52,25 @@ async def test_what_a_fitness_had_to_leave_out_is_named(assigner: Face) -> None:
     assert reply["fitness"]["CRITIC"]["a"] == pytest.approx(0.1)
 
 
+async def test_a_brief_answer_leaves_out_what_there_is_of_every_cell(assigner: Face) -> None:
+    agents = [{"id": "a", "msv": state(), "capacity": 5}]
+
+    whole, brief = [await assigner.ask("Assign", agents=agents, brief=each) for each in (False, True)]
+
+    assert (brief["fitness"], brief["terms"], brief["partial"]) == ({}, {}, [])
+    left = {name: item for name, item in whole.items() if name not in ("fitness", "terms", "partial")}
+    assert left.items() <= brief.items()
+    assert (whole["weights_version"], len(whole["partial"])) == ("default", 1)
+
+
+async def test_equal_agents_get_the_roles_in_their_own_order(assigner: Face) -> None:
+    agents = [{"id": name, "msv": state()} for name in "edcbaf"]
+
+    reply = await assigner.ask("Assign", agents=agents)
+
+    assert reply["assignment"] == dict(zip(ROLES, "abcde", strict=True))
+
+
 async def test_an_unknown_fitness_is_null_on_rest_and_absent_on_grpc(services: dict[str, Served]) -> None:
     served, body = services["assigner"], {"agents": [{"id": "a", "msv": {"correctness": 0.9}, "capacity": 5}]}
 

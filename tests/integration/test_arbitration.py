@@ -1,17 +1,22 @@
 """Arbitration over a scripted model whose samples are known, by gRPC."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from math import log
+from math import inf, log
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from grpc import aio
 from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
+from metacog.common.v1 import answer_pb2
 
 from chassis.agents import AgentConfig
+from chassis.embeddings import Embedded, Encoder
+from chassis.mathematics import Here, Job, Limited, TooLate
 from tests.support.arbiter import ARBITER, AwayEncoder, Script, arbiter_at, said, stage_of
 from tests.support.faces import Body, Events, Refused, RpcFace
 from tests.support.scripted_llm import LLAMACPP, MINIMAL, Hangup, Refuse, Said, ScriptedLLM, Stall
@@ -160,6 +165,27 @@ async def test_a_critique_begins_while_the_other_solver_is_still_at_work(scripte
     assert stages(scripted) == ["solve", "critique"]
 
 
+@pytest.mark.parametrize("stepwise", [False, True], ids=["at once", "in steps"])
+async def test_once_disagreement_is_certain_both_critiques_begin_and_hold_nothing_up(
+    scripted: ScriptedLLM, stepwise: bool
+) -> None:
+    # Each solver is of one mind, and the two differ: known only when both are in.
+    scripted.answer = Script(["4"] * 3 + ["5"] * 3 + ["4", "4", "5", "5"] if stepwise else ["4"] * 5 + ["5"] * 5)
+    with ScriptedLLM(model="critic") as critic:
+        critic.fault(Stall(), Stall() if stepwise else None)
+        agents = [AgentConfig(id="critic", base_url=f"{critic.url}/v1", model="critic")]
+        async with arbiter_at(scripted, agents) as running:
+            face = RpcFace(running.grpc, ARBITER)
+            ask = {"answer_type": "NUMBER", "critic_agent": "critic", "adaptive": {"stepwise_solving": stepwise}}
+            task = asyncio.create_task(arbitrated(face, **ask))
+            await critic.until(lambda llm: len(llm.requests) == 2)
+            await scripted.until(lambda llm: stages(llm).count("solve") == (4 if stepwise else 2))
+            task.cancel()
+            await asyncio.wait({task})
+
+    assert "arbitrate" not in stages(scripted)
+
+
 # What goes out
 
 
@@ -284,6 +310,22 @@ async def test_solvers_that_agree_need_no_arbiter(face: RpcFace, scripted: Scrip
     assert end["arbiter_agent"] == ""
 
 
+async def test_one_valid_sample_of_ten_is_no_consensus(face: RpcFace, scripted: ScriptedLLM) -> None:
+    scripted.answer = Script([None] * 9 + ["4"], ["5"] * 50)
+
+    end = await arbitrated(face, answer_type="NUMBER")
+
+    assert (end["solver"], end["answer"], end["answer_source"]) == ({"4": 1}, "5", "ARBITER")
+
+
+async def test_one_solver_alone_is_no_consensus(face: RpcFace, scripted: ScriptedLLM) -> None:
+    scripted.answer = Script([None] * 5 + ["4"] * 5, ["5"] * 50)
+
+    end = await arbitrated(face, answer_type="NUMBER")
+
+    assert (end["solver"], end["answer"], end["answer_source"]) == ({"4": 5}, "5", "ARBITER")
+
+
 async def test_a_little_dissent_may_count_as_agreement(face: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 9 + ["5"])
 
@@ -353,7 +395,10 @@ async def test_the_distribution_moves_before_the_clients_eyes(face: RpcFace, scr
 
     names = [name for name, _ in events]
     assert (names[0], names[-1]) == ("arbitration_started", "arbitration_finished")
-    assert names.index("solvers_finished") < names.index("critique_finished") or names.count("critique_finished") == 2
+    # Nobody stated the form, so no critique is written before all solvers are in.
+    assert names.index("solvers_finished") < names.index("critique_finished")
+    assert names.count("critique_finished") == 2
+    assert names[-2:] == ["answer_settled", "arbitration_finished"]
     drawn = of(events, "samples_drawn")
     assert [data["drawn"] for data in drawn if data["phase"] == "SOLVE"] == [5, 10]
     arbiter = [data for data in drawn if data["phase"] == "ARBITRATE"]
@@ -385,6 +430,17 @@ async def test_the_ablations_are_options(
     assert end["answer_source"] == source
     assert end["usage"]["generations"] == end["planned_generations"]
     assert end["measures"]["novelty"] is not None
+
+
+async def test_self_consistency_takes_the_first_of_several_agents(scripted: ScriptedLLM) -> None:
+    scripted.answer = Script(["4"] * 6)
+    async with arbiter_at(scripted, [AgentConfig(id="ada"), AgentConfig(id="ben")]) as running:
+        face = RpcFace(running.grpc, ARBITER)
+        end = await arbitrated(
+            face, variant="SELF_CONSISTENCY", self_consistency_samples=6, solver_agents=["ada", "ben"]
+        )
+
+    assert [solver["agent"] for solver in end["solver_results"]] == ["ada"]
 
 
 async def test_one_arbitration_sample_has_no_entropy(face: RpcFace, scripted: ScriptedLLM) -> None:
@@ -577,6 +633,86 @@ async def test_without_the_encoder_its_measures_are_missing_and_nothing_else(scr
     assert (end["answer"], end["degraded"]) == ("4", False)
 
 
+class Pausing(Here):
+    """Compares only once it is told to go on."""
+
+    def __init__(self) -> None:
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def within(self, seconds_left: Callable[[], float] = lambda: inf) -> Limited:
+        """Mathematics that waits."""
+        return Limited(self._compared, seconds_left, most=inf)
+
+    def _compared(self, job: Job, seconds: float) -> bool:
+        self.asked.set()
+        if not self.go_on.wait(30.0):
+            raise TooLate
+        return True
+
+
+async def test_the_service_answers_others_while_expressions_are_compared(scripted: ScriptedLLM) -> None:
+    scripted.answer = Script([r"\sqrt{4}"] * 5 + ["2"] * 5)
+    pausing = Pausing()
+    async with (
+        arbiter_at(scripted, calculator=pausing) as running,
+        httpx.AsyncClient(base_url=running.rest, timeout=20) as client,
+    ):
+        task = asyncio.create_task(arbitrated(RpcFace(running.grpc, ARBITER), answer_type="NUMBER"))
+        await asyncio.to_thread(pausing.asked.wait, 20)
+        alive = await client.get("/healthz")
+        pausing.go_on.set()
+        end = await task
+
+    assert alive.status_code == 200
+    assert (list(end["solver"].values()), end["answer_source"], end["degraded"]) == ([10], "CONSENSUS", False)
+
+
+async def test_expressions_that_take_too_long_count_as_different_and_that_is_said(scripted: ScriptedLLM) -> None:
+    class Late(Here):
+        def within(self, seconds_left: Callable[[], float] = lambda: 0.0) -> Limited:
+            return Limited(lambda job, seconds: pytest.fail("nobody is asked after the time"), lambda: 0.0)
+
+    scripted.answer = Script([r"\sqrt{4}"] * 5 + ["2"] * 5, ["2"] * 50)
+    async with arbiter_at(scripted, calculator=Late()) as running:
+        end = await arbitrated(RpcFace(running.grpc, ARBITER), answer_type="NUMBER")
+
+    assert (end["solver"], end["answer"]) == ({"2": 5, r"\sqrt{4}": 5}, "2")
+    assert "took too long" in end["degraded_reasons"][0]
+
+
+class StuckEncoder(AwayEncoder):
+    """An encoder that never replies."""
+
+    async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
+        """Waits."""
+        await asyncio.Event().wait()
+        yield Embedded(encoder=Encoder(name="stuck", dimension=1), vectors=np.zeros((0, 1), dtype=np.float32))
+
+
+async def test_the_answer_does_not_wait_for_the_embedding_measures(scripted: ScriptedLLM) -> None:
+    scripted.answer = Script(TORN, ["4"] * 50)
+    async with (
+        arbiter_at(scripted, encoder=StuckEncoder()) as running,
+        aio.insecure_channel(running.grpc) as channel,
+    ):
+        stub = arbiter_pb2_grpc.ArbiterServiceStub(channel)
+        call = stub.Arbitrate(arbiter_pb2.ArbitrateRequest(question=QUESTION, seed=7))
+        settled = [reply async for reply in _until_settled(call)][-1].answer_settled
+        call.cancel()
+
+    assert (settled.answer, settled.confidence, settled.answer_text) == ("4", 1.0, said("4"))
+    assert settled.outcome == answer_pb2.OUTCOME_ANSWERED
+
+
+async def _until_settled(
+    call: AsyncIterable[arbiter_pb2.ArbitrateResponse],
+) -> AsyncIterator[arbiter_pb2.ArbitrateResponse]:
+    async for reply in call:
+        yield reply
+        if reply.WhichOneof("event") == "answer_settled":
+            return
+
+
 # Forms of answers
 
 
@@ -667,6 +803,44 @@ async def test_a_recorded_question_replays_through_either_mode(face: RpcFace, sc
     assert (adaptive["arbitration"]["arbiter"], adaptive["same_answer"]) == ({"4": 6}, True)
     assert adaptive["arbitration"]["usage"]["generations"] == 18
     assert vote["arbitration"]["answer_source"] == "SOLVER_VOTE"
+
+
+async def test_a_replay_finds_the_same_answer_in_another_spelling(face: RpcFace) -> None:
+    # The samples of the first batch all say the root of 4, most of the recording says 2.
+    reply = await face.ask(
+        "Replay",
+        answer_type="NUMBER",
+        recorded_solver_samples=[{"solver": 0, "answer": "1"}, {"solver": 1, "answer": "3"}],
+        recorded_arbitration_samples=[{"answer": r"\sqrt{4}"}] * 12 + [{"answer": "2"}] * 38,
+    )
+
+    assert (reply["arbitration"]["answer"], reply["recorded_answer"]) == (r"\sqrt{4}", "2")
+    assert reply["same_answer"] is True
+
+
+async def test_recorded_forms_are_not_read_again(face: RpcFace) -> None:
+    # As a text that somebody wrote, "a b" would lose its article.
+    reply = await face.ask(
+        "Replay",
+        mode="PAPER",
+        answer_type="TEXT",
+        recorded_solver_samples=[{"solver": 0, "answer": "a b"}, {"solver": 1, "answer": "b"}],
+        recorded_arbitration_samples=[{"answer": "a b"}, {"answer": "b"}, {"answer": "b"}],
+    )
+
+    assert reply["arbitration"]["arbiter"] == {"a b": 1, "b": 2}
+
+
+async def test_a_long_recording_is_replayed_with_certain_stops_only(face: RpcFace) -> None:
+    reply = await face.ask(
+        "Replay",
+        answer_type="NUMBER",
+        recorded_solver_samples=[{"solver": 0, "answer": "1"}, {"solver": 1, "answer": "3"}],
+        recorded_arbitration_samples=[{"answer": "1"}] * 4_096,
+    )
+
+    assert reply["arbitration"]["stopping_reason"] == "LEADER_UNCATCHABLE"
+    assert 2_048 <= reply["arbitration"]["arbiter"]["1"] < 4_096
 
 
 async def test_a_replay_can_draw_in_another_order_and_under_an_envelope(face: RpcFace) -> None:

@@ -8,6 +8,7 @@ async with arbiter_at(scripted) as running:
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from chassis.auth import Keyring
 from chassis.embeddings import Embedded, Embeddings, Encoder
 from chassis.errors import EncoderUnavailable
 from chassis.health import Health
+from chassis.mathematics import Calculating, Here
 from chassis.rest import build_app
 from chassis.serve import grpc_server
 from kernel.envelope import Limits
@@ -122,13 +124,16 @@ async def arbiter_at(
     encoder: Encoding | str | None = None,
     limits: Limits = LIMITS,
     usual: Usual | None = None,
+    calculator: Calculating | None = None,
     **sizes: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
     """An arbiter on `llm`, both faces; `encoder` is one, or its URL."""
     voices = voices_of(llm)
     embeddings = Embeddings(encoder) if isinstance(encoder, str) else None
     encoding = embeddings or (encoder if not isinstance(encoder, str) else None) or WordEncoder()
-    bench = bench_of(voices, agents, encoding, Defaults(limits=limits, **sizes), usual)
+    bench = replace(
+        bench_of(voices, agents, encoding, Defaults(limits=limits, **sizes), usual), calculator=calculator or Here()
+    )
     health = Health({"inference": voices.default.probe})
     async with arbiter_over(bench, health) as running:
         yield running

@@ -3,6 +3,7 @@
 from kernel.answers import entropy
 from kernel.thresholds import exceeds
 from services.arbiter.core.choosing import Counts, ranked
+from services.arbiter.core.tallies import Tally
 
 
 def agree(counts: Counts, most: float = 0.0) -> bool:
@@ -14,6 +15,26 @@ def agree(counts: Counts, most: float = 0.0) -> bool:
     """
     level = entropy(list(counts.values()))
     return level is not None and not exceeds(level, most)
+
+
+def is_consensus(tally: Tally, most: float = 0.0) -> bool:
+    """Whether solvers agree, and enough was said for that to mean something.
+
+    At least half of the samples must be valid, and at least two solvers must have a valid one where two were asked.
+
+    Example:
+        >>> is_consensus(Tally(solvers=[{"12": 5}, {"12": 5}], arbiter={}))
+        True
+        >>> is_consensus(Tally(solvers=[{"12": 5}, {}], arbiter={}))
+        False
+        >>> is_consensus(Tally(solvers=[{"12": 1}, {"12": 1}], solver_invalid=8, arbiter={}))
+        False
+    """
+    counts = tally.solver
+    valid = sum(counts.values())
+    speaking = sum(bool(given) for given in tally.solvers)
+    enough = valid >= tally.solver_invalid and speaking >= min(2, len(tally.solvers))
+    return enough and agree(counts, most)
 
 
 def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:

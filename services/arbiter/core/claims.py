@@ -14,7 +14,10 @@ MOST_CHARACTERS = 1_000
 _FINAL = re.compile(r"^[\s>#*_`~-]*(?:the\s+|my\s+)?final\s+answer[\s*_`]*(?:is\s*)?[:\uff1a].*$", re.IGNORECASE)
 _MARKER = re.compile(r"^\s*(?:[-*+>#]+\s+|\(?\d{1,2}[.)]\s+|step\s+\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
 _ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)]*\s+(?=[\"'\u201c(]*[A-Z0-9\\$])")
-_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\w])")
+# With its sign where no term stands before it; a unit may be attached (12.5kg), an ordinal is no number (3rd).
+_NUMBER = re.compile(
+    r"(?:(?<![^\s(])(?<!\d\s)-)?(?<![\w.])\d[\d,]*(?:\.\d+)?(?:/\d+)?(?!\d|[.,]\d|(?:st|nd|rd|th)\b)", re.ASCII
+)
 _OPERATOR = r"\s*(?:[-+*/^=]|\\times|\\cdot|\\div)\s*"
 _ARITHMETIC = re.compile(rf"(?<![\w.])\(*\d[\d,]*(?:\.\d+)?\)*(?:{_OPERATOR}\(*\d[\d,]*(?:\.\d+)?\)*)+")
 _SIGNS = str.maketrans({"\u00d7": "*", "·": "*", "⋅": "*", "÷": "/", "\u2212": "-", "\u2013": "-"})

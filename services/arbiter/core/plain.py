@@ -1,6 +1,7 @@
 """Answers that are their own canonical form: they need no reading, and there are many of them.
 
-A way round the reading of spellings, never another rule: `tests/unit/arbiter/test_plain.py` holds it to the kernel's.
+A way round the reading of spellings that is meant to be no other rule: `tests/unit/arbiter/test_plain.py` compares the
+two on many spellings.
 """
 
 import re
@@ -13,7 +14,7 @@ from kernel.answers import AnswerType, canonical
 _PLAIN: Mapping[AnswerType, re.Pattern[str]] = {
     AnswerType.BOOLEAN: re.compile(r"true|false"),
     AnswerType.CHOICE: re.compile(r"[A-Z]"),
-    AnswerType.NUMBER: re.compile(r"0|-?[1-9]\d{0,14}"),
+    AnswerType.NUMBER: re.compile(r"0|-?[1-9][0-9]{0,14}"),
 }
 
 

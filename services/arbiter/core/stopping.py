@@ -5,9 +5,10 @@ Source: SPEC 2.4 b. `docs/arbiter.md` has the argument. Two steps:
 1. `change_bound`, after each batch: from the samples so far, a bound on the probability that all K_a samples would
    lead to another answer (posterior predictive; one pair of answers at a time, then the union bound).
 2. `stopping_level`, once for K_a and the batches: how small that bound must be, so that early stopping gives another
-   answer with at most the probability asked for, **whatever the arbiter's distribution**. Given the K_a samples that
-   would be drawn, the first n are a sample without replacement; so the error of the rule is computed exactly for every
-   split of K_a samples between two answers, and the largest of them is what counts.
+   answer with at most the probability asked for. Given the K_a samples that would be drawn, the first n are a sample
+   without replacement; so the error of the rule is computed exactly (`urns`) for every split of K_a samples between
+   two answers and invalid samples, and between three answers, and the largest of them is what counts. Questions with
+   more answers than that are covered by simulation only.
 """
 
 from collections.abc import Mapping
@@ -15,18 +16,19 @@ from functools import lru_cache
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
 from kernel.values import value
 from services.arbiter.core.choosing import Counts, ranked
-
-Floats = NDArray[np.float64]
+from services.arbiter.core.urns import Look, changed, looked
 
 # Samples that each answer of a pair counts as having had beforehand (Jeffreys).
 PRIOR = 0.5
 # By how much a batch makes the samples grow.
 GROWTH = 1.6
+# The most samples for which a level is computed: its cost grows with their third power, and more have no other early
+# stop than an uncatchable leader.
+MOST_JUDGED = 64
 
 
 @value
@@ -37,6 +39,7 @@ class StopRule:
         samples: Arbitration samples at most, K_a [count, >= 1].
         first_batch: Samples of the first batch [count, >= 1].
         probability: Probability that all samples would give the same answer, from which no more are drawn [0.5..1].
+            Above `MOST_JUDGED` samples only a leader that cannot be caught stops early.
     """
 
     samples: int
@@ -111,12 +114,12 @@ def change_bound(counts: Counts, solver: Counts, remaining: int) -> float:
     return min(1.0, bound)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def stopping_level(samples: int, first_batch: int, probability: float) -> float:
-    """A level for `change_bound` at which early stopping is right with `probability`, whatever the two answers' shares.
+    """A level for `change_bound` at which early stopping is right with `probability`, whatever the shares.
 
     Args:
-        samples: Arbitration samples at most, K_a [count, >= 1].
+        samples: Arbitration samples at most, K_a [count, >= 1]; above `MOST_JUDGED` the level is 0.
         first_batch: Samples of the first batch [count, >= 1].
         probability: Probability asked for [0.5..1]; 1 gives 0, at which only an uncatchable leader stops.
 
@@ -128,14 +131,17 @@ def stopping_level(samples: int, first_batch: int, probability: float) -> float:
         >>> 0.01 < stopping_level(50, 6, 0.95) < 0.02
         True
     """
+    if samples > MOST_JUDGED or probability >= 1.0:
+        return 0.0
     allowed = 1.0 - probability
-    bounds = _two_answer_bounds(samples, first_batch)
-    possible = np.unique(np.concatenate([np.zeros(1), *bounds.values()]))
+    tables = _tables(samples, first_batch)
+    bounds = [look.bounds[np.isfinite(look.bounds)] for table in tables.values() for look in table]
+    possible = np.unique(np.concatenate([np.zeros(1), *bounds]))
     levels = possible[possible <= allowed]
     low, high = 0, len(levels) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if _largest_error(samples, bounds, float(levels[middle])) <= allowed:
+        if largest_error(samples, first_batch, float(levels[middle])) <= allowed:
             low = middle
         else:
             high = middle - 1
@@ -143,13 +149,32 @@ def stopping_level(samples: int, first_batch: int, probability: float) -> float:
 
 
 def largest_error(samples: int, first_batch: int, level: float) -> float:
-    """Largest probability that stopping at `level` changes the answer, over all splits of `samples` between two.
+    """Largest probability that stopping at `level` changes the answer.
+
+    Over all splits of `samples` between two answers and invalid samples, and between three answers.
+
+    Args:
+        samples: Arbitration samples at most, K_a [count, 1..`MOST_JUDGED`].
+        first_batch: Samples of the first batch [count, >= 1].
+        level: Level of `change_bound` [0..1].
 
     Example:
         >>> largest_error(50, 6, 0.05) > 0.1, largest_error(50, 6, stopping_level(50, 6, 0.95)) <= 0.05
         (True, True)
     """
-    return _largest_error(samples, _two_answer_bounds(samples, first_batch), level)
+    tables = _tables(samples, first_batch)
+    return max(float(changed(table, samples, level, third_answers=third).max()) for third, table in tables.items())
+
+
+@lru_cache(maxsize=8)
+def _tables(samples: int, first_batch: int) -> Mapping[bool, tuple[Look, ...]]:
+    """Every composition at every look, by whether the third kind of sample is an answer."""
+
+    def bound(counts: Counts, left: int) -> float:
+        return change_bound(counts, {}, left)
+
+    stops = looks(samples, first_batch)
+    return {third: looked(stops, bound, samples, third_answers=third) for third in (False, True)}
 
 
 def _holds(counts: Counts, solver: Counts, leader: str, rival: str, remaining: int) -> bool:
@@ -166,44 +191,13 @@ def _overtaken(leader: int, rival: int, wins_ties: bool, remaining: int) -> floa
     needed = -(-(leader - rival + remaining + wins_ties) // 2)
     if needed > remaining:
         return 0.0
-    return _tails(leader, rival, remaining)[max(0, needed)]
+    return _tail(leader, rival, remaining, max(0, needed))
 
 
-@lru_cache(maxsize=4096)
-def _tails(leader: int, rival: int, remaining: int) -> tuple[float, ...]:
-    """P(the rival gets at least k of the remaining samples), for every k: a beta-binomial."""
-    got = np.arange(remaining + 1)
+@lru_cache(maxsize=65_536)
+def _tail(leader: int, rival: int, remaining: int, needed: int) -> float:
+    """P(the rival gets at least `needed` of the remaining samples): a beta-binomial."""
+    got = np.arange(needed, remaining + 1)
     ways = gammaln(remaining + 1) - gammaln(got + 1) - gammaln(remaining - got + 1)
     logs = ways + betaln(rival + PRIOR + got, leader + PRIOR + remaining - got) - betaln(rival + PRIOR, leader + PRIOR)
-    tails = np.cumsum(np.exp(logs)[::-1])[::-1]
-    return tuple(np.minimum(tails, 1.0).tolist())
-
-
-def _two_answer_bounds(samples: int, first_batch: int) -> dict[int, Floats]:
-    """`change_bound` at each look but the last, by how many of the samples gave the first of two answers."""
-    return {
-        n: np.array([_bound(a, n - a, samples - n) for a in range(n + 1)]) for n in looks(samples, first_batch)[:-1]
-    }
-
-
-def _bound(first: int, second: int, remaining: int) -> float:
-    counts = {answer: count for answer, count in (("a", first), ("b", second)) if count}
-    return change_bound(counts, {"a": 1, "b": 1}, remaining)
-
-
-def _largest_error(samples: int, bounds: Mapping[int, Floats], level: float) -> float:
-    """Exact, by the paths of a walk without replacement through every urn; the first answer wins ties."""
-    urns = np.arange(samples + 1)
-    reached = np.ones((samples + 1, 1))
-    wrong = np.zeros(samples + 1)
-    for n in range(1, samples if bounds else 1):
-        up = np.clip(urns[:, None] - urns[None, :n], 0, None) / (samples - n + 1)
-        risen = reached * up
-        reached = np.pad(reached - risen, ((0, 0), (0, 1)))
-        reached[:, 1:] += risen
-        if n in bounds:
-            stops = bounds[n] <= level
-            mistaken = stops[None, :] & ((2 * urns[: n + 1] >= n)[None, :] != (2 * urns >= samples)[:, None])
-            wrong += (reached * mistaken).sum(axis=1)
-            reached[:, stops] = 0.0
-    return float(wrong.max())
+    return min(1.0, float(np.exp(logs).sum()))

@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chassis.agents import AgentConfig
 from chassis.events import Emit, emitted
+from chassis.mathematics import Calculating, Here
 from chassis.spend import Spend
 from kernel.envelope import limits
 from services.arbiter.service.course import Course
-from services.arbiter.service.finishing import Ended, finished, tell_metrics
+from services.arbiter.service.finishing import Ended, finished, settled, tell_metrics
 from services.arbiter.service.plan import Defaults, Plan, base_seed, planned, temperatures
 from services.arbiter.service.results import ArbitrationStarted, Event
 from services.arbiter.service.seats import Seats, Usual, Voices, seats
@@ -28,7 +29,8 @@ class Bench:
         tracer: Makes the embedding measures.
         defaults: What a request that leaves something out gets.
         usual: Who takes part when a request names nobody.
-        tracing_timeout_s: Time that the embedding measures may take, if as much is left [s].
+        tracing_timeout_s: Time that the embedding measures may take after the answer, if as much is left [s].
+        calculator: Who compares expressions.
     """
 
     agents: Callable[[], Sequence[AgentConfig]]
@@ -36,7 +38,8 @@ class Bench:
     tracer: Tracer
     defaults: Defaults
     usual: Usual
-    tracing_timeout_s: float = 30.0
+    tracing_timeout_s: float = 5.0
+    calculator: Calculating = field(default_factory=Here)
 
 
 def arbitrate(ask: ArbitrateRequest, *, bench: Bench) -> AsyncGenerator[Event, None]:
@@ -58,9 +61,10 @@ async def _run(ask: ArbitrateRequest, plan: Plan, seated: Seats, bench: Bench, e
     spend = Spend(limits(ask.envelope, bench.defaults.limits))
     emit(_started(plan, seated))
     stages = Speaking(plan, temperatures(ask, bench.defaults), seated, spend, base_seed(ask))
-    course = Course(plan, stages, spend, emit)
+    course = Course(plan, stages, spend, emit, bench.calculator.within(spend.seconds_left))
     await course.run()
     ended = Ended(plan=plan, course=course, stages=stages, usage=spend.ledger.usage(), began=began)
+    emit(await settled(ended))
     end = await finished(ended, bench.tracer, min(bench.tracing_timeout_s, spend.seconds_left()))
     tell_metrics(end)
     emit(end)

@@ -4,7 +4,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kernel.answers import AnswerType, SameMeaning, cluster, entropy, extract
+from kernel.answers import (
+    IN_THIS_PROCESS,
+    AnswerType,
+    Mathematics,
+    SameMeaning,
+    cluster,
+    cluster_forms,
+    entropy,
+    extract,
+)
 from kernel.values import value
 from services.arbiter.core.plain import most_frequent_spellings, plain_forms
 from services.arbiter.core.tallies import Tally
@@ -38,10 +47,12 @@ class Form:
     Attributes:
         answer_type: Its type.
         options: Texts of a choice's options, in order.
+        is_canonical: Whether answers are canonical forms already, as a recording has them.
     """
 
     answer_type: AnswerType
     options: Sequence[str] = ()
+    is_canonical: bool = False
 
     def found(self, text: str, *, strict: bool = False) -> str | None:
         """Answer that a model's text gives; if `strict`, only where it ends in one as it was told to."""
@@ -79,6 +90,7 @@ def counted(
     arbiter: Sequence[str | None],
     form: Form,
     same_meaning: SameMeaning | None = None,
+    mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> Counted:
     """Answers by what they say.
 
@@ -86,23 +98,42 @@ def counted(
         solvers: The answer found in each sample, by solver; None where there is none.
         arbiter: The same of the arbiter.
         form: What kind of answer they are.
-        same_meaning: Judgement of two free texts; None merges nothing by meaning.
+        same_meaning: Judgement of two free texts that are not canonical forms; None merges nothing by meaning.
+        mathematics: Who compares expressions.
     """
-    found = [answer.strip() for answers in (*solvers, arbiter) for answer in answers if answer is not None]
-    plain = plain_forms(found, form.answer_type, form.options)
+    plain = plainly_counted(solvers, arbiter, form)
     if plain is not None:
-        return Counted(
-            solvers=[_named(answers, plain) for answers in solvers],
-            arbiter=_named(arbiter, plain),
-            spelled=most_frequent_spellings(found, plain),
-        )
-    clusters = cluster(found, form.answer_type, options=form.options, same_meaning=same_meaning)
+        return plain
+    found, kind = _given(solvers, arbiter), form.answer_type
+    if form.is_canonical:
+        clusters = cluster_forms(found, kind, mathematics=mathematics)
+    else:
+        clusters = cluster(found, kind, options=form.options, same_meaning=same_meaning, mathematics=mathematics)
     forms: dict[str, str | None] = {spelling: one.canonical for one in clusters for spelling in one.spellings}
     return Counted(
         solvers=[_named(answers, forms) for answers in solvers],
         arbiter=_named(arbiter, forms),
         spelled={one.canonical: one.representative for one in clusters},
     )
+
+
+def plainly_counted(
+    solvers: Sequence[Sequence[str | None]], arbiter: Sequence[str | None], form: Form
+) -> Counted | None:
+    """The same where no answer needs more than a look: plain numbers, letters, yes and no; None elsewhere."""
+    found = _given(solvers, arbiter)
+    plain = None if form.is_canonical else plain_forms(found, form.answer_type, form.options)
+    if plain is None:
+        return None
+    return Counted(
+        solvers=[_named(answers, plain) for answers in solvers],
+        arbiter=_named(arbiter, plain),
+        spelled=most_frequent_spellings(found, plain),
+    )
+
+
+def _given(solvers: Sequence[Sequence[str | None]], arbiter: Sequence[str | None]) -> list[str]:
+    return [answer.strip() for answers in (*solvers, arbiter) for answer in answers if answer is not None]
 
 
 def contract_sample(drawn: Drawn, answer: str | None) -> Sample:

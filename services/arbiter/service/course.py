@@ -10,15 +10,17 @@ from dataclasses import fields, replace
 
 from chassis.events import Emit
 from chassis.inference.errors import DeadlineExceeded
+from chassis.mathematics import Limited
 from chassis.spend import Spend
 from chassis.telemetry import STAGE_SECONDS
 from kernel.answers import AnswerType, entropy
 from kernel.envelope import BudgetExhausted
 from kernel.errors import MetacogError
-from services.arbiter.core.agreeing import agree, certain_consensus, first_step, must_disagree
+from services.arbiter.core.agreeing import certain_consensus, first_step, is_consensus, must_disagree
 from services.arbiter.core.kinds import Mode, Source, Stopping
 from services.arbiter.core.sharing import shared_out
 from services.arbiter.core.stopping import change_bound, is_uncatchable
+from services.arbiter.service.counting import Drawn
 from services.arbiter.service.meanings import Meanings
 from services.arbiter.service.plan import Plan
 from services.arbiter.service.results import CritiqueFinished, Event, SolversFinished
@@ -27,6 +29,7 @@ from services.arbiter.service.standing import Standing, taken
 from services.arbiter.service.values import Critique
 
 LIMITS_REACHED = (BudgetExhausted.reason, DeadlineExceeded.reason)
+UNDECIDED = "{} comparisons of mathematical expressions took too long; such answers count as different"
 
 
 class Course:
@@ -37,6 +40,7 @@ class Course:
         stages: Who samples.
         spend: What may be spent.
         emit: Who listens.
+        mathematics: Who compares expressions.
 
     Attributes:
         standing: The samples so far.
@@ -47,15 +51,17 @@ class Course:
         reasons: Why the answer is less than what was asked for.
         exhausted: Whether a limit of the envelope was reached.
         without_arbiter: What the solvers' vote is called where it decides.
+        mathematics: Who compares expressions.
     """
 
-    def __init__(self, plan: Plan, stages: Stages, spend: Spend, emit: Emit[Event]) -> None:
+    def __init__(self, plan: Plan, stages: Stages, spend: Spend, emit: Emit[Event], mathematics: Limited) -> None:
         self._plan = plan
         self._stages = stages
         self._spend = spend
         self._emit = emit
         self._meanings = Meanings(stages.match)
-        self.standing = Standing(plan.solvers, plan.form(), self._meanings)
+        self.mathematics = mathematics
+        self.standing = Standing(plan.solvers, plan.form(), self._meanings, mathematics)
         self.stopping = Stopping.ALL_SAMPLES
         self.stopping_error: float | None = None
         self.saved = 0
@@ -65,6 +71,9 @@ class Course:
         self._refusal: MetacogError | None = None
         self._away: set[int] = set()
         self._solvers_told = False
+        self._telling = asyncio.Lock()
+        self._beside: asyncio.TaskGroup
+        self._criticising: dict[int, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Go the whole course.
@@ -72,6 +81,16 @@ class Course:
         Raises:
             MetacogError: The refusal, when nothing could be sampled at all.
         """
+        try:
+            async with asyncio.TaskGroup() as self._beside:
+                await self._go()
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+        if self.mathematics.undecided:
+            self.reasons.append(UNDECIDED.format(self.mathematics.undecided))
+        self.exhausted = self.exhausted or self._spend.ledger.exhausted
+
+    async def _go(self) -> None:
         await self._solve()
         if self.standing.is_empty:
             raise self._refusal or BudgetExhausted("the envelope has no room for a single sample", stage=SOLVE)
@@ -80,7 +99,6 @@ class Course:
             self._settle()
         elif await self._criticise():
             await self._arbitrate()
-        self.exhausted = self.exhausted or self._spend.ledger.exhausted
 
     async def _solve(self) -> None:
         """All samples of all solvers, solvers at once; in steps only as long as they agree."""
@@ -89,7 +107,8 @@ class Course:
             if not await self._solved(goal):
                 break
             left = self._plan.solvers * (self._plan.solver_samples - goal)
-            if left and certain_consensus(self.standing.tally.solver, left, self._plan.agreement_entropy):
+            certain = certain_consensus(self.standing.tally.solver, left, self._plan.agreement_entropy)
+            if left and certain and self._agree():
                 self.saved += left
                 break
 
@@ -114,36 +133,48 @@ class Course:
         return 0 if solver in self._away else goal - len(self.standing.solved[solver])
 
     async def _solver(self, solver: int, count: int) -> None:
-        """One call for a solver; then its critique, where it is certain to be needed."""
+        """One call for a solver; then the critiques that are certain to be needed begin."""
         mine = self.standing.solved[solver]
         batch = await self._stages.solve(solver, self.standing.form, count=count, offset=len(mine))
-        mine.extend(taken(batch.samples, self.standing.form, self._stages, solver))
-        if batch.samples:
-            planned = self._plan.solvers * self._plan.solver_samples
-            self._emit(self.standing.drawn_event(solver, len(batch.samples), planned, with_samples=self._shows))
-        if batch.failure is not None:
-            self._away.add(solver)
-            self._failed(f"solver {solver}", batch)
-        if not any(self._missing(each, self._plan.solver_samples) for each in range(self._plan.solvers)):
-            await self._tell_solved()
-        if self._is_needed_early(solver):
-            await self._critique(solver)
+        async with self._telling:
+            mine.extend(taken(batch.samples, self.standing.form, self._stages, solver))
+            await self.standing.count()
+            if batch.samples:
+                planned = self._plan.solvers * self._plan.solver_samples
+                self._emit(self.standing.drawn_event(solver, len(batch.samples), planned, with_samples=self._shows))
+            if batch.failure is not None:
+                self._away.add(solver)
+                self._failed(f"solver {solver}", batch)
+            self._criticise_early()
+            if not any(self._missing(each, self._plan.solver_samples) for each in range(self._plan.solvers)):
+                await self._tell_solved()
 
     @property
     def _shows(self) -> bool:
         return self._plan.return_samples
 
-    def _is_needed_early(self, solver: int) -> bool:
-        """Whether a critique of this solver is certain to be needed, and sure to leave enough for what follows."""
+    def _criticise_early(self) -> None:
+        """Begin the critique of every solver whose trace is known, where all are certain to be needed and affordable.
+
+        They run beside what is left of the solving, and hold nothing up.
+        """
         plan = self._plan
-        if not plan.variant.criticises or not plan.is_form_firm or self.standing.representative(solver) is None:
-            return False
-        if solver in self.standing.critiques or not self._affords_critiques():
-            return False
-        counts = self.standing.tally.solver
-        left = plan.solvers * plan.solver_samples - sum(map(len, self.standing.solved))
+        if plan.variant.criticises and plan.is_form_firm and self._is_contested() and self._affords_critiques():
+            self._begin_critiques()
+
+    def _is_contested(self) -> bool:
+        """Whether critiques are certain to be needed, whatever the samples to come say."""
+        left = self._plan.solvers * self._plan.solver_samples - sum(map(len, self.standing.solved))
         may_merge = self.standing.form.answer_type is AnswerType.TEXT
-        return plan.mode is Mode.PAPER or (not may_merge and must_disagree(counts, left, plan.agreement_entropy))
+        counts = self.standing.tally.solver
+        certain = not may_merge and must_disagree(counts, left, self._plan.agreement_entropy)
+        return self._plan.mode is Mode.PAPER or certain
+
+    def _begin_critiques(self) -> None:
+        for solver in range(self._plan.solvers):
+            trace = self.standing.representative(solver)
+            if trace is not None and solver not in self._criticising:
+                self._criticising[solver] = self._beside.create_task(self._critique(solver, trace))
 
     async def _tell_solved(self) -> None:
         """All solver samples are in: fix the form, compare by meaning, tell."""
@@ -178,8 +209,7 @@ class Course:
         return not (variant.criticises or variant.arbitrates) or self._agree()
 
     def _agree(self) -> bool:
-        counts = self.standing.tally.solver
-        return self._plan.adaptive and agree(counts, self._plan.agreement_entropy)
+        return self._plan.adaptive and is_consensus(self.standing.tally, self._plan.agreement_entropy)
 
     def _settle(self) -> None:
         plan = self._plan
@@ -190,22 +220,19 @@ class Course:
         self.without_arbiter = Source.CONSENSUS if asks_for_more else Source.SOLVER_VOTE
 
     async def _criticise(self) -> bool:
-        """Critiques that are still missing, at once; whether the arbiter is to speak."""
+        """Critiques of all solvers that have a trace, at once; whether the arbiter is to speak."""
         plan = self._plan
         if not plan.variant.arbitrates:
             self.without_arbiter = Source.SOLVER_VOTE
         elif not self._affords_critiques():
             self._reached("critique")
             return False
-        async with asyncio.TaskGroup() as group:
-            for solver in range(plan.solvers):
-                if solver not in self.standing.critiques and self.standing.representative(solver) is not None:
-                    group.create_task(self._critique(solver))
+        self._begin_critiques()
+        if self._criticising:
+            await asyncio.wait(self._criticising.values())
         return plan.variant.arbitrates
 
-    async def _critique(self, solver: int) -> None:
-        trace = self.standing.representative(solver)
-        assert trace is not None
+    async def _critique(self, solver: int, trace: Drawn) -> None:
         critique = await self._stages.criticise(solver, trace)
         self.standing.critiques[solver] = critique
         self._emit(CritiqueFinished(**{part.name: getattr(critique, part.name) for part in fields(Critique)}))
@@ -215,9 +242,9 @@ class Course:
             self.exhausted = self.exhausted or critique.failure.startswith(LIMITS_REACHED)
 
     def _affords_critiques(self) -> bool:
-        """Whether all critiques that are missing fit, and one arbitration sample after them."""
+        """Whether all critiques that have not begun fit, and one arbitration sample after them."""
         plan, ledger = self._plan, self._spend.ledger
-        missing = plan.critiques - len(self.standing.critiques)
+        missing = plan.critiques - len(self._criticising)
         arbiter = 1 if plan.variant.arbitrates else 0
         tokens = missing * plan.tokens.critique + arbiter * plan.tokens.arbitrate
         in_time = self._spend.seconds_left() > 0
@@ -265,7 +292,7 @@ class Course:
         left = self._plan.rule.samples - len(self.standing.arbitrated)
         if is_uncatchable(tally.arbiter, tally.solver, left):
             self.stopping = Stopping.LEADER_UNCATCHABLE
-        elif (bound := self._change_bound()) <= level:
+        elif level > 0 and (bound := self._change_bound()) <= level:
             self.stopping, self.stopping_error = Stopping.LEADER_LIKELY, bound
         else:
             return False
@@ -282,14 +309,13 @@ class Course:
         )
 
     async def _compare(self) -> None:
-        """Compare free texts by meaning."""
+        """Compare free texts by meaning, and count."""
         if self.standing.form.answer_type is AnswerType.TEXT:
             complaint = await self._meanings.settle(self.standing.found)
             if complaint and complaint not in self.reasons:
                 self.reasons.append(complaint)
                 self.exhausted = self.exhausted or complaint.startswith(LIMITS_REACHED)
-            # Many long texts take a good part of a second; what is counted is remembered.
-            await asyncio.to_thread(lambda: self.standing.counted)
+        await self.standing.count()
 
     def _affordable(self, tokens_each: int) -> int:
         """Samples whose worst case the envelope can carry; a first one is drawn with whatever tokens are left."""

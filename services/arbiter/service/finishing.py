@@ -1,5 +1,6 @@
 """The end of an arbitration, with its measures."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +13,9 @@ from kernel.envelope import Usage
 from services.arbiter.core.kinds import Source
 from services.arbiter.core.tracing import Traced
 from services.arbiter.service.course import Course
-from services.arbiter.service.judged import NO_ARBITRATION, NOT_ASKED, Judgement, judged
+from services.arbiter.service.judged import NO_ARBITRATION, NOT_ASKED, Judged, Judgement, judged
 from services.arbiter.service.plan import Plan
-from services.arbiter.service.results import ArbitrationFinished
+from services.arbiter.service.results import AnswerSettled, ArbitrationFinished
 from services.arbiter.service.stages import Stages
 from services.arbiter.service.tracing import Told, Tracer
 
@@ -40,6 +41,20 @@ class Ended:
     began: float
 
 
+async def settled(ended: Ended) -> AnswerSettled:
+    """The answer, before anything is embedded."""
+    found = await _judged(ended, NOT_ASKED)
+    choice = found.choice
+    return AnswerSettled(
+        answer=choice.answer if choice else "",
+        outcome=found.outcome,
+        answer_text=_answer_text(ended, found),
+        answer_type=ended.course.standing.form.answer_type,
+        confidence=choice.confidence if choice else None,
+        answer_source=choice.source if choice else None,
+    )
+
+
 async def finished(ended: Ended, tracer: Tracer, timeout_s: float | None) -> ArbitrationFinished:
     """The end, with everything that explains it.
 
@@ -50,9 +65,8 @@ async def finished(ended: Ended, tracer: Tracer, timeout_s: float | None) -> Arb
     """
     plan, course, stages = ended.plan, ended.course, ended.stages
     standing = course.standing
-    result = judged([await _judgement(ended, tracer, timeout_s)], plan.thresholds)[0]
+    result = await _judged(ended, await _traced(ended, tracer, timeout_s))
     choice = result.choice
-    by_arbiter = choice is not None and choice.source is Source.ARBITER
     agent, model = stages.arbiter_names if standing.arbitrated else ("", "")
     return ArbitrationFinished(
         answer=choice.answer if choice else "",
@@ -67,7 +81,7 @@ async def finished(ended: Ended, tracer: Tracer, timeout_s: float | None) -> Arb
         measures=result.measures,
         usage=ended.usage,
         answer_type=standing.form.answer_type,
-        answer_text=standing.text_of(choice.answer, by_arbiter=by_arbiter) if choice else "",
+        answer_text=_answer_text(ended, result),
         confidence=choice.confidence if choice else None,
         answer_source=choice.source if choice else None,
         tied_answers=choice.tied if choice else (),
@@ -102,16 +116,25 @@ def tell_metrics(end: ArbitrationFinished) -> None:
         telemetry.child(telemetry.GENERATIONS, stage).inc(spent.generations)
 
 
-async def _judgement(ended: Ended, tracer: Tracer, timeout_s: float | None) -> Judgement:
+async def _judged(ended: Ended, traced: Traced | str) -> Judged:
     plan, course = ended.plan, ended.course
-    return Judgement(
+    question = Judgement(
         counted=course.standing.counted,
         form=course.standing.form,
         truth=plan.truth,
         aliases=plan.aliases,
         without_arbiter=course.without_arbiter,
-        traced=await _traced(ended, tracer, timeout_s),
+        traced=traced,
+        mathematics=course.mathematics,
     )
+    return (await asyncio.to_thread(judged, [question], plan.thresholds))[0]
+
+
+def _answer_text(ended: Ended, found: Judged) -> str:
+    """Text of the first sample that holds the answer."""
+    if found.choice is None:
+        return ""
+    return ended.course.standing.text_of(found.choice.answer, by_arbiter=found.choice.source is Source.ARBITER)
 
 
 async def _traced(ended: Ended, tracer: Tracer, timeout_s: float | None) -> Traced | str:

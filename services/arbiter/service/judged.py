@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernel.answers import Outcome, is_right
+from kernel.answers import IN_THIS_PROCESS, Mathematics, Outcome, is_right
 from services.arbiter.core.choosing import Choice, chosen
 from services.arbiter.core.judging import Evidence, failure_regimes, is_overconfident_error
 from services.arbiter.core.kinds import Source
@@ -41,6 +41,7 @@ class Judgement:
         aliases: Other spellings of it; they say what is right, and never which samples count as one answer.
         without_arbiter: What the solvers' vote is called where it decides.
         traced: The embedding measures; or why there are none.
+        mathematics: Who compares expressions.
     """
 
     counted: Counted
@@ -49,6 +50,7 @@ class Judgement:
     aliases: Sequence[str] = ()
     without_arbiter: Source = Source.SOLVER_FALLBACK
     traced: Traced | str = NOT_ASKED
+    mathematics: Mathematics = IN_THIS_PROCESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +156,14 @@ def _is_right(said: str, question: Judgement) -> bool | None:
     form = question.form
     if not question.aliases and is_plain(said, form.answer_type) and is_plain(question.truth, form.answer_type):
         return said == question.truth
-    return is_right(said, question.truth, form.answer_type, options=form.options, aliases=question.aliases)
+    return is_right(
+        said,
+        question.truth,
+        form.answer_type,
+        options=form.options,
+        aliases=question.aliases,
+        mathematics=question.mathematics,
+    )
 
 
 def _by_solver(tally: Tally, row: _Row, right: _Right, above: float) -> list[SolverMeasures]:

@@ -2,10 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 
 from chassis.errors import RequestOverLimit
+from chassis.mathematics import Calculating, Here, Limited
 from chassis.wire import MalformedRequest
 from kernel.values import value
 from services.arbiter.core.forms import form_of_answers
@@ -18,6 +20,8 @@ from services.arbiter.service.results import MeasuredQuestion, MeasureResponse, 
 from services.arbiter.service.tracing import Told, Tracer
 from services.arbiter.service.values import MOST_QUESTIONS, MeasureRequest, SampledQuestion
 
+# Time that mathematical expressions of one request may take together [s].
+COMPARING_SECONDS = 30.0
 NO_TEXTS = "no texts of solvers and of a final stage are given"
 # Measures whose mean over a batch says something.
 AVERAGED = (
@@ -53,7 +57,12 @@ class MeasureLimits:
     solvers: int = 64
 
 
-async def measure(ask: MeasureRequest, *, tracer: Tracer, most: MeasureLimits) -> MeasureResponse:
+HERE = Here()
+
+
+async def measure(
+    ask: MeasureRequest, *, tracer: Tracer, most: MeasureLimits, calculator: Calculating = HERE
+) -> MeasureResponse:
     """Measures of the question, or of each in the batch, computed together.
 
     Raises:
@@ -64,7 +73,9 @@ async def measure(ask: MeasureRequest, *, tracer: Tracer, most: MeasureLimits) -
     questions = _questions(ask, most)
     thresholds = thresholds_of(ask.novelty_threshold, ask.overconfidence_threshold)
     traces = await _traces(ask, questions, tracer, thresholds)
-    results = await asyncio.to_thread(_measured, questions, traces, thresholds)
+    until = time.monotonic() + COMPARING_SECONDS
+    mathematics = partial(calculator.within, lambda: until - time.monotonic())
+    results = await asyncio.to_thread(_measured, questions, traces, thresholds, mathematics)
     took = round((time.monotonic() - began) * 1000, 3)
     if ask.batch:
         summary = _summary([question.truth is not None for question in questions], results)
@@ -83,8 +94,12 @@ def thresholds_of(novelty: float | None, overconfidence: float | None) -> Thresh
 def _questions(ask: MeasureRequest, most: MeasureLimits) -> Sequence[SampledQuestion]:
     named = {part.name for part in fields(SampledQuestion)} - {"id"}
     single = SampledQuestion(**{name: getattr(ask, name) for name in named})
-    if ask.batch and (single.solver_answers or single.arbiter_answers):
-        raise MalformedRequest("give either a batch or one question beside it, not both", field="batch")
+    beside = sorted(name for name in named if ask.batch and getattr(single, name) not in (None, (), []))
+    if beside:
+        said = (
+            f"give either a batch or one question, not both; with a batch, {beside[0]} belongs to each of its questions"
+        )
+        raise MalformedRequest(said, field=beside[0])
     if len(ask.batch) > MOST_QUESTIONS:
         said = f"batch: at most {MOST_QUESTIONS} questions, not {len(ask.batch)}"
         raise RequestOverLimit(said, field="batch", limit=str(MOST_QUESTIONS))
@@ -131,33 +146,37 @@ def _told(question: SampledQuestion) -> Told:
 
 
 def _measured(
-    questions: Sequence[SampledQuestion], traces: Sequence[Traced | str], thresholds: Thresholds
+    questions: Sequence[SampledQuestion],
+    traces: Sequence[Traced | str],
+    thresholds: Thresholds,
+    within: Callable[[], Limited],
 ) -> list[MeasuredQuestion]:
-    asked = [_judgement(question, found) for question, found in zip(questions, traces, strict=True)]
+    asked = [_judgement(question, found, within()) for question, found in zip(questions, traces, strict=True)]
     results = judged(asked, thresholds)
     return [_result(question, one, made) for question, one, made in zip(questions, asked, results, strict=True)]
 
 
-def _judgement(question: SampledQuestion, found: Traced | str) -> Judgement:
+def _judgement(question: SampledQuestion, found: Traced | str, mathematics: Limited) -> Judgement:
     every = (*question.solver_answers, *question.arbiter_answers)
     form = Form(answer_type=question.answer_type or form_of_answers(every).answer_type)
     return Judgement(
-        counted=_counted(question, form),
+        counted=_counted(question, form, mathematics),
         form=form,
         truth=question.truth,
         aliases=question.truth_aliases,
         without_arbiter=Source.SOLVER_FALLBACK if question.arbiter_answers else Source.SOLVER_VOTE,
         traced=found,
+        mathematics=mathematics,
     )
 
 
-def _counted(question: SampledQuestion, form: Form) -> Counted:
+def _counted(question: SampledQuestion, form: Form, mathematics: Limited) -> Counted:
     solvers = max(question.solver_indices, default=0) + 1
     owners = question.solver_indices or [0] * len(question.solver_answers)
     by_solver: list[list[str | None]] = [[] for _ in range(solvers)]
     for owner, answer in zip(owners, question.solver_answers, strict=True):
         by_solver[owner].append(answer)
-    return counted(by_solver, list(question.arbiter_answers), form)
+    return counted(by_solver, list(question.arbiter_answers), form, mathematics=mathematics)
 
 
 def _result(question: SampledQuestion, asked: Judgement, made: Judged) -> MeasuredQuestion:
@@ -209,17 +228,22 @@ def _is_judged(one: MeasuredQuestion) -> bool:
 
 
 def _strongest(results: Sequence[MeasuredQuestion]) -> tuple[int, float, int] | None:
-    """Solver that is right most often, its accuracy and its overconfident errors; a solver without answer is wrong."""
+    """Solver that is right most often, its accuracy and its overconfident errors.
+
+    A solver without an answer is wrong; an answer of which equality cannot tell does not count, for that solver.
+    """
     count = max((len(one.measures.solvers) for one in results), default=0)
-    if not count:
-        return None
-    right, errors = [0] * count, [0] * count
+    right, errors, known = [0] * count, [0] * count, [len(results)] * count
     for one in results:
         for solver in one.measures.solvers:
             right[solver.solver] += solver.correct is True
             errors[solver.solver] += solver.overconfident_error is True
-    best = max(range(count), key=lambda solver: (right[solver], -solver))
-    return best, right[best] / len(results), errors[best]
+            known[solver.solver] -= solver.answer is not None and solver.correct is None
+    shares = [(right[solver] / known[solver], -solver) for solver in range(count) if known[solver]]
+    if not shares:
+        return None
+    share, place = max(shares)
+    return -place, share, errors[-place]
 
 
 def _defined(name: str, results: Sequence[MeasuredQuestion]) -> list[float]:

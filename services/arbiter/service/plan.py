@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 from chassis.errors import RequestOverLimit
 from chassis.wire import MalformedRequest
-from kernel.answers import AnswerType, inferred_type
+from kernel.answers import AnswerType, inferred_type, listed_options
 from kernel.envelope import Limits
 from kernel.seeds import derived_seed
-from services.arbiter.core.forms import listed_options
 from services.arbiter.core.kinds import Mode, Variant
 from services.arbiter.core.stopping import StopRule
 from services.arbiter.service.counting import Form
@@ -98,6 +97,8 @@ class Plan:
         embedding_measures: Whether claims are traced.
         return_samples: Whether samples are returned.
         run_id: Name of the run.
+        options: Texts of the options that the question lists.
+        is_recorded: Whether answers are not read from texts, but recorded in canonical form.
     """
 
     question: str
@@ -117,6 +118,7 @@ class Plan:
     return_samples: bool = False
     run_id: str = ""
     options: Sequence[str] = field(default=())
+    is_recorded: bool = False
 
     @property
     def adaptive(self) -> bool:
@@ -141,7 +143,8 @@ class Plan:
     def form(self, samples: Sequence[str] = ()) -> Form:
         """Form of the answer, as given or as question and samples show it."""
         kind = self.answer_type or inferred_type(self.question, options=self.options, samples=samples).answer_type
-        return Form(answer_type=kind, options=self.options if kind is AnswerType.CHOICE else ())
+        options = self.options if kind is AnswerType.CHOICE else ()
+        return Form(answer_type=kind, options=options, is_canonical=self.is_recorded)
 
     @property
     def is_form_firm(self) -> bool:
@@ -220,6 +223,11 @@ def stop_rule(samples: int, options: AdaptiveOptions, defaults: Defaults) -> Sto
         first_batch=options.first_batch_samples or defaults.first_batch_samples,
         probability=options.stopping_probability or defaults.stopping_probability,
     )
+
+
+def default_rule(defaults: Defaults) -> StopRule:
+    """When an arbitration stops whose request says nothing of it."""
+    return stop_rule(defaults.arbitration_samples, AdaptiveOptions(), defaults)
 
 
 def stepwise(mode: Mode, options: AdaptiveOptions, defaults: Defaults) -> bool:

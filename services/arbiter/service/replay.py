@@ -1,17 +1,19 @@
 """Run a recorded question through either mode; no model call."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from chassis.errors import RequestOverLimit
+from chassis.mathematics import Calculating, Here, Limited
 from chassis.spend import Spend
 from chassis.wire import MalformedRequest
-from kernel.answers import inferred_type
+from kernel.answers import inferred_type, listed_options, same_canonical
 from kernel.envelope import LARGEST_LIMIT, Limits, limits
 from services.arbiter.core.choosing import chosen
 from services.arbiter.core.errors import RecordingTooShort
-from services.arbiter.core.forms import form_of_answers, listed_options
+from services.arbiter.core.forms import form_of_answers
 from services.arbiter.core.kinds import Variant
 from services.arbiter.service.counting import Form, counted
 from services.arbiter.service.course import Course
@@ -27,7 +29,17 @@ from services.arbiter.service.values import AdaptiveOptions, ReplayRequest, Samp
 UNLIMITED = Limits(max_generations=LARGEST_LIMIT, max_generated_tokens=LARGEST_LIMIT, timeout_ms=LARGEST_LIMIT)
 
 
-async def replay(ask: ReplayRequest, *, defaults: Defaults, tracer: Tracer, most: MeasureLimits) -> ReplayResponse:
+HERE = Here()
+
+
+async def replay(
+    ask: ReplayRequest,
+    *,
+    defaults: Defaults,
+    tracer: Tracer,
+    most: MeasureLimits,
+    calculator: Calculating = HERE,
+) -> ReplayResponse:
     """The recorded question as it would have gone, and as the whole recording has it.
 
     Raises:
@@ -40,18 +52,19 @@ async def replay(ask: ReplayRequest, *, defaults: Defaults, tracer: Tracer, most
     spend = Spend(replace(limits(ask.envelope, UNLIMITED), timeout_ms=LARGEST_LIMIT))
     recorded = Recorded(ask, spend.ledger)
     plan = _planned(ask, recorded, defaults)
-    course = Course(plan, recorded, spend, _unheard)
+    mathematics = calculator.within()
+    course = Course(plan, recorded, spend, _unheard, mathematics)
     await course.run()
     if recorded.spoiled is not None:
         raise recorded.spoiled
     ended = Ended(plan=plan, course=course, stages=recorded, usage=spend.ledger.usage(), began=began)
     end = await finished(ended, tracer, None)
-    whole = _recorded_answer(recorded, course.standing.form)
+    whole, same = await asyncio.to_thread(_compared, recorded, course.standing.form, end.answer, mathematics)
     return ReplayResponse(
         id=ask.id,
         arbitration=end,
         recorded_answer=whole,
-        same_answer=None if whole is None or not end.answer else whole == end.answer,
+        same_answer=same,
         recorded_generations=recorded.generations,
     )
 
@@ -99,6 +112,7 @@ def _planned(ask: ReplayRequest, recorded: Recorded, defaults: Defaults) -> Plan
         aliases=ask.truth_aliases,
         embedding_measures=ask.embedding_measures,
         options=listed_options(ask.question),
+        is_recorded=True,
     )
 
 
@@ -118,9 +132,12 @@ def _form(ask: ReplayRequest, samples: Sequence[Sample]) -> Form:
     return Form(answer_type=form_of_answers([sample.answer or "" for sample in samples]).answer_type)
 
 
-def _recorded_answer(recorded: Recorded, form: Form) -> str | None:
-    """Answer of the whole recording in paper mode."""
+def _compared(recorded: Recorded, form: Form, answer: str, mathematics: Limited) -> tuple[str | None, bool | None]:
+    """Answer of the whole recording in paper mode, and whether `answer` says the same."""
     found = [[sample.answer for sample in samples] for samples in recorded.solved]
-    tally = counted(found, [sample.answer for sample in recorded.arbitrated], form).tally
-    choice = chosen(tally.solver, tally.arbiter)
-    return choice.answer if choice else None
+    counts = counted(found, [sample.answer for sample in recorded.arbitrated], form, mathematics=mathematics).tally
+    choice = chosen(counts.solver, counts.arbiter)
+    if choice is None:
+        return None, None
+    same = same_canonical(choice.answer, answer, form.answer_type, mathematics) if answer else None
+    return choice.answer, same

@@ -107,6 +107,18 @@ class CritiqueFinished(Critique):
 
 
 @value
+class AnswerSettled:
+    """The answer is final; measures may still be on their way."""
+
+    answer: str
+    outcome: Outcome
+    answer_text: str
+    answer_type: AnswerType
+    confidence: float | None
+    answer_source: Source | None
+
+
+@value
 class ArbitrationFinished:
     """The arbitration has ended."""
 
@@ -221,4 +233,4 @@ class ReplayResponse:
     recorded_generations: int
 
 
-Event = ArbitrationStarted | SamplesDrawn | SolversFinished | CritiqueFinished | ArbitrationFinished
+Event = ArbitrationStarted | SamplesDrawn | SolversFinished | CritiqueFinished | AnswerSettled | ArbitrationFinished

@@ -9,6 +9,7 @@ from chassis.inference.values import Call, Completion
 from chassis.spend import Spend
 from chassis.wire import MalformedRequest
 from services.arbiter.core.errors import UnknownAgent
+from services.arbiter.core.kinds import Variant
 from services.arbiter.service.values import ArbitrateRequest
 
 T = TypeVar("T")
@@ -79,6 +80,8 @@ def seats(ask: ArbitrateRequest, count: int, agents: Sequence[AgentConfig], voic
     known: Mapping[str, AgentConfig] = {PLAIN.id: PLAIN, **{agent.id: agent for agent in agents}}
     named = ask.solver_agents or [usual.solvers[place % len(usual.solvers)] for place in range(count) if usual.solvers]
     named = named or [PLAIN.id]
+    if ask.variant is Variant.SELF_CONSISTENCY:
+        named = named[:1]  # the first solver alone
     if len(named) not in (1, count):
         said = f"solver_agents: name one agent or {count}, one for each solver, not {len(named)}"
         raise MalformedRequest(said, field="solver_agents")

@@ -1,13 +1,22 @@
 """Where an arbitration stands: the samples so far, and what they say."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernel.answers import AnswerType, entropy
+from kernel.answers import AnswerType, Mathematics, entropy
 from services.arbiter.core.choosing import ranked
 from services.arbiter.core.kinds import Phase
 from services.arbiter.core.tallies import Tally
-from services.arbiter.service.counting import Counted, Drawn, Form, contract_sample, counted, solver_result
+from services.arbiter.service.counting import (
+    Counted,
+    Drawn,
+    Form,
+    contract_sample,
+    counted,
+    plainly_counted,
+    solver_result,
+)
 from services.arbiter.service.meanings import Meanings
 from services.arbiter.service.results import SamplesDrawn, SolverResult
 from services.arbiter.service.stages import Represented, Stages
@@ -21,6 +30,7 @@ class Standing:
         solvers: Solvers [count].
         form: Form of the answer.
         meanings: Judgement of free texts.
+        mathematics: Who compares expressions.
 
     Attributes:
         solved: Samples by solver, in the order drawn.
@@ -29,12 +39,13 @@ class Standing:
         form: Form of the answer.
     """
 
-    def __init__(self, solvers: int, form: Form, meanings: Meanings) -> None:
+    def __init__(self, solvers: int, form: Form, meanings: Meanings, mathematics: Mathematics) -> None:
         self.solved: list[list[Drawn]] = [[] for _ in range(solvers)]
         self.arbitrated: list[Drawn] = []
         self.critiques: dict[int, Critique] = {}
         self.form = form
         self._meanings = meanings
+        self._mathematics = mathematics
         self._counted: tuple[object, Counted] | None = None
 
     @property
@@ -42,15 +53,36 @@ class Standing:
         """Whether nothing was sampled at all."""
         return not any(self.solved) and not self.arbitrated
 
+    async def count(self) -> None:
+        """Count anew what has changed, in a thread where that takes more than a look."""
+        while self._counted is None or self._counted[0] != self._state:
+            state, form, judge = self._state, self.form, self._judge
+            solved, arbitrated = self._answers
+            made = plainly_counted(solved, arbitrated, form)
+            if made is None:
+                made = await asyncio.to_thread(counted, solved, arbitrated, form, judge, self._mathematics)
+            self._counted = (state, made)
+
     @property
     def counted(self) -> Counted:
-        """All samples by what they say; counted anew only when something has changed, as long texts take a while."""
-        state = (*map(len, self.solved), len(self.arbitrated), self.form, self._meanings.judged)
-        if self._counted is None or self._counted[0] != state:
-            found = [[drawn.found for drawn in samples] for samples in self.solved]
-            judge = self._meanings if self.form.answer_type is AnswerType.TEXT else None
-            self._counted = (state, counted(found, [drawn.found for drawn in self.arbitrated], self.form, judge))
+        """All samples by what they say; `count` has them counted."""
+        if self._counted is None or self._counted[0] != self._state:
+            made = counted(*self._answers, self.form, self._judge, self._mathematics)
+            self._counted = (self._state, made)
         return self._counted[1]
+
+    @property
+    def _state(self) -> object:
+        """What the counts depend on."""
+        return (*map(len, self.solved), len(self.arbitrated), self.form, self._meanings.judged)
+
+    @property
+    def _judge(self) -> Meanings | None:
+        return self._meanings if self.form.answer_type is AnswerType.TEXT else None
+
+    @property
+    def _answers(self) -> tuple[list[list[str | None]], list[str | None]]:
+        return [[drawn.found for drawn in samples] for samples in self.solved], [d.found for d in self.arbitrated]
 
     @property
     def tally(self) -> Tally:

@@ -6,7 +6,8 @@ from math import log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.arbiter.core.agreeing import agree, certain_consensus, first_step, must_disagree
+from services.arbiter.core.agreeing import agree, certain_consensus, first_step, is_consensus, must_disagree
+from services.arbiter.core.tallies import Tally
 
 # 9 of 10 say the same: H = 0.9 ln(1/0.9) + 0.1 ln 10.
 NINE_OF_TEN = 0.9 * log(1 / 0.9) + 0.1 * log(10)
@@ -46,3 +47,16 @@ def test_after_the_first_step_unanimous_solvers_cannot_be_outvoted(samples: int,
 
     assert step <= samples
     assert certain_consensus({"12": solvers * step}, solvers * (samples - step))
+
+
+def test_a_consensus_needs_two_solvers_and_half_of_the_samples() -> None:
+    def said(*solvers: dict[str, int], invalid: int) -> bool:
+        return is_consensus(Tally(solvers=solvers, solver_invalid=invalid, arbiter={}))
+
+    assert said({"12": 3}, {"12": 2}, invalid=5)
+    assert not said({"12": 3}, {"12": 1}, invalid=6)
+    assert not said({"12": 5}, {}, invalid=0)
+    assert not said({"12": 5}, {"13": 5}, invalid=0)
+    # Where only one solver was asked, it speaks for itself.
+    assert said({"12": 5}, invalid=0)
+    assert not said({}, {}, invalid=10)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.arbiter.core.claims import MOST_CLAIMS, Claim, claims
@@ -36,6 +36,24 @@ def test_numbers_and_arithmetic_are_read_from_a_claim() -> None:
     assert claim.expressions == {"1200*3", "6/2"}
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("It weighs 12.5kg in all.", {"12.5"}),
+        ("We get 1.5x more.", {"1.5"}),
+        ("It costs $3.50each.", {"3.5"}),
+        ("It is -5 degrees.", {"-5"}),
+        ("It is (-5) or \u22122.", {"-5", "-2"}),
+        ("So 12-5 or 12 - 5 is 7.", {"12", "5", "7"}),
+        ("Nobody came 3rd of the 10,000th.", set()),
+        ("Version 1.2.3 of x2.", set()),
+    ],
+)
+def test_a_number_is_read_whole_with_its_sign_and_without_its_unit(text: str, numbers: set[str]) -> None:
+    assert claims(text)[0].numbers == numbers
+
+
+@settings(deadline=None)
 @given(st.text(max_size=400))
 def test_any_text_has_claims_within_bounds(text: str) -> None:
     assert len(claims(text)) <= MOST_CLAIMS

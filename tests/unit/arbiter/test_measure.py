@@ -168,6 +168,39 @@ async def test_a_batch_is_measured_together_and_summed_up() -> None:
     assert summary.defined["entropy_reduction"] == 2
 
 
+async def test_an_answer_that_equality_cannot_judge_counts_neither_for_a_solver_nor_against_it() -> None:
+    code = AnswerType.CODE
+    batch = [
+        SampledQuestion(
+            answer_type=code, solver_answers=["x = 1", "y = 1"], solver_indices=[0, 1], arbiter_answers=["x = 1"],
+            truth="x = 1",
+        ),
+        SampledQuestion(
+            answer_type=code, solver_answers=["z = 1", "x = 1"], solver_indices=[0, 1], arbiter_answers=["x = 1"],
+            truth="x = 1",
+        ),
+        SampledQuestion(
+            answer_type=code, solver_answers=["x = 1", "?"], solver_indices=[0, 1], arbiter_answers=["w = 1"],
+            truth="x = 1",
+        ),
+    ]  # fmt: skip
+
+    summary = (await measured(batch=batch)).summary
+
+    # Whether the third answer is right nobody can tell; of the other two each solver has one that is known, and right.
+    assert summary is not None
+    assert (summary.judged, summary.accuracy) == (2, 1.0)
+    assert (summary.strongest_solver, summary.strongest_solver_accuracy) == (0, 1.0)
+
+
+@pytest.mark.parametrize("beside", [{"answer_type": AnswerType.TEXT}, {"truth": "1"}, {"solver_traces": ["It is 1."]}])
+async def test_what_belongs_to_each_question_is_refused_beside_a_batch(beside: dict[str, Any]) -> None:
+    with pytest.raises(MalformedRequest) as refused:
+        await measured(batch=[SampledQuestion(solver_answers=["1"])], **beside)
+
+    assert refused.value.metadata["field"] == next(iter(beside))
+
+
 @pytest.mark.parametrize(
     ("ask", "refusal"),
     [

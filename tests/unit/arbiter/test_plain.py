@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.answers import AnswerType, cluster
-from services.arbiter.core.plain import plain_forms
+from services.arbiter.core.plain import is_plain, plain_forms
 from services.arbiter.service.counting import Form, counted
 
 NUMBERS = st.one_of(
@@ -50,3 +50,8 @@ def test_solvers_and_arbiter_share_their_canonical_forms() -> None:
 def test_what_takes_more_than_reading_is_left_to_the_kernel() -> None:
     assert plain_forms(["2", r"\sqrt{4}"], AnswerType.NUMBER) is None
     assert plain_forms(["paris"], AnswerType.TEXT) is None
+
+
+def test_digits_of_other_scripts_are_not_plain() -> None:
+    assert not is_plain("1\u0663", AnswerType.NUMBER)
+    assert by_us(["1\u0663", "13"], AnswerType.NUMBER) == {"13": 2}

@@ -9,9 +9,9 @@ from chassis.errors import RequestOverLimit
 from chassis.inference.values import Call, Completion
 from chassis.spend import Spend
 from chassis.wire import MalformedRequest
-from kernel.answers import AnswerType
+from kernel.answers import AnswerType, listed_options
 from services.arbiter.core.errors import UnknownAgent
-from services.arbiter.core.forms import form_of_answers, listed_options
+from services.arbiter.core.forms import form_of_answers
 from services.arbiter.core.kinds import Variant
 from services.arbiter.core.sharing import shared_out
 from services.arbiter.service.plan import Defaults, Plan, base_seed, planned
@@ -142,7 +142,9 @@ def test_what_is_short_is_dealt_out_evenly() -> None:
     assert shared_out([0, 5], 3) == [0, 3]
 
 
-def test_options_are_read_line_by_line() -> None:
+def test_options_are_read_on_lines_or_in_a_row() -> None:
+    assert listed_options("Which one flies? (A) a dog, (B) a crow") == ("a dog", "a crow")
+    assert listed_options("Q?\nA. x y\nB. z\nAnswer with (A) or (B).") == ("x y", "z")
     assert listed_options("Pick one.\n(A) red\n(B) blue\n(C) green") == ("red", "blue", "green")
     assert listed_options("A. Is this a list?") == ()
     assert listed_options("A. one\nC. three") == ()
@@ -151,3 +153,11 @@ def test_options_are_read_line_by_line() -> None:
 def test_answers_show_their_form() -> None:
     assert form_of_answers([]).answer_type is AnswerType.TEXT
     assert form_of_answers(["T", "F"]).answer_type is AnswerType.BOOLEAN
+
+
+def test_options_in_a_row_name_the_letters_that_exist() -> None:
+    form = plan(question="Which one flies? (A) a dog (B) a crow").form()
+
+    assert (form.answer_type, form.options) == (AnswerType.CHOICE, ("a dog", "a crow"))
+    assert form.found("Final Answer: C") is None
+    assert form.found("Final Answer: a crow") == "a crow"

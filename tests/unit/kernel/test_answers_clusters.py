@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.answers import AnswerType, agreement, candidate_pairs, canonical, cluster, entropy
+from kernel.answers import AnswerType, agreement, candidate_pairs, canonical, cluster, cluster_forms, entropy
 
 BOOLEAN, CHOICE, NUMBER, TEXT, CODE = AnswerType
 
@@ -68,6 +68,11 @@ def test_mathematics_is_one_cluster_whatever_its_form() -> None:
     clusters = cluster([r"\frac{\sqrt{3}}{2}", "sqrt(3)/2", "2", r"\sqrt{4}", r"\sqrt{5}"], NUMBER)
 
     assert [one.count for one in clusters] == [2, 2, 1]
+
+
+def test_canonical_forms_are_not_read_again() -> None:
+    assert [(one.canonical, one.count) for one in cluster_forms(["a b", "b", "b", ""], TEXT)] == [("b", 2), ("a b", 1)]
+    assert [one.count for one in cluster_forms([r"\sqrt{4}", "2", "3"], NUMBER)] == [2, 1]
 
 
 def test_aliases_are_one_cluster() -> None:

@@ -1,10 +1,11 @@
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.answers import AnswerType, canonical, is_right, same_answer
+from kernel.answers import AnswerType, canonical, cluster, is_right, same_answer
 
 BOOLEAN, CHOICE, NUMBER, TEXT, CODE = AnswerType
 
@@ -245,6 +246,43 @@ def test_hostile_mathematics_is_decided_quickly(expression: str) -> None:
     for other in (f"{expression}+1", f"0+{expression}", "7"):
         same_answer(expression, other, TEXT)
         is_right(expression, other, NUMBER)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (r"(\sqrt{2}+\sqrt{3}+\sqrt{5})^{150}", r"((\sqrt{2}+\sqrt{3}+\sqrt{5})^2)^{75}"),
+        (r"(x+1)^{100}(x-1)^{100}", r"(x^2-1)^{100}"),
+        (r"(x^2+2x+1)^{100}", r"(x+1)^{200}"),
+        (r"(x+y+z+w)^{50}", r"(x+y+z+w)^{49}(x+y+z+w)"),
+        (r"(2^{99999999},3^{99999999})", "(1,2)"),
+        (r"((((2^{99})^{99})^{99})^{99},1)", "(1,2)"),
+    ],
+)
+@pytest.mark.timeout(60)
+def test_what_would_take_long_to_multiply_out_is_not_compared(a: str, b: str) -> None:
+    assert not same_answer(a, b, NUMBER)
+    assert not same_answer(a, b, TEXT)
+
+
+class Sworn:
+    """Says that everything is the same, and worth 1."""
+
+    def same(self, a: str, b: str) -> bool:
+        """Yes."""
+        return True
+
+    def value(self, plain: str) -> Fraction:
+        """One."""
+        return Fraction(1)
+
+
+def test_whoever_is_given_compares_expressions_and_nothing_else() -> None:
+    assert same_answer(r"\sqrt{2}", r"\sqrt{3}", NUMBER, mathematics=Sworn())
+    assert not same_answer("2", "3", NUMBER, mathematics=Sworn())
+    assert is_right("1.00", r"\sqrt{2}", NUMBER, mathematics=Sworn()) is True
+    assert len(cluster([r"\sqrt{2}", r"\sqrt{3}", "2", "3"], NUMBER, mathematics=Sworn())) == 1
+    assert len(cluster(["2", "3"], NUMBER, mathematics=Sworn())) == 2
 
 
 def test_mathematics_is_compared_outside_the_main_thread_too() -> None:

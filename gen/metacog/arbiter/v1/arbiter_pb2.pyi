@@ -117,11 +117,13 @@ class _AnswerSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AnswerSo
     ANSWER_SOURCE_ARBITER: _AnswerSource.ValueType  # 1
     """Most frequent answer of the arbitration samples."""
     ANSWER_SOURCE_CONSENSUS: _AnswerSource.ValueType  # 2
-    """The solvers agreed, and arbitration was skipped."""
+    """The solvers agreed, with valid samples of at least two of them and at least half of all, and arbitration was skipped."""
     ANSWER_SOURCE_SOLVER_VOTE: _AnswerSource.ValueType  # 3
     """Most frequent answer of the solver samples, because the variant ends there."""
     ANSWER_SOURCE_SOLVER_FALLBACK: _AnswerSource.ValueType  # 4
-    """Most frequent answer of the solver samples, because arbitration gave no valid sample."""
+    """Most frequent answer of the solver samples, because arbitration gave no valid sample, or because the envelope or a
+    failure ended before it.
+    """
 
 class AnswerSource(_AnswerSource, metaclass=_AnswerSourceEnumTypeWrapper):
     """Which distribution gave the answer, and so its confidence."""
@@ -131,11 +133,13 @@ ANSWER_SOURCE_UNSPECIFIED: AnswerSource.ValueType  # 0
 ANSWER_SOURCE_ARBITER: AnswerSource.ValueType  # 1
 """Most frequent answer of the arbitration samples."""
 ANSWER_SOURCE_CONSENSUS: AnswerSource.ValueType  # 2
-"""The solvers agreed, and arbitration was skipped."""
+"""The solvers agreed, with valid samples of at least two of them and at least half of all, and arbitration was skipped."""
 ANSWER_SOURCE_SOLVER_VOTE: AnswerSource.ValueType  # 3
 """Most frequent answer of the solver samples, because the variant ends there."""
 ANSWER_SOURCE_SOLVER_FALLBACK: AnswerSource.ValueType  # 4
-"""Most frequent answer of the solver samples, because arbitration gave no valid sample."""
+"""Most frequent answer of the solver samples, because arbitration gave no valid sample, or because the envelope or a
+failure ended before it.
+"""
 Global___AnswerSource: _TypeAlias = AnswerSource  # noqa: Y015
 
 class _StoppingReason:
@@ -223,9 +227,10 @@ class AdaptiveOptions(_message.Message):
     agreement_entropy: _builtins.float
     """Entropy of the solvers' answers up to which they agree [nats, >= 0]; left out: 0."""
     stopping_probability: _builtins.float
-    """Probability that all arbitration samples would give the same answer, from which no more are drawn; kept for every
-    distribution of two answers, near-ties included [0.5..1]. Left out: the service's default, at least 0.95. At 1 only
-    a leader that cannot be caught stops early.
+    """Probability that all arbitration samples would give the same answer, from which no more are drawn; kept whatever the
+    shares of two answers and invalid samples, or of three answers, near-ties included [0.5..1]. Left out: the service's
+    default, at least 0.95. At 1, and with more than 64 arbitration samples, only a leader that cannot be caught stops
+    early.
     """
     first_batch_samples: _builtins.int
     """Arbitration samples of the first batch; later batches grow [count, >= 1]; left out: the service's default."""
@@ -1111,6 +1116,52 @@ class SolversFinished(_message.Message):
 Global___SolversFinished: _TypeAlias = SolversFinished  # noqa: Y015
 
 @_typing.final
+class AnswerSettled(_message.Message):
+    """The answer is final. Its measures may still be on their way: embedding takes time, for which nobody has to wait."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    ANSWER_TEXT_FIELD_NUMBER: _builtins.int
+    ANSWER_TYPE_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    ANSWER_SOURCE_FIELD_NUMBER: _builtins.int
+    answer: _builtins.str
+    """Final answer in canonical form; empty when there is none."""
+    outcome: _answer_pb2.Outcome.ValueType
+    """Whether there is an answer."""
+    answer_text: _builtins.str
+    """Text of the first sample that holds the answer."""
+    answer_type: _answer_pb2.AnswerType.ValueType
+    """Form of the answer, as given or inferred."""
+    confidence: _builtins.float
+    """Share of the answer in the distribution that gave it, not recalibrated [0..1]; left out (null on REST)
+    without an answer.
+    """
+    answer_source: Global___AnswerSource.ValueType
+    """The distribution that gave the answer and its confidence."""
+    def __init__(
+        self,
+        *,
+        answer: _builtins.str = ...,
+        outcome: _answer_pb2.Outcome.ValueType = ...,
+        answer_text: _builtins.str = ...,
+        answer_type: _answer_pb2.AnswerType.ValueType = ...,
+        confidence: _builtins.float | None = ...,
+        answer_source: Global___AnswerSource.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "answer", b"answer", "answer_source", b"answer_source", "answer_text", b"answer_text", "answer_type", b"answer_type", "confidence", b"confidence", "outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
+    _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__confidence) -> _WhichOneofReturnType__confidence | None: ...
+
+Global___AnswerSettled: _TypeAlias = AnswerSettled  # noqa: Y015
+
+@_typing.final
 class ArbitrationFinished(_message.Message):
     """The arbitration has ended."""
 
@@ -1358,6 +1409,7 @@ class ArbitrateResponse(_message.Message):
     SOLVERS_FINISHED_FIELD_NUMBER: _builtins.int
     CRITIQUE_FINISHED_FIELD_NUMBER: _builtins.int
     ARBITRATION_FINISHED_FIELD_NUMBER: _builtins.int
+    ANSWER_SETTLED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def arbitration_started(self) -> Global___ArbitrationStarted:
         """The arbitration begins."""
@@ -1378,6 +1430,10 @@ class ArbitrateResponse(_message.Message):
     def arbitration_finished(self) -> Global___ArbitrationFinished:
         """The end; always last."""
 
+    @_builtins.property
+    def answer_settled(self) -> Global___AnswerSettled:
+        """The answer is final; comes just before the end, and before anything is embedded."""
+
     def __init__(
         self,
         *,
@@ -1386,12 +1442,13 @@ class ArbitrateResponse(_message.Message):
         solvers_finished: Global___SolversFinished | None = ...,
         critique_finished: Global___Critique | None = ...,
         arbitration_finished: Global___ArbitrationFinished | None = ...,
+        answer_settled: Global___AnswerSettled | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["arbitration_finished", b"arbitration_finished", "arbitration_started", b"arbitration_started", "critique_finished", b"critique_finished", "event", b"event", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer_settled", b"answer_settled", "arbitration_finished", b"arbitration_finished", "arbitration_started", b"arbitration_started", "critique_finished", b"critique_finished", "event", b"event", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arbitration_finished", b"arbitration_finished", "arbitration_started", b"arbitration_started", "critique_finished", b"critique_finished", "event", b"event", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_settled", b"answer_settled", "arbitration_finished", b"arbitration_finished", "arbitration_started", b"arbitration_started", "critique_finished", b"critique_finished", "event", b"event", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["arbitration_started", "samples_drawn", "solvers_finished", "critique_finished", "arbitration_finished"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["arbitration_started", "samples_drawn", "solvers_finished", "critique_finished", "arbitration_finished", "answer_settled"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -1530,7 +1587,7 @@ class MeasureRequest(_message.Message):
 
     @_builtins.property
     def batch(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampledQuestion]:
-        """Many questions at once [0..10000]; then the fields above are left out."""
+        """Many questions at once [0..10000]; then the fields above must be left out, as each question has its own."""
 
     def __init__(
         self,
@@ -1735,7 +1792,9 @@ class MeasureSummary(_message.Message):
     answered: _builtins.int
     """Questions with an answer [count]."""
     judged: _builtins.int
-    """Questions whose truth is given [count]."""
+    """Questions whose truth is given and where it is known whether the answer is right: not those where equality cannot
+    tell (code, long texts) [count].
+    """
     accuracy: _builtins.float
     """Share of right answers among the judged questions, an abstention counting as wrong [0..1]; left out (null on REST)
     when none is judged.
@@ -1743,8 +1802,9 @@ class MeasureSummary(_message.Message):
     overconfident_errors: _builtins.int
     """Overconfident errors among the judged questions [count]; left out (null on REST) when none is judged."""
     strongest_solver: _builtins.int
-    """Solver with the highest accuracy over the judged questions, ties to the lower number, from 0; left out (null on
-    REST) when solvers are not told apart or nothing is judged.
+    """Solver with the highest accuracy over the judged questions, ties to the lower number, from 0; a solver without an
+    answer is wrong, and one of whose answer equality cannot tell is not counted there. Left out (null on REST) when
+    solvers are not told apart or nothing is judged.
     """
     strongest_solver_accuracy: _builtins.float
     """Accuracy of the strongest solver [0..1]."""
@@ -1804,7 +1864,8 @@ class MeasureResponse(_message.Message):
     """The measures. With a `batch` only `batch`, `summary` and `duration_ms` are filled.
 
     A measure that is undefined or could not be had is left out (null on REST), never 0; `undefined_reasons` says why.
-    Long texts that only a model could tell to be alike count as different.
+    Long texts that only a model could tell to be alike count as different, and so do expressions whose comparison takes
+    too long.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

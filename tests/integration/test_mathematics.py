@@ -1,0 +1,69 @@
+"""Expressions compared in a process of their own, which is killed when it is late."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+
+from chassis.mathematics import Calculator, Limited, TooLate
+from kernel.answers import AnswerType, cluster, is_right
+
+
+@pytest.fixture(scope="module")
+def calculator() -> Iterator[Calculator]:
+    """A process that is ready."""
+    made = Calculator()
+    made.warm()
+    yield made
+    made.close()
+
+
+def test_it_says_what_the_kernel_says(calculator: Calculator) -> None:
+    question = calculator.within()
+
+    clusters = cluster([r"\frac{\sqrt{3}}{2}", "sqrt(3)/2", "2"], AnswerType.NUMBER, mathematics=question)
+
+    assert [one.count for one in clusters] == [2, 1]
+    assert is_right("1.41", r"\sqrt{2}", AnswerType.NUMBER, mathematics=question) is True
+    assert question.value("x") is None
+    assert question.undecided == 0
+
+
+def test_a_process_that_is_late_is_killed_and_another_one_goes_on(calculator: Calculator) -> None:
+    calculator.warm()
+    late = calculator.process_id
+
+    with pytest.raises(TooLate):
+        calculator.ask(("same", r"\sqrt{11}", r"\sqrt{13}"), 0.0)
+    calculator.warm()
+
+    assert calculator.process_id != late
+    assert calculator.ask(("same", r"\sqrt{11}", r"\sqrt{44}/2"), 30.0) is True
+
+
+def test_a_process_that_died_is_started_again(calculator: Calculator) -> None:
+    calculator.close()
+
+    assert calculator.ask(("value", r"\sqrt{4}"), 60.0) == "2"
+
+
+def test_a_question_has_so_much_time_and_no_more() -> None:
+    asked: list[float] = []
+
+    def never(job: tuple[str, ...], seconds: float) -> bool:
+        asked.append(seconds)
+        raise TooLate
+
+    left = iter([2.0, 0.0, 0.0])
+    question = Limited(never, lambda: next(left))
+
+    assert [question.same("a", "b"), question.same("a", "c"), question.value("a")] == [False, False, None]
+    assert asked == [2.0]
+    assert question.undecided == 3
+
+
+def test_what_it_found_is_remembered(calculator: Calculator) -> None:
+    question = calculator.within()
+    assert question.value(r"\sqrt{9}") == Fraction(3)
+
+    assert calculator.within(lambda: 1e-9).value(r"\sqrt{9}") == Fraction(3)
