@@ -11,13 +11,16 @@ from chassis.auth import demand_keys_beyond_loopback, read_keys
 from chassis.backends import build_backend, default_backend
 from chassis.health import Health
 from chassis.rest import build_app
+from chassis.role_weights_file import read_role_weights
 from chassis.serve import Service, grpc_server, run, serve
 from chassis.settings import SuiteSettings, read
 from chassis.voices import DEFAULT_AGENTS_FILE, Voices
 from kernel.envelope import Limits
+from kernel.roles import VersionedWeights
 from services.assigner import rest, rpc
 from services.assigner.service.assign import assign
 from services.assigner.service.deliberate import Bench, Defaults, deliberate
+from services.assigner.service.seating import Policy
 from services.assigner.settings import Settings
 
 NAME = "assigner"
@@ -31,9 +34,26 @@ async def main() -> None:
     keyring = read_keys(suite.keys_file)
     demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ASSIGNER_HOST")
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
+    weights = read_role_weights(settings.role_weights_file) if settings.role_weights_file else VersionedWeights()
     affect = analyser(suite.affect)
     voices = Voices(await default_backend(suite), build_backend)
-    defaults = Defaults(
+    defaults = _defaults(settings, weights)
+    bench = Bench(agents=agents.current, voices=voices, affect=affect, defaults=defaults)
+    give, discuss = partial(assign, weights=weights), partial(deliberate, bench=bench)
+    health = Health({}, {"agents": agents.check, "inference": voices.default.probe})
+    bodies = {"/v1/assignments": settings.assignments_max_body_bytes}
+    app = build_app(NAME, health=health, keyring=keyring, max_body_bytes=settings.max_body_bytes, body_limits=bodies)
+    rest.add_paths(app, assign=give, deliberate=discuss)
+    server = grpc_server(keyring)
+    assigner_pb2_grpc.add_AssignerServiceServicer_to_server(rpc.Servicer(assign=give, deliberate=discuss), server)
+    names = [assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"].full_name]
+    await serve(
+        Service(name=NAME, app=app, rpc=server, grpc_names=names, settings=settings, health=health, close=voices.close)
+    )
+
+
+def _defaults(settings: Settings, weights: VersionedWeights) -> Defaults:
+    return Defaults(
         limits=Limits(
             max_generations=settings.max_generations,
             max_generated_tokens=settings.max_generated_tokens,
@@ -41,17 +61,9 @@ async def main() -> None:
         ),
         stage_max_tokens=settings.stage_max_tokens,
         input_max_tokens=settings.input_max_tokens,
-    )
-    bench = Bench(agents=agents.current, voices=voices, affect=affect, defaults=defaults)
-    discuss = partial(deliberate, bench=bench)
-    health = Health({}, {"agents": agents.check, "inference": voices.default.probe})
-    app = build_app(NAME, health=health, keyring=keyring, max_body_bytes=settings.max_body_bytes)
-    rest.add_paths(app, assign=assign, deliberate=discuss)
-    server = grpc_server(keyring)
-    assigner_pb2_grpc.add_AssignerServiceServicer_to_server(rpc.Servicer(assign=assign, deliberate=discuss), server)
-    names = [assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"].full_name]
-    await serve(
-        Service(name=NAME, app=app, rpc=server, grpc_names=names, settings=settings, health=health, close=voices.close)
+        policy=Policy(weights=weights, exploration_share=settings.exploration_share),
+        important=settings.note_importance,
+        familiar=settings.note_experience,
     )
 
 

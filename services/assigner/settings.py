@@ -1,5 +1,7 @@
 """Settings of the assigner."""
 
+from pathlib import Path
+
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
@@ -13,8 +15,17 @@ class Settings(FaceSettings):
 
     rest_port: int = Field(8081, ge=0, le=65535, description="Port of the REST face")
     grpc_port: int = Field(50052, ge=0, le=65535, description="Port of the gRPC face")
-    max_generations: int = Field(24, ge=1, description="Default envelope of a deliberation: samples")
+    max_generations: int = Field(32, ge=1, description="Default envelope of a deliberation: samples")
     max_generated_tokens: int = Field(4096, ge=1, description="Default envelope of a deliberation: tokens")
     timeout_ms: int = Field(120_000, ge=1, description="Default envelope of a deliberation: time [ms]")
     stage_max_tokens: int = Field(256, ge=1, description="Tokens of one stage's text")
-    input_max_tokens: int = Field(512, ge=16, description="Tokens of each earlier text in a stage's prompt")
+    input_max_tokens: int = Field(512, ge=32, description="Tokens of each earlier text in a stage's prompt")
+    role_weights_file: Path | None = Field(None, description="Weights of the fitness; left out: the defaults")
+    exploration_share: float = Field(
+        0.0, ge=0, le=1, description="Share of deliberations whose roles chance gives, so that weights can be learned"
+    )
+    note_importance: float = Field(0.7, ge=0, le=1, description="Importance from which the generalist speaks")
+    note_experience: float = Field(0.4, ge=0, le=1, description="Experience above which it does not")
+    assignments_max_body_bytes: int = Field(
+        8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/assignments [bytes]"
+    )

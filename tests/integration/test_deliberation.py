@@ -369,14 +369,14 @@ async def test_a_stage_that_fails_twice_goes_to_the_next_best_agent(face: RpcFac
     events = await unmeasured(face)
 
     first, second = of(events, "roles_assigned")
-    assert second["because"] == "a05 failed twice as CRITIC"
+    assert (second["because"], second["propensity"]) == ("a05 failed as CRITIC", 1.0)
     assert second["assignment"]["EXPERT"] == first["assignment"]["EXPERT"] == "a01"
     assert "a05" not in second["assignment"].values()
     tried = [(data["agent"], data["attempt"]) for data in of(events, "stage_started") if data["stage"] == "ANTITHESIS"]
     assert tried == [("a05", 1), ("a05", 2), (second["assignment"]["CRITIC"], 3)]
     finished = of(events, "deliberation_finished")[0]
     assert (finished["outcome"], finished["degraded"]) == ("ANSWERED", True)
-    assert finished["degraded_reasons"] == [f"a05 failed twice as CRITIC; {second['assignment']['CRITIC']} stood in"]
+    assert finished["degraded_reasons"] == [f"a05 failed as CRITIC; {second['assignment']['CRITIC']} stood in"]
 
 
 async def test_a_stage_that_nobody_can_write_leaves_the_best_answer_so_far(
@@ -504,7 +504,7 @@ async def test_the_time_being_over_gives_what_was_written(face: RpcFace, scripte
 
 
 async def test_no_text_in_time_is_an_error(face: RpcFace, scripted: ScriptedLLM) -> None:
-    scripted.fault(*[None] * 5, Stall())
+    scripted.fault(*[Stall()] * 20)
 
     with pytest.raises(Refused) as refused:
         await deliberated(face, envelope={"timeout_ms": 300})
@@ -525,17 +525,3 @@ async def test_a_caller_that_goes_away_stops_every_generation(face: RpcFace, scr
     await scripted.until(lambda llm: llm.disconnects == 5)
     await asyncio.wait({asking})
     assert len(scripted.bodies) == 5
-
-
-# A real model
-
-
-async def test_a_real_model_deliberates_in_four_stages(llm_url: str) -> None:
-    async with assigner(At(llm_url, "smollm2"), agents(1)) as face:
-        finished = await deliberated(face, stage_max_tokens=24, seed=1, measure_stages=False)
-
-    assert [stage["stage"] for stage in finished["stages"]] == CHAIN
-    assert all(stage["text"] for stage in finished["stages"])
-    assert finished["answer"] == finished["stages"][-1]["text"]
-    assert all(made["msv"]["correctness"] is not None for made in finished["assessments"])
-    assert all(0 < stage["usage"]["completion_tokens"] <= 24 for stage in finished["stages"])

@@ -126,6 +126,8 @@ def stage_of(body: Body) -> str:
         return "solve"
     if "</answer>" in prompt:
         return "judge"
+    if '"same"' in prompt:
+        return "compare"
     return "classify" if '"abilities"' in prompt else "assess"
 
 
@@ -138,12 +140,14 @@ class Cast:
         answers: What each agent answers.
         dimension: How tasks are classified.
         judge: What the judge says [0..100].
+        same: Which answers say the same, as a model tells it.
     """
 
     rated: Mapping[str, int | str]
     answers: Mapping[str, str]
     dimension: str = "math_computation"
     judge: int = 90
+    same: Sequence[int] = ()
 
     def __call__(self, body: Body) -> Sequence[str]:
         """The texts of the choices."""
@@ -158,4 +162,6 @@ class Cast:
                 return json.dumps({"abilities": [{"name": self.dimension, "sure": 90}]})
             case "judge":
                 return json.dumps({"r": [self.judge]})
+            case "compare":
+                return json.dumps({"same": list(self.same)})
         return self.answers.get(who(body), "Final Answer: 4")

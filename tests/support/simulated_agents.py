@@ -14,8 +14,12 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from grpc import aio
+from metacog.delegation.v1 import delegation_pb2_grpc as pb_grpc
+from metacog.delegation.v1 import tasks_pb2
 
 from chassis.agents import AgentConfig
+from chassis.wire import event, to_proto
 from tests.support.delegating import DIMENSIONS, Delegation, stage_of, who
 from tests.support.llm_replies import Body
 
@@ -138,6 +142,15 @@ class Ran:
         told = [task for task in self.tasks[start:] if task["confidence"] is not None]
         return [task["confidence"] for task in told], [float(bool(task["verdict"]["correct"])) for task in told]
 
+    def ratings(self, start: int = 0) -> list[tuple[float, float, float]]:
+        """What executors said of themselves, the same as recalibrated, and whether they were right."""
+        return [
+            (made["verbalized_raw"], made["verbalized"], float(bool(task["verdict"]["correct"])))
+            for task in self.tasks[start:]
+            for made in task["assessments"]
+            if made["agent"] == task["executor"] and made["verbalized_raw"] is not None
+        ]
+
 
 async def run(
     running: Delegation,
@@ -148,12 +161,11 @@ async def run(
     **ask: Any,  # noqa: ANN401
 ) -> Ran:
     """Process tasks over gRPC, a few at a time; the answer is checked at once, and profiles learn."""
-    face = running.face("rpc")
     before = simulation.calls
     done: dict[int, Mapping[str, Any]] = {}
     waiting = list(reversed(numbers))
 
-    async def work() -> None:
+    async def work(stub: "pb_grpc.DelegationServiceAsyncStub") -> None:
         while waiting:
             number = waiting.pop()
             dimension = NAMES[number % len(NAMES)]
@@ -164,9 +176,10 @@ async def run(
                 "seed": number,
                 **ask,
             }
-            done[number] = await face.ask("Process", **asked)
+            events = [event(reply) async for reply in stub.Process(to_proto(asked, tasks_pb2.ProcessRequest))]
+            done[number] = events[-1][1]
 
-    async with asyncio.TaskGroup() as group:
+    async with aio.insecure_channel(running.grpc) as channel, asyncio.TaskGroup() as group:
         for _ in range(at_once):
-            group.create_task(work())
+            group.create_task(work(pb_grpc.DelegationServiceStub(channel)))
     return Ran([done[number] for number in numbers], simulation.calls - before)

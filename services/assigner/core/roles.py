@@ -1,4 +1,4 @@
-"""The five roles and the texts they write.
+"""The texts that the five roles write.
 
 Source: SPEC 1.5. Four stages form the chain; the generalist stands outside it.
 """
@@ -6,15 +6,7 @@ Source: SPEC 1.5. Four stages form the chain; the generalist stands outside it.
 from collections.abc import Mapping
 from enum import StrEnum
 
-
-class Role(StrEnum):
-    """A place in the ensemble, in the order of SPEC 1.3."""
-
-    EXPERT = "EXPERT"
-    CRITIC = "CRITIC"
-    EVALUATOR = "EVALUATOR"
-    SYNTHESIZER = "SYNTHESIZER"
-    GENERALIST = "GENERALIST"
+from kernel.roles import Role
 
 
 class Stage(StrEnum):
@@ -27,6 +19,5 @@ class Stage(StrEnum):
     NOTE = "NOTE"
 
 
-ROLES = tuple(Role)
 CHAIN = (Stage.THESIS, Stage.ANTITHESIS, Stage.RESOLUTION, Stage.SYNTHESIS)
 AUTHOR: Mapping[Stage, Role] = dict(zip(Stage, Role, strict=True))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chassis.wire import MalformedRequest
-from kernel.msv import MSV
-from services.assigner.core.assignment import (
+from kernel.assignment import (
     Chosen,
     Problem,
     best_assignment,
@@ -16,8 +15,9 @@ from services.assigner.core.assignment import (
     margins,
     total_fitness,
 )
-from services.assigner.core.fitness import TERMS, FitnessMatrix, Floats, checked_weights, fitness_matrix
-from services.assigner.core.roles import ROLES, Role
+from kernel.fitness import FITNESS_DECIMALS, FitnessMatrix, fitness_matrix
+from kernel.msv import MSV
+from kernel.roles import ROLES, TERMS, Role, VersionedWeights, checked_weights
 from services.assigner.service.values import (
     AssignRequest,
     AssignResponse,
@@ -31,19 +31,25 @@ MAX_AGENTS = 10_000
 MANY_AGENTS = 200
 
 
-async def assign(ask: AssignRequest) -> AssignResponse:
-    """Best assignment for the request, with matrix, terms, margins and the greedy baseline."""
+async def assign(ask: AssignRequest, *, weights: VersionedWeights = VersionedWeights()) -> AssignResponse:  # noqa: B008
+    """Best assignment for the request, with matrix, terms, margins and the greedy baseline.
+
+    Args:
+        ask: The request.
+        weights: The weights in force; the request's own go before them, role by role.
+    """
     if len(ask.agents) > MANY_AGENTS:
-        return await asyncio.to_thread(_assigned, ask)
-    return _assigned(ask)
+        return await asyncio.to_thread(_assigned, ask, weights)
+    return _assigned(ask, weights)
 
 
-def _assigned(ask: AssignRequest) -> AssignResponse:
-    matrix, problem = stated(ask)
-    return explained(matrix, problem, best_assignment(problem))
+def _assigned(ask: AssignRequest, weights: VersionedWeights) -> AssignResponse:
+    matrix, problem = stated(ask, weights)
+    version = "" if ask.weights or ask.fitness else weights.version
+    return explained(matrix, problem, version=version, brief=ask.brief)
 
 
-def stated(ask: AssignRequest) -> tuple[FitnessMatrix, Problem]:
+def stated(ask: AssignRequest, in_force: VersionedWeights) -> tuple[FitnessMatrix, Problem]:
     """Fitness of the candidates and the problem to solve.
 
     Raises:
@@ -53,7 +59,7 @@ def stated(ask: AssignRequest) -> tuple[FitnessMatrix, Problem]:
     """
     ids = [agent.id for agent in ask.agents]
     _check(ask.agents)
-    weights = checked_weights(ask.weights)
+    weights = checked_weights(ask.weights, in_force.weights)
     matrix = _given(ask) if ask.fitness else fitness_matrix(ids, [_state(agent) for agent in ask.agents], weights)
     problem = build_problem(
         ids,
@@ -65,18 +71,24 @@ def stated(ask: AssignRequest) -> tuple[FitnessMatrix, Problem]:
     return matrix, problem
 
 
-def explained(matrix: FitnessMatrix, problem: Problem, chosen: Chosen) -> AssignResponse:
-    """The answer that tells of `chosen`."""
-    greedy = greedy_assignment(problem)
+def explained(matrix: FitnessMatrix, problem: Problem, *, version: str, brief: bool = False) -> AssignResponse:
+    """The best assignment, and what explains it; a `brief` answer leaves out what there is of every cell.
+
+    Raises:
+        InfeasibleAssignment: When the constraints leave none.
+    """
+    chosen, greedy = best_assignment(problem), greedy_assignment(problem)
+    in_full = bool(matrix.weights) and not brief
     return AssignResponse(
         assignment=named(problem, chosen),
         total_fitness=round(total_fitness(problem, chosen), 12),
-        fitness=_by_role(matrix, matrix.fitness),
-        terms=_terms(matrix) if matrix.weights else {},
+        fitness={} if brief else _by_role(matrix),
+        terms=_terms(matrix) if in_full else {},
         margins=dict(zip(ROLES, margins(problem, chosen), strict=True)),
         greedy=None if greedy is None else totalled(problem, greedy),
-        partial=_partial(matrix) if matrix.weights else (),
+        partial=_partial(matrix) if in_full else (),
         weights=matrix.weights,
+        weights_version=version,
     )
 
 
@@ -129,30 +141,27 @@ def _given(ask: AssignRequest) -> FitnessMatrix:
     return FitnessMatrix(agents=ids, fitness=fitness, terms=no_terms, weights={})
 
 
-def _by_role(matrix: FitnessMatrix, levels: Floats) -> dict[Role, dict[str, float | None]]:
-    rounded = [[None if np.isnan(cell) else round(cell, 12) for cell in row] for row in levels.tolist()]
-    return {role: dict(zip(matrix.agents, rounded[row], strict=True)) for row, role in enumerate(ROLES)}
+def _by_role(matrix: FitnessMatrix) -> dict[Role, dict[str, float | None]]:
+    told = [[None if cell != cell else cell for cell in row] for row in matrix.fitness.tolist()]
+    return {role: dict(zip(matrix.agents, told[row], strict=True)) for row, role in enumerate(ROLES)}
 
 
 def _terms(matrix: FitnessMatrix) -> dict[Role, dict[str, dict[str, float]]]:
-    known = ~np.isnan(matrix.terms)
+    cells = np.round(matrix.terms, FITNESS_DECIMALS).tolist()
+    places = {role: [(TERMS.index(name), name) for name in TERMS if matrix.weights[role].get(name)] for role in ROLES}
     return {
         role: {
-            agent: {
-                term: round(float(matrix.terms[row, column, t]), 12)
-                for t, term in enumerate(TERMS)
-                if known[row, column, t]
-            }
-            for column, agent in enumerate(matrix.agents)
+            agent: {name: cell[place] for place, name in places[role] if cell[place] == cell[place]}
+            for agent, cell in zip(matrix.agents, cells[row], strict=True)
         }
         for row, role in enumerate(ROLES)
     }
 
 
 def _partial(matrix: FitnessMatrix) -> list[PartialFitness]:
+    weighs = np.array([[bool(matrix.weights[role].get(name)) for name in TERMS] for role in ROLES])
+    holed = (np.isnan(matrix.terms) & weighs[:, None]).any(axis=2)
     return [
-        PartialFitness(role=role, agent=agent, unknown=unknown)
-        for role in ROLES
-        for column, agent in enumerate(matrix.agents)
-        if (unknown := matrix.unknown(role, column))
+        PartialFitness(role=ROLES[row], agent=matrix.agents[column], unknown=matrix.unknown(ROLES[row], column))
+        for row, column in np.argwhere(holed).tolist()
     ]

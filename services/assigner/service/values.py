@@ -8,8 +8,9 @@ from chassis.wire import Count, Seed
 from kernel.answers import AnswerType, Outcome
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.msv import MSV
+from kernel.roles import Role
 from kernel.values import value
-from services.assigner.core.roles import Role, Stage
+from services.assigner.core.roles import Stage
 
 
 @value
@@ -38,6 +39,7 @@ class AssignRequest:
     weights: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
     pins: Mapping[Role, str] = field(default_factory=dict)
     forbidden: Sequence[ForbiddenPair] = ()
+    brief: bool = False
 
 
 @value
@@ -69,6 +71,7 @@ class AssignResponse:
     greedy: RoleAssignment | None
     partial: Sequence[PartialFitness]
     weights: Mapping[Role, Mapping[str, float]]
+    weights_version: str = ""
 
 
 class AssignmentKind(StrEnum):
@@ -97,7 +100,7 @@ class DeliberateRequest:
     msv: MSV | None = None
     answer_type: AnswerType | None = None
     agents: Sequence[str] = ()
-    assignment_kind: AssignmentKind = AssignmentKind.OPTIMAL
+    assignment_kind: AssignmentKind | None = None
     assignment_seed: Seed | None = None
     fixed_assignment: Mapping[Role, str] = field(default_factory=dict)
     envelope: Envelope | None = None
@@ -124,6 +127,9 @@ class AgentAssessed:
     agent: str
     model: str
     msv: MSV
+    prompt_digest: str = ""
+    usage: StageUsage | None = None
+    duration_ms: float = 0.0
 
 
 @value
@@ -136,6 +142,8 @@ class RolesAssigned:
     propensity: float
     optimum: AssignResponse
     because: str = ""
+    explored: bool = False
+    capacities: Mapping[str, int] = field(default_factory=dict)
 
 
 @value
@@ -183,6 +191,13 @@ class StageMeasured:
 
     stage: Stage
     msv: MSV
+    model: str = ""
+    prompt: str = ""
+    prompt_digest: str = ""
+    usage: StageUsage | None = None
+    duration_ms: float = 0.0
+    beside: Sequence[Stage] = ()
+    shortened_inputs: Sequence[str] = ()
 
 
 @value
@@ -202,6 +217,8 @@ class DeliberationFinished:
     degraded_reasons: Sequence[str]
     budget_exhausted: bool
     duration_ms: float
+    run_id: str = ""
+    note_stage: StageFinished | None = None
 
 
 Event = (

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chassis.wire import MalformedRequest
+from kernel.assignment import InfeasibleAssignment
 from kernel.msv import COMPONENTS, MSV
-from services.assigner.core.errors import InfeasibleAssignment, InvalidWeights
-from services.assigner.core.roles import ROLES, Role
+from kernel.roles import ROLES, InvalidWeights, Role
 from services.assigner.service.assign import MAX_AGENTS, assign
 from services.assigner.service.values import AssignRequest, Candidate, ForbiddenPair, PartialFitness
 

@@ -31,29 +31,29 @@ class _AssignmentKind:
 class _AssignmentKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AssignmentKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ASSIGNMENT_KIND_UNSPECIFIED: _AssignmentKind.ValueType  # 0
-    """Not said; read as optimal."""
+    """Not said: optimal, but for the share of deliberations that the configuration leaves to chance."""
     ASSIGNMENT_KIND_OPTIMAL: _AssignmentKind.ValueType  # 1
-    """Largest total fitness."""
+    """Largest total fitness, always."""
     ASSIGNMENT_KIND_GREEDY: _AssignmentKind.ValueType  # 2
     """Greedy first-available."""
     ASSIGNMENT_KIND_RANDOM: _AssignmentKind.ValueType  # 3
-    """Uniform over all feasible assignments, from `assignment_seed`."""
+    """Uniform over all feasible assignments, from `assignment_seed`, else from `seed`, else by chance."""
     ASSIGNMENT_KIND_FIXED: _AssignmentKind.ValueType  # 4
-    """As `fixed_assignment` says."""
+    """As `fixed_assignment` says, whatever the capacities."""
 
 class AssignmentKind(_AssignmentKind, metaclass=_AssignmentKindEnumTypeWrapper):
     """How roles are given in a deliberation; all but `OPTIMAL` exist as controls."""
 
 ASSIGNMENT_KIND_UNSPECIFIED: AssignmentKind.ValueType  # 0
-"""Not said; read as optimal."""
+"""Not said: optimal, but for the share of deliberations that the configuration leaves to chance."""
 ASSIGNMENT_KIND_OPTIMAL: AssignmentKind.ValueType  # 1
-"""Largest total fitness."""
+"""Largest total fitness, always."""
 ASSIGNMENT_KIND_GREEDY: AssignmentKind.ValueType  # 2
 """Greedy first-available."""
 ASSIGNMENT_KIND_RANDOM: AssignmentKind.ValueType  # 3
-"""Uniform over all feasible assignments, from `assignment_seed`."""
+"""Uniform over all feasible assignments, from `assignment_seed`, else from `seed`, else by chance."""
 ASSIGNMENT_KIND_FIXED: AssignmentKind.ValueType  # 4
-"""As `fixed_assignment` says."""
+"""As `fixed_assignment` says, whatever the capacities."""
 Global___AssignmentKind: _TypeAlias = AssignmentKind  # noqa: Y015
 
 @_typing.final
@@ -279,6 +279,9 @@ class AssignRequest(_message.Message):
     WEIGHTS_FIELD_NUMBER: _builtins.int
     PINS_FIELD_NUMBER: _builtins.int
     FORBIDDEN_FIELD_NUMBER: _builtins.int
+    BRIEF_FIELD_NUMBER: _builtins.int
+    brief: _builtins.bool
+    """Whether to leave out the matrix, its terms and what is partial: of ten thousand agents they are megabytes."""
     @_builtins.property
     def agents(self) -> _containers.RepeatedCompositeFieldContainer[Global___Candidate]:
         """The candidates [1..10000]."""
@@ -291,7 +294,7 @@ class AssignRequest(_message.Message):
 
     @_builtins.property
     def weights(self) -> _containers.MessageMap[_builtins.str, Global___ComponentWeights]:
-        """Weights by role name; a role that is left out keeps its default."""
+        """Weights by role name; a role that is left out keeps the weights in force."""
 
     @_builtins.property
     def pins(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -309,10 +312,11 @@ class AssignRequest(_message.Message):
         weights: _abc.Mapping[_builtins.str, Global___ComponentWeights] | None = ...,
         pins: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         forbidden: _abc.Iterable[Global___ForbiddenPair] | None = ...,
+        brief: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "fitness", b"fitness", "forbidden", b"forbidden", "pins", b"pins", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "brief", b"brief", "fitness", b"fitness", "forbidden", b"forbidden", "pins", b"pins", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -606,8 +610,11 @@ class AssignResponse(_message.Message):
     GREEDY_FIELD_NUMBER: _builtins.int
     PARTIAL_FIELD_NUMBER: _builtins.int
     WEIGHTS_FIELD_NUMBER: _builtins.int
+    WEIGHTS_VERSION_FIELD_NUMBER: _builtins.int
     total_fitness: _builtins.float
     """Sum of the fitness over all roles [0..5]; an unknown fitness counts as 0.5."""
+    weights_version: _builtins.str
+    """Version of the weights in force; empty when the caller gave weights or the fitness."""
     @_builtins.property
     def assignment(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Agent by role name (`EXPERT`, ...)."""
@@ -651,10 +658,11 @@ class AssignResponse(_message.Message):
         greedy: Global___RoleAssignment | None = ...,
         partial: _abc.Iterable[Global___PartialFitness] | None = ...,
         weights: _abc.Mapping[_builtins.str, Global___ComponentWeights] | None = ...,
+        weights_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["greedy", b"greedy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment", b"assignment", "fitness", b"fitness", "greedy", b"greedy", "margins", b"margins", "partial", b"partial", "terms", b"terms", "total_fitness", b"total_fitness", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignment", b"assignment", "fitness", b"fitness", "greedy", b"greedy", "margins", b"margins", "partial", b"partial", "terms", b"terms", "total_fitness", b"total_fitness", "weights", b"weights", "weights_version", b"weights_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -718,7 +726,7 @@ class DeliberateRequest(_message.Message):
     measure_stages: _builtins.bool
     """Whether to measure an MSV after each stage; left out: true."""
     run_id: _builtins.str
-    """Name of the run this belongs to, for logs and seeds."""
+    """Name of the run this belongs to, for logs; empty: a new one is made."""
     draft: _builtins.str
     """A quick answer that was made before and is doubted; the first stage sees it as data. Empty: there is none."""
     @_builtins.property
@@ -824,13 +832,24 @@ class AgentAssessed(_message.Message):
     AGENT_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     MSV_FIELD_NUMBER: _builtins.int
+    PROMPT_DIGEST_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    DURATION_MS_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """Identifier of the agent."""
     model: _builtins.str
     """Model that speaks for it."""
+    prompt_digest: _builtins.str
+    """Digest of the prompt template [sha256, hexadecimal]."""
+    duration_ms: _builtins.float
+    """Time that took [ms, >= 0]."""
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
         """Its prospective state."""
+
+    @_builtins.property
+    def usage(self) -> _envelope_pb2.StageUsage:
+        """What its self-assessment spent; nothing when it was not asked."""
 
     def __init__(
         self,
@@ -838,10 +857,13 @@ class AgentAssessed(_message.Message):
         agent: _builtins.str = ...,
         model: _builtins.str = ...,
         msv: _msv_pb2.MSV | None = ...,
+        prompt_digest: _builtins.str = ...,
+        usage: _envelope_pb2.StageUsage | None = ...,
+        duration_ms: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["msv", b"msv"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["msv", b"msv", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "model", b"model", "msv", b"msv"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "duration_ms", b"duration_ms", "model", b"model", "msv", b"msv", "prompt_digest", b"prompt_digest", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -873,12 +895,34 @@ class RolesAssigned(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class CapacitiesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ASSIGNMENT_KIND_FIELD_NUMBER: _builtins.int
     ASSIGNMENT_FIELD_NUMBER: _builtins.int
     TOTAL_FITNESS_FIELD_NUMBER: _builtins.int
     PROPENSITY_FIELD_NUMBER: _builtins.int
     OPTIMUM_FIELD_NUMBER: _builtins.int
     BECAUSE_FIELD_NUMBER: _builtins.int
+    EXPLORED_FIELD_NUMBER: _builtins.int
+    CAPACITIES_FIELD_NUMBER: _builtins.int
     assignment_kind: Global___AssignmentKind.ValueType
     """How they were given."""
     total_fitness: _builtins.float
@@ -887,6 +931,8 @@ class RolesAssigned(_message.Message):
     """Probability with which this assignment was drawn [0..1]; 1 when nothing was left to chance."""
     because: _builtins.str
     """Why roles were given again, e.g. the agent that failed; empty the first time."""
+    explored: _builtins.bool
+    """Whether chance decided where fitness usually does, because the configuration explores."""
     @_builtins.property
     def assignment(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """The assignment in force, by role name."""
@@ -894,6 +940,10 @@ class RolesAssigned(_message.Message):
     @_builtins.property
     def optimum(self) -> Global___AssignResponse:
         """The matrix, the optimum and the greedy baseline on the same input."""
+
+    @_builtins.property
+    def capacities(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Roles that each agent could hold, by identifier [count, >= 1]."""
 
     def __init__(
         self,
@@ -904,10 +954,12 @@ class RolesAssigned(_message.Message):
         propensity: _builtins.float = ...,
         optimum: Global___AssignResponse | None = ...,
         because: _builtins.str = ...,
+        explored: _builtins.bool = ...,
+        capacities: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_total_fitness", b"_total_fitness", "optimum", b"optimum", "total_fitness", b"total_fitness"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_fitness", b"_total_fitness", "assignment", b"assignment", "assignment_kind", b"assignment_kind", "because", b"because", "optimum", b"optimum", "propensity", b"propensity", "total_fitness", b"total_fitness"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_fitness", b"_total_fitness", "assignment", b"assignment", "assignment_kind", b"assignment_kind", "because", b"because", "capacities", b"capacities", "explored", b"explored", "optimum", b"optimum", "propensity", b"propensity", "total_fitness", b"total_fitness"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__total_fitness: _TypeAlias = _typing.Literal["total_fitness"]  # noqa: Y015
     _WhichOneofArgType__total_fitness: _TypeAlias = _typing.Literal["_total_fitness", b"_total_fitness"]  # noqa: Y015
@@ -934,6 +986,8 @@ class DeliberationFinished(_message.Message):
     DEGRADED_REASONS_FIELD_NUMBER: _builtins.int
     BUDGET_EXHAUSTED_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    NOTE_STAGE_FIELD_NUMBER: _builtins.int
     answer: _builtins.str
     """Final text, or the best so far."""
     outcome: _answer_pb2.Outcome.ValueType
@@ -948,6 +1002,8 @@ class DeliberationFinished(_message.Message):
     """Whether a limit of the envelope was reached."""
     duration_ms: _builtins.float
     """Time from start to end [ms, >= 0]."""
+    run_id: _builtins.str
+    """Name of the run."""
     @_builtins.property
     def stages(self) -> _containers.RepeatedCompositeFieldContainer[_stage_pb2.StageFinished]:
         """Stages in order, with their texts."""
@@ -972,6 +1028,10 @@ class DeliberationFinished(_message.Message):
     def degraded_reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Why it is."""
 
+    @_builtins.property
+    def note_stage(self) -> _stage_pb2.StageFinished:
+        """How the note came to be; left out when none was called for."""
+
     def __init__(
         self,
         *,
@@ -988,10 +1048,12 @@ class DeliberationFinished(_message.Message):
         degraded_reasons: _abc.Iterable[_builtins.str] | None = ...,
         budget_exhausted: _builtins.bool = ...,
         duration_ms: _builtins.float = ...,
+        run_id: _builtins.str = ...,
+        note_stage: _stage_pb2.StageFinished | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["roles", b"roles", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["note_stage", b"note_stage", "roles", b"roles", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "assessments", b"assessments", "budget_exhausted", b"budget_exhausted", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "duration_ms", b"duration_ms", "measurements", b"measurements", "note", b"note", "note_reason", b"note_reason", "outcome", b"outcome", "roles", b"roles", "stages", b"stages", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "assessments", b"assessments", "budget_exhausted", b"budget_exhausted", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "duration_ms", b"duration_ms", "measurements", b"measurements", "note", b"note", "note_reason", b"note_reason", "note_stage", b"note_stage", "outcome", b"outcome", "roles", b"roles", "run_id", b"run_id", "stages", b"stages", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

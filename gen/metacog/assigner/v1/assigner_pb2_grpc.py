@@ -54,7 +54,8 @@ class AssignerServiceServicer:
     def Assign(self, request, context):
         """Gives each role to an agent so that total fitness is largest; no model call.
 
-        Safe to retry: the same agents get the same roles, in whatever order they are listed.
+        Safe to retry: the same agents get the same roles, in whatever order they are listed. Of assignments with equal
+        totals it is the one whose first role goes to the first agent by identifier, then the second role, and so on.
         Fails with `MSV_OUT_OF_RANGE`, `MALFORMED_REQUEST`, `INVALID_WEIGHTS` or `INFEASIBLE_ASSIGNMENT`, which names the
         constraint that cannot hold.
         """

@@ -36,7 +36,8 @@ class AssignerServiceStub:
     Assign: _grpc.UnaryUnaryMultiCallable[_assigner_pb2.AssignRequest, _assigner_pb2.AssignResponse]
     """Gives each role to an agent so that total fitness is largest; no model call.
 
-    Safe to retry: the same agents get the same roles, in whatever order they are listed.
+    Safe to retry: the same agents get the same roles, in whatever order they are listed. Of assignments with equal
+    totals it is the one whose first role goes to the first agent by identifier, then the second role, and so on.
     Fails with `MSV_OUT_OF_RANGE`, `MALFORMED_REQUEST`, `INVALID_WEIGHTS` or `INFEASIBLE_ASSIGNMENT`, which names the
     constraint that cannot hold.
     """
@@ -58,7 +59,8 @@ class AssignerServiceAsyncStub(AssignerServiceStub):
     Assign: _aio.UnaryUnaryMultiCallable[_assigner_pb2.AssignRequest, _assigner_pb2.AssignResponse]  # type: ignore[assignment]
     """Gives each role to an agent so that total fitness is largest; no model call.
 
-    Safe to retry: the same agents get the same roles, in whatever order they are listed.
+    Safe to retry: the same agents get the same roles, in whatever order they are listed. Of assignments with equal
+    totals it is the one whose first role goes to the first agent by identifier, then the second role, and so on.
     Fails with `MSV_OUT_OF_RANGE`, `MALFORMED_REQUEST`, `INVALID_WEIGHTS` or `INFEASIBLE_ASSIGNMENT`, which names the
     constraint that cannot hold.
     """
@@ -83,7 +85,8 @@ class AssignerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_assigner_pb2.AssignResponse, _abc.Awaitable[_assigner_pb2.AssignResponse]]:
         """Gives each role to an agent so that total fitness is largest; no model call.
 
-        Safe to retry: the same agents get the same roles, in whatever order they are listed.
+        Safe to retry: the same agents get the same roles, in whatever order they are listed. Of assignments with equal
+        totals it is the one whose first role goes to the first agent by identifier, then the second role, and so on.
         Fails with `MSV_OUT_OF_RANGE`, `MALFORMED_REQUEST`, `INVALID_WEIGHTS` or `INFEASIBLE_ASSIGNMENT`, which names the
         constraint that cannot hold.
         """

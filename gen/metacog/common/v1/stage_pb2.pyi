@@ -243,21 +243,55 @@ class StageMeasured(_message.Message):
 
     STAGE_FIELD_NUMBER: _builtins.int
     MSV_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PROMPT_FIELD_NUMBER: _builtins.int
+    PROMPT_DIGEST_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    DURATION_MS_FIELD_NUMBER: _builtins.int
+    BESIDE_FIELD_NUMBER: _builtins.int
+    SHORTENED_INPUTS_FIELD_NUMBER: _builtins.int
     stage: Global___Stage.ValueType
     """The stage whose text was judged."""
+    model: _builtins.str
+    """Model that judged it: the same for all stages."""
+    prompt: _builtins.str
+    """Name of the prompt template."""
+    prompt_digest: _builtins.str
+    """Digest of the prompt template [sha256, hexadecimal]."""
+    duration_ms: _builtins.float
+    """Time it took [ms, >= 0]."""
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
         """Retrospective state of that text."""
+
+    @_builtins.property
+    def usage(self) -> _envelope_pb2.StageUsage:
+        """What judging spent."""
+
+    @_builtins.property
+    def beside(self) -> _containers.RepeatedScalarFieldContainer[Global___Stage.ValueType]:
+        """Stages whose texts were shown beside it, unnamed: those before it."""
+
+    @_builtins.property
+    def shortened_inputs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the texts that were shortened to fit the prompt."""
 
     def __init__(
         self,
         *,
         stage: Global___Stage.ValueType = ...,
         msv: _msv_pb2.MSV | None = ...,
+        model: _builtins.str = ...,
+        prompt: _builtins.str = ...,
+        prompt_digest: _builtins.str = ...,
+        usage: _envelope_pb2.StageUsage | None = ...,
+        duration_ms: _builtins.float = ...,
+        beside: _abc.Iterable[Global___Stage.ValueType] | None = ...,
+        shortened_inputs: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["msv", b"msv"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["msv", b"msv", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["msv", b"msv", "stage", b"stage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beside", b"beside", "duration_ms", b"duration_ms", "model", b"model", "msv", b"msv", "prompt", b"prompt", "prompt_digest", b"prompt_digest", "shortened_inputs", b"shortened_inputs", "stage", b"stage", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

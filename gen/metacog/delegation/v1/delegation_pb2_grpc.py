@@ -129,10 +129,11 @@ class DelegationServiceServicer:
 
         Safe to retry with the same `request_id`: the answer is then repeated, not made again; without one a retry spends
         again. The last event is always `task_finished`; when nobody gives a valid answer, its outcome is `ABSTAINED`,
-        which is not an error. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`,
-        `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`, `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`,
-        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `ENCODER_UNAVAILABLE`, `DATABASE_UNAVAILABLE` or `DEADLINE_EXCEEDED`
-        when nobody could answer at all.
+        which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
+        `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
+        `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
+        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
+        nobody could answer at all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -142,8 +143,8 @@ class DelegationServiceServicer:
         """Lets agents assess themselves on a task, without anybody solving it.
 
         A retry spends again. An agent that cannot rate itself is flagged, not refused. Fails with `MALFORMED_REQUEST`,
-        `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-        `BACKEND_OVERLOADED`, `ENCODER_UNAVAILABLE`, `DATABASE_UNAVAILABLE` or `DEADLINE_EXCEEDED`.
+        `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `ENCODER_UNAVAILABLE`
+        or `DATABASE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -230,6 +231,8 @@ class DelegationServiceServicer:
 
     def GetReliability(self, request, context):
         """Reports how far confidence can be trusted, by agent, dimension and source of the confidence.
+
+        Tasks under a baseline and verdicts of keys that may not teach are no part of it.
 
         Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
         """

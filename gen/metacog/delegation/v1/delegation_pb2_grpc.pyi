@@ -45,17 +45,18 @@ class DelegationServiceStub:
 
     Safe to retry with the same `request_id`: the answer is then repeated, not made again; without one a retry spends
     again. The last event is always `task_finished`; when nobody gives a valid answer, its outcome is `ABSTAINED`,
-    which is not an error. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`,
-    `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`, `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`,
-    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `ENCODER_UNAVAILABLE`, `DATABASE_UNAVAILABLE` or `DEADLINE_EXCEEDED`
-    when nobody could answer at all.
+    which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
+    `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
+    `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
+    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
+    nobody could answer at all.
     """
     SelfAssess: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.SelfAssessRequest, _tasks_pb2.SelfAssessResponse]
     """Lets agents assess themselves on a task, without anybody solving it.
 
     A retry spends again. An agent that cannot rate itself is flagged, not refused. Fails with `MALFORMED_REQUEST`,
-    `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-    `BACKEND_OVERLOADED`, `ENCODER_UNAVAILABLE`, `DATABASE_UNAVAILABLE` or `DEADLINE_EXCEEDED`.
+    `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `ENCODER_UNAVAILABLE`
+    or `DATABASE_UNAVAILABLE`.
     """
     SubmitFeedback: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.SubmitFeedbackRequest, _tasks_pb2.SubmitFeedbackResponse]
     """Says whether a task's answer was right, and teaches the profiles of those who gave it.
@@ -107,6 +108,8 @@ class DelegationServiceStub:
     GetReliability: _grpc.UnaryUnaryMultiCallable[_monitoring_pb2.GetReliabilityRequest, _monitoring_pb2.GetReliabilityResponse]
     """Reports how far confidence can be trusted, by agent, dimension and source of the confidence.
 
+    Tasks under a baseline and verdicts of keys that may not teach are no part of it.
+
     Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
     ListDriftEvents: _grpc.UnaryUnaryMultiCallable[_monitoring_pb2.ListDriftEventsRequest, _monitoring_pb2.ListDriftEventsResponse]
@@ -147,17 +150,18 @@ class DelegationServiceAsyncStub(DelegationServiceStub):
 
     Safe to retry with the same `request_id`: the answer is then repeated, not made again; without one a retry spends
     again. The last event is always `task_finished`; when nobody gives a valid answer, its outcome is `ABSTAINED`,
-    which is not an error. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`,
-    `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`, `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`,
-    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `ENCODER_UNAVAILABLE`, `DATABASE_UNAVAILABLE` or `DEADLINE_EXCEEDED`
-    when nobody could answer at all.
+    which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
+    `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
+    `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
+    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
+    nobody could answer at all.
     """
     SelfAssess: _aio.UnaryUnaryMultiCallable[_tasks_pb2.SelfAssessRequest, _tasks_pb2.SelfAssessResponse]  # type: ignore[assignment]
     """Lets agents assess themselves on a task, without anybody solving it.
 
     A retry spends again. An agent that cannot rate itself is flagged, not refused. Fails with `MALFORMED_REQUEST`,
-    `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-    `BACKEND_OVERLOADED`, `ENCODER_UNAVAILABLE`, `DATABASE_UNAVAILABLE` or `DEADLINE_EXCEEDED`.
+    `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `ENCODER_UNAVAILABLE`
+    or `DATABASE_UNAVAILABLE`.
     """
     SubmitFeedback: _aio.UnaryUnaryMultiCallable[_tasks_pb2.SubmitFeedbackRequest, _tasks_pb2.SubmitFeedbackResponse]  # type: ignore[assignment]
     """Says whether a task's answer was right, and teaches the profiles of those who gave it.
@@ -209,6 +213,8 @@ class DelegationServiceAsyncStub(DelegationServiceStub):
     GetReliability: _aio.UnaryUnaryMultiCallable[_monitoring_pb2.GetReliabilityRequest, _monitoring_pb2.GetReliabilityResponse]  # type: ignore[assignment]
     """Reports how far confidence can be trusted, by agent, dimension and source of the confidence.
 
+    Tasks under a baseline and verdicts of keys that may not teach are no part of it.
+
     Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
     ListDriftEvents: _aio.UnaryUnaryMultiCallable[_monitoring_pb2.ListDriftEventsRequest, _monitoring_pb2.ListDriftEventsResponse]  # type: ignore[assignment]
@@ -252,10 +258,11 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Safe to retry with the same `request_id`: the answer is then repeated, not made again; without one a retry spends
         again. The last event is always `task_finished`; when nobody gives a valid answer, its outcome is `ABSTAINED`,
-        which is not an error. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`,
-        `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`, `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`,
-        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `ENCODER_UNAVAILABLE`, `DATABASE_UNAVAILABLE` or `DEADLINE_EXCEEDED`
-        when nobody could answer at all.
+        which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
+        `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
+        `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
+        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
+        nobody could answer at all.
         """
 
     @_abc_1.abstractmethod
@@ -267,8 +274,8 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Lets agents assess themselves on a task, without anybody solving it.
 
         A retry spends again. An agent that cannot rate itself is flagged, not refused. Fails with `MALFORMED_REQUEST`,
-        `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`,
-        `BACKEND_OVERLOADED`, `ENCODER_UNAVAILABLE`, `DATABASE_UNAVAILABLE` or `DEADLINE_EXCEEDED`.
+        `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `ENCODER_UNAVAILABLE`
+        or `DATABASE_UNAVAILABLE`.
         """
 
     @_abc_1.abstractmethod
@@ -373,6 +380,8 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_monitoring_pb2.GetReliabilityResponse, _abc.Awaitable[_monitoring_pb2.GetReliabilityResponse]]:
         """Reports how far confidence can be trusted, by agent, dimension and source of the confidence.
+
+        Tasks under a baseline and verdicts of keys that may not teach are no part of it.
 
         Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
         """

@@ -169,7 +169,9 @@ class _BaselineEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Baseline.Val
     BASELINE_RANDOM: _Baseline.ValueType  # 4
     """An agent at random, from `seed`."""
     BASELINE_SKILL_FIXED: _Baseline.ValueType  # 5
-    """The agent whose configured keywords the task matches, else the first that takes part."""
+    """The agent that is tagged with the dimension that the caller names, else whose keywords the task holds; else the
+    default agent, which is `first_agent` or the first that takes part.
+    """
     BASELINE_MAJORITY_VOTE: _Baseline.ValueType  # 6
     """All agents answer, each with one vote."""
 
@@ -187,7 +189,9 @@ BASELINE_ROUND_ROBIN: Baseline.ValueType  # 3
 BASELINE_RANDOM: Baseline.ValueType  # 4
 """An agent at random, from `seed`."""
 BASELINE_SKILL_FIXED: Baseline.ValueType  # 5
-"""The agent whose configured keywords the task matches, else the first that takes part."""
+"""The agent that is tagged with the dimension that the caller names, else whose keywords the task holds; else the
+default agent, which is `first_agent` or the first that takes part.
+"""
 BASELINE_MAJORITY_VOTE: Baseline.ValueType  # 6
 """All agents answer, each with one vote."""
 Global___Baseline: _TypeAlias = Baseline  # noqa: Y015
@@ -517,7 +521,7 @@ class ProcessRequest(_message.Message):
     dimension: _builtins.str
     """The dimension that the task asks for, e.g. `math_computation`; left out: classified."""
     answer_type: _answer_pb2.AnswerType.ValueType
-    """Form of the answer; left out: that of `expected`, else inferred and reported."""
+    """Form of the answer; left out: that of the check, else inferred and reported. It must go with the check."""
     seed: _builtins.int
     """Makes the task repeatable where the backends honour seeds; each call's seed is derived from it."""
     request_id: _builtins.str
@@ -719,7 +723,9 @@ class Assessment(_message.Message):
     ineligible_reason: _builtins.str
     """Why it may not; empty when it may."""
     unknown_reason: _builtins.str
-    """Why `verbalized` is unknown, e.g. `unparseable`, `skipped`, `budget`; empty when it is known."""
+    """Why `verbalized` is unknown: `unparseable`, `too_slow`, `budget`, `skipped`, `ablation`, or the reason of a model's
+    refusal, e.g. `BACKEND_UNAVAILABLE`; empty when it is known.
+    """
     attempts: _builtins.int
     """Attempts the rating took [count]; 0 when it was not asked."""
     prompt_digest: _builtins.str
@@ -1176,7 +1182,7 @@ class TaskFinished(_message.Message):
 
     @_builtins.property
     def usage(self) -> _envelope_pb2.Usage:
-        """What was spent, by stage: `classify`, `assess`, `execute`, `collaborate`, `judge`."""
+        """What was spent, by stage: `classify`, `assess`, `execute`, `collaborate`, `compare`, `judge`."""
 
     @_builtins.property
     def degraded_reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -1,0 +1,34 @@
+"""The best assignment of roles, its margins, and the baselines it is compared with.
+
+Source: SPEC 1.4, Eq. 6: maximise the sum of fitness over all maps of roles to agents at once.
+"""
+
+from kernel.assignment.chance import Drawn, count_assignments, explored_assignment, random_assignment
+from kernel.assignment.problem import (
+    ASSUMED_FITNESS,
+    Chosen,
+    InfeasibleAssignment,
+    NoAgents,
+    Problem,
+    build_problem,
+    shared_capacities,
+)
+from kernel.assignment.solving import best_assignment, greedy_assignment, margins, total_fitness
+
+__all__ = [
+    "ASSUMED_FITNESS",
+    "Chosen",
+    "Drawn",
+    "InfeasibleAssignment",
+    "NoAgents",
+    "Problem",
+    "best_assignment",
+    "build_problem",
+    "count_assignments",
+    "explored_assignment",
+    "greedy_assignment",
+    "margins",
+    "random_assignment",
+    "shared_capacities",
+    "total_fitness",
+]

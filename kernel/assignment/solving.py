@@ -1,0 +1,142 @@
+"""The best assignment, its margins, and what greedy first-available gets."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from kernel.assignment.problem import Bools, Chosen, Problem, infeasible
+from kernel.fitness import Floats
+from kernel.roles import ROLES
+from kernel.thresholds import reaches
+
+
+def best_assignment(problem: Problem) -> Chosen:
+    """Agent for each role so that the total is largest.
+
+    Of assignments with equal totals (to 1e-9) it is the one whose first role goes to the first agent by identifier,
+    then the second role, and so on: the same for equal input in any order, whatever solver is beneath.
+
+    Raises:
+        InfeasibleAssignment: When the constraints leave none; names the roles and what they lack.
+
+    Example:
+        >>> from kernel.assignment import build_problem
+        >>> fitness = np.array([[0.9, 0.8], [0.9, 0.1], [0.0, 0.5], [0.0, 0.5], [0.0, 0.5]])
+        >>> best_assignment(build_problem(["a", "b"], fitness, capacities=[3, 3]))
+        (0, 0, 1, 1, 1)
+    """
+    contest = _contest(problem)
+    chosen = _solved(contest, contest.allowed)
+    if chosen is None:
+        raise infeasible(problem)
+    return contest.named(_first_of_equals(contest, chosen))
+
+
+def total_fitness(problem: Problem, chosen: Chosen) -> float:
+    """Sum of the fitness over all roles [0..5]."""
+    return _total(problem.values, chosen)
+
+
+def margins(problem: Problem, chosen: Chosen) -> tuple[float | None, ...]:
+    """For each role the total lost if its pair were forbidden [>= 0]; None where no assignment would be left.
+
+    Args:
+        problem: The problem.
+        chosen: Its best assignment.
+    """
+    contest, total = _contest(problem), total_fitness(problem, chosen)
+    lost: list[float | None] = []
+    for role, agent in enumerate(chosen):
+        allowed = contest.allowed.copy()
+        allowed[role, contest.columns == agent] = False
+        other = _solved(contest, allowed)
+        lost.append(None if other is None else max(0.0, round(total - _total(contest.values, other), 12)))
+    return tuple(lost)
+
+
+def greedy_assignment(problem: Problem) -> Chosen | None:
+    """What greedy first-available gets: roles in order, each its best free agent, ties by identifier; None if stuck."""
+    free = problem.capacities.copy()
+    chosen: list[int] = []
+    for role in range(len(ROLES)):
+        open_to = problem.allowed[role] & (free > 0)
+        if not open_to.any():
+            return None
+        best = int(np.argmax(np.where(open_to, problem.values[role], -1.0)))
+        free[best] -= 1
+        chosen.append(best)
+    return tuple(chosen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contest:
+    """The part of a problem that can matter: for each role its six best agents, earlier ones first where they tie.
+
+    The other roles take at most four of a role's five best, so one of these is always free; the sixth is for margins,
+    where one pair is forbidden.
+    """
+
+    columns: NDArray[np.intp]
+    values: Floats
+    allowed: Bools
+    seats: NDArray[np.intp]
+
+    def named(self, chosen: Chosen) -> Chosen:
+        """`chosen` by the columns of the problem."""
+        return tuple(int(self.columns[agent]) for agent in chosen)
+
+
+def _contest(problem: Problem) -> _Contest:
+    ranked = [_leaders(np.where(problem.allowed[row], problem.values[row], -1.0)) for row in range(len(ROLES))]
+    columns = np.unique(np.concatenate(ranked))
+    return _Contest(
+        columns=columns,
+        values=problem.values[:, columns],
+        allowed=problem.allowed[:, columns],
+        seats=np.repeat(np.arange(len(columns)), problem.capacities[columns]),
+    )
+
+
+def _leaders(values: Floats) -> NDArray[np.intp]:
+    """Places of the six largest of `values`, earlier ones first where they tie."""
+    wanted = len(ROLES) + 1
+    if len(values) <= wanted:
+        return np.arange(len(values))
+    bar = np.partition(values, len(values) - wanted)[len(values) - wanted]
+    above = np.flatnonzero(values > bar)
+    return np.concatenate([above, np.flatnonzero(values == bar)[: wanted - len(above)]])
+
+
+def _solved(contest: _Contest, allowed: Bools) -> Chosen | None:
+    """Hungarian assignment over seats: an agent has as many as its capacity."""
+    if len(contest.seats) < len(ROLES):
+        return None
+    cost = np.where(allowed, -contest.values, np.inf)[:, contest.seats]
+    try:
+        _, columns = linear_sum_assignment(cost)
+    except ValueError:  # SciPy's word for an infeasible matrix
+        return None
+    return tuple(int(agent) for agent in contest.seats[columns])
+
+
+def _first_of_equals(contest: _Contest, chosen: Chosen) -> Chosen:
+    """Of the assignments that are as good as `chosen`, the first by identifiers, role after role."""
+    total, allowed = _total(contest.values, chosen), contest.allowed.copy()
+    for role in range(len(ROLES)):
+        for agent in np.flatnonzero(allowed[role, : chosen[role]]):
+            trial = allowed.copy()
+            trial[role] = np.arange(trial.shape[1]) == agent
+            if not reaches(float(np.where(trial, contest.values, -1.0).max(axis=1).sum()), total):
+                continue
+            other = _solved(contest, trial)
+            if other is not None and reaches(_total(contest.values, other), total):
+                chosen = other
+                break
+        allowed[role] = np.arange(allowed.shape[1]) == chosen[role]
+    return chosen
+
+
+def _total(values: Floats, chosen: Chosen) -> float:
+    return float(values[np.arange(len(ROLES)), list(chosen)].sum())

@@ -1,0 +1,175 @@
+"""Whether learned weights are better than the ones so far, and than weights learned from nothing."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernel.assignment import best_assignment, build_problem, greedy_assignment, total_fitness
+from kernel.fitness import Floats, fitness_matrix
+from kernel.learning.contrasts import Deliberated, contrasts, counting_weights, effective_number
+from kernel.learning.fitting import advantages, fitted_role_weights, held_out_weights
+from kernel.roles import RoleWeights
+from kernel.statistics.bootstrap import RESAMPLES, Estimate, bootstrap_difference, bootstrap_interval
+from kernel.statistics.samples import RIGHT
+from kernel.thresholds import reaches
+from kernel.values import value
+
+# Deliberations whose roles were as some weights would have given them, from which the share of right answers is told.
+LEAST_MATCHED = 30
+
+
+@value
+class Worth:
+    """What weights are worth, on deliberations that they were not fitted to.
+
+    Attributes:
+        discrimination: Probability that of a right and a wrong answer the right one had the fitter assignment [0..1].
+        matched: Deliberations whose roles were given as these weights would give them [count].
+        right_share: Share of right answers had these weights given all roles [0..1]; no value with fewer than
+            `LEAST_MATCHED` of those.
+    """
+
+    discrimination: Estimate
+    matched: int
+    right_share: Estimate
+
+
+@value
+class Evidence:
+    """What speaks for fitted weights.
+
+    Attributes:
+        fitted: Weights fitted to all deliberations.
+        deliberations: Deliberations [count].
+        effective: Equally weighted ones that tell as much [count].
+        right: Those whose answer was right [count].
+        before: The weights so far.
+        after: Fitted weights, each deliberation by weights fitted without it.
+        control: The same fitted to verdicts dealt out by chance.
+        gain: Discrimination of fitted weights less that of the weights so far, paired.
+        gain_over_control: The same less that of the control.
+    """
+
+    fitted: RoleWeights
+    deliberations: int
+    effective: float
+    right: int
+    before: Worth
+    after: Worth
+    control: Worth
+    gain: Estimate
+    gain_over_control: Estimate
+
+    @property
+    def shown(self) -> bool:
+        """Whether fitted weights are better than both: the two intervals lie above 0."""
+        return all(found.low is not None and found.low > 0 for found in (self.gain, self.gain_over_control))
+
+
+def evidence(
+    deliberations: Sequence[Deliberated],
+    prior: RoleWeights,
+    *,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+) -> Evidence:
+    """Weights fitted to `deliberations`, and what speaks for them.
+
+    Args:
+        deliberations: Judged deliberations in which chance had a part in the roles.
+        prior: The weights so far, towards which fitted ones are pulled.
+        rng: Chance, for folds, control and resampling.
+        resamples: Draws of each interval [count].
+    """
+    contrasted, counts = contrasts(deliberations), counting_weights(deliberations)
+    scores = np.array([each.score for each in deliberations])
+    held = held_out_weights(contrasted, scores, counts, prior, rng)
+    shuffled = held_out_weights(contrasted, rng.permutation(scores), counts, prior, rng)
+    told = [
+        _Told(deliberations, contrasted, weights, scores >= RIGHT, counts)
+        for weights in ([prior] * len(deliberations), held, shuffled)
+    ]
+    before, after, control = told
+    return Evidence(
+        fitted=fitted_role_weights(contrasted, scores, counts, prior),
+        deliberations=len(deliberations),
+        effective=round(effective_number(counts), 3),
+        right=int((scores >= RIGHT).sum()),
+        before=before.worth(rng, resamples),
+        after=after.worth(rng, resamples),
+        control=control.worth(rng, resamples),
+        gain=bootstrap_difference(weighted_auroc, before.columns, after.columns, rng=rng, resamples=resamples),
+        gain_over_control=bootstrap_difference(
+            weighted_auroc, control.columns, after.columns, rng=rng, resamples=resamples
+        ),
+    )
+
+
+def weighted_auroc(scores: Floats, right: Floats, counts: Floats) -> float | None:
+    """Probability that a right item scores above a wrong one, ties counting half; each item counts as `counts` says.
+
+    Returns:
+        The probability [0..1]; None without both kinds.
+
+    Example:
+        >>> weighted_auroc(np.array([0.1, 0.4, 0.4]), np.array([0, 1, 0]), np.array([1.0, 1.0, 3.0]))
+        0.625
+    """
+    _, places = np.unique(scores, return_inverse=True)
+    rights = np.bincount(places, np.where(right, counts, 0.0))
+    wrongs = np.bincount(places, np.where(right, 0.0, counts))
+    if not rights.sum() or not wrongs.sum():
+        return None
+    below = np.cumsum(wrongs) - wrongs
+    return float((rights * (below + wrongs / 2)).sum() / (rights.sum() * wrongs.sum()))
+
+
+def matched_share(right: Floats, matched: Floats, counts: Floats) -> float | None:
+    """Share of right answers among `matched` items, each counting as `counts` says; None without any.
+
+    Source: the self-normalised estimate of a policy's value (Swaminathan and Joachims 2015).
+    """
+    mass = float((matched * counts).sum())
+    return float((right * matched * counts).sum() / mass) if mass > 0 else None
+
+
+class _Told:
+    """What some weights say of deliberations; each deliberation may have weights of its own."""
+
+    def __init__(
+        self,
+        deliberations: Sequence[Deliberated],
+        contrasted: Floats,
+        weights: Sequence[RoleWeights],
+        right: NDArray[np.bool_],
+        counts: Floats,
+    ) -> None:
+        said = [advantages(one[None], each)[0] for one, each in zip(contrasted, weights, strict=True)]
+        self.columns = (np.array(said), right, counts)
+        self._matched = np.array(
+            [is_best(one, each) for one, each in zip(deliberations, weights, strict=True)], dtype=float
+        )
+
+    def worth(self, rng: np.random.Generator, resamples: int) -> Worth:
+        """What the weights are worth."""
+        _, right, counts = self.columns
+        matched = int(self._matched.sum())
+        none = Estimate(value=None, low=None, high=None, items=len(right), resamples=0)
+        columns = (right.astype(float), self._matched, counts)
+        share = bootstrap_interval(matched_share, *columns, rng=rng, resamples=resamples)
+        return Worth(
+            discrimination=bootstrap_interval(weighted_auroc, *self.columns, rng=rng, resamples=resamples),
+            matched=matched,
+            right_share=share if matched >= LEAST_MATCHED else none,
+        )
+
+
+def is_best(each: Deliberated, weights: RoleWeights) -> bool:
+    """Whether the roles of a deliberation are the ones that `weights` would have given."""
+    matrix = fitness_matrix(each.agents, each.msvs, weights)
+    problem = build_problem(each.agents, matrix.fitness, capacities=each.capacities)
+    greedy = greedy_assignment(problem)  # quickly found, and a bound that most assignments by chance miss
+    if greedy is not None and not reaches(total_fitness(problem, each.chosen), total_fitness(problem, greedy)):
+        return False
+    return best_assignment(problem) == each.chosen
