@@ -1,17 +1,20 @@
 """Delegation with simulated agents of known competence, through the real service over gRPC, against its baselines.
 
 What it shows: whether profiles come near the truth, delegation precision, accuracy against routing by rule, ECE before
-and after calibration, and how these move with the number of agents, with noise and with a loss of competence. The model
-is scripted, so times are of the service, its database and the script, in one process beside them.
+and after calibration, and how these move with the number of agents, with noise, with a loss of competence, and with the
+numbers that decide. The model is scripted, so times are of the service, its database and the script, in one process
+beside them.
 
-    python -m bench delegation          # BENCH_TASKS sets tasks per run, BENCH_PARTS=main,agents,noise,drift,routine
+    python -m bench delegation          # BENCH_TASKS: tasks per run; BENCH_SEEDS: worlds of the main comparison;
+                                        # BENCH_PARTS=main,calibration,convergence,agents,noise,drift,routine,parameters
 """
 
 import asyncio
+import math
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,16 +25,38 @@ from chassis import db
 from chassis.ids import new_id
 from kernel.statistics.recalibration import calibrated, recalibration
 from kernel.statistics.reliability import brier_score, calibration_error, chance_calibration_error
-from services.delegation.core.rules import Exploration, Rules
+from services.delegation.core.drift import DriftLimits
+from services.delegation.core.rules import Exploration, HandOverRule, Rules
 from tests.support.delegating import Delegation, delegation_at, options
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.simulated_agents import NAMES, Ran, Simulated, Simulation, run, specialists
 from tests.support.stack import Database
 
-TASKS = int(os.environ.get("BENCH_TASKS", "1000"))
-PARTS = os.environ.get("BENCH_PARTS", "main,agents,noise,drift,routine").split(",")
+TASKS = int(os.environ.get("BENCH_TASKS", "500"))
+SEEDS = int(os.environ.get("BENCH_SEEDS", "3"))
+ALL_PARTS = "main,calibration,convergence,agents,noise,drift,routine,parameters"
+PARTS = os.environ.get("BENCH_PARTS", ALL_PARTS).split(",")
 SEED = 7
 RULES = Rules(exploration=Exploration.THOMPSON)
+BASELINES = ("SINGLE_AGENT", "ROUND_ROBIN", "RANDOM", "SKILL_FIXED", "MAJORITY_VOTE")
+ABLATIONS = (
+    "WITHOUT_SELF_ASSESSMENT",
+    "WITHOUT_DELEGATION",
+    "WITHOUT_LEARNING",
+    "WITHOUT_CROSS_EVALUATION",
+    "WITHOUT_VERBALIZED",
+)
+# The parameters of the paper's Table V, and ours beside them; the defaults stand in the main comparison.
+SWEPT: Mapping[str, Sequence[float]] = {
+    "confidence_threshold": (0.3, 0.4, 0.6, 0.7),
+    "verbalized_weight": (0.3, 0.5, 0.7, 0.9),
+    "learning_rate": (0.01, 0.05, 0.2, 0.3),
+}
+# Tasks of each agent in each dimension, after which its profile is looked at.
+LOOKED_AT = (1, 5, 10, 20, 40, 80)
+# A simulated agent is good where its competence is above this.
+GOOD = 0.7
+Profile = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -50,13 +75,13 @@ def say(line: str) -> None:
 
 @asynccontextmanager
 async def simulated(
-    world: World, agents: Sequence[Simulated], *, noise: float = 0.1, rules: Rules = RULES
+    world: World, agents: Sequence[Simulated], *, noise: float = 0.1, rules: Rules = RULES, seed: int = SEED
 ) -> AsyncIterator[tuple[Delegation, Simulation]]:
     """A service with these agents."""
-    simulation = Simulation(agents, SEED, noise=noise)
+    simulation = Simulation(agents, seed, noise=noise)
     world.llm.answer = simulation
     configured = [agent.configured() for agent in agents]
-    behaviour = options(rules, recalibration_minimum=100)
+    behaviour = options(rules, recalibration_minimum=100, recalibration_every_s=1.0)
     async with delegation_at(
         world.llm, world.database, agents=configured, behaviour=behaviour, recalibrating=True
     ) as running:
@@ -73,79 +98,149 @@ def mark() -> str:
     return new_id()[-12:]
 
 
-def told(name: str, ran: Ran, seconds: float) -> str:
-    """One row of figures."""
-    precision = ran.precision()
-    second = len(ran.tasks) // 2
-    error = calibration_error(*ran.beliefs(second))
-    return (
-        f"{name:<28} {ran.accuracy:8.3f} {'-' if precision is None else f'{precision:.3f}':>9} "
-        f"{ran.share('DELEGATED'):9.3f} {ran.share('COLLABORATED'):9.3f} "
-        f"{'-' if error is None else f'{error:.3f}':>6} {ran.calls / len(ran.tasks):6.2f} "
-        f"{1000 * seconds / len(ran.tasks):8.1f}"
-    )
+@dataclass(frozen=True)
+class Row:
+    """Figures of one way to route, over one world or several.
+
+    Attributes:
+        name: What it is called.
+        runs: How it did in each world.
+        seconds: Time that all of it took [s].
+    """
+
+    name: str
+    runs: Sequence[Ran]
+    seconds: float
+
+    def __str__(self) -> str:
+        tasks = sum(len(ran.tasks) for ran in self.runs)
+        return (
+            f"{self.name:<28} {_spread([ran.accuracy for ran in self.runs])} "
+            f"{_mean([ran.precision() for ran in self.runs])} {_mean([ran.share('DELEGATED') for ran in self.runs])} "
+            f"{_mean([ran.share('COLLABORATED') for ran in self.runs])} "
+            f"{_mean([calibration_error(*ran.beliefs(len(ran.tasks) // 2)) for ran in self.runs])} "
+            f"{sum(ran.calls for ran in self.runs) / tasks:6.2f} {1000 * self.seconds / tasks:8.1f}"
+        )
 
 
-HEAD = f"{'':<28} {'accuracy':>8} {'precision':>9} {'delegated':>9} {'voted':>9} {'ECE':>6} {'calls':>6} {'ms/task':>8}"
+def _mean(numbers: Sequence[float | None]) -> str:
+    known = [number for number in numbers if number is not None]
+    return f"{np.mean(known):9.3f}" if known else f"{'-':>9}"
 
 
-async def timed(name: str, running: Delegation, simulation: Simulation, tasks: Sequence[int], **ask: object) -> Ran:
+def _spread(numbers: Sequence[float]) -> str:
+    spread = f"± {np.std(numbers, ddof=1):.3f}" if len(numbers) > 1 else ""
+    return f"{np.mean(numbers):8.3f} {spread:<7}"
+
+
+HEAD = (
+    f"{'':<28} {'accuracy':>8} {'':<7} {'precision':>9} {'delegated':>9} {'voted':>9} {'ECE':>9} {'calls':>6} "
+    f"{'ms/task':>8}"
+)
+
+
+async def timed(name: str, running: Delegation, simulation: Simulation, tasks: Sequence[int], **ask: Any) -> Ran:  # noqa: ANN401
     """Run, tell, and return."""
     began = time.monotonic()
     ran = await run(running, simulation, tasks, **ask)
-    say(told(name, ran, time.monotonic() - began))
+    say(str(Row(name, [ran], time.monotonic() - began)))
     return ran
+
+
+async def in_all_worlds(world: World, name: str, rules: Rules = RULES, **ask: Any) -> list[Ran]:  # noqa: ANN401
+    """The same way to route in several worlds, each with agents that have learned nothing yet; told as one row."""
+    began, runs = time.monotonic(), []
+    for seed in range(SEED, SEED + SEEDS):
+        async with simulated(world, specialists(3, mark(), seed), rules=rules, seed=seed) as (running, simulation):
+            runs.append(await run(running, simulation, mixed(range(TASKS)), **ask))
+    say(str(Row(name, runs, time.monotonic() - began)))
+    return runs
 
 
 async def main_comparison(world: World) -> None:
     """Against the baselines and the ablations, with three agents."""
-    say(f"three agents, {TASKS} tasks; ECE on the second half\n{HEAD}")
-    tasks = mixed(range(TASKS))
-    agents = specialists(3, mark(), SEED)
-    async with simulated(world, agents) as (running, simulation):
-        ours = await timed("delegation", running, simulation, tasks)
-        for baseline in ("SINGLE_AGENT", "ROUND_ROBIN", "RANDOM", "SKILL_FIXED", "MAJORITY_VOTE"):
-            await timed(baseline.lower(), running, simulation, tasks, baseline=baseline)
-        shown = (await running.face("rpc").ask("ListProfiles", page_size=1000))["profiles"]
-    for ablation in (
-        "WITHOUT_SELF_ASSESSMENT",
-        "WITHOUT_DELEGATION",
-        "WITHOUT_LEARNING",
-        "WITHOUT_CROSS_EVALUATION",
-        "WITHOUT_VERBALIZED",
-    ):
-        async with simulated(world, specialists(3, mark(), SEED)) as (running, simulation):
-            await timed(ablation.lower(), running, simulation, tasks, ablations=[ablation])
+    say(f"three agents, {SEEDS} worlds of {TASKS} tasks; mean ± standard deviation; ECE on the second half\n{HEAD}")
+    ours = await in_all_worlds(world, "delegation")
+    await in_all_worlds(world, "the paper's hand-over rule", replace(RULES, hand_over_rule=HandOverRule.PAPER))
+    await in_all_worlds(world, "best profile asked first", dispatch="BEST_PROFILE")
+    for baseline in BASELINES:
+        await in_all_worlds(world, baseline.lower(), baseline=baseline)
+    for ablation in ABLATIONS:
+        await in_all_worlds(world, ablation.lower(), ablations=[ablation])
     calibration(ours)
-    convergence(agents, shown)
 
 
-def calibration(ours: Ran) -> None:
-    """ECE on held-out tasks, before and after a map fitted on those before them."""
-    half = len(ours.tasks) // 2
-    known, outcomes = ours.beliefs()
-    fitted = recalibration(known[:half], outcomes[:half])
-    held, right = known[half:], outcomes[half:]
-    served = [calibrated(fitted.points, one) for one in held] if fitted.improves else held
+def calibration(ours: Sequence[Ran]) -> None:
+    """Calibration on the second half of each world: of what agents say, and of the confidence that is served."""
+    half = len(ours[0].tasks) // 2
+    said = [made for ran in ours for made in ran.ratings(half)]
+    outcomes = [right for _, _, right in said]
+    raw, mapped = [one[0] for one in said], [one[1] for one in said]
     say(
-        f"\ncalibration on {len(held)} held-out tasks: ECE {calibration_error(held, right):.3f} -> "
-        f"{calibration_error(served, right):.3f} after a {fitted.method} map "
+        f"\nwhat executors said, {len(said)} tasks: ECE {calibration_error(raw, outcomes):.3f} as said, "
+        f"{calibration_error(mapped, outcomes):.3f} as the service recalibrated it "
+        f"({chance_calibration_error(mapped):.3f} by chance); "
+        f"Brier {brier_score(raw, outcomes):.3f} -> {brier_score(mapped, outcomes):.3f}"
+    )
+    known, served, right = [], [], []
+    for ran in ours:
+        beliefs, verdicts = ran.beliefs()
+        fitted = recalibration(beliefs[:half], verdicts[:half])
+        known += beliefs[half:]
+        right += verdicts[half:]
+        served += [calibrated(fitted.points, one) for one in beliefs[half:]] if fitted.improves else beliefs[half:]
+    say(
+        f"confidence of the answers, {len(known)} held-out tasks: ECE {calibration_error(known, right):.3f} as served, "
+        f"{calibration_error(served, right):.3f} after a map fitted on the first halves "
         f"({chance_calibration_error(served):.3f} by chance); "
-        f"Brier {brier_score(held, right):.3f} -> {brier_score(served, right):.3f}"
+        f"Brier {brier_score(known, right):.3f} -> {brier_score(served, right):.3f}\n"
     )
 
 
-def convergence(agents: Sequence[Simulated], shown: Sequence[dict[str, Any]]) -> None:
-    """How near the profiles are to the truth."""
+async def long_run(world: World) -> None:
+    """Calibration where there is much to calibrate by: four times as many tasks in one world."""
+    say(f"calibration, one world of {4 * TASKS} tasks\n{HEAD}")
+    async with simulated(world, specialists(3, mark(), SEED)) as (running, simulation):
+        calibration([await timed("delegation", running, simulation, mixed(range(4 * TASKS)))])
+
+
+async def convergence(world: World) -> None:
+    """How near profiles come to the truth, where every agent takes every kind of task."""
+    agents = specialists(3, mark(), SEED)
+    pairs = len(agents) * len(NAMES)
+    tasks = mixed(range(pairs * LOOKED_AT[-1] * 5 // 4))
+    ablations = ["WITHOUT_DELEGATION", "WITHOUT_VERBALIZED"]
+    async with simulated(world, agents) as (running, simulation):
+        await run(running, simulation, tasks, ablations=ablations)
+        face, exported = running.face("rpc"), []
+        for agent in agents:
+            page = await face.ask("ExportProfiles", agent=agent.name, include_history=True, page_size=1000)
+            exported += page["profiles"]
     truths = {(agent.name, name): agent.competence[name] for agent in agents for name in NAMES}
-    known = [row for row in shown if (row["agent"], row["dimension"]) in truths and row["observations"] >= 20]
-    pairs = [(row, truths[row["agent"], row["dimension"]]) for row in known]
-    gap = np.mean([abs(row["competence"] - truth) for row, truth in pairs])
-    held = sum(row["competence_low"] <= truth <= row["competence_high"] for row, truth in pairs)
-    say(
-        f"profiles with 20 observations or more: {len(pairs)} of {len(truths)}; mean distance to the competence over "
-        f"all tasks {gap:.3f}; {held} intervals hold it (agents learn from tasks that they take, which suit them)\n"
-    )
+    say(f"profiles of {pairs} pairs of agent and dimension, {len(tasks)} tasks; distance to the true competence")
+    for count in LOOKED_AT:
+        gaps, expected = [], []
+        for one in exported:
+            truth = truths[one["profile"]["agent"], one["profile"]["dimension"]]
+            steps = [step["competence_after"] for step in one["history"] if step["observations"] == count]
+            gaps += [abs(step - truth) for step in steps]
+            expected.append(_expected_gap(truth, count))
+        rms = math.sqrt(np.mean(np.square(gaps)))
+        by_theory = math.sqrt(np.mean(np.square(expected)))
+        say(
+            f"after {count:3d} outcomes: mean {np.mean(gaps):.3f}, root mean square {rms:.3f} "
+            f"({by_theory:.3f} expected of Eq. 4)"
+        )
+    shown = [(one["profile"], truths[one["profile"]["agent"], one["profile"]["dimension"]]) for one in exported]
+    held = sum(profile["competence_low"] <= truth <= profile["competence_high"] for profile, truth in shown)
+    correlation = np.corrcoef([profile["competence"] for profile, _ in shown], [truth for _, truth in shown])[0, 1]
+    say(f"at the end {held} of {len(shown)} intervals hold the truth; correlation with it {correlation:.3f}\n")
+
+
+def _expected_gap(truth: float, count: int, rate: float = 0.1) -> float:
+    """Root of the mean squared distance of an exponential mean from .5 to a steady competence [0..1]."""
+    rest = (1 - rate) ** count
+    return math.sqrt((rest * (0.5 - truth)) ** 2 + truth * (1 - truth) * rate / (2 - rate) * (1 - rest**2))
 
 
 async def by_agents(world: World) -> None:
@@ -169,31 +264,34 @@ async def by_noise(world: World) -> None:
 
 async def with_drift(world: World) -> None:
     """A loss of competence half-way: with the detector, and with one that never speaks."""
-    say(f"\none of three agents loses everything half-way; {TASKS} tasks, figures of the second half\n{HEAD}")
-    half = TASKS // 2
-    for name, threshold in (("with the detector", 9.0), ("without", 1e9)):
-        agents = specialists(3, mark(), SEED)
-        agents[0] = replace(agents[0], after=dict.fromkeys(NAMES, 0.1), turns_at=half)
-        simulation = Simulation(agents, SEED)
-        world.llm.answer = simulation
-        behaviour = options(RULES, recalibration_minimum=100)
-        behaviour = replace(behaviour, drift=replace(behaviour.drift, threshold=threshold))
-        async with delegation_at(
-            world.llm,
-            world.database,
-            agents=[agent.configured() for agent in agents],
-            behaviour=behaviour,
-            recalibrating=True,
-        ) as running:
-            await run(running, simulation, mixed(range(half)))
-            await timed(name, running, simulation, mixed(range(half, TASKS)))
-            events = (await running.face("rpc").ask("ListDriftEvents", agent=agents[0].name))["events"]
-        for event in events:
-            say(
-                f"    raised in {event['dimension']} at observation {event['sequence']}: "
-                f"{event['competence_before']:.2f} -> {event['competence_after']:.2f}, "
-                f"{event['observations_since']} observations since the change"
-            )
+    say(f"\none of three agents loses everything half-way, {SEEDS} worlds of {TASKS} tasks, second halves\n{HEAD}")
+    for name, threshold in (("with the detector", DriftLimits().threshold), ("without", 1e9)):
+        began, lost = time.monotonic(), [await _lost(world, seed, threshold) for seed in range(SEED, SEED + SEEDS)]
+        say(str(Row(name, [ran for ran, _, _ in lost], (time.monotonic() - began) / 2)))
+        for _, profiles, events in lost:
+            told = ", ".join(f"{one['dimension']} after {one['observations_since']}" for one in events)
+            levels = ", ".join(f"{one['competence']:.2f} ({one['observations']})" for one in profiles)
+            say(f"    its profiles where it was good, with observations: {levels}; raised: {told or 'nothing'}")
+
+
+async def _lost(world: World, seed: int, threshold: float) -> tuple[Ran, list[Profile], list[Profile]]:
+    """The second half of one world, the lost agent's profiles where it was good, and the changes raised for it."""
+    half, agents = TASKS // 2, specialists(3, mark(), seed)
+    good = [name for name in NAMES if agents[0].competence[name] > GOOD]
+    agents[0] = replace(agents[0], after=dict.fromkeys(NAMES, 0.1), turns_at=half)
+    drift = DriftLimits(threshold=threshold)
+    behaviour = options(RULES, recalibration_minimum=100, recalibration_every_s=1.0, drift=drift)
+    simulation = Simulation(agents, seed)
+    world.llm.answer = simulation
+    configured = [agent.configured() for agent in agents]
+    async with delegation_at(
+        world.llm, world.database, agents=configured, behaviour=behaviour, recalibrating=True
+    ) as running:
+        await run(running, simulation, mixed(range(half)))
+        ran = await run(running, simulation, mixed(range(half, TASKS)))
+        profiles = (await running.face("rpc").ask("ListProfiles", agent=agents[0].name))["profiles"]
+        events = (await running.face("rpc").ask("ListDriftEvents", agent=agents[0].name))["events"]
+    return ran, [one for one in profiles if one["dimension"] in good], events
 
 
 async def routine(world: World) -> None:
@@ -210,9 +308,26 @@ async def routine(world: World) -> None:
         say(f"    skipped: {skipped:.3f}")
 
 
+async def by_parameter(world: World) -> None:
+    """How it moves with the numbers that decide."""
+    say(f"\nby the numbers that decide, {SEEDS} worlds of {TASKS} tasks\n{HEAD}")
+    for name, levels in SWEPT.items():
+        for level in levels:
+            await in_all_worlds(world, f"{name} {level}", parameters={name: level})
+
+
 async def everything(world: World) -> None:
     """The parts that are asked for."""
-    parts = {"main": main_comparison, "agents": by_agents, "noise": by_noise, "drift": with_drift, "routine": routine}
+    parts = {
+        "main": main_comparison,
+        "calibration": long_run,
+        "convergence": convergence,
+        "agents": by_agents,
+        "noise": by_noise,
+        "drift": with_drift,
+        "routine": routine,
+        "parameters": by_parameter,
+    }
     for name in PARTS:
         await parts[name](world)
 

@@ -62,7 +62,8 @@ async def main() -> None:
     made = composed(world, _options(settings, dimensions))
     health = Health(
         {"inference": voices.default.probe, "database": partial(db.check, engine)},
-        {"agents": agents.check, "encoder": embeddings.check},
+        {"agents": agents.check, "encoder": embeddings.check}
+        | ({"sandbox": made.sandbox.ready} if settings.sandbox else {}),
     )
     app = build_app(NAME, health=health, keyring=keyring, max_body_bytes=settings.max_body_bytes)
     made.recalibrator.start()

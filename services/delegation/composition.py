@@ -90,10 +90,12 @@ class Composed:
     Attributes:
         use: The use cases.
         recalibrator: To be started and closed.
+        sandbox: To be told of when it is missing.
     """
 
     use: UseCases
     recalibrator: Recalibrator
+    sandbox: Sandbox
 
 
 def composed(world: World, options: Options) -> Composed:
@@ -103,6 +105,7 @@ def composed(world: World, options: Options) -> Composed:
     shelf = PostgresProfiles(world.sessions, rate)
     tasks = PostgresTasks(world.sessions, options.drift)
     recalibrator = Recalibrator(monitoring, enough=options.recalibration_minimum, every_s=options.recalibration_every_s)
+    sandbox = Sandbox(enabled=options.sandbox)
     categories = Categories(PostgresCategories(world.sessions), world.embedder, world.dimensions)
     hub = Hub(
         agents=world.agents,
@@ -115,7 +118,7 @@ def composed(world: World, options: Options) -> Composed:
         requests=PostgresRequests(world.sessions),
         prototypes=Prototypes(world.embedder),
         merger=Merger(
-            sandbox=Sandbox(enabled=options.sandbox),
+            sandbox=sandbox,
             now=lambda: datetime.now(UTC),
             test_timeout_s=options.test_timeout_s,
             judge=options.judge,
@@ -138,7 +141,7 @@ def composed(world: World, options: Options) -> Composed:
         ),
         categories=categories,
     )
-    return Composed(use=use, recalibrator=recalibrator)
+    return Composed(use=use, recalibrator=recalibrator, sandbox=sandbox)
 
 
 def with_paths(app: Application, use: UseCases) -> Application:

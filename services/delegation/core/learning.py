@@ -83,7 +83,7 @@ def lessons(*, executor: str, voters: Sequence[str], winners: Set[str], correct:
     Source:
         SPEC 3.4: the agent that executed, as the paper's text has it (its Algorithm 1 writes the first one). After a
         vote: if the answer was right, those who gave it get r = 1 and the others 0; if it was wrong, those who gave it
-        get r = 0 and the others, whose answers nobody checked, nothing.
+        get r = 0 and the others, whose answers nobody checked, nothing. A vote without a valid answer teaches nobody.
 
     Example:
         >>> [f"{one.agent}{one.outcome}" for one in lessons(executor="", voters="abc", winners={"a"}, correct=True)]
@@ -93,6 +93,8 @@ def lessons(*, executor: str, voters: Sequence[str], winners: Set[str], correct:
     """
     if executor:
         return [Lesson(agent=executor, outcome=int(correct))]
+    if not winners:
+        return []
     taught = voters if correct else [voter for voter in voters if voter in winners]
     return [Lesson(agent=voter, outcome=int(correct and voter in winners)) for voter in taught]
 

@@ -26,6 +26,7 @@ class Profile:
         competence: Estimated probability of a right answer [0..1].
         observations: Outcomes learned since the start or the last reset [count].
         memory: Observations that the estimate rests on [count, >= 0].
+        weight: Weight of all outcomes in the competence [0..1]; the rest is that of the start.
         learning_rate: Step toward the next outcome [0 < alpha <= 1].
         frozen: Whether outcomes teach it nothing for now.
     """
@@ -35,6 +36,7 @@ class Profile:
     competence: float = START
     observations: int = 0
     memory: float = 0.0
+    weight: float = 1.0
     learning_rate: float = 0.1
     frozen: bool = False
 
@@ -81,15 +83,32 @@ def beta_reading(profile: Profile) -> tuple[float, float]:
     """Parameters a and b of the Beta distribution that a profile is read as.
 
     Source:
-        SPEC 3.4; the uniform prior is ours: without an observation everything is equally likely.
+        SPEC 3.4, of the outcomes alone: m = (p - .5 (1 - w)) / w is their mean, from which the start that still weighs
+        1 - w in the competence p is taken out. The uniform prior is ours: without an outcome everything is equally
+        likely.
 
     Example:
         >>> beta_reading(Profile(agent="a", dimension="d")), beta_reading(
         ...     Profile(agent="a", dimension="d", competence=0.75, memory=4.0)
         ... )
         ((1.0, 1.0), (4.0, 2.0))
+        >>> beta_reading(Profile(agent="a", dimension="d", competence=0.55, memory=1.0, weight=0.1))
+        (2.0, 1.0)
     """
-    return 1.0 + profile.memory * profile.competence, 1.0 + profile.memory * (1.0 - profile.competence)
+    mean = outcome_mean(profile.competence, profile.weight)
+    return 1.0 + profile.memory * mean, 1.0 + profile.memory * (1.0 - mean)
+
+
+def outcome_mean(competence: float, weight: float) -> float:
+    """Mean of the outcomes alone [0..1], from a competence in which they weigh `weight` and the start the rest.
+
+    Example:
+        >>> outcome_mean(0.55, 0.1), outcome_mean(0.8, 1.0), outcome_mean(0.5, 0.0)
+        (1.0, 0.8, 0.5)
+    """
+    if weight <= 0:
+        return START
+    return round(min(1.0, max(0.0, (competence - START * (1.0 - weight)) / weight)), DECIMALS)
 
 
 def interval(profile: Profile) -> Interval:

@@ -5,7 +5,7 @@ Source: SPEC 3.3: the answer is argmax_y sum_i c_i 1[y_i = y].
 
 from collections.abc import Mapping, Sequence
 
-from kernel.answers import AnswerType, Cluster, cluster, extract
+from kernel.answers import AnswerType, Cluster, SameMeaning, cluster, extract
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -60,11 +60,16 @@ def answer_in(text: str, answer_type: AnswerType) -> str | None:
     return found
 
 
-def counted(ballots: Sequence[Ballot], answer_type: AnswerType) -> Counted:
+def counted(ballots: Sequence[Ballot], answer_type: AnswerType, *, same_meaning: SameMeaning | None = None) -> Counted:
     """The votes, clustered by the rules of their type, and weighed.
 
     A tie is won by the answer of more agents, then by the first in canonical order. Where nobody's vote weighs
     anything, all weigh the same.
+
+    Args:
+        ballots: The votes.
+        answer_type: Type of their answers.
+        same_meaning: Judgement of two long texts; None merges nothing by meaning.
 
     Source:
         SPEC 3.3; clusters as in SPEC 2.3; ties are ours.
@@ -76,7 +81,8 @@ def counted(ballots: Sequence[Ballot], answer_type: AnswerType) -> Counted:
         >>> outcome.answer, sorted(outcome.winners), dict(outcome.weights)
         ('5', ['b', 'c'], {'5': 0.5, '4': 0.4})
     """
-    clusters = cluster([ballot.answer for ballot in ballots if ballot.answer is not None], answer_type)
+    given = [ballot.answer for ballot in ballots if ballot.answer is not None]
+    clusters = cluster(given, answer_type, same_meaning=same_meaning)
     homes = {spelling: one for one in clusters for spelling in one.spellings}
     valid = [(ballot, homes[said]) for ballot in ballots if (said := (ballot.answer or "").strip()) in homes]
     if not valid:

@@ -1,6 +1,6 @@
 """Delegation's prompts: one file and one typed function each. What users and models wrote is fenced as data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from chassis.prompts import Prompt, quoted, render
 from kernel.answers import AnswerType
@@ -32,6 +32,12 @@ def solution(*, task: str, answer_type: AnswerType | None = None) -> Prompt:
     """Ask an agent to do a task."""
     form = FORMS.get(answer_type, "") if answer_type else ""
     return render(_HERE, "solution", {"task": quoted("task", task), "form": form})
+
+
+def same_meaning(*, task: str, answers: Sequence[str]) -> Prompt:
+    """Ask which of several answers say the same."""
+    shown = "\n".join(quoted(f"answer_{place}", text) for place, text in enumerate(answers, start=1))
+    return render(_HERE, "same_meaning", {"task": quoted("task", task), "answers": shown, "count": len(answers)})
 
 
 def judgement(*, task: str, answer: str, criteria: str = "") -> Prompt:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 
 from chassis.agents import AgentConfig
 from chassis.inference.errors import UnparsableOutput
@@ -29,38 +30,45 @@ ATTEMPTS = 2
 Recalibrations = Callable[[], Mapping[str, Points]]
 
 
+def affordable(work: Work) -> int:
+    """Assessments that the envelope pays for [count]."""
+    ledger = work.spend.ledger
+    return min(ledger.generations_left, ledger.tokens_left // ASSESS_MAX_TOKENS)
+
+
 class Assessing:
     """Takes self-assessments for one task, inside its envelope.
 
     Args:
         work: The task.
         recalibrations: Maps of what each agent says of itself to how it does.
+        alone: Whether nothing comes after them; else each round of them gets half of the time that is left.
     """
 
-    def __init__(self, work: Work, recalibrations: Recalibrations) -> None:
+    def __init__(self, work: Work, recalibrations: Recalibrations, *, alone: bool = False) -> None:
         self._work = work
+        self._alone = alone
         constant = Ablation.WITHOUT_SELF_ASSESSMENT in work.ablations
         self._maps = recalibrations() if work.rules.recalibrate and not constant else {}
 
-    async def all(
-        self, agents: Sequence[str], records: Mapping[str, Reading], *, affordable: int
-    ) -> list[AgentAssessed]:
-        """Assessments of `agents`, taken in parallel and told as they come; the envelope pays for `affordable`."""
+    async def all(self, agents: Sequence[str], records: Mapping[str, Reading]) -> list[AgentAssessed]:
+        """Assessments of `agents`, taken in parallel and told as they come; of as many as the envelope pays for."""
+        most = affordable(self._work)
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self.one(agent, records[agent], affordable=place < affordable))
+                group.create_task(self.one(agent, records[agent], pays=place < most))
                 for place, agent in enumerate(agents)
             ]
         return [task.result() for task in tasks]
 
-    async def one(self, agent: str, record: Reading, *, affordable: bool = True) -> AgentAssessed:
+    async def one(self, agent: str, record: Reading, *, pays: bool = True) -> AgentAssessed:
         """Assessment of one agent; what it says of itself is unknown where it cannot be asked or read."""
         ablations = self._work.ablations
         if Ablation.WITHOUT_VERBALIZED in ablations:
             made = self.unasked(agent, record, "ablation", profile_alone=True)
         elif Ablation.WITHOUT_SELF_ASSESSMENT in ablations:
             made = self._assessed(agent, record, self._work.rules.constant_verbalized, profile_alone=False)
-        elif not affordable:
+        elif not pays:
             self._work.spend.ledger.exhausted = True
             made = self.unasked(agent, record, "budget")
         else:
@@ -74,24 +82,15 @@ class Assessing:
         return self._assessed(agent, record, None, profile_alone=profile_alone, unknown_reason=reason)
 
     async def _asked(self, agent: AgentConfig, record: Reading) -> AgentAssessed:
-        began, usage, reason, attempt = time.monotonic(), StageUsage(), "unparseable", 0
+        began = time.monotonic()
         prompt = self._work.note(prompts.self_assessment(task=self._work.question))
-        ratings: Mapping[str, float] = {}
-        voice = self._work.voices.of(agent)
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                completion = await voice.complete(self._call(agent, prompt.text, attempt), self._work.spend)
-                usage = usage.plus(completion.usage)
-                ratings = read_ratings(completion.samples[0].text)
-                break
-            except UnparsableOutput:
-                continue
-            except BudgetExhausted:
-                reason = "budget"
-                break
-            except MetacogError as refusal:
-                reason = refusal.reason
-                break
+        heard = _Heard()
+        try:
+            async with nullcontext() if self._alone else self._work.half_the_time():
+                await self._hear(heard, agent, prompt.text)
+        except TimeoutError:
+            heard.reason = "too_slow"
+        ratings, reason = heard.ratings, heard.reason
         raw = round(sum(ratings.values()) / len(ratings), 12) if ratings else None
         ASSESSED.labels("rated" if ratings else reason).inc()
         return self._assessed(
@@ -101,11 +100,27 @@ class Assessing:
             profile_alone=False,
             ratings=ratings,
             unknown_reason="" if ratings else reason,
-            attempts=attempt,
+            attempts=heard.attempts,
             prompt_digest=prompt.digest,
-            usage=usage,
+            usage=heard.usage,
             duration_ms=round((time.monotonic() - began) * 1000, 3),
         )
+
+    async def _hear(self, heard: "_Heard", agent: AgentConfig, prompt: str) -> None:
+        """Ask for the ratings, a second time where they cannot be read."""
+        voice = self._work.voices.of(agent)
+        try:
+            for attempt in range(1, ATTEMPTS + 1):
+                heard.attempts = attempt
+                completion = await voice.complete(self._call(agent, prompt, attempt), self._work.spend)
+                heard.usage = heard.usage.plus(completion.usage)
+                with suppress(UnparsableOutput):
+                    heard.ratings = read_ratings(completion.samples[0].text)
+                    return
+        except BudgetExhausted:
+            heard.reason = "budget"
+        except MetacogError as refusal:
+            heard.reason = refusal.reason
 
     def _assessed(
         self, agent: str, record: Reading, raw: float | None, *, profile_alone: bool, **more: object
@@ -141,6 +156,16 @@ class Assessing:
             work=Pool.ASSESS,
             floor_tokens=min(ASSESS_MAX_TOKENS, 16),
         )
+
+
+class _Heard:
+    """What one agent has said of itself so far."""
+
+    def __init__(self) -> None:
+        self.ratings: Mapping[str, float] = {}
+        self.reason = "unparseable"
+        self.attempts = 0
+        self.usage = StageUsage()
 
 
 def read_ratings(text: str) -> dict[str, float]:

@@ -10,6 +10,7 @@ from chassis.inference.errors import UnparsableOutput
 from chassis.inference.structured import read
 from chassis.inference.values import Call
 from chassis.inference.values import Work as Pool
+from kernel.errors import MetacogError
 from services.delegation import prompts
 from services.delegation.core.keywords import keyword_dimension
 from services.delegation.service.dimensions import Dimension
@@ -39,19 +40,23 @@ class Embedder(Protocol):
 async def classified_by_model(work: Work, known: Sequence[Dimension]) -> list[TaskDimension]:
     """Dimensions of the task as a model chooses them, surest first.
 
-    One that cannot be read even after a second attempt leaves the choice to keywords, and degrades the answer.
-
-    Raises:
-        MetacogError: When the model cannot be asked.
+    A model that cannot be asked, or not in half of the time that is left, or not be read even after a second attempt,
+    leaves the choice to keywords, and degrades the answer.
     """
     why = ""
-    for attempt in (1, 2):
-        completion = await work.voices.assessor().complete(_call(work, known, attempt), work.spend)
-        try:
-            return chosen(read(completion.samples[0].text, schema([one.id for one in known])).content)
-        except UnparsableOutput as unreadable:
-            why = unreadable.message
-    work.reasons.append(f"the dimension could not be read ({why}); keywords decided")
+    try:
+        async with work.half_the_time():
+            for attempt in (1, 2):
+                completion = await work.voices.assessor().complete(_call(work, known, attempt), work.spend)
+                try:
+                    return chosen(read(completion.samples[0].text, schema([one.id for one in known])).content)
+                except UnparsableOutput as unreadable:
+                    why = unreadable.message
+    except TimeoutError:
+        why = "it took too long"
+    except MetacogError as refusal:
+        why = f"{refusal.reason}: {refusal.message}"
+    work.reasons.append(f"the model did not name a dimension ({why}); keywords decided")
     return [by_keyword(work.question, known)]
 
 

@@ -9,12 +9,9 @@ from services.delegation.core.reading import Profile, Reading, reading
 from services.delegation.core.routine import Routine, is_routine
 from services.delegation.core.rules import Ablation, Baseline, Dispatch, TaskMode
 from services.delegation.core.short_list import ShortListed, short_list
-from services.delegation.service.assessing import ASSESS_MAX_TOKENS, Assessing
+from services.delegation.service.assessing import Assessing, affordable
 from services.delegation.service.values import AgentAssessed, ModeChosen, ProcessRequest, TaskDimension
 from services.delegation.service.work import Work
-
-# An answer needs this many tokens at least to be worth leaving them out of assessments [count].
-LEAST_ANSWER_TOKENS = 32
 
 
 class Deciding:
@@ -49,8 +46,8 @@ class Deciding:
         self.assessments: list[AgentAssessed] = []
         self.records: Mapping[str, Reading] = {name: reading(of) for name, of in profiles.items() if of}
 
-    async def mode(self, first: str, *, answer_tokens: int) -> ModeChosen:
-        """Who solves the task that was dispatched to `first`; `answer_tokens` are kept for the answer."""
+    async def mode(self, first: str) -> ModeChosen:
+        """Who solves the task that was dispatched to `first`."""
         ablations, rules = self._work.ablations, self._work.rules
         record = self.records[first]
         limits = self._routine
@@ -59,7 +56,7 @@ class Deciding:
         ):
             self._take(self._assessing.unasked(first, record, "skipped", profile_alone=True))
             return _alone(first, "routine")
-        await self._assess([first], answer_tokens)
+        await self._assess([first])
         stands = _standing(self.assessments[0])
         others = [name for name in self._work.agents if name != first]
         if is_confident(stands) or not others:
@@ -68,11 +65,9 @@ class Deciding:
             return _alone(first, "ablation")
         if Ablation.WITHOUT_CROSS_EVALUATION in ablations:
             return self._to_the_next(first)
-        return await self._cross_evaluated(first, stands, others, answer_tokens)
+        return await self._cross_evaluated(first, stands, others)
 
-    async def _cross_evaluated(
-        self, first: str, stands: Standing, others: Sequence[str], answer_tokens: int
-    ) -> ModeChosen:
+    async def _cross_evaluated(self, first: str, stands: Standing, others: Sequence[str]) -> ModeChosen:
         rules = self._work.rules
         listed = short_list(
             {name: self._profiles[name] for name in others},
@@ -80,10 +75,10 @@ class Deciding:
             rules.exploration,
             self._work.chance("short_list"),
         )
-        if self._affordable(answer_tokens) < 1 and not self._free():
+        if affordable(self._work) < 1 and not self._free():
             self._work.spend.ledger.exhausted = True
             return _alone(first, "budget")
-        await self._assess([one.agent for one in listed], answer_tokens)
+        await self._assess([one.agent for one in listed])
         peers = [_standing(one) for one in self.assessments[1:]]
         return _chosen(decided(stands, peers, rules), first, listed)
 
@@ -94,9 +89,8 @@ class Deciding:
         self._take(self._assessing.unasked(peer, self.records[peer], "ablation", profile_alone=True))
         return ModeChosen(mode=TaskMode.DELEGATED, first_agent=first, executor=peer, because="ablation")
 
-    async def _assess(self, agents: Sequence[str], answer_tokens: int) -> None:
-        affordable = self._affordable(answer_tokens)
-        self.assessments += await self._assessing.all(agents, self.records, affordable=affordable)
+    async def _assess(self, agents: Sequence[str]) -> None:
+        self.assessments += await self._assessing.all(agents, self.records)
 
     def _take(self, made: AgentAssessed) -> None:
         self.assessments.append(made)
@@ -105,12 +99,6 @@ class Deciding:
     def _free(self) -> bool:
         """Whether assessments cost nothing."""
         return bool(self._work.ablations & {Ablation.WITHOUT_SELF_ASSESSMENT, Ablation.WITHOUT_VERBALIZED})
-
-    def _affordable(self, answer_tokens: int) -> int:
-        """Assessments that leave the envelope enough for an answer."""
-        ledger = self._work.spend.ledger
-        kept = min(answer_tokens, max(LEAST_ANSWER_TOKENS, ledger.tokens_left // 2))
-        return min(ledger.generations_left - 1, (ledger.tokens_left - kept) // ASSESS_MAX_TOKENS)
 
 
 def dispatched(ask: ProcessRequest, profiles: Mapping[str, Sequence[Profile]], turn: int) -> str:
@@ -141,7 +129,8 @@ def by_baseline(ask: ProcessRequest, work: Work, turn: int, keywords: Mapping[st
         case Baseline.RANDOM:
             return _alone(names[int(work.chance("random").integers(len(names)))], "baseline")
         case Baseline.SKILL_FIXED:
-            needed = ask.dimension or keyword_dimension(work.question, keywords)
+            named = next(filter(None, [ask.dimension, *ask.dimensions]), None)
+            needed = named or keyword_dimension(work.question, keywords)
             skills = {name: work.agents[name].tags for name in [default, *(n for n in names if n != default)]}
             skilled = skilled_agent(needed, skills)
             mode = TaskMode.EXECUTED if skilled == default else TaskMode.DELEGATED

@@ -118,12 +118,12 @@ def recorded(end: Ended, key_name: str) -> TaskRecord:
         winners=[] if executor else [one.agent for one in solved.answers if one.won],
         beliefs=_beliefs(end),
         learning_rate=end.work.rules.learning_rate,
-        untaught_reason=_untaught_reason(end, bool(wrote)),
+        untaught_reason=_untaught_reason(end, answered=bool(wrote if executor else solved.tally.winners)),
     )
 
 
-def _untaught_reason(end: Ended, wrote: bool) -> str:
-    if not wrote:
+def _untaught_reason(end: Ended, *, answered: bool) -> str:
+    if not answered:
         return "no_answer"
     if end.ask.baseline is not Baseline.NONE:
         return "baseline"
@@ -154,7 +154,9 @@ def _confidence(end: Ended) -> _Confidence:
 
 
 def _beliefs(end: Ended) -> list[Belief]:
-    """Every confidence that a verdict can be held against."""
+    """Every confidence that a verdict can be held against; baselines are no part of what is served of delegation."""
+    if end.ask.baseline is not Baseline.NONE:
+        return []
     answers = {one.agent: one for one in end.solved.answers if one.text}
     found = [belief for one in end.assessments if one.agent in answers for belief in _of_agent(one, end)]
     share = _confidence(end)
@@ -169,7 +171,7 @@ def _of_agent(made: AgentAssessed, end: Ended) -> list[Belief]:
     if made.verbalized is not None and made.verbalized_raw is not None and not constant:
         source = ConfidenceSource.VERBALIZED
         said.append(Belief(agent=made.agent, source=source, confidence=made.verbalized, raw=made.verbalized_raw))
-    if made.verbalized is not None:
+    if made.verbalized is not None and not constant:
         source, level = ConfidenceSource.COMBINED, made.confidence
         said.append(Belief(agent=made.agent, source=source, confidence=level, raw=level))
     return said

@@ -1,5 +1,6 @@
 """The Result Merger: whether an answer is right, by comparison, by tests that its code passes, or by a model."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,8 @@ from services.delegation.service.values import AgentAnswered, Expected, Judge, P
 from services.delegation.service.work import Voice, Work, chat
 
 JUDGE_MAX_TOKENS = 24
+# Time beyond that of the tests themselves, for the sandbox to come and go [s].
+SANDBOX_SPARE_S = 2.0
 RIGHT = ("right",)
 
 
@@ -34,7 +37,7 @@ class Tested:
 class Sandbox(Protocol):
     """Runs code that nobody trusts."""
 
-    def check(self) -> None:
+    async def ready(self) -> None:
         """Return if it can be used.
 
         Raises:
@@ -96,7 +99,12 @@ async def _tested(tests: UnitTests, text: str, work: Work, merger: Merger) -> Ve
         return Verdict(correct=False, checker=Checker.UNIT_TESTS, detail=detail, judged_at=merger.now())
     wanted_s = tests.timeout_ms / 1000 if tests.timeout_ms else merger.test_timeout_s
     timeout_s = min(wanted_s, max(0.1, work.spend.seconds_left()))
-    tested = await merger.sandbox.run(code, tests.code, timeout_s=timeout_s)
+    try:
+        async with asyncio.timeout(timeout_s + SANDBOX_SPARE_S):
+            tested = await merger.sandbox.run(code, tests.code, timeout_s=timeout_s)
+    except TimeoutError:  # others were tested all the while
+        tested = Tested(passed=None, detail="there was no time left for the tests")
+        work.reasons.append(tested.detail)
     return Verdict(correct=tested.passed, checker=Checker.UNIT_TESTS, detail=tested.detail, judged_at=merger.now())
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from chassis.agents import AgentConfig
 from chassis.auth import ApiKey
 from chassis.events import emitted
 from chassis.ids import new_id
@@ -18,6 +20,7 @@ from chassis.rest import dumps
 from chassis.spend import Spend
 from chassis.telemetry import STAGE_SECONDS
 from chassis.wire import MalformedRequest, from_plain
+from kernel.answers import AnswerType
 from kernel.envelope import Limits, limits
 from kernel.errors import MetacogError
 from services.delegation.core.reading import Profile
@@ -28,7 +31,7 @@ from services.delegation.service.classifying import Prototypes, classified_by_mo
 from services.delegation.service.deciding import Deciding, by_baseline, dispatched
 from services.delegation.service.dimensions import Dimension, known_dimension
 from services.delegation.service.finishing import Ended, finished, recorded
-from services.delegation.service.judging import Merger, judged
+from services.delegation.service.judging import JUDGE_MAX_TOKENS, Merger, judged
 from services.delegation.service.records import TaskStore
 from services.delegation.service.repeats import Once, RequestStore, once
 from services.delegation.service.solving import Solving
@@ -147,7 +150,7 @@ def process(ask: ProcessRequest, *, key: ApiKey, hub: Hub) -> AsyncGenerator[Eve
         RequestIdReused, RequestInProgress: For a name that was used before.
         MetacogError: The refusal that left no answer at all.
     """
-    checked(ask, hub)
+    checked(ask, hub.agents())
     agents = participants(ask.agents, hub.agents())
     if ask.first_agent:
         known_agent(ask.first_agent, agents)
@@ -166,21 +169,22 @@ def process(ask: ProcessRequest, *, key: ApiKey, hub: Hub) -> AsyncGenerator[Eve
     return emitted(lambda emit: _produce(ask, key, hub, work(emit=emit)))
 
 
-def checked(ask: ProcessRequest, hub: Hub) -> None:
-    """Return if the request does not contradict itself and asks for nothing that is not there.
+def checked(ask: ProcessRequest, agents: Sequence[AgentConfig]) -> None:
+    """Return if the request does not contradict itself and its judge is configured.
 
     Raises:
-        MalformedRequest: For two checks.
+        MalformedRequest: For two checks, or an answer type that does not go with the check.
         UnknownAgent: For a judge that is not configured.
-        SandboxUnavailable: When unit tests cannot be run.
     """
     given = [name for name in ("expected", "unit_tests", "judge") if getattr(ask, name) is not None]
     if len(given) > 1:
         raise MalformedRequest(f"give one of {', '.join(given)}, not several", field=given[1])
-    if ask.unit_tests is not None:
-        hub.merger.sandbox.check()
+    needed = ask.expected.answer_type if ask.expected else AnswerType.CODE if ask.unit_tests else None
+    if needed and ask.answer_type not in (None, needed):
+        said = f"answer_type {ask.answer_type} does not go with {given[0]}, which needs {needed}"
+        raise MalformedRequest(said, field="answer_type")
     if ask.judge is not None and ask.judge.agent:
-        known_agent(ask.judge.agent, {agent.id: agent for agent in hub.agents()})
+        known_agent(ask.judge.agent, {agent.id: agent for agent in agents})
 
 
 def _ablations(ask: ProcessRequest) -> frozenset[Ablation]:
@@ -190,6 +194,8 @@ def _ablations(ask: ProcessRequest) -> frozenset[Ablation]:
 
 
 async def _produce(ask: ProcessRequest, key: ApiKey, hub: Hub, work: Work) -> None:
+    if ask.unit_tests is not None:
+        await hub.merger.sandbox.ready()
     digest = sha256(dumps(ask)).hexdigest()
     async with once(hub.requests, key.name, ask.request_id, digest, work.spend) as place:
         if place.earlier is not None:
@@ -246,24 +252,14 @@ class _Task:
         """Emit every event, the finish last."""
         ask, work = self._ask, self._work
         work.emit(TaskStarted(task_id=self._task_id, run_id=ask.run_id, agents=list(work.agents)))
-        refusal: MetacogError | None = None
-        plain = ask.baseline is not Baseline.NONE
-        named = bool(ask.dimension or ask.dimensions)
-        self._dimensions = await dimensions_of(ask, work, self._hub) if named or not plain else []
-        names = [one.dimension for one in self._dimensions]
-        profiles = await self._hub.profiles.of(list(work.agents), names)
-        assessing = Assessing(work, self._hub.recalibrations)
-        deciding = Deciding(work, profiles, self._dimensions, assessing, self._hub.defaults.routine)
+        with work.kept_for("execute", self._max_tokens):
+            deciding, decision = await self._decided()
         solving = Solving(work, ask, deciding, self._max_tokens)
-        try:
-            await solving.solve(await self._decided(deciding, profiles))
-        except MetacogError as raised:
-            refusal = raised
-            work.reasons.append(f"{raised.reason}: {raised.message}")
-        solved = solving.solved()
-        cause = refusal or solving.refusal
-        if solved.winner is None and cause is not None:
-            raise cause
+        with work.kept_for("judge", JUDGE_MAX_TOKENS) if self._judge_is_affordable() else nullcontext():
+            await solving.solve(decision)
+            solved = await solving.solved()
+        if solved.winner is None and solving.refusal is not None:
+            raise solving.refusal
         verdict = await judged(ask, work, solved.winner, solved.answer_type, self._hub.merger)
         if verdict is not None:
             work.emit(AnswerJudged(**{name: getattr(verdict, name) for name in verdict.__dataclass_fields__}))
@@ -283,19 +279,29 @@ class _Task:
             )
         )
 
-    async def _decided(self, deciding: Deciding, profiles: Mapping[str, Sequence[Profile]]) -> ModeChosen:
+    def _judge_is_affordable(self) -> bool:
+        ledger = self._work.spend.ledger
+        return self._ask.judge is not None and ledger.generations_left > 1 and ledger.tokens_left > 2 * JUDGE_MAX_TOKENS
+
+    async def _decided(self) -> tuple[Deciding, ModeChosen]:
+        """Who solves the task; what it is about and who was asked is told on the way."""
         ask, work = self._ask, self._work
         plain = ask.baseline is not Baseline.NONE
+        named = bool(ask.dimension or ask.dimensions)
+        self._dimensions = await dimensions_of(ask, work, self._hub) if named or not plain else []
+        profiles = await self._hub.profiles.of(list(work.agents), [one.dimension for one in self._dimensions])
+        assessing = Assessing(work, self._hub.recalibrations)
+        deciding = Deciding(work, profiles, self._dimensions, assessing, self._hub.defaults.routine)
         turns = ask.baseline is Baseline.ROUND_ROBIN or not (plain or ask.first_agent)
         turn = await self._hub.turns.next(list(work.agents)) if turns else 0
         if plain:
             keywords = {one.id: one.keywords for one in self._hub.dimensions()}
             chosen = by_baseline(ask, work, turn, keywords)
             self._tell_dispatch(chosen.first_agent)
-            return chosen
+            return deciding, chosen
         first = dispatched(ask, profiles, turn)
         self._tell_dispatch(first)
-        return await deciding.mode(first, answer_tokens=self._max_tokens)
+        return deciding, await deciding.mode(first)
 
     def _tell_dispatch(self, first: str) -> None:
         told = TaskDispatched(dimensions=self._dimensions, first_agent=first, dispatch=self._ask.dispatch)
@@ -305,11 +311,15 @@ class _Task:
         """Keep the task, learn from it, and tell its end; a store that is away is told, and loses no answer."""
         told, record = finished(end), recorded(end, self._key.name)
         try:
-            updates = await self._hub.tasks.keep(record, self._document(told), end.verdict, teaches=self._key.may_teach)
-            if updates:
-                told = replace(told, profile_updates=updates)
-                await self._hub.tasks.complete(self._task_id, self._document(told))
-            await self._place.answered(self._task_id)
+            updates = await self._hub.tasks.keep(
+                record,
+                lambda updates: self._document(replace(told, profile_updates=updates)),
+                end.verdict,
+                teaches=self._key.may_teach,
+                request_id=self._ask.request_id,
+            )
+            self._place.answered()
+            told = replace(told, profile_updates=updates)
         except MetacogError as away:
             _log.warning("a task could not be kept", task_id=self._task_id, problem=away.message)
             reasons = [*told.degraded_reasons, f"{away.reason}: the task is not kept, and learns from no feedback"]

@@ -14,15 +14,13 @@ from typing import Protocol
 from chassis.log import logger
 from kernel.errors import MetacogError
 from kernel.statistics.recalibration import Points, recalibration
-from services.delegation.core.rules import ConfidenceSource
-from services.delegation.service.monitoring_values import GetReliabilityRequest
-from services.delegation.service.watching import Judged, Map
+from services.delegation.service.watching import Map, Rated
 
 # Judged self-assessments from which on a map is fitted, and of which the newest are used [count].
 ENOUGH = 100
 NEWEST = 2_000
-# A map is fitted anew when this many times as many verdicts stand behind it.
-GROWTH = 1.2
+# A map is fitted anew when as many verdicts have come since as this share of those that it was made of.
+GROWTH = 0.2
 EVERY_S = 30.0
 
 _log = logger(__name__)
@@ -37,8 +35,11 @@ class MapStore(Protocol):
     async def add_map(self, made: Map) -> None:
         """Keep a recalibration; it is in force from now on."""
 
-    async def judged(self, ask: GetReliabilityRequest) -> Sequence[Judged]:
-        """Judged confidences, newest first."""
+    async def rated(self) -> Mapping[str, int]:
+        """How many judged self-assessments there are of each agent [count]."""
+
+    async def newest_rated(self, agent: str, most: int) -> Sequence[Rated]:
+        """The newest judged self-assessments of an agent."""
 
 
 class Recalibrator:
@@ -88,14 +89,10 @@ class Recalibrator:
             DatabaseUnavailable: When the database is away.
         """
         maps = dict(await self._store.maps())
-        asked = GetReliabilityRequest(confidence_source=ConfidenceSource.VERBALIZED)
-        by_agent: dict[str, list[Judged]] = {}
-        for one in await self._store.judged(asked):
-            by_agent.setdefault(one.agent, []).append(one)
-        for agent, own in by_agent.items():
-            held = maps.get(agent)
-            if len(own) >= max(self._enough, GROWTH * held.observations if held else 0):
-                maps[agent] = await asyncio.to_thread(fitted, agent, own)
+        for agent, count in (await self._store.rated()).items():
+            if count >= max(self._enough, _due_at(maps.get(agent))):
+                newest = await self._store.newest_rated(agent, NEWEST)
+                maps[agent] = await asyncio.to_thread(fitted, agent, newest, count)
                 await self._store.add_map(maps[agent])
         self._maps = maps
 
@@ -113,9 +110,17 @@ class Recalibrator:
             await asyncio.sleep(self._every_s)
 
 
-def fitted(agent: str, judged: Sequence[Judged]) -> Map:
-    """The map that an agent's judged self-assessments give, newest first; without points where it improves nothing."""
-    newest = judged[:NEWEST]
+def _due_at(held: Map | None) -> float:
+    """Judged self-assessments at which a map is fitted anew [count]."""
+    return held.observations + max(1.0, GROWTH * min(held.observations, NEWEST)) if held else 0.0
+
+
+def fitted(agent: str, newest: Sequence[Rated], count: int) -> Map:
+    """The map that the newest of an agent's `count` judged self-assessments give; no points where it improves nothing.
+
+    Source:
+        SPEC 4: a recalibration map, isotonic or Platt, only with enough data.
+    """
     made = recalibration([one.raw for one in newest], [float(one.correct) for one in newest])
     points = list(made.points) if made.improves else []
     content = json.dumps([agent, [asdict(point) for point in points]])
@@ -124,7 +129,7 @@ def fitted(agent: str, judged: Sequence[Judged]) -> Map:
         version=sha256(content.encode()).hexdigest()[:12],
         method=made.method if points else "",
         points=points,
-        observations=len(judged),
+        observations=count,
         brier_before=made.brier_before,
         brier_after=made.brier_after,
     )

@@ -1,6 +1,6 @@
 """A task as it is kept, and what a verdict on it does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -70,16 +70,17 @@ class TaskRecord:
         return lessons(executor=self.executor, voters=self.voters, winners=set(self.winners), correct=correct)
 
 
+Document = Callable[[Sequence[ProfileUpdate]], Mapping[str, Any]]
+"""A task as it is told, given what the profiles learned from it."""
+
+
 class TaskStore(Protocol):
     """Where tasks are kept. Every method may raise `DatabaseUnavailable`."""
 
     async def keep(
-        self, record: TaskRecord, document: Mapping[str, Any], verdict: Verdict | None, *, teaches: bool
+        self, record: TaskRecord, document: Document, verdict: Verdict | None, *, teaches: bool, request_id: str
     ) -> Sequence[ProfileUpdate]:
-        """Keep a task with the verdict on it, if there is one, and learn from it; all or nothing."""
-
-    async def complete(self, task_id: str, document: Mapping[str, Any]) -> None:
-        """Replace a task's document."""
+        """Keep a task as the answer to a request, and learn from the verdict on it, if there is one; all or nothing."""
 
     async def judge(
         self, ask: SubmitFeedbackRequest, *, key_name: str, teaches: bool, digest: str

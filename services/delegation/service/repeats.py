@@ -28,8 +28,8 @@ class RequestStore(Protocol):
     async def answered(self, key_name: str, request_id: str) -> dict[str, Any] | None:
         """Document of the task that answered a request; None while there is none."""
 
-    async def finish(self, key_name: str, request_id: str, task_id: str) -> None:
-        """Remember the task that answered a request; without one, leave the name to the next attempt."""
+    async def leave(self, key_name: str, request_id: str) -> None:
+        """Leave a request that was not answered to the next attempt."""
 
 
 class Once:
@@ -45,17 +45,15 @@ class Once:
         self._done = not request_id
         self.earlier: dict[str, Any] | None = None
 
-    async def answered(self, task_id: str) -> None:
-        """The request is answered by the task of that name."""
-        if not self._done:
-            await self._store.finish(*self._name, task_id)
-            self._done = True
+    def answered(self) -> None:
+        """The request is answered: the task was kept with its name."""
+        self._done = True
 
     async def left(self) -> None:
         """It was not answered; the next attempt may."""
         if not self._done and self.earlier is None:
             with suppress(MetacogError):  # its lease runs out
-                await self._store.finish(*self._name, "")
+                await self._store.leave(*self._name)
 
 
 @asynccontextmanager

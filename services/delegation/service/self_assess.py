@@ -5,7 +5,7 @@ import time
 from chassis.spend import Spend
 from kernel.envelope import limits
 from services.delegation.core.reading import reading
-from services.delegation.service.assessing import ASSESS_MAX_TOKENS, Assessing
+from services.delegation.service.assessing import Assessing
 from services.delegation.service.process import Hub, dimensions_of
 from services.delegation.service.values import SelfAssessRequest, SelfAssessResponse
 from services.delegation.service.work import Work, participants, rules_in_force, task_text
@@ -34,10 +34,8 @@ async def self_assess(ask: SelfAssessRequest, *, hub: Hub) -> SelfAssessResponse
     profiles = await hub.profiles.of(list(agents), [one.dimension for one in dimensions])
     names = list(dict.fromkeys(ask.agents)) or list(agents)
     ledger = work.spend.ledger
-    affordable = min(ledger.generations_left, ledger.tokens_left // ASSESS_MAX_TOKENS)
-    assessing = Assessing(work, hub.recalibrations)
-    records = {name: reading(of) for name, of in profiles.items()}
-    assessments = await assessing.all(names, records, affordable=affordable)
+    assessing = Assessing(work, hub.recalibrations, alone=True)
+    assessments = await assessing.all(names, {name: reading(of) for name, of in profiles.items()})
     return SelfAssessResponse(
         assessments=assessments,
         dimensions=dimensions,

@@ -17,6 +17,7 @@ from kernel.thresholds import DECIMALS
 from services.delegation import prompts
 from services.delegation.core.rules import Baseline, TaskMode
 from services.delegation.core.voting import Ballot, Counted, answer_in, counted
+from services.delegation.service.comparing import same_meanings
 from services.delegation.service.deciding import Deciding
 from services.delegation.service.values import AgentAnswered, AnswerToken, ModeChosen, ProcessRequest
 from services.delegation.service.work import Voice, Work, chat
@@ -83,15 +84,16 @@ class Solving:
         else:
             await self._one_after_another(decision)
 
-    def solved(self) -> Solved:
-        """What became of the task so far."""
+    async def solved(self) -> Solved:
+        """What became of the task; long texts of a vote are compared by meaning."""
         texts = [one.text for one in self._answers if one.text]
         kind = self._given or inferred_type(self._work.question, samples=texts).answer_type
         ballots = [
             Ballot(agent=one.agent, answer=answer_in(one.text, kind) if one.text else None, weight=one.weight)
             for one in self._answers
         ]
-        tally = counted(ballots, kind)
+        same_meaning = await same_meanings(self._work, [ballot.answer for ballot in ballots if ballot.answer], kind)
+        tally = counted(ballots, kind, same_meaning=same_meaning)
         answers = [
             replace(one, answer=tally.answers.get(one.agent), won=one.agent in tally.winners) for one in self._answers
         ]
@@ -113,6 +115,8 @@ class Solving:
             self._work.emit(answered)
             if not answered.failure:
                 return
+            if isinstance(self.refusal, BudgetExhausted | DeadlineExceeded):
+                break
             _log.warning("an agent failed", agent=name, failure=answered.failure)
             self._work.reasons.append(f"{name} failed: {answered.failure}")
 

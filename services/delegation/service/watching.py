@@ -30,6 +30,9 @@ from services.delegation.service.monitoring_values import (
 from services.delegation.service.pages import InvalidPageToken, page, parts_of, token_of
 from services.delegation.service.work import Agents, Voices
 
+# Newest judged self-assessments of an agent that its trust rests on [count].
+MOST_RATED = 10_000
+
 
 @value
 class Judged:
@@ -48,6 +51,19 @@ class Judged:
     source: ConfidenceSource
     dimensions: Sequence[str]
     confidence: float
+    raw: float
+    correct: bool
+
+
+@value
+class Rated:
+    """What an agent said of itself before a task, against how its answer turned out.
+
+    Attributes:
+        raw: What it said, before recalibration [0..1].
+        correct: Whether the answer was right.
+    """
+
     raw: float
     correct: bool
 
@@ -97,6 +113,9 @@ class Records(Protocol):
     async def judged(self, ask: GetReliabilityRequest) -> Sequence[Judged]:
         """Judged confidences, newest first."""
 
+    async def newest_rated(self, agent: str, most: int) -> Sequence[Rated]:
+        """The newest judged self-assessments of an agent."""
+
     async def drift_events(self, ask: ListDriftEventsRequest) -> Sequence[DriftEvent]:
         """A page of detected changes and one more, newest first."""
 
@@ -129,12 +148,10 @@ class Watching:
         agents = list(self.agents())
         first = _place(agents, ask.page_token)
         shown = agents[first : first + ask.page_size]
-        asked = GetReliabilityRequest(confidence_source=ConfidenceSource.VERBALIZED)
-        said = await self.records.judged(asked)
         maps = self.maps()
         statuses = []
         for agent in shown:
-            own = [one for one in said if one.agent == agent.id]
+            own = await self.records.newest_rated(agent.id, MOST_RATED)
             made = maps.get(agent.id)
             version = made.version if made and made.points else ""
             trust = await asyncio.to_thread(

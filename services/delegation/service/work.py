@@ -1,7 +1,9 @@
 """What everything done for one task shares."""
 
+import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
@@ -18,6 +20,9 @@ from kernel.seeds import derived_seed
 from services.delegation.core.errors import NoAgents, UnknownAgent
 from services.delegation.core.rules import Ablation, Rules
 from services.delegation.service.values import Event, Parameters, Turn
+
+# An answer needs this many tokens at least to be worth keeping them for it [count].
+LEAST_KEPT_TOKENS = 32
 
 
 class Stream(Protocol):
@@ -94,6 +99,21 @@ class Work:
         """Chance for what `names` tell: the same for the same seed."""
         seed = self.seed_of(*names)
         return np.random.default_rng(secrets.randbits(64) if seed is None else seed)
+
+    @contextmanager
+    def kept_for(self, stage: str, tokens: int) -> Iterator[None]:
+        """Keep a generation of `tokens` tokens, or of half of what is left, for `stage` until the block ends."""
+        ledger = self.spend.ledger
+        affordable = min(tokens, max(LEAST_KEPT_TOKENS, ledger.tokens_left // 2), ledger.tokens_left)
+        kept = ledger.reserve(stage, 1, affordable)
+        try:
+            yield
+        finally:
+            kept.release()
+
+    def half_the_time(self) -> asyncio.Timeout:
+        """Half of the time that is left: what comes before an answer gets no more, so that one can follow."""
+        return asyncio.timeout(self.spend.seconds_left() / 2)
 
     def note(self, prompt: Prompt) -> Prompt:
         """`prompt`, whose digest is remembered."""

@@ -19,7 +19,7 @@ from services.delegation.service.monitoring_values import (
     GetReliabilityRequest,
     ListDriftEventsRequest,
 )
-from services.delegation.service.watching import Judged, Map, Modes
+from services.delegation.service.watching import Judged, Map, Modes, Rated
 from services.delegation.store.tables import DriftRow, JudgementRow, RecalibrationRow, TaskRow, utc, without_nul
 
 # Newest judged answers that figures and maps are made of [count].
@@ -67,6 +67,18 @@ class PostgresMonitoring:
         )
         wanted = select(*columns).where(*_of_reliability(ask)).order_by(JudgementRow.created_at.desc())
         return [_judged(*row) for row in await self._rows(wanted.limit(MOST_JUDGED))]
+
+    async def rated(self) -> Mapping[str, int]:
+        """How many judged self-assessments there are of each agent [count]."""
+        said = JudgementRow.source == ConfidenceSource.VERBALIZED
+        counting = select(JudgementRow.agent, func.count()).where(said).group_by(JudgementRow.agent)
+        return {agent: count for agent, count in await self._rows(counting)}
+
+    async def newest_rated(self, agent: str, most: int) -> Sequence[Rated]:
+        """The newest judged self-assessments of an agent."""
+        own = (JudgementRow.agent == agent, JudgementRow.source == ConfidenceSource.VERBALIZED)
+        wanted = select(JudgementRow.raw, JudgementRow.correct).where(*own).order_by(JudgementRow.created_at.desc())
+        return [Rated(raw=raw, correct=correct) for raw, correct in await self._rows(wanted.limit(most))]
 
     async def drift_events(self, ask: ListDriftEventsRequest) -> Sequence[DriftEvent]:
         """A page of detected changes and one more, newest first."""

@@ -165,20 +165,20 @@ class PostgresProfiles:
         given = one.profile
         assert given is not None
         named = (ProfileRow.agent == given.agent, ProfileRow.dimension == given.dimension)
-        held = (await session.scalars(select(ProfileRow).where(*named).with_for_update())).first()
-        if held is not None and held.sequence > 0:
+        await ensure_profile(session, given.agent, given.dimension, self._rate)
+        held = (await session.scalars(select(ProfileRow).where(*named).with_for_update())).one()
+        if held.sequence > 0:
             if rule is ImportRule.KEEP:
                 return False
             if (held.competence, held.observations) == (given.competence, given.observations):
                 return True
-        await ensure_profile(session, given.agent, given.dimension, self._rate)
         lived = (1.0 - self._rate) ** given.observations
         weights = {
             "weight": 1.0 - lived,
             "squares": self._rate * (1.0 - lived * lived) / (2.0 - self._rate),
         }
         values = _set_to(given.competence, observations=given.observations, **weights)
-        if held is None and one.history:
+        if held.sequence == 0 and one.history:
             await session.execute(
                 insert(HistoryRow), [_history_row(given.agent, given.dimension, h) for h in one.history]
             )
@@ -212,6 +212,7 @@ class PostgresProfiles:
             competence=row.competence,
             observations=row.observations,
             memory=memory(row.weight, row.squares),
+            weight=row.weight,
             learning_rate=memory_rate(self._rate, row.since_change),
             frozen=row.frozen,
         )
@@ -220,13 +221,15 @@ class PostgresProfiles:
         return told_profile(self._profile(row.agent, row.dimension, row), row.updated_at)
 
     def _as_it_was(self, row: HistoryRow) -> CapabilityProfile:
+        rate = row.learning_rate or self._rate
         profile = Profile(
             agent=row.agent,
             dimension=row.dimension,
             competence=row.competence_after,
             observations=row.observations,
             memory=round(row.memory, 9),
-            learning_rate=row.learning_rate or self._rate,
+            weight=1.0 - (1.0 - rate) ** row.observations,
+            learning_rate=rate,
         )
         return told_profile(profile, row.applied_at)
 

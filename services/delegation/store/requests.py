@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.db import ERRORS, Sessions, refusal
 from services.delegation.core.errors import RequestIdReused
@@ -78,20 +79,27 @@ class PostgresRequests:
         except ERRORS as error:
             raise refusal(error) from error
 
-    async def finish(self, key_name: str, request_id: str, task_id: str) -> None:
-        """Remember the task that answered a request; without one, leave the name to the next attempt.
+    async def leave(self, key_name: str, request_id: str) -> None:
+        """Leave a request that was not answered to the next attempt.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        named = (RequestRow.key_name == key_name) & (RequestRow.request_id == request_id)
-        open_ = or_(RequestRow.task_id == "", RequestRow.task_id == task_id)
-        statement = update(RequestRow).where(named).values(task_id=task_id) if task_id else None
         try:
             async with self._sessions.begin() as session:
-                await session.execute(delete(RequestRow).where(named, open_) if statement is None else statement)
+                await session.execute(delete(RequestRow).where(*_unanswered(key_name, request_id)))
         except ERRORS as error:
             raise refusal(error) from error
+
+
+async def answer_request(session: AsyncSession, key_name: str, request_id: str, task_id: str) -> None:
+    """Remember the task that answers a request, in the transaction that keeps the task."""
+    answering = update(RequestRow).where(*_unanswered(key_name, request_id)).values(task_id=task_id)
+    await session.execute(answering)
+
+
+def _unanswered(key_name: str, request_id: str) -> tuple[ColumnElement[bool], ...]:
+    return RequestRow.key_name == key_name, RequestRow.request_id == request_id, RequestRow.task_id == ""
 
 
 class PostgresTurns:

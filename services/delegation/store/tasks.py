@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,10 +17,11 @@ from chassis.wire import from_plain
 from services.delegation.core.drift import DriftLimits
 from services.delegation.core.errors import FeedbackConflict, RequestIdReused, TaskNotFound
 from services.delegation.core.rules import Checker
-from services.delegation.service.records import Belief, TaskRecord
+from services.delegation.service.records import Belief, Document, TaskRecord
 from services.delegation.service.telling import JUDGED
 from services.delegation.service.values import ProfileUpdate, SubmitFeedbackRequest, SubmitFeedbackResponse, Verdict
 from services.delegation.store.learning import Teaching, teach
+from services.delegation.store.requests import answer_request
 from services.delegation.store.tables import FeedbackRow, JudgementRow, TaskRow, without_nul
 
 
@@ -41,9 +42,9 @@ class PostgresTasks:
         self._drift = drift
 
     async def keep(
-        self, record: TaskRecord, document: Mapping[str, Any], verdict: Verdict | None, *, teaches: bool
+        self, record: TaskRecord, document: Document, verdict: Verdict | None, *, teaches: bool, request_id: str
     ) -> Sequence[ProfileUpdate]:
-        """Keep a task with the verdict on it, if there is one, and learn from it; all or nothing.
+        """Keep a task as the answer to a request, and learn from the verdict on it, if there is one; all or nothing.
 
         Raises:
             DatabaseUnavailable: When the database is away.
@@ -52,7 +53,6 @@ class PostgresTasks:
         counts = known and teaches and not record.untaught_reason
         row = {
             **asdict(record),
-            "document": without_nul(dict(document)),
             "correct": verdict.correct if verdict else None,
             "checker": verdict.checker if verdict and known else "",
             "detail": without_nul(verdict.detail) if verdict and known else "",
@@ -61,26 +61,17 @@ class PostgresTasks:
         }
         try:
             async with self._sessions.begin() as session:
-                await session.execute(insert(TaskRow).values(row))
-                if verdict is None or verdict.correct is None:
-                    return []
-                await _hold_against(session, record, verdict.correct)
-                return await self._teach(session, record, verdict.correct, "") if counts else []
+                updates: list[ProfileUpdate] = []
+                if verdict is not None and verdict.correct is not None and teaches:
+                    await _hold_against(session, record, verdict.correct)
+                    updates = await self._teach(session, record, verdict.correct, "") if counts else []
+                told = without_nul(dict(document(updates)))
+                await session.execute(insert(TaskRow).values({**row, "document": told}))
+                if request_id:
+                    await answer_request(session, record.key_name, request_id, record.task_id)
         except ERRORS as error:
             raise refusal(error) from error
-
-    async def complete(self, task_id: str, document: Mapping[str, Any]) -> None:
-        """Replace a task's document.
-
-        Raises:
-            DatabaseUnavailable: When the database is away.
-        """
-        try:
-            async with self._sessions.begin() as session:
-                plain = without_nul(dict(document))
-                await session.execute(update(TaskRow).where(TaskRow.task_id == task_id).values(document=plain))
-        except ERRORS as error:
-            raise refusal(error) from error
+        return updates
 
     async def judge(
         self, ask: SubmitFeedbackRequest, *, key_name: str, teaches: bool, digest: str
@@ -130,7 +121,8 @@ class PostgresTasks:
         if task.correct is None:
             task.correct, task.checker, task.judged_at = ask.correct, Checker.FEEDBACK, datetime.now(UTC)
             task.detail = without_nul(ask.note)
-            await _hold_against(session, record, ask.correct)
+            if teaches:
+                await _hold_against(session, record, ask.correct)
         reason = record.untaught_reason or _reason(task, teaches)
         updates: list[ProfileUpdate] = []
         if not reason:

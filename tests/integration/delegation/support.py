@@ -1,6 +1,6 @@
 """Agents of one test alone, and a model that says what they say."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,12 +19,15 @@ class Stage:
         self.running = running
         self.names = names
 
-    def says(self, answers: dict[str, str] | None = None, judge: int = 90, **rated: int | str) -> None:
+    def says(
+        self, answers: dict[str, str] | None = None, judge: int = 90, same: Sequence[int] = (), **rated: int | str
+    ) -> None:
         """What agents say of themselves and of tasks, by their plain names."""
         self.llm.answer = Cast(
             {self.names[name]: level for name, level in rated.items()},
             {self.names[name]: text for name, text in (answers or {}).items()},
             judge=judge,
+            same=same,
         )
 
     async def process(self, face: str, **ask: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -85,6 +85,17 @@ async def test_feedback_against_the_verdict_of_the_service_is_refused(stage: Sta
     assert refused.value.reason == "FEEDBACK_CONFLICT"
 
 
+async def test_a_vote_without_an_answer_teaches_nobody(stage: Stage, face: str) -> None:
+    stage.says({name: "I would rather not say." for name in stage.names}, alpha=10, beta=10, gamma=10)
+    asked = {"answer_type": "NUMBER", "first_agent": "alpha"}
+    task = await stage.process(face, **asked)
+
+    told = await judge(stage, face, task["task_id"], correct=False)
+
+    assert (task["mode"], task["outcome"]) == ("COLLABORATED", "ABSTAINED")
+    assert (told["profile_updates"], told["not_learned_reason"]) == ([], "no_answer")
+
+
 async def test_the_name_of_feedback_belongs_to_one_task(stage: Stage, face: str) -> None:
     first, second = await stage.process(face), await stage.process(face)
     name = new_id()
@@ -121,6 +132,10 @@ async def test_keys_see_their_own_tasks_and_some_may_not_teach(
                 await pupil.ask(operation, **body)
             refusals.append(refused.value.reason)
 
+        rated = (await ann.ask("GetReliability", confidence_source="COMBINED", page_size=1000))["reliabilities"]
+
+    own = {agent.id for agent in agents}
+    assert sum(row["observations"] for row in rated if row["agent"] in own and not row["dimension"]) == 1
     assert len(task["profile_updates"]) == 1
     assert (untaught["verdict"]["correct"], untaught["profile_updates"]) == (True, [])
     assert hidden.value.reason == "TASK_NOT_FOUND"
@@ -178,6 +193,21 @@ async def test_what_is_exported_can_be_imported(stage: Stage, scripted: Scripted
     assert (told["imported"], again["imported"], kept["kept"]) == (2, 2, 2)
     assert got[0]["competence"] == learned(learned(0.5, 1), 1)
     assert steps == [(1, "OUTCOME", 1), (2, "OUTCOME", 1), (3, "IMPORT", None)]
+
+
+async def test_a_history_is_imported_once_by_however_many_and_by_those_frozen_before(stage: Stage) -> None:
+    service = stage.running.face("rest")
+    await service.ask("FreezeProfiles", agent=stage.names["alpha"], frozen=True)
+    stage.says({"alpha": "Final Answer: 40"}, alpha=90)
+    await stage.process("rest", first_agent="alpha", expected=RIGHT)
+    step = {"sequence": 1, "change": "OUTCOME", "outcome": 1, "learning_rate": 0.1, "competence_after": 0.55}
+    given = {"agent": stage.names["alpha"], "dimension": "math_computation", "competence": 0.55, "observations": 1}
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(4):
+            group.create_task(service.ask("ImportProfiles", profiles=[{"profile": given, "history": [step]}]))
+
+    assert await history(stage, "alpha") == [(1, "OUTCOME", 1), (2, "IMPORT", None)]
 
 
 def rename(exported: dict[str, Any], stage: Stage, other: Stage) -> dict[str, Any]:

@@ -68,6 +68,12 @@ async def test_there_is_no_way_out(sandbox: Sandbox, code: str) -> None:
     assert told.passed is False
 
 
+async def test_what_writes_without_end_is_ended(sandbox: Sandbox) -> None:
+    told = await sandbox.run("import os\nwhile True: os.write(1, b'x' * 65536)", "", timeout_s=SECONDS)
+
+    assert (told.passed, told.detail) == (False, "the code wrote more than 1048576 bytes")
+
+
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)"])
 async def test_what_does_not_end_is_ended(sandbox: Sandbox, code: str) -> None:
     told = await sandbox.run(code, "", timeout_s=1.0)

@@ -43,6 +43,7 @@ async def test_a_verdict_on_a_run_teaches_the_profile_of_the_one_who_answered(
     assert (run["strategy"], run["degraded"], run["answer"]) == ("delegation", False, "Final Answer: 4")
     assert (account["answer"], account["run_id"], account["answer_type"]) == ("4", run["run_id"], "NUMBER")
     assert run["confidence"] == account["confidence"] == 0.74
+    assert account["votes"][0]["model"] == run["model"] == scripted.model
     assert told["delegation_tasks"] == 1
     [step] = page["profiles"][0]["history"]
     assert (step["task_id"], step["outcome"]) == (account["task_id"], 1)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from services.delegation.core.rules import ConfidenceSource
 from services.delegation.service.monitoring_values import GetReliabilityRequest
 from tests.integration.delegation.support import RIGHT, Stage, staged
 from tests.support.delegating import options
@@ -31,7 +32,7 @@ async def test_flows_tell_who_hands_to_whom_and_how_well(stage: Stage, face: str
     facts = {name: own[0][name] for name in ("to_agent", "tasks", "judged", "correct", "precision")}
     assert facts == {"to_agent": "beta", "tasks": 3, "judged": 3, "correct": 3, "precision": 1.0}
     assert own[0]["precision_low"] == pytest.approx(0.4385, abs=1e-4)
-    assert told["tasks"] >= told["executed"] + told["delegated"] + told["collaborated"] - 0
+    assert told["tasks"] == told["executed"] + told["delegated"] + told["collaborated"]
     assert 0 < told["delegated_share"] < 1
 
 
@@ -45,6 +46,27 @@ async def test_flows_of_a_baseline_are_told_apart(stage: Stage, face: str) -> No
 
     assert ("alpha", "gamma") in [(flow["from_agent"], flow["to_agent"]) for flow in told["flows"]]
     assert "alpha" not in [flow["from_agent"] for flow in ours["flows"]]
+
+
+async def test_baselines_are_no_part_of_reliability(stage: Stage) -> None:
+    stage.says()
+    votes = GetReliabilityRequest(confidence_source=ConfidenceSource.VOTE)
+    before = len(await stage.running.use.watching.records.judged(votes))
+
+    told = await stage.process("rest", baseline="MAJORITY_VOTE", expected={"answer": "4"})
+    after = len(await stage.running.use.watching.records.judged(votes))
+
+    assert (told["verdict"]["correct"], told["confidence_source"]) == (True, "VOTE")
+    assert after == before
+
+
+async def test_a_constant_is_no_confidence_that_anybody_had(stage: Stage, face: str) -> None:
+    stage.says({"alpha": "Final Answer: 40"})
+    await stage.process(face, first_agent="alpha", expected=RIGHT, ablations=["WITHOUT_SELF_ASSESSMENT"])
+
+    told = await stage.running.face(face).ask("GetReliability", agent=stage.names["alpha"])
+
+    assert {row["confidence_source"] for row in told["reliabilities"]} == {"PROFILE"}
 
 
 async def test_reliability_is_kept_by_agent_dimension_and_source(stage: Stage, face: str) -> None:

@@ -4,7 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.delegation.core.learning import Change, Lesson, ProfileChange, learned, lessons, memory_rate, replayed
-from services.delegation.core.reading import Profile, beta_reading, full_memory, interval, memory, reading
+from services.delegation.core.reading import (
+    Profile,
+    beta_reading,
+    full_memory,
+    interval,
+    memory,
+    outcome_mean,
+    reading,
+)
 
 OUTCOMES = st.lists(st.integers(0, 1), max_size=60)
 
@@ -49,6 +57,11 @@ def test_a_right_vote_teaches_everybody_and_a_wrong_one_those_who_gave_it() -> N
 
     assert [(one.agent, one.outcome) for one in right] == [("a", 1), ("b", 0), ("c", 1)]
     assert [(one.agent, one.outcome) for one in wrong] == [("a", 0), ("c", 0)]
+
+
+def test_a_vote_that_nobody_won_teaches_nobody() -> None:
+    for correct in (True, False):
+        assert lessons(executor="", voters="ab", winners=set(), correct=correct) == []
 
 
 def test_a_mean_with_step_a_tenth_rests_on_nineteen_observations() -> None:
@@ -96,6 +109,28 @@ def test_the_interval_holds_the_truth_nineteen_times_in_twenty(truth: float) -> 
         held += limits.low <= truth <= limits.high
 
     assert 0.93 <= held / 400 <= 0.995
+
+
+@pytest.mark.parametrize("count", [5, 10, 20])
+@pytest.mark.parametrize("truth", [0.1, 0.5, 0.95])
+def test_an_interval_of_few_outcomes_rests_on_these_and_not_on_the_start(truth: float, count: int) -> None:
+    rng = np.random.default_rng(6)
+    weight, squares = 1 - 0.9**count, 0.1 * (1 - 0.9 ** (2 * count)) / 1.9
+    held = 0
+    for _ in range(400):
+        competence = replayed([outcome(int(r)) for r in rng.random(count) < truth])
+        facts = {"competence": competence, "memory": memory(weight, squares), "weight": weight}
+        limits = interval(Profile(agent="a", dimension="d", **facts))
+        held += limits.low <= truth <= limits.high
+
+    assert held / 400 >= 0.91
+
+
+def test_the_mean_of_the_outcomes_is_found_again_under_the_start() -> None:
+    competence = replayed([outcome(1), outcome(0), outcome(1)])
+    weights = np.array([0.81, 0.9, 1.0]) * 0.1
+
+    assert outcome_mean(competence, weights.sum()) == pytest.approx((weights[0] + weights[2]) / weights.sum())
 
 
 def test_a_task_of_several_dimensions_rests_on_the_weakest() -> None:

@@ -2,7 +2,7 @@
 
     python -I -S -B runner.py MEMORY_BYTES SECONDS  <  {"code": ..., "tests": ..., "word": ...}
 
-It says what failed, with the word that only it was told, on standard output. Nothing here is imported by the service.
+It says what failed, with the word that only it was told, on standard output. Nothing here is imported by anybody.
 """
 
 import ctypes
