@@ -4,9 +4,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PROTOS = $(shell find proto -name '*.proto' | sort)
-CODE := kernel chassis services encoder console cli evals embedded bench tests
+CODE := kernel chassis services encoder console cli evals embedded bench docker docs/generating tests
 .DEFAULT_GOAL := help
-.PHONY: help up down status test test-nrc check proto format lock bench setup setup-dev
+.PHONY: keys images sbom test-compose lint-containers help up down status test test-nrc check docs proto format lock bench setup setup-dev setup-test
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,7 +26,10 @@ down: ## stop the suite
 status: ## show the parts of the suite
 	@$(BIN)/python -m embedded status $(ARGS)
 
-test: setup-dev ## run every test, with the real parts; ARGS="tests/unit -k wire"
+setup-test:
+	@$(PYTHON) embedded/bootstrap.py --dev --browser
+
+test: setup-test ## run every test, with the real parts; ARGS="tests/unit -k wire"
 	@$(BIN)/python -m pytest $(ARGS)
 
 test-nrc: setup-dev ## test METACOG_AFFECT=nrc with the real lexicon (its licence: research only), installed for this alone
@@ -39,9 +42,11 @@ check: setup-dev ## lint, types, import rules, contracts, freshness of what is g
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
 	@PYTHONPATH=.:gen $(BIN)/lint-imports --no-cache
+	@$(MAKE) -s lint-containers
 	@$(BIN)/buf lint
 	@$(BIN)/buf format -d --exit-code
 	@if git rev-parse -q --verify refs/tags/v1 >/dev/null; then $(BIN)/buf breaking --against '.git#tag=v1'; fi
+	@PYTHONPATH=.:gen $(BIN)/python -m docs.generating --check
 	@fresh=$$(mktemp -d); $(MAKE) -s proto GEN=$$fresh && diff -r $$fresh gen --exclude __pycache__ && rm -r $$fresh
 
 GEN ?= gen
@@ -49,6 +54,9 @@ proto: setup-dev ## rebuild gen/ from proto/
 	@rm -rf $(GEN)/metacog
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I proto -I third_party \
 		--python_out=$(GEN) --grpc_python_out=$(GEN) --mypy_out=quiet:$(GEN) --mypy_grpc_out=quiet:$(GEN) $(PROTOS)
+
+docs: setup-dev ## make the parts of docs/ that follow from the code again
+	@PYTHONPATH=.:gen $(BIN)/python -m docs.generating
 
 format: setup-dev ## format code and contracts
 	@$(BIN)/ruff check --fix-only -q $(CODE)
@@ -61,3 +69,27 @@ lock: setup-dev ## resolve the dependencies again; ARGS=--upgrade for newer ones
 
 bench: setup-dev ## time what has to be fast; ARGS=retrieval for one of them
 	@$(BIN)/python -m bench $(ARGS)
+
+# The program itself: the launcher that its package installs forgets the exit status.
+COMPOSE_2 = $(wildcard $(BIN)/../lib/python3*/site-packages/compose/docker-compose)
+
+keys: ## make the secrets of docker-compose.yml as files; ARGS="new NAME", "rotate NAME", "revoke NAME" for one API key
+	@docker/keys.sh $(ARGS)
+
+images: setup-dev ## build the images, and where no registry answers also what they stand on; ARGS="services encoder"
+	@COMPOSE=$(COMPOSE_2) PYTHON=$(PYTHON) docker/local/images.sh $(ARGS)
+
+sbom: ## list what is in the images, as CycloneDX, into sbom/; ARGS="metacog-services" for one of them
+	@docker/sbom.sh $(ARGS)
+
+lint-containers: setup-dev ## look at Dockerfiles and compose files
+	@$(BIN)/hadolint Dockerfile docker/vllm-cpu.Dockerfile docker/local/*/Dockerfile
+	@$(COMPOSE_2) --env-file .env.example -f docker-compose.yml -f tests/compose/docker-compose.test.yml config -q
+
+# Long: vLLM builds for minutes, and starts for two. Both versions of docker-compose: set METACOG_TEST_COMPOSES to change that.
+METACOG_TEST_COMPOSES ?= $(COMPOSE_2) docker-compose
+test-compose: setup-dev images ## the suite in containers, with every docker-compose there is; ARGS="-k journeys"
+	@for compose in $(METACOG_TEST_COMPOSES); do \
+		METACOG_TEST_COMPOSE=$$compose $(BIN)/python -m pytest -o python_files='check_*.py' -o timeout=1500 \
+			--confcutdir=tests/compose/live tests/compose/live $(ARGS) || exit 1; \
+	done

@@ -8,23 +8,41 @@ from chassis.errors import ConfigurationInvalid
 from chassis.inference.client import Backend
 from chassis.inference.config import BackendConfig
 from chassis.inference.errors import ModelNotFound
-from chassis.inference.observing import CallEnd
+from chassis.inference.observing import OK, CallEnd
 from chassis.settings import SuiteSettings
 from kernel.errors import MetacogError
 
 
-class Metrics:
-    """Tells Prometheus of every inference call."""
+class Telling:
+    """Tells Prometheus of every inference call, and the trace where one is sent."""
 
     def on_call_end(self, end: CallEnd) -> None:
         """One call has ended."""
         telemetry.child(telemetry.BACKEND_CALLS, end.backend, end.work, end.outcome).inc()
         telemetry.child(telemetry.BACKEND_SECONDS, end.backend, end.work).observe(end.seconds)
+        if telemetry.is_sending():
+            failure = "" if end.outcome == OK else end.outcome
+            telemetry.past_span(f"chat {end.model}", end.seconds, attributes(end), failure)
+
+
+def attributes(end: CallEnd) -> dict[str, str | int]:
+    """What a span tells of a model call: OpenTelemetry's names for generative AI, and ours; no text."""
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",  # whose protocol it speaks
+        "gen_ai.request.model": end.model,
+        "gen_ai.usage.input_tokens": end.usage.prompt_tokens,
+        "gen_ai.usage.output_tokens": end.usage.completion_tokens,
+        "metacog.backend": end.backend,
+        "metacog.work": end.work,
+        "metacog.stage": end.stage,
+        "metacog.generations": end.usage.generations,
+    }
 
 
 def build_backend(config: BackendConfig) -> Backend:
     """A backend that tells metrics and carries the trace."""
-    return Backend(config, observer=Metrics(), headers=telemetry.trace_headers)
+    return Backend(config, observer=Telling(), headers=telemetry.trace_headers)
 
 
 async def default_backend(suite: SuiteSettings, *, max_tokens: int = 1024) -> Backend:

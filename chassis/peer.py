@@ -52,6 +52,7 @@ class Peer:
                 ("grpc.lb_policy_name", "round_robin"),
                 ("grpc.initial_reconnect_backoff_ms", 200),
                 ("grpc.max_reconnect_backoff_ms", 2000),
+                ("grpc.dns_min_time_between_resolutions_ms", 2000),  # a replica that comes back has a new address
             ],
         )
 

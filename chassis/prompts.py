@@ -6,7 +6,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 
 from kernel.values import value
 
@@ -33,7 +33,12 @@ class Prompt:
 def render(package: str, name: str, values: Mapping[str, object]) -> Prompt:
     """The template `name`.md of `package`, filled with `values`; a missing value is an error."""
     source, digest = template(package, name)
-    return Prompt(name=name, digest=digest, text=_environment.from_string(source).render(values).strip())
+    return Prompt(name=name, digest=digest, text=_compiled(source).render(values).strip())
+
+
+@cache
+def _compiled(source: str) -> Template:
+    return _environment.from_string(source)
 
 
 @cache

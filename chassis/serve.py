@@ -28,6 +28,9 @@ from kernel.errors import MetacogError
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
+# Clients look an address up anew when a connection ends: so replicas added later get calls too. Calls under way go on.
+MAX_CONNECTION_AGE_MS = 300_000
+
 _log = logger(__name__)
 
 
@@ -86,6 +89,7 @@ def grpc_server(keyring: Keyring) -> aio.Server:
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_connection_age_ms", MAX_CONNECTION_AGE_MS),
         ],
     )
 

@@ -1,5 +1,6 @@
 """Settings, read from the environment once, in `__main__`, and handed down as plain arguments."""
 
+import os
 import re
 from ipaddress import ip_address
 from pathlib import Path
@@ -12,6 +13,9 @@ from chassis.affect import AffectName
 from chassis.errors import ConfigurationInvalid
 
 S = TypeVar("S", bound=BaseSettings)
+
+# Where containers find secrets as files, each named like its variable in small letters; METACOG_SECRETS_DIR moves it.
+SECRETS_DIR = "/run/secrets"
 
 
 class SuiteSettings(BaseSettings):
@@ -56,13 +60,13 @@ class FaceSettings(BaseSettings):
 
 
 def read(kind: type[S]) -> S:
-    """Read the settings of `kind` from the environment.
+    """Read the settings of `kind` from the environment, and what is missing there from files of secrets.
 
     Raises:
         ConfigurationInvalid: When a variable has an unusable value; names the variable.
     """
     try:
-        return kind()
+        return kind(_secrets_dir=_secrets_dir())
     except ValidationError as wrong:
         first = wrong.errors()[0]
         variable = f"{kind.model_config.get('env_prefix', '')}{'_'.join(str(s) for s in first['loc'])}".upper()
@@ -72,6 +76,11 @@ def read(kind: type[S]) -> S:
         field = re.search(r'field "(\w+)"', str(wrong))
         variable = f"{kind.model_config.get('env_prefix', '')}{field[1] if field else ''}".upper()
         raise ConfigurationInvalid(f"{variable}: {wrong.__cause__ or wrong}", setting=variable) from wrong
+
+
+def _secrets_dir() -> Path | None:
+    folder = Path(os.environ.get("METACOG_SECRETS_DIR") or SECRETS_DIR)
+    return folder if folder.is_dir() else None
 
 
 def is_loopback(host: str) -> bool:

@@ -1,5 +1,6 @@
 """Metrics and traces that every service has: Prometheus always, OpenTelemetry where a collector is named."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -10,7 +11,7 @@ from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Span, SpanKind
+from opentelemetry.trace import Span, SpanKind, StatusCode
 from prometheus_client import Counter, Gauge, Histogram
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -66,6 +67,25 @@ def span(name: str, kind: SpanKind = SpanKind.INTERNAL, carrier: Mapping[str, st
     caller = propagate.extract(carrier) if carrier else None
     with _tracer.start_as_current_span(name, context=caller, kind=kind, record_exception=False) as opened:
         yield opened
+
+
+def past_span(name: str, seconds: float, attributes: Mapping[str, str | int], failure: str = "") -> None:
+    """A span of the current trace around a call to another system that has just ended.
+
+    Args:
+        name: What was called.
+        seconds: How long it took [s].
+        attributes: What is told of it.
+        failure: Why it failed; empty when it did not.
+    """
+    ended = time.time_ns()
+    opened = _tracer.start_span(
+        name, kind=SpanKind.CLIENT, attributes=dict(attributes), start_time=ended - round(seconds * 1e9)
+    )
+    if failure:
+        opened.set_attribute("error.type", failure)
+        opened.set_status(StatusCode.ERROR, failure)
+    opened.end(ended)
 
 
 def is_sending() -> bool:

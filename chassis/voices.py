@@ -10,7 +10,7 @@ from chassis.agents import AgentConfig
 from chassis.inference.client import Backend
 from chassis.inference.config import BackendConfig
 from chassis.inference.streaming import Streamed
-from chassis.inference.values import Call, Completion
+from chassis.inference.values import Call, Completion, Structured
 from chassis.spend import Spend
 from kernel.ratings import ORDER, read_rating
 
@@ -40,8 +40,11 @@ class Voice:
 
     async def read(self, call: Call, parse: Callable[[object], T], spend: Spend) -> T:
         """The document of one call that follows its schema, as `parse` reads it."""
-        structured = await self._backend.complete_json(call, parse, spend)
-        return structured.values[0]
+        return (await self.structured(call, parse, spend)).values[0]
+
+    async def structured(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
+        """The documents of one call that follow its schema, as `parse` reads them, with what they cost."""
+        return await self._backend.complete_json(call, parse, spend)
 
 
 class Voices:

@@ -1,118 +1,95 @@
-"""`metacog`: run the suite on this machine, check its configuration, make keys.
+"""`metacog`: a client of the suite, and the way to run it on one machine.
 
-What runs the suite is imported by the commands that do: in a container its packages are not there.
+A command's module is imported when it is called: help is there at once, and in a container the packages that run the
+suite are not missed.
 """
 
-import secrets
-from dataclasses import asdict
-from hashlib import sha256
-from pathlib import Path
+import sys
 from typing import Annotated
 
 import typer
-import yaml
-from rich.console import Console
 
-from chassis.agents import read_agents
-from chassis.auth import ApiKey, read_keys
-from chassis.policy_file import read_policy
-from chassis.routing_file import read_routing
-from chassis.voices import DEFAULT_AGENTS_FILE
-from cli import calibrate, knowledge, runs
-from cli import eval as evaluation
-from embedded.errors import SuiteError
+from cli.exits import INTERRUPTED, status_of
+from cli.lazy import Row, lazy_group
 from kernel.errors import MetacogError
 
-app = typer.Typer(help="Metacognition for LLM serving.", no_args_is_help=True, add_completion=True)
-config = typer.Typer(help="Configuration files.", no_args_is_help=True)
-keys = typer.Typer(help="API keys.", no_args_is_help=True)
-app.add_typer(config, name="config")
-app.add_typer(keys, name="keys")
-app.add_typer(evaluation.app, name="eval")
-app.add_typer(knowledge.app, name="knowledge")
-app.add_typer(runs.app, name="runs")
-app.command()(runs.feedback)
-app.command()(calibrate.calibrate)
+HELP = """Metacognition for LLM serving: decide how hard to think, who thinks which part, and how sure the answer is.
 
-problems = Console(stderr=True, highlight=False, style="red")
+Exit status: 0 done; 1 refused, or a check found something; 2 the command line or a file cannot be used; 3 the suite
+cannot be reached; 4 the key is missing, unknown or may not; 5 done but for what is named; 130 interrupted.
+"""
+
+SUITE, THINK, KNOW, MEASURE, SET = "The suite on this machine", "Ask", "What it knows and keeps", "Measure", "Set up"
+
+ROWS = {
+    "up": Row("cli.suite:up", "Start the whole suite; return when it is ready.", SUITE),
+    "down": Row("cli.suite:down", "Stop the suite, also after its supervisor was killed.", SUITE),
+    "status": Row("cli.suite:status", "Show the parts of the suite.", SUITE),
+    "doctor": Row("cli.doctor:doctor", "Look for what is wrong, and say what to do.", SUITE),
+    "ask": Row("cli.ask:ask", "Ask a question; --explain draws how the answer came about.", THINK),
+    "route": Row("cli.ask:route", "Decide how hard to think, without answering.", THINK),
+    "assign": Row("cli.assign:assign", "Give five roles to agents by fitness, without a model call.", THINK),
+    "arbitrate": Row("cli.arbitrate:arbitrate", "Settle disagreement between sampled answers.", THINK),
+    "delegate": Row("cli.delegate:delegate", "Have the best suited agent do a task.", THINK),
+    "batch": Row("cli.batch:batch", "Answer a file of requests in OpenAI's batch line format.", THINK),
+    "runs": Row("cli.runs:app", "Recorded runs: list, show.", KNOW),
+    "feedback": Row("cli.runs:feedback", "Say how right a run's answer was.", KNOW),
+    "knowledge": Row("cli.knowledge:app", "Documents and verified answers: add, search, list, delete.", KNOW),
+    "agents": Row("cli.agents:app", "The agents, how far each is to be trusted, who hands what to whom.", KNOW),
+    "profiles": Row(
+        "cli.profiles:app", "What agents have learned to be good at: list, reset, freeze, export, ...", KNOW
+    ),
+    "calibrate": Row("cli.calibrate:calibrate", "Choose the activation's threshold or weights from verdicts.", MEASURE),
+    "fit-roles": Row("cli.fit_roles:fit_roles", "Fit the weights of the roles' fitness to verdicts.", MEASURE),
+    "eval": Row("cli.eval:app", "Measure the running suite on questions with known answers.", MEASURE),
+    "config": Row("cli.config:app", "Settings and configuration files: show, validate.", SET),
+    "keys": Row("cli.keys:app", "API keys: new.", SET),
+}
+
+app = typer.Typer(
+    cls=lazy_group(ROWS), help=HELP, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False
+)
 
 
-@app.command()
-def up(
-    inference_url: Annotated[str | None, typer.Option(help="OpenAI-compatible server instead of llama.cpp.")] = None,
-    inference_model: Annotated[str | None, typer.Option(help="Model to ask there; default: its first.")] = None,
-    model: Annotated[Path | None, typer.Option(help="GGUF file for llama.cpp instead of the small model.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads of llama.cpp; default: half the cores.")] = None,
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(version("metacog"))
+        except PackageNotFoundError:
+            typer.echo("from source")
+        raise typer.Exit
+
+
+@app.callback()
+def metacog(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+    ] = False,
 ) -> None:
-    """Start the whole suite on this machine; return when it is ready."""
-    from embedded.__main__ import run_up
-    from embedded.settings import Wishes
-
-    wishes = Wishes(inference_url=inference_url, inference_model=inference_model, model=model, threads=threads)
-    raise typer.Exit(run_up(wishes))
-
-
-@app.command()
-def down() -> None:
-    """Stop the suite, also after its supervisor was killed."""
-    from embedded.__main__ import run_down
-
-    raise typer.Exit(run_down())
-
-
-@app.command()
-def status(json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
-    """Show the parts of the suite."""
-    from embedded.__main__ import run_status
-
-    raise typer.Exit(run_status(json))
-
-
-@config.command()
-def validate(
-    agents: Annotated[Path, typer.Option(help="agents.yaml to check.")] = DEFAULT_AGENTS_FILE,
-    keys_file: Annotated[Path | None, typer.Option(help="Keys file to check.")] = None,
-    routing: Annotated[Path | None, typer.Option(help="Routing file to check: weights and threshold.")] = None,
-    policy: Annotated[Path | None, typer.Option(help="Policy table to check.")] = None,
-) -> None:
-    """Check configuration files; exit status 1 names the line and the reason."""
-    found = read_agents(agents)
-    typer.echo(f"{agents}: {len(found)} agents: {', '.join(agent.id for agent in found)}")
-    if keys_file is not None:
-        read_keys(keys_file)
-        typer.echo(f"{keys_file}: well-formed")
-    if routing is not None:
-        typer.echo(f"{routing}: version {read_routing(routing).version or 'by digest'}")
-    if policy is not None:
-        rows = read_policy(policy).rows
-        typer.echo(f"{policy}: {len(rows)} rows: {', '.join(row.name for row in rows)}")
-
-
-@keys.command()
-def new(
-    name: Annotated[str, typer.Argument(help="Who will hold the key; recorded with each run.")],
-    file: Annotated[Path, typer.Option(help="Keys file to add it to; made if missing.")],
-    may_teach: Annotated[bool, typer.Option(help="Whether its feedback may change what the suite learns.")] = True,
-) -> None:
-    """Make an API key: the key is shown once, its hash goes into the file."""
-    known = read_keys(file).keys if file.exists() else ()
-    if name in [holder.name for holder in known]:
-        raise typer.BadParameter(f"{file} has a key named {name!r} already", param_hint="NAME")
-    key = f"mc-{secrets.token_urlsafe(32)}"
-    made = ApiKey(name=name, sha256=sha256(key.encode()).hexdigest(), may_teach=may_teach)
-    file.touch(mode=0o600)
-    file.write_text(yaml.safe_dump({"keys": [asdict(holder) for holder in (*known, made)]}, sort_keys=False))
-    typer.echo(key)
+    """Stand for the whole program; its help is `HELP`."""
 
 
 def main() -> int:
-    """Run one command; 1 with a message when it is refused."""
+    """Run one command; the exit status tells how it went, and a refusal is one clear message."""
     try:
         app()
-    except (SuiteError, MetacogError) as refusal:
-        problems.print(refusal.message, soft_wrap=True)
-        return 1
+    except MetacogError as refusal:
+        _tell(refusal.message)
+        return status_of(refusal)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
     return 0
+
+
+def _tell(message: str) -> None:
+    from cli.output import text, told
+
+    told.print(text(message), style="red", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,19 @@
 Nothing is applied: what is chosen goes into a file that the router reads when it is started with it.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
-from chassis.routing_file import read_routing
-from cli.router import ROUTER, AsJson, Router, RouterUrl
+from cli.client import Service
+from cli.options import AsJson, Key, RouterUrl
+from cli.output import emit
+
+if TYPE_CHECKING:
+    from cli.calibrating import Choice
+    from cli.judged import Case
 
 LIMIT = 10_000
 
@@ -26,12 +31,13 @@ def calibrate(  # noqa: PLR0913 - each is an option of the command
     version: Annotated[str, typer.Option(help="Name of the result; left out: a digest of it.")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Of the folds and the resampling.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
-    router: RouterUrl = ROUTER,
+    router: RouterUrl = "",
+    key: Key = "",
     as_json: AsJson = False,
 ) -> None:
     """Choose the activation's threshold for a System 2 share, or fit its weights, from what came of decisions.
 
-    Decisions come from the router's runs, as far as the key in METACOG_API_KEY sees them, or from a file with lines
+    Decisions come from the router's runs, as far as the key sees them, or from a file with lines
     like {"msv": {"correctness": 0.9, "conflict": 0.1}, "correct": true}, where `correct`, also a score of 0 to 1, says
     how right the answer of System 1 was. Fitted weights are taken only where they are shown to be better.
 
@@ -44,19 +50,32 @@ def calibrate(  # noqa: PLR0913 - each is an option of the command
     # Numerics are imported by the command that needs them: every other one starts faster.
     import numpy as np
 
-    from cli.calibrating import calibrated, choice_in_force, document, report, routing_file
-    from cli.judged import case_of_run, read_cases, runs_of
+    from chassis.routing_file import read_routing
+    from cli.calibrating import calibrated, document, report, routing_file
 
-    if records is not None:
-        cases, newest = read_cases(records), None
-    else:
-        runs = runs_of(Router(router), limit=limit, assessor=assessor)
-        cases, newest = [case_of_run(run) for run in runs], next(iter(runs), None)
-    made = calibrated(cases, choice_in_force(routing, newest), share=share, fit=fit, rng=np.random.default_rng(seed))
+    cases, old = _decisions(records, routing, Service("router", router, key=key), limit=limit, assessor=assessor)
+    made = calibrated(cases, old, share=share, fit=fit, rng=np.random.default_rng(seed))
     file = routing_file(made, version)
     if out is not None:
         out.write_text(file)
         read_routing(out)
-    typer.echo(orjson.dumps(document(made, file)).decode() if as_json else report(made, cases))
-    if out is None and not as_json:
+    if as_json:
+        emit(document(made, file))
+        return
+    typer.echo(report(made, cases))
+    if out is None:
         typer.echo(f"\n{file}", nl=False)
+
+
+def _decisions(
+    records: Path | None, routing: Path | None, router: Service, *, limit: int, assessor: str
+) -> tuple[Sequence["Case"], "Choice"]:
+    """Decisions of a file or of the router's runs, and the choice they were made by."""
+    from cli.calibrating import choice_in_force
+    from cli.judged import case_of_run, read_cases, runs_of
+
+    if records is not None:
+        return read_cases(records), choice_in_force(routing, None)
+    runs = runs_of(router, limit=limit, assessor=assessor)
+    undetermined = router.get("/v1/activations", bins=1)["undetermined"]
+    return [case_of_run(run) for run in runs], choice_in_force(routing, next(iter(runs), None), undetermined)

@@ -180,8 +180,14 @@ def _threshold(means: Array, old: Choice, share: float) -> ShareThreshold:
     return threshold_for_share(known, share, passing=passing, failing=unknown - passing)
 
 
-def choice_in_force(routing: Path | None, newest: Run | None) -> Choice:
-    """The choice of a file, else that of the newest run, else the paper's."""
+def choice_in_force(routing: Path | None, newest: Run | None, undetermined: str = SYSTEM_TWO) -> Choice:
+    """The choice of a file, else that of the newest run, else the paper's.
+
+    Args:
+        routing: Routing file that is in force; None: there is none, or it is not known.
+        newest: The newest run of the router.
+        undetermined: The router's system for a state of which too little is known.
+    """
     if routing is not None:
         stated = read_routing(routing)
         weights = PAPER_WEIGHTS if stated.weights is None else tuple(getattr(stated.weights, term) for term in TERMS)
@@ -189,8 +195,9 @@ def choice_in_force(routing: Path | None, newest: Run | None) -> Choice:
         return Choice(weights=weights, threshold=threshold, undetermined=stated.undetermined or SYSTEM_TWO)
     level: Mapping[str, Any] | None = newest["route"]["activation"] if newest else None
     if level is None:
-        return Choice()
-    return Choice(weights=tuple(level["weights"][term] for term in TERMS), threshold=level["threshold"])
+        return Choice(undetermined=undetermined)
+    weights = tuple(level["weights"][term] for term in TERMS)
+    return Choice(weights=weights, threshold=level["threshold"], undetermined=undetermined)
 
 
 def _facts(made: Calibrated) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from chassis.errors import ConfigurationInvalid
 from chassis.wire import MalformedRequest, from_plain
-from cli.router import Router
+from cli.client import Service
+from cli.exits import UnusableInput
 from kernel.errors import MetacogError
 from kernel.msv import MSV
 from kernel.statistics.samples import RIGHT
@@ -58,23 +58,25 @@ def read_cases(file: Path) -> Sequence[Case]:
     """The decisions of a file; what else its lines say is not looked at.
 
     Raises:
-        ConfigurationInvalid: When the file cannot be used; names the line and the reason.
+        UnusableInput: When the file cannot be used; names the line and the reason.
     """
     try:
         lines = file.read_bytes().splitlines()
     except OSError as wrong:
-        raise ConfigurationInvalid(f"{file} cannot be read: {wrong.strerror}", file=str(file)) from wrong
+        raise UnusableInput(f"{file} cannot be read: {wrong.strerror}", file=str(file)) from wrong
     return [_case_of_line(line, f"{file}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def runs_of(router: Router, *, limit: int, assessor: str = "") -> Sequence[Run]:
+def runs_of(router: Service, *, limit: int, assessor: str = "") -> Sequence[Run]:
     """The newest runs whose state was measured, at most `limit` of all runs looked at.
 
+    Turns that kept the decision of an earlier one are left out: their state is that turn's, and their verdict is not.
+
     Raises:
-        RouterAway: When the router cannot be reached.
-        RouterRefused: When it refuses.
+        Unreachable: When the router cannot be reached.
+        Refused: When it refuses.
     """
-    return [run for run in islice(_pages(router, min(limit, MAX_PAGE), assessor), limit) if _state(run)]
+    return [run for run in islice(_pages(router, min(limit, MAX_PAGE), assessor), limit) if _is_assessed(run)]
 
 
 def case_of_run(run: Run) -> Case:
@@ -107,7 +109,7 @@ def _case_of_line(line: bytes, place: str) -> Case:
             raise MalformedRequest("it is no object")
         said = from_plain({name: document[name] for name in ("msv", "correct") if name in document}, Recorded)
     except (orjson.JSONDecodeError, MetacogError) as wrong:
-        raise ConfigurationInvalid(f"{place}: {wrong}", place=place) from wrong
+        raise UnusableInput(f"{place}: {wrong}", place=place) from wrong
     return Case(
         levels=levels_of(said.msv),
         wrong=None if said.correct is None else said.correct < RIGHT,
@@ -115,12 +117,12 @@ def _case_of_line(line: bytes, place: str) -> Case:
     )
 
 
-def _pages(router: Router, page_size: int, assessor: str) -> Iterable[Run]:
-    token: str | None = None
-    while token != "":
-        page = router.get("/v1/runs", page_size=page_size, page_token=token, assessor=assessor or None)
-        yield from page["runs"]
-        token = page["next_page_token"]
+def _pages(router: Service, page_size: int, assessor: str) -> Iterable[Run]:
+    return router.pages("/v1/runs", "runs", page_size=page_size, assessor=assessor)
+
+
+def _is_assessed(run: Run) -> bool:
+    return bool(_state(run)) and not run["route"].get("kept_from")
 
 
 def _state(run: Run) -> Mapping[str, Any] | None:

@@ -1,18 +1,19 @@
 """`metacog runs` and `metacog feedback`: what was asked and answered, and how right it was."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any
 
-import orjson
 import typer
-from rich.console import Console
 from rich.table import Column, Table
-from rich.text import Text
 
-from chassis.ids import new_id
-from cli.router import ROUTER, AsJson, Router, RouterUrl, in_path
+from cli import drawing
+from cli.accounts import Account, kind, show_account
+from cli.client import Service, in_path
+from cli.options import AsJson, DelegationUrl, Key, RouterUrl
+from cli.output import emit, facts, number, shown, text
 
 MAX_PAGE = 200
 SHOWN = 20
@@ -20,7 +21,6 @@ SHOWN = 20
 Run = Mapping[str, Any]
 
 app = typer.Typer(help="Recorded runs.", no_args_is_help=True)
-shown = Console(highlight=False)
 
 
 @app.command("list")
@@ -36,10 +36,11 @@ def list_runs(  # noqa: PLR0913 - each is an option of the command
     request_id: Annotated[str | None, typer.Option(help="Identifier that the caller gave.")] = None,
     since: Annotated[datetime | None, typer.Option(help="Began at or after; UTC.")] = None,
     until: Annotated[datetime | None, typer.Option(help="Began before; UTC.")] = None,
-    router: RouterUrl = ROUTER,
+    router: RouterUrl = "",
+    key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest first. The key is taken from METACOG_API_KEY."""
+    """List runs, newest first."""
     wanted = {
         "system": system,
         "strategy": strategy,
@@ -52,74 +53,104 @@ def list_runs(  # noqa: PLR0913 - each is an option of the command
         "since": since and since.isoformat(),
         "until": until and until.isoformat(),
     }
-    runs = list(islice(_pages(Router(router), wanted, min(limit, MAX_PAGE)), limit))
+    pages = Service("router", router, key=key).pages("/v1/runs", "runs", page_size=min(limit, MAX_PAGE), **wanted)
+    runs = list(islice(pages, limit))
     if as_json:
-        _echo({"runs": runs})
+        emit({"runs": runs})
     else:
         shown.print(_table(runs))
 
 
 @app.command()
 def show(
-    run_id: Annotated[str, typer.Argument(help="Name of the run.")], router: RouterUrl = ROUTER, as_json: AsJson = False
+    run_id: Annotated[str, typer.Argument(help="Name of the run.")],
+    explain: Annotated[
+        bool, typer.Option("--explain", help="With the matrix, the stages and how the state moved.")
+    ] = False,
+    router: RouterUrl = "",
+    key: Key = "",
+    as_json: AsJson = False,
 ) -> None:
     """Show one run: what was asked, decided, answered and spent, and the verdicts on it."""
-    run = Router(router).get(f"/v1/runs/{in_path(run_id)}")["run"]
+    run = Service("router", router, key=key).get(f"/v1/runs/{in_path(run_id)}")["run"]
     if as_json:
-        _echo(run)
+        emit(run)
         return
     shown.print(_facts(run))
     for turn in run["messages"]:
-        shown.print(_text(f"{turn['role']}: {turn['content']}"))
-    shown.print(_text(f"answer: {run['answer']}" if run["answer"] else "no answer is kept"))
+        shown.print(text(f"{turn['role']}: {turn['content']}"), soft_wrap=True)
+    if explain:
+        _explain(run)
+    shown.print(text(f"answer: {run['answer']}" if run["answer"] else "no answer is kept"), soft_wrap=True)
+
+
+def _explain(run: Run) -> None:
+    """The decision, and how the strategy went about it."""
+    if run["route"]:
+        shown.print(drawing.decision(run["route"]))
+    done = run["deliberation"] or {}
+    if kind(done) is Account.DIALECTIC:
+        if done["roles"]:
+            shown.print(drawing.matrix(done["roles"]["optimum"], done["roles"]["assignment"]))
+        for stage in done["stages"]:
+            shown.print(text(f"{stage['stage'].lower()} by {stage['role'].lower()} {stage['agent']}", "bold"))
+            shown.print(text(stage["text"] or stage["failure"]), soft_wrap=True)
+    show_account(done)
 
 
 def feedback(  # noqa: PLR0913 - each is an option of the command
-    run_id: Annotated[str, typer.Argument(help="Name of the run.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="Name of the run, or of the task with --task.")],
     correct: Annotated[bool | None, typer.Option("--correct/--wrong", help="Whether the answer was right.")] = None,
-    score: Annotated[float | None, typer.Option(min=0, max=1, help="How right it was, 0 to 1.")] = None,
+    score: Annotated[float | None, typer.Option(min=0, max=1, help="How right it was, 0 to 1; for runs only.")] = None,
     note: Annotated[str, typer.Option(help="A remark, kept with the run.")] = "",
     feedback_id: Annotated[str, typer.Option(help="Repeating it counts once; default: a new one.")] = "",
-    router: RouterUrl = ROUTER,
+    task: Annotated[bool, typer.Option("--task", help="It is a task of the delegation service.")] = False,
+    router: RouterUrl = "",
+    delegation: DelegationUrl = "",
+    key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say how right a run's answer was. The key is taken from METACOG_API_KEY."""
-    if (correct is None) == (score is None):
-        raise typer.BadParameter("say either --correct, --wrong or --score", param_hint="--correct")
+    """Say how right the answer of a run, or of a delegated task, was; the suite learns from it."""
+    if (correct is None) == (score is None) or (task and correct is None):
+        raise typer.BadParameter("say either --correct, --wrong or (for runs) --score", param_hint="--correct")
     verdict = {"correct": correct} if score is None else {"score": score}
-    name = feedback_id or new_id()
-    told = Router(router).post("/v1/feedback", {"feedback_id": name, "run_id": run_id, "note": note, **verdict})
+    name = feedback_id or str(uuid.uuid4())
+    body = {"feedback_id": name, "task_id" if task else "run_id": run_id, "note": note, **verdict}
+    service = Service("delegation", delegation, key=key) if task else Service("router", router, key=key)
+    said = service.post("/v1/feedback", body)
     if as_json:
-        _echo(told)
+        emit(said)
     else:
-        shown.print(_text(_learned(told)))
+        shown.print(text(_taught(said) if task else _learned(said)))
 
 
-def _pages(router: Router, wanted: Mapping[str, object], page_size: int) -> Iterator[Run]:
-    token: str | None = None
-    while token != "":
-        page = router.get("/v1/runs", page_size=page_size, page_token=token, **wanted)
-        yield from page["runs"]
-        token = page["next_page_token"]
+def _taught(said: Run) -> str:
+    """What profiles learned of a verdict on a task."""
+    moved = [
+        f"{each['agent']} in {each['dimension']} from {each['competence_before']:.3f} to {each['competence_after']:.3f}"
+        for each in said["profile_updates"]
+    ]
+    why = (said["not_learned_reason"] or "").replace("_", " ")
+    return f"{said['feedback_id']}: kept; profiles learned: {'; '.join(moved) or f'nothing ({why})'}"
 
 
 def _table(runs: Sequence[Run]) -> Table:
-    table = Table("began", Column("run", no_wrap=True, min_width=36), "by", "activation", "ended")
-    for name in ("confidence", "verdict", "tokens", "time"):
-        table.add_column(name)
+    made = Table(Column("run", no_wrap=True, min_width=36), box=None, pad_edge=False, header_style="bold")
+    for name in ("began", "by", "activation", "ended", "confidence", "verdict", "tokens", "time"):
+        made.add_column(name)
     for run in runs:
-        table.add_row(*(_text(cell) for cell in _cells(run)))
-    return table
+        made.add_row(*(text(cell) for cell in _cells(run)))
+    return made
 
 
 def _cells(run: Run) -> list[str]:
     return [
-        run["created_at"][:19].replace("T", " "),
         run["run_id"],
+        run["created_at"][:19].replace("T", " "),
         run["strategy"],
-        _number(((run["route"] or {}).get("activation") or {}).get("value")),
+        number(((run["route"] or {}).get("activation") or {}).get("value")),
         _ended(run),
-        _number(run["confidence"]),
+        number(run["confidence"]),
         ", ".join(f"{said['score']:g}" for said in run["feedback"]),
         str(run["usage"]["completion_tokens"]),
         f"{run['duration_ms'] / 1000:.2f} s",
@@ -131,25 +162,22 @@ def _ended(run: Run) -> str:
 
 
 def _facts(run: Run) -> Table:
-    route, table = run["route"] or {}, Table(show_header=False, box=None)
+    route = run["route"] or {}
     source = f" ({run['confidence_source']})" if run["confidence_source"] else ""
-    facts = {
+    known = {
         "run": run["run_id"],
         "began": run["created_at"],
         "decided": f"{route.get('system', '')} {route.get('strategy', '')}, because: {route.get('because', '')}",
-        "activation": _number((route.get("activation") or {}).get("value")),
+        "activation": number((route.get("activation") or {}).get("value")),
         "answered by": f"{run['strategy']} {run['model']}",
         "ended": _ended(run),
-        "confidence": _number(run["confidence"]) + source,
+        "confidence": number(run["confidence"]) + source,
         "degraded": "; ".join(run["degraded_reasons"]),
         "tokens": " ".join(f"{stage}: {spent['completion_tokens']}" for stage, spent in run["usage"]["stages"].items()),
         "time": f"{run['duration_ms']:.0f} ms",
         "verdicts": "; ".join(f"{said['score']:g} {said['note']}".strip() for said in run["feedback"]),
     }
-    for name, fact in facts.items():
-        if fact.strip():
-            table.add_row(name, _text(fact))
-    return table
+    return facts(known)
 
 
 def _learned(told: Mapping[str, Any]) -> str:
@@ -162,16 +190,3 @@ def _learned(told: Mapping[str, Any]) -> str:
         *([f"{tasks} delegation task{'s' * (tasks > 1)}"] if tasks else []),
     ]
     return f"{told['feedback_id']}: kept; learns from it: {', '.join(learners) or 'nobody'}"
-
-
-def _number(item: float | None) -> str:
-    return "" if item is None else f"{item:.2f}"
-
-
-def _text(said: str) -> Text:
-    """`said` as it is: no markup, and nothing that would steer the terminal."""
-    return Text("".join(sign if sign.isprintable() or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in said))
-
-
-def _echo(document: object) -> None:
-    typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())

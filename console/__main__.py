@@ -1,45 +1,52 @@
 """The console as a process: `python -m console`."""
 
+import aiohttp
 import uvicorn
-from metacog.router.v1 import router_pb2, router_pb2_grpc
 
 from chassis import log
-from chassis.auth import Keyring, demand_keys_beyond_loopback
+from chassis.auth import demand_keys_beyond_loopback, read_keys
+from chassis.errors import ConfigurationInvalid
 from chassis.health import Health
-from chassis.peer import Peer
 from chassis.serve import bound_socket, run
-from chassis.settings import SuiteSettings, read
-from chassis.wire import event
+from chassis.settings import SuiteSettings, is_loopback, read
 from console.app import build_app
-from console.settings import Settings
-
-TIMEOUT_S = 300.0
+from console.faces import Face
+from console.live import Lives
+from console.sessions import Sessions
+from console.settings import Addresses, Settings
+from console.site import Site
 
 
 async def main() -> None:
     """Compose and serve."""
-    suite, settings = read(SuiteSettings), read(Settings)
+    suite, settings, addresses = read(SuiteSettings), read(Settings), read(Addresses)
     log.configure("console", suite.log_level)
-    demand_keys_beyond_loopback(settings.host, Keyring(), "METACOG_CONSOLE_HOST")
+    keyring = read_keys(suite.keys_file)
+    demand_keys_beyond_loopback(settings.host, keyring, "METACOG_CONSOLE_HOST")
+    has_login = settings.login == "always" or not is_loopback(settings.host)
+    if has_login and not keyring:
+        raise ConfigurationInvalid(
+            "METACOG_CONSOLE_LOGIN is always, and no API keys are configured: set METACOG_KEYS_FILE"
+        )
     sock = bound_socket(settings.host, settings.port, "METACOG_CONSOLE_PORT")
-    router = Peer("router", suite.router_address, key=suite.peer_key.get_secret_value())
-    stub = router_pb2_grpc.RouterServiceStub(router.channel)
-
-    async def ask(question: str, strategy: str) -> dict[str, object]:
-        request = router_pb2.AnswerRequest(query=question, strategy=strategy)
-        finished: dict[str, object] = {}
-        async for reply in router.stream(stub.Answer, request, timeout_s=TIMEOUT_S):
-            name, data = event(reply)
-            if name == "run_finished":
-                finished = data["run"]
-        return finished
-
-    app = build_app(ask=ask, health=Health({"router": router.check}))
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5)
-    try:
-        await uvicorn.Server(config).serve(sockets=[sock])
-    finally:
-        await router.close()
+    lives = Lives(most=settings.max_live, unwatched_s=settings.unwatched_s)
+    async with aiohttp.ClientSession(auto_decompress=True, trust_env=False) as http:
+        router = Face("router", addresses.router_url, http)
+        delegation = Face("delegation service", addresses.delegation_url, http)
+        site = Site(router=router, delegation=delegation, lives=lives, settings=settings, has_login=has_login)
+        app = build_app(
+            site,
+            health=Health({"router": router.check}, {"delegation": delegation.check}, timeout_s=4.0),
+            sessions=Sessions(keyring, lasting_s=settings.session_hours * 3600) if has_login else None,
+            key=suite.peer_key.get_secret_value(),
+            names=settings.allowed_hosts,
+        )
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5)
+        log.logger(__name__).info("serving", port=sock.getsockname()[1], login=has_login)
+        try:
+            await uvicorn.Server(config).serve(sockets=[sock])
+        finally:
+            await lives.close()
 
 
 if __name__ == "__main__":

@@ -2,16 +2,18 @@
 
 import argparse
 import os
+import shlex
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 
 from embedded.down import stop_suite
 from embedded.errors import SuiteError
+from embedded.parts import ProcessSpec
 from embedded.processes import Home
 from embedded.settings import Wishes, from_environment, home_path
 from embedded.status import all_up, as_json, as_table, current
 from embedded.terminal import say
-from embedded.up import up
+from embedded.up import prepare, up
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -21,17 +23,30 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     starting = commands.add_parser("up", help="start the suite; returns when all is ready")
     starting.add_argument("--inference-url", help="OpenAI-compatible server to use instead of llama.cpp (ends in /v1)")
     starting.add_argument("--inference-model", help="name of the model; default: the first that the server has")
-    starting.add_argument("--model", type=Path, help="GGUF file for llama.cpp, instead of the small model")
+    starting.add_argument("--backend", choices=("llamacpp", "vllm"), default="llamacpp", help="what serves the model")
+    starting.add_argument("--model", help="GGUF file for llama.cpp; name or folder of a model for vLLM")
     starting.add_argument("--threads", type=int, help="threads of llama.cpp; default: half the cores")
+    starting.add_argument("--plan", action="store_true", help="show what would be started, and start nothing")
     commands.add_parser("down", help="stop the suite, also after its supervisor was killed")
     commands.add_parser("status", help="show the parts").add_argument("--json", action="store_true")
     return parser.parse_args(arguments)
 
 
-def run_up(wishes: Wishes) -> int:
-    """Start the suite; 0 when it is ready."""
-    up(from_environment(wishes))
+def run_up(wishes: Wishes, *, only_plan: bool = False) -> int:
+    """Start the suite, or only show what would be started; 0 when it is ready."""
+    settings = from_environment(wishes)
+    if only_plan:
+        say(as_plan(prepare(settings)))
+    else:
+        up(settings)
     return 0
+
+
+def as_plan(parts: Sequence[ProcessSpec]) -> str:
+    """The parts with the commands that run them, and the model that is asked."""
+    model = parts[-1].environment["METACOG_INFERENCE_MODEL"], parts[-1].environment["METACOG_INFERENCE_URL"]
+    lines = [f"{part.name}  {shlex.join(part.command)}" for part in parts]
+    return "\n".join([*lines, f"model {model[0]} at {model[1]}"])
 
 
 def run_down() -> int:
@@ -60,9 +75,11 @@ def run(options: argparse.Namespace) -> int:
         Wishes(
             inference_url=options.inference_url,
             inference_model=options.inference_model,
+            backend=options.backend,
             model=options.model,
             threads=options.threads,
-        )
+        ),
+        only_plan=options.plan,
     )
 
 

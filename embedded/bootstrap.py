@@ -1,6 +1,6 @@
 """Makes `.venv` and what runs in it: the first step of `make up`, on a machine with only Python and make.
 
-    python3 embedded/bootstrap.py [--dev] [--no-model]
+    python3 embedded/bootstrap.py [--dev] [--browser] [--no-model]
 
 Standard library only, and no syntax newer than Python 3.7, so that an old Python gets a message and no traceback.
 A second run with nothing to do reads one stamp file and returns at once.
@@ -9,6 +9,7 @@ Environment:
     METACOG_TORCH_INDEX_URL  where to take torch's CPU build from; without it, from where pip takes everything.
     METACOG_ENCODER_URL      an OpenAI-compatible embeddings server of your own: torch and the encoder are left out.
     METACOG_INFERENCE_URL    an OpenAI-compatible server of your own: the small model is left out.
+    METACOG_TEST_BROWSER     a Chromium or Chrome of your own for the tests of the console.
     METACOG_HOME             where models, data and logs are kept (default `.metacog` in the repository).
 """
 
@@ -37,6 +38,9 @@ NEWEST_KNOWN_MINOR = 14
 OLDEST_MINOR = 11
 # Download of each set on Linux x86_64, without torch [MB], as measured.
 DOWNLOAD_MB = {"embedded.txt": 135, "suite.txt": 260, "dev.txt": 320}
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+UNATTENDED = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
 
 LAUNCHER = """#!{python}
 import sys
@@ -267,6 +271,25 @@ def install(name: str) -> None:
     STAMP.write_text(json.dumps({name: digest(ROOT / "requirements" / name)}))
 
 
+def ensure_browser() -> None:
+    """Install Chromium for the tests of the console, where it is missing and this system can; else say how."""
+    if os.environ.get("METACOG_TEST_BROWSER") or any(shutil.which(name) for name in BROWSERS):
+        return
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        say("chromium, for the tests of the console: about 110 MB to download")
+        packages = ["chromium", "fonts-dejavu-core"]
+        for command in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", *packages]):
+            ran = subprocess.run(["apt-get", *command], capture_output=True, text=True, check=False, env=UNATTENDED)
+        if not ran.returncode:
+            return
+        say("\n".join(ran.stderr.splitlines()[-5:]))
+    say(
+        "The tests of the console need Chromium, which is not here. On Debian and Ubuntu (as root):\n"
+        "    apt-get install -y chromium\n"
+        "or set METACOG_TEST_BROWSER to the program of any Chromium or Chrome. All other tests run without it."
+    )
+
+
 def fetch_model() -> None:
     """Download the small model, unless it is there or another server is named."""
     if os.environ.get("METACOG_INFERENCE_URL"):
@@ -283,6 +306,7 @@ def main() -> int:
     """Bring the environment up to date; 0, or 1 with a message."""
     parser = argparse.ArgumentParser(description="Make .venv and what runs in it.")
     parser.add_argument("--dev", action="store_true", help="with the tools for testing and checking")
+    parser.add_argument("--browser", action="store_true", help="with Chromium, for the tests of the console")
     parser.add_argument("--no-model", action="store_true", help="without the small language model")
     arguments = parser.parse_args()
     try:
@@ -293,6 +317,8 @@ def main() -> int:
             install(name)
         if not arguments.no_model:
             fetch_model()
+        if arguments.browser:
+            ensure_browser()
     except SetupFailed as error:
         say(f"\n{error}")
         return 1

@@ -7,6 +7,7 @@ from embedded.pgfiles import database_url
 from embedded.ports import Port
 from embedded.processes import Home
 from embedded.settings import ROOT, SuiteSettings
+from embedded.vllm import READY_WITHIN_S, VllmWish, command
 
 SMALL_MODEL_ALIAS = "smollm2"
 SERVICES = ("delegation", "arbiter", "assigner", "router")
@@ -28,7 +29,7 @@ def plan(settings: SuiteSettings, model: str) -> list[ProcessSpec]:
     if settings.database_url is None:
         parts.append(_postgres(settings, common))
     if settings.inference_url is None:
-        parts.append(_llm(settings, common, model))
+        parts.append(_vllm(settings, settings.vllm, common) if settings.vllm else _llm(settings, common, model))
     if settings.encoder_url is None:
         parts.append(_http_part("encoder", "encoder", settings.ports["METACOG_ENCODER_PORT"], common, PARTS_WAVE))
     parts += [_migration(name, settings, common) for name in WITH_MIGRATIONS]
@@ -48,12 +49,18 @@ def shared_environment(settings: SuiteSettings) -> dict[str, str]:
         "METACOG_HOME": str(settings.home),
         "METACOG_DATABASE_URL": settings.database_url or database_url(Home(settings.home).data),
         "METACOG_INFERENCE_URL": settings.inference_url or f"http://{LOOPBACK}:{ports['METACOG_INFERENCE_PORT']}/v1",
-        "METACOG_INFERENCE_MODEL": settings.inference_model or SMALL_MODEL_ALIAS,
+        "METACOG_INFERENCE_MODEL": model_name(settings),
         "METACOG_ENCODER_URL": settings.encoder_url or f"http://{LOOPBACK}:{ports['METACOG_ENCODER_PORT']}/v1",
         "METACOG_ROUTER_URL": f"http://{LOOPBACK}:{ports['METACOG_ROUTER_REST_PORT']}",
+        "METACOG_DELEGATION_URL": f"http://{LOOPBACK}:{ports['METACOG_DELEGATION_REST_PORT']}",
         "PYTHONPATH": f"{ROOT}:{ROOT / 'gen'}",
     }
     return variables | settings.files | addresses | {name: str(number) for name, number in ports.items()}
+
+
+def model_name(settings: SuiteSettings) -> str:
+    """Name under which the model is served and asked for."""
+    return settings.inference_model or (settings.vllm.model if settings.vllm else SMALL_MODEL_ALIAS)
 
 
 def ports_wanted(settings: SuiteSettings) -> list[Port]:
@@ -97,7 +104,7 @@ def _postgres(settings: SuiteSettings, common: dict[str, str]) -> ProcessSpec:
 
 def _llm(settings: SuiteSettings, common: dict[str, str], model: str) -> ProcessSpec:
     port = settings.ports["METACOG_INFERENCE_PORT"]
-    alias = settings.inference_model or SMALL_MODEL_ALIAS
+    alias = model_name(settings)
     options = ("--model", model, "--alias", alias, "--port", str(port), "--threads", str(settings.threads))
     return ProcessSpec(
         name="llm",
@@ -106,6 +113,22 @@ def _llm(settings: SuiteSettings, common: dict[str, str], model: str) -> Process
         url=f"http://{LOOPBACK}:{port}/v1",
         ready_url=f"http://{LOOPBACK}:{port}/health",
         ready_within_s=600.0,  # a large file of the user's own
+        wave=PARTS_WAVE,
+    )
+
+
+def _vllm(settings: SuiteSettings, wish: VllmWish, common: dict[str, str]) -> ProcessSpec:
+    port = settings.ports["METACOG_INFERENCE_PORT"]
+    environment = {name: text for name, text in common.items() if name != "PYTHONPATH"}
+    key = {"VLLM_API_KEY": settings.inference_key} if settings.inference_key else {}
+    return ProcessSpec(
+        name="vllm",
+        command=command(wish, alias=model_name(settings), host=LOOPBACK, port=port),
+        environment={**environment, "PYTHONPATH": "", **key},
+        url=f"http://{LOOPBACK}:{port}/v1",
+        ready_url=f"http://{LOOPBACK}:{port}/health",
+        ready_within_s=READY_WITHIN_S,
+        grace_s=30.0,
         wave=PARTS_WAVE,
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from embedded.errors import SuiteError
 from embedded.llm import default_threads
+from embedded.vllm import VllmWish, read_vllm
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_PORTS = {
@@ -29,15 +30,17 @@ class Wishes:
     """What the command line of `up` may say; each wins over its variable.
 
     Args:
-        inference_url: Base URL of an OpenAI-compatible server; no llama.cpp is started then.
+        inference_url: Base URL of an OpenAI-compatible server; no model server is started then.
         inference_model: Name of the model to ask for.
-        model: GGUF file for llama.cpp, instead of the small model.
+        backend: What serves the model where no server is named: `llamacpp` or `vllm`.
+        model: GGUF file for llama.cpp instead of the small model; name or folder of a model for vLLM.
         threads: Threads of llama.cpp.
     """
 
     inference_url: str | None = None
     inference_model: str | None = None
-    model: Path | None = None
+    backend: str = "llamacpp"
+    model: str | None = None
     threads: int | None = None
 
 
@@ -54,6 +57,7 @@ class SuiteSettings:
         inference_model: Name of the model to ask for.
         inference_key: Key of the model server.
         files: Absolute path of each METACOG_..._FILE that is set.
+        vllm: vLLM instead of llama.cpp.
         model: GGUF file for llama.cpp, instead of the small model.
         threads: Threads of llama.cpp.
     """
@@ -66,6 +70,7 @@ class SuiteSettings:
     inference_model: str | None = None
     inference_key: str | None = None
     files: dict[str, str] = field(default_factory=dict)
+    vllm: VllmWish | None = None
     model: Path | None = None
     threads: int = 1
 
@@ -82,8 +87,9 @@ def read_settings(environment: Mapping[str, str], wishes: Wishes = Wishes()) -> 
         SuiteError: A port is no port, or two settings exclude each other.
     """
     url = wishes.inference_url or environment.get("METACOG_INFERENCE_URL") or None
-    if url and wishes.model:
-        raise SuiteError("--model starts a model server and --inference-url names another; give one of them")
+    if url and (wishes.model or wishes.backend == "vllm"):
+        raise SuiteError("--model and --backend start a model server, --inference-url names another; give one of them")
+    vllm = read_vllm(environment, wishes.model) if wishes.backend == "vllm" else None
     return SuiteSettings(
         home=home_path(environment),
         ports={name: _port(name, environment.get(name), usual) for name, usual in DEFAULT_PORTS.items()},
@@ -93,7 +99,8 @@ def read_settings(environment: Mapping[str, str], wishes: Wishes = Wishes()) -> 
         inference_model=wishes.inference_model or environment.get("METACOG_INFERENCE_MODEL") or None,
         inference_key=environment.get("METACOG_INFERENCE_API_KEY") or None,
         files=_files(environment),
-        model=wishes.model.expanduser().absolute() if wishes.model else None,
+        vllm=vllm,
+        model=Path(wishes.model).expanduser().absolute() if wishes.model and vllm is None else None,
         threads=wishes.threads or default_threads(),
     )
 

@@ -21,6 +21,7 @@ from embedded.processes import SUITE_VARIABLE, Home, last_lines, recorded, rotat
 from embedded.settings import ROOT, SuiteSettings
 from embedded.state import PartState, Stage, read_state
 from embedded.terminal import say
+from embedded.vllm import check_vllm
 
 TICK_S = 0.1
 
@@ -55,6 +56,9 @@ def prepare(settings: SuiteSettings) -> list[ProcessSpec]:
     if settings.inference_url is not None:
         model = settings.inference_model or first_model(settings.inference_url, settings.inference_key)
         return plan(replace(settings, inference_model=model), "")
+    if settings.vllm is not None:
+        check_vllm(settings.vllm)
+        return plan(settings, "")
     path = settings.model or ensure_model(settings.home, say)
     check_model(path)
     return plan(settings, str(path))

@@ -3,7 +3,8 @@
 MetacogError
 ├── ItemsUnreadable      a data folder, a data set or one of its lines cannot be used
 ├── RecordsUnusable      recorded replies cannot be read, or belong to another evaluation
-└── RouterAway           the router cannot be reached, or cannot do its work now
+├── RouterAway           a service of the suite cannot be reached, or cannot do its work now
+└── NotInstalled         a package that only some evaluations need is not installed
 """
 
 from kernel.errors import Code, MetacogError
@@ -24,7 +25,14 @@ class RecordsUnusable(MetacogError):
 
 
 class RouterAway(MetacogError):
-    """The router cannot be reached, or cannot do its work now; what was recorded stays."""
+    """A service of the suite cannot be reached, or cannot do its work now; what was recorded stays."""
 
     code = Code.UNAVAILABLE
     reason = "ROUTER_AWAY"
+
+
+class NotInstalled(MetacogError):
+    """A package that only some evaluations need is not installed."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "NOT_INSTALLED"

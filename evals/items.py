@@ -35,6 +35,9 @@ class Item:
         aliases: Further accepted answers.
         tests: Of a program: what raises when it is wrong.
         entry_point: Of a program: name of its function.
+        dimensions: Everything that it takes, where that is more than one thing.
+        proxy: What its difficulty was told from, e.g. `steps: 4`.
+        checker: How its answer is checked, in words.
     """
 
     id: str
@@ -49,6 +52,14 @@ class Item:
     aliases: Sequence[str] | None = None
     tests: str | None = None
     entry_point: str | None = None
+    dimensions: Sequence[str] | None = None
+    proxy: str | None = None
+    checker: str | None = None
+
+    @property
+    def takes(self) -> Sequence[str]:
+        """Everything that it takes; empty when nobody has said."""
+        return tuple(self.dimensions or ((self.dimension,) if self.dimension else ()))
 
     @property
     def lettered(self) -> Sequence[tuple[str, str]]:
@@ -70,24 +81,25 @@ def sets_in(folder: Path) -> Sequence[str]:
     return found
 
 
-def read_sets(folder: Path, names: Sequence[str], per_set: int) -> Sequence[Item]:
+def read_sets(folder: Path, names: Sequence[str], per_set: int, *, programs: bool = False) -> Sequence[Item]:
     """The first `per_set` items of each set, taken in turns, so that a run that is cut short is balanced.
 
     Args:
         folder: Where the data sets are.
         names: Which of them, in order; empty: all.
         per_set: Items of each [count, >= 1].
+        programs: Whether items may ask for programs, which are judged by running their tests.
 
     Raises:
-        ItemsUnreadable: For an unknown set, an item that is none (names the line), a name that two items have, or an
-            item that is not scored by its text.
+        ItemsUnreadable: For an unknown set, an item that is none (names the line), a name that two items have, or a
+            program where none may be.
     """
     known = sets_in(folder)
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ItemsUnreadable(f"there is no data set {', '.join(unknown)} in {folder}; there are {', '.join(known)}")
-    taken = [read_items(folder / f"{name}{SUFFIX}", per_set) for name in names or known]
-    return _unique(interleaved(taken))
+    taken = [read_items(folder / f"{name}{SUFFIX}", per_set, programs=programs) for name in names or known]
+    return unique(interleaved(taken))
 
 
 def interleaved(groups: Sequence[Sequence[Item]]) -> Sequence[Item]:
@@ -95,7 +107,7 @@ def interleaved(groups: Sequence[Sequence[Item]]) -> Sequence[Item]:
     return [item for item in chain.from_iterable(zip_longest(*groups)) if item is not None]
 
 
-def read_items(file: Path, most: int) -> Sequence[Item]:
+def read_items(file: Path, most: int, *, programs: bool = False) -> Sequence[Item]:
     """The first `most` items of one file.
 
     Raises:
@@ -105,7 +117,7 @@ def read_items(file: Path, most: int) -> Sequence[Item]:
         lines = file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as wrong:
         raise ItemsUnreadable(f"{file} cannot be read: {wrong}") from wrong
-    items = [_item(text, f"{file}, line {number}") for number, text in _first(lines, most)]
+    items = [item_of(text, f"{file}, line {number}", programs=programs) for number, text in _first(lines, most)]
     if not items:
         raise ItemsUnreadable(f"{file} has no items")
     return items
@@ -116,14 +128,19 @@ def _first(lines: Sequence[str], most: int) -> Iterator[tuple[int, str]]:
     yield from filled[:most]
 
 
-def _item(text: str, place: str) -> Item:
+def item_of(text: str, place: str, *, programs: bool = False) -> Item:
+    """The item that one line holds.
+
+    Raises:
+        ItemsUnreadable: When it holds none; names `place`.
+    """
     try:
         item = from_plain(_spelled(json.loads(text)), Item)
     except json.JSONDecodeError as wrong:
         raise ItemsUnreadable(f"{place}: no JSON: {wrong.msg} at column {wrong.colno}") from wrong
     except MalformedRequest as wrong:
         raise ItemsUnreadable(f"{place}: {wrong.message}") from wrong
-    problem = _problem(item)
+    problem = _problem(item, programs=programs)
     if problem:
         raise ItemsUnreadable(f"{place}: {problem}")
     return item
@@ -136,9 +153,11 @@ def _spelled(data: Any) -> Any:  # noqa: ANN401 - what the line holds
     return data
 
 
-def _problem(item: Item) -> str:
+def _problem(item: Item, *, programs: bool) -> str:
     if not item.id or not item.question.strip() or not item.answer.strip():
         return "id, question and answer must not be empty"
+    if item.answer_type is AnswerType.CODE and programs:
+        return "" if (item.tests or "").strip() else "a program needs tests that tell whether it is right"
     if item.answer_type is AnswerType.CODE:
         return "programs are not scored by this evaluation; leave this data set out"
     if item.answer_type is AnswerType.CHOICE and item.answer not in dict(item.lettered):
@@ -146,7 +165,12 @@ def _problem(item: Item) -> str:
     return ""
 
 
-def _unique(items: Sequence[Item]) -> Sequence[Item]:
+def unique(items: Sequence[Item]) -> Sequence[Item]:
+    """`items`, none of which has the name of another.
+
+    Raises:
+        ItemsUnreadable: When two have one name.
+    """
     name, times = Counter(item.id for item in items).most_common(1)[0]
     if times > 1:
         raise ItemsUnreadable(f"{times} items are called {name}; an item's id must be unique over all data sets")

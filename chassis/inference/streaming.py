@@ -12,6 +12,7 @@ from chassis.inference.reasoning import Parts, Splitter, parted, reasoning_field
 from chassis.inference.replies import token_logprobs
 from chassis.inference.sampling import as_asked
 from chassis.inference.values import Call, Completion, Delta, Sample, TokenLogprob
+from kernel.envelope import StageUsage
 
 
 class Streamed:
@@ -59,6 +60,11 @@ class Streamed:
         if self._completion is None:
             raise RuntimeError("the completion is there only when the stream has been read to its end")
         return self._completion
+
+    @property
+    def usage(self) -> StageUsage:
+        """What has been seen so far; once closed, ask the `completion`."""
+        return self._meter.usage
 
     async def aclose(self, error: BaseException | None = None) -> None:
         """Give back what is held; if the stream has not ended, abort it. `error` is why, for the observer."""

@@ -1,17 +1,25 @@
 """How an item is put to the model: one file and one typed function each."""
 
+from collections.abc import Mapping
+
 from chassis.prompts import Prompt, render
 from evals.items import Item
+from kernel.answers import AnswerType
 
 _HERE = __name__
 
 
 def question(item: Item) -> Prompt:
     """Context, question and options of `item`, and how the reply is to end."""
-    values = {
-        "context": (item.context or "").strip(),
-        "question": item.question.strip(),
-        "options": item.lettered,
-        "kind": item.answer_type.value,
-    }
-    return render(_HERE, "question", values)
+    if item.answer_type is AnswerType.CODE:
+        return render(_HERE, "program", {"question": item.question.strip()})
+    return render(_HERE, "question", {**_parts(item), "kind": item.answer_type.value})
+
+
+def task(item: Item) -> Prompt:
+    """Context, question and options alone, for a face that is told the form of the answer and asks for it itself."""
+    return render(_HERE, "task", _parts(item))
+
+
+def _parts(item: Item) -> Mapping[str, object]:
+    return {"context": (item.context or "").strip(), "question": item.question.strip(), "options": item.lettered}

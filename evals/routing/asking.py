@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from chassis.prompts import template
 from evals import prompts
 from evals.errors import RecordsUnusable, RouterAway
+from evals.harness.introducing import introduction
 from evals.items import Item
 from evals.records import Record
 from evals.router_client import Body, Refused
@@ -198,7 +199,7 @@ class _Desk:
         _demand_a_model(outcome)
         if ask.item.id not in self._introduced:
             self._introduced.add(ask.item.id)
-            self._writer.add(_introduction(ask.item, prompt.text))
+            self._writer.add(introduction(ask.item, prompt.text))
         record = {"kind": "reply", "item": ask.item.id, "asked": ask.asked, "elapsed_ms": elapsed_ms, **outcome}
         if _lacks_draft(record):
             self._undrafted.add(ask.item.id)
@@ -232,18 +233,3 @@ def _demand_a_model(outcome: Record) -> None:
     for reason in (msv.get("unknown_reasons") or {}).values():
         if reason.startswith(_BACKEND_AWAY):
             raise RouterAway(f"the router's model is away: {reason}")
-
-
-def _introduction(item: Item, prompt: str) -> Record:
-    return {
-        "kind": "item",
-        "id": item.id,
-        "dataset": item.dataset,
-        "dimension": item.dimension,
-        "difficulty": item.difficulty,
-        "answer": item.answer,
-        "answer_type": item.answer_type.value,
-        "aliases": list(item.aliases or ()),
-        "choices": list(item.choices or ()),
-        "prompt_characters": len(prompt),
-    }

@@ -50,9 +50,9 @@ def _heading(made: Recorded, found: Figures) -> str:
 
 
 def _command(run: Record) -> str:
-    sets = ",".join(run["sets"])
+    chosen = f"--data {run['data']} --sets {','.join(run['sets'])} --items {run['items']}"
     return (
-        f"`metacog eval routing --data {run['data']} --sets {sets} --items {run['items']} "
+        f"`metacog eval routing {'--quick' if run['data'] == '--quick' else chosen} "
         f"--assessors {','.join(run['assessors'])} --seed {run['seed']} --out DIR`"
     )
 

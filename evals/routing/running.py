@@ -1,6 +1,8 @@
 """One evaluation from start to report: what is recorded already is not asked for again."""
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from evals.commit import commit
@@ -20,8 +22,17 @@ class Source:
     items: int
 
 
-async def record(plan: Plan, source: Source, router: RouterClient, folder: Path, told: Callable[[], None]) -> None:
+async def record(
+    plan: Plan,
+    source: Source,
+    router: RouterClient,
+    folder: Path,
+    told: Callable[[], None],
+    seconds: float | None = None,
+) -> None:
     """Ask for everything in `plan` that `folder` does not hold yet.
+
+    After `seconds` [s] it ends, and gives up what is under way then; None: when everything is recorded.
 
     Raises:
         RouterAway: When the router, or the model behind it, is away; what came before is recorded.
@@ -34,7 +45,9 @@ async def record(plan: Plan, source: Source, router: RouterClient, folder: Path,
         opening = await heading(router, plan, about)
         resumable(opening, records)
         recorder.add(opening)
-        await ask_all(router, plan, records, recorder, told)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await ask_all(router, plan, records, recorder, told)
 
 
 def rewrite(records: Path) -> tuple[Path, str]:

@@ -245,7 +245,7 @@ def delegation(peer: Peer) -> Relay:
             finished="task_finished",
             silent=frozenset({"task_started"}),
             token=lambda _name, _data: "",
-            answered=_settled("delegation"),
+            answered=_processed,
         ),
     )
 
@@ -264,6 +264,14 @@ def _process_request(task: Task, envelope: Envelope) -> Message:
         },
         tasks_pb2.ProcessRequest,
     )
+
+
+def _processed(data: Mapping[str, Any]) -> Answered:
+    shown = next((vote for vote in data["votes"] if vote["text"] and vote["text"] == data["answer_text"]), None)
+    settled = _settled("delegation")(data)
+    if shown is None:
+        return settled
+    return replace(settled, model=shown["model"], finish_reason="length" if shown["truncated"] else "stop")
 
 
 def delegation_feedback(peer: Peer) -> Callable[[Mapping[str, Any]], Awaitable[None]]:

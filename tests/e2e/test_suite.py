@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -17,17 +18,9 @@ import psutil
 import pytest
 from metacog.router.v1 import router_pb2, router_pb2_grpc
 
-from tests.e2e.conftest import ROOT, Suite
-
-README = (ROOT / "README.md").read_text()
-STAGES = ["THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS"]
+from tests.e2e.conftest import Suite
 
 pytestmark = pytest.mark.timeout(300)
-
-
-def blocks(language: str) -> list[str]:
-    """Code blocks of the README in `language`."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
 def run_python(suite: Suite, code: str) -> str:
@@ -57,31 +50,6 @@ def eventually(true: Callable[[], bool], what: str, within_s: float = 60.0) -> N
     while not true():
         assert time.monotonic() < end, f"{what} did not come true within {within_s} s"
         time.sleep(0.1)
-
-
-def test_the_first_answer_of_the_readme_comes_once_from_system_1_and_once_from_four_stages(suite: Suite) -> None:
-    printed = run_python(suite, blocks("python")[0])
-
-    assert printed.startswith("SYSTEM_ONE []\n")
-    assert f"SYSTEM_TWO {STAGES}\n" in printed
-
-
-def test_the_readmes_stream_tells_of_every_stage_and_then_the_answer(suite: Suite) -> None:
-    printed = run_python(suite, blocks("python")[1])
-
-    told = [line.split() for line in printed.splitlines() if line.startswith("stage_finished")]
-    assert [words[1] for words in told][:4] == STAGES
-
-
-def test_the_readmes_curl_lines_answer_as_it_says(suite: Suite) -> None:
-    lines = next(block for block in blocks("sh") if "/v1/route" in block)
-    routed, assigned = (
-        json.loads(subprocess.check_output(["bash", "-c", command], timeout=30))
-        for command in suite.relocated(lines).replace("\\\n", "").strip().splitlines()
-    )
-
-    assert (routed["system"], routed["activation"]["value"]) == ("SYSTEM_TWO", 0.5575)
-    assert sorted(assigned["assignment"]) == ["CRITIC", "EVALUATOR", "EXPERT", "GENERALIST", "SYNTHESIZER"]
 
 
 def test_a_run_is_recorded_and_explains_its_answer(suite: Suite) -> None:
@@ -126,14 +94,27 @@ def test_the_encoder_gives_vectors_to_the_stock_client(suite: Suite) -> None:
     assert run_python(suite, code).strip() == "384"
 
 
-def test_the_console_shows_an_answer_and_escapes_what_it_shows(suite: Suite) -> None:
+def test_the_console_answers_reaches_every_service_and_escapes_what_it_shows(suite: Suite) -> None:
     console = suite.url("METACOG_CONSOLE_PORT")
-    asked = f"{console}/?strategy=system1&question=%3Cscript%3Ealert(1)%3C/script%3E"
-    with urllib.request.urlopen(asked, timeout=120) as reply:
-        page = reply.read().decode()
 
-    assert "<h2>Answer</h2>" in page
-    assert "<script>alert" not in page
+    def shown(path: str, form: dict[str, str] | None = None) -> str:
+        body = urllib.parse.urlencode(form).encode() if form else None
+        asked = urllib.request.Request(f"{console}{path}", body, {"origin": console})
+        with urllib.request.urlopen(asked, timeout=120) as reply:
+            page: str = reply.read().decode()
+        return page
+
+    begun = shown("/ask", {"question": "<script>alert(1)</script>", "strategy": "system1", "max_tokens": "8"})
+    followed = re.search(r'sse-connect="([^"]+)"', begun)
+    told = shown(followed[1]) if followed else ""
+    opened = re.search(r'href="(/runs/[^"]+)"', told)
+    run = shown(opened[1]) if opened else ""
+
+    assert told.endswith("event: done\ndata: over\n\n")
+    assert "&lt;script&gt;alert(1)" in run
+    assert "<script>alert" not in begun + told + run
+    for path in ("/runs", "/agents", "/calibration", "/knowledge"):
+        assert 'class="notice"' not in shown(path)
 
 
 def test_a_service_that_is_killed_comes_back(suite: Suite) -> None:

@@ -1,4 +1,7 @@
-"""The real NRC lexicon; `make test-nrc` installs it first, for its licence allows research only and nothing depends on it."""
+"""The real NRC lexicon, which `make test-nrc` installs first: its licence is for research only.
+
+Nothing depends on it.
+"""
 
 from chassis.affect import analyser
 

@@ -26,7 +26,7 @@ def metacog(*words: str | Path) -> "subprocess.CompletedProcess[str]":
 def test_help_names_every_command() -> None:
     said = metacog("--help").stdout
 
-    assert all(command in said for command in ("up", "down", "status", "config", "keys"))
+    assert all(command in said for command in ("up", "down", "status", "config", "keys", "ask", "batch", "doctor"))
 
 
 def test_the_agents_that_ship_are_valid() -> None:

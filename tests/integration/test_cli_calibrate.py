@@ -14,6 +14,7 @@ import yaml
 from scipy.special import expit
 
 from chassis.routing_file import read_routing
+from cli.exits import AWAY, USAGE
 from tests.support.faces import RestFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, ROOT, ROUTER, TROUBLED, cast, router_at
@@ -141,26 +142,27 @@ def test_a_line_that_says_something_else_is_named(tmp_path: Path, line: str, com
 
     done = metacog("--share", 0.2, "--records", file)
 
-    assert done.returncode == 1
+    assert done.returncode == USAGE
     assert complaint in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("words", "status", "complaint"),
     [
-        ((), "say --share, --fit or both"),
-        (("--share", 2), "Input should be less than or equal to 1"),
+        ((), USAGE, "say --share, --fit or both"),
+        (("--share", 2), USAGE, "Input should be less than or equal to 1"),
         (
             ("--share", 0.2, "--records", "/nowhere/records.jsonl"),
+            USAGE,
             "/nowhere/records.jsonl cannot be read: No such file",
         ),
-        (("--share", 0.2, "--router", f"http://{NOBODY}"), f"the router at http://{NOBODY} cannot be reached"),
+        (("--share", 0.2, "--router", f"http://{NOBODY}"), AWAY, f"the router at http://{NOBODY} cannot be reached"),
     ],
 )
-def test_what_cannot_be_done_is_said(words: tuple[object, ...], complaint: str) -> None:
+def test_what_cannot_be_done_is_said(words: tuple[object, ...], status: int, complaint: str) -> None:
     done = metacog(*words)
 
-    assert done.returncode in (1, 2)
+    assert done.returncode == status
     assert complaint in done.stderr
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from chassis import db
 from chassis.auth import ApiKey, Keyring
+from cli.exits import AWAY, FORBIDDEN, PARTLY, REFUSED
 from tests.integration.test_store import fresh_database
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, ROOT, RunningRouter, cast, environment, router_at
@@ -43,7 +44,7 @@ async def metacog(*words: str | Path, address: str, key: str = KEY) -> "subproce
         subprocess.run,
         [sys.executable, "-m", "cli", "knowledge", *map(str, words)],
         cwd=ROOT,
-        env=environment(METACOG_ROUTER_ADDRESS=address, METACOG_API_KEY=key, COLUMNS=200),
+        env=environment(METACOG_ROUTER_URL=address, METACOG_API_KEY=key, COLUMNS=200),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -59,14 +60,14 @@ async def test_what_was_added_is_searched_listed_and_deleted(router: RunningRout
     (folder / "more.jsonl").write_text('{"text": "Simmer the lentils with cumin.", "document_id": "lentils"}\n')
     (folder / "bad.txt").write_bytes(b"\x00")
 
-    added = await metacog("add", folder, "--label", "of=test", "--json", address=router.grpc)
-    again = await metacog("add", folder / "fjord.md", address=router.grpc)
-    searched = await metacog("search", "How deep is the fjord?", "--hits", "1", address=router.grpc)
-    listed = await metacog("list", address=router.grpc)
-    deleted = await metacog("delete", "lentils", f"{folder}/fjord.md", address=router.grpc)
-    after = await metacog("list", "--json", address=router.grpc)
+    added = await metacog("add", folder, "--label", "of=test", "--json", address=router.rest)
+    again = await metacog("add", folder / "fjord.md", address=router.rest)
+    searched = await metacog("search", "How deep is the fjord?", "--hits", "1", address=router.rest)
+    listed = await metacog("list", address=router.rest)
+    deleted = await metacog("delete", "lentils", f"{folder}/fjord.md", address=router.rest)
+    after = await metacog("list", "--json", address=router.rest)
 
-    assert added.returncode == 1, "a file was skipped"
+    assert added.returncode == PARTLY, "a file was skipped"
     said = json.loads(added.stdout)
     assert [document["document_id"] for document in said["documents"]] == [f"{folder}/fjord.md", "lentils"]
     assert said["documents"][0]["labels"] == {"of": "test"}
@@ -86,12 +87,12 @@ async def test_what_was_added_is_searched_listed_and_deleted(router: RunningRout
 async def test_a_refusal_is_one_clear_line(router: RunningRouter, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Text.")
 
-    stranger = await metacog("add", tmp_path / "a.txt", address=router.grpc, key="nobody's")
-    missing = await metacog("delete", "nothing", address=router.grpc)
-    nobody = await metacog("search", "x", address=NOBODY)
+    stranger = await metacog("add", tmp_path / "a.txt", address=router.rest, key="nobody's")
+    missing = await metacog("delete", "nothing", address=router.rest)
+    nobody = await metacog("search", "x", address=f"http://{NOBODY}")
 
-    assert [run.returncode for run in (stranger, missing, nobody)] == [1, 1, 1]
+    assert [run.returncode for run in (stranger, missing, nobody)] == [FORBIDDEN, REFUSED, AWAY]
     assert "0 of 1 documents were added before this:" in stranger.stderr
-    assert "send an API key that this suite knows" in stranger.stderr
-    assert missing.stderr.strip() == "router: there is no document 'nothing'"
-    assert f"router at {NOBODY} cannot be reached" in nobody.stderr
+    assert "set METACOG_API_KEY to a key that it knows" in stranger.stderr
+    assert missing.stderr.strip() == "router: DOCUMENT_NOT_FOUND: there is no document 'nothing'"
+    assert f"router at http://{NOBODY} cannot be reached" in nobody.stderr

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from chassis.auth import ApiKey, Keyring
+from cli.exits import AWAY, FORBIDDEN
 from tests.support.faces import RestFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, ROOT, ROUTER, RunningRouter, cast, environment, router_at
@@ -108,13 +109,13 @@ async def test_a_refusal_is_told_with_its_reason(router: RunningRouter, words: t
 async def test_without_a_key_the_command_says_where_to_put_it(router: RunningRouter) -> None:
     refused = await metacog("runs", "list", "--router", router.rest, key="")
 
-    assert (refused.returncode, "METACOG_API_KEY" in refused.stderr) == (1, True)
+    assert (refused.returncode, "METACOG_API_KEY" in refused.stderr) == (FORBIDDEN, True)
 
 
 async def test_a_router_that_is_away_is_told() -> None:
     refused = await metacog("runs", "list", "--router", f"http://{NOBODY}")
 
-    assert refused.returncode == 1
+    assert refused.returncode == AWAY
     assert refused.stderr.startswith(f"the router at http://{NOBODY} cannot be reached")
 
 

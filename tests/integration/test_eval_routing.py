@@ -120,6 +120,28 @@ async def test_every_assessor_is_measured_on_every_item(router: RunningRouter, d
     assert {file.name for file in out.iterdir()} == {RECORDS, REPORT, SCORED, CURVES, OUTCOMES}
 
 
+async def test_a_quick_look_needs_no_data_and_writes_a_report(router: RunningRouter, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    process = await started("--quick", "--router", router.rest, "--out", out)
+    said, err = await process.communicate()
+
+    assert process.returncode == 0, err.decode()
+    assert "`metacog eval routing --quick --assessors hybrid --seed 7 --out DIR`" in said.decode()
+    assert "| all | 36 |" in said.decode()
+    assert (out / REPORT).exists()
+
+
+async def test_when_time_is_up_what_was_recorded_is_reported(router: RunningRouter, data: Path, tmp_path: Path) -> None:
+    plan = Plan(items=read_sets(data, [], ITEMS), assessors=("probe",))
+    served = asyncio.Event()
+    async with RouterClient(router.rest, timeout_s=60) as client:
+        await record(plan, source(data, plan, ITEMS), client, tmp_path / "out", served.set, seconds=0)
+
+    assert not served.is_set()
+    assert replies(tmp_path / "out") == []
+
+
 async def test_the_report_is_made_again_without_a_router(router: RunningRouter, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = await evaluated(router.rest, data, out, assessors=("probe",))

@@ -284,12 +284,12 @@ async def test_leaving_a_deliberation_stops_its_models(scripted: ScriptedLLM) ->
 
 
 async def test_the_callers_deadline_is_the_deliberations(scripted: ScriptedLLM) -> None:
-    scripted.fault(*[None] * 5, Stall())
+    scripted.fault(*[Stall()] * 20)
     async with assigner(scripted) as peer:
         stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
         with pytest.raises(PeerRefused) as refused:
             _ = [reply async for reply in peer.stream(stub.Deliberate, QUESTION, timeout_s=0.5)]
-        await scripted.until(lambda llm: llm.disconnects == 1)
+        await scripted.until(lambda llm: llm.under_way == 0 and llm.disconnects == len(llm.bodies))
 
     assert refused.value.code is Code.DEADLINE_EXCEEDED
 

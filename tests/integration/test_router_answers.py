@@ -150,7 +150,7 @@ async def test_without_a_fallback_the_strategys_refusal_is_the_answer(face: Face
 
 
 async def test_a_slow_strategy_leaves_system_one_some_time(face: Face, scripted: ScriptedLLM) -> None:
-    scripted.fault(*[None] * 5, Stall())
+    scripted.fault(*[None] * 5, *[Stall()] * 3)
 
     run = (await face.ask("Answer", query="Is it so?", strategy="dialectic", envelope={"timeout_ms": 2000}))["run"]
 

@@ -18,11 +18,11 @@ from chassis.routing_file import read_routing
 from chassis.spend import Spend
 from kernel.envelope import Envelope, Limits, StageUsage, Usage
 from kernel.errors import Code, MetacogError
+from kernel.fitness import fitness_matrix
 from kernel.msv import MSV
 from kernel.ratings import ORDER, RATING_SCHEMA, read_rating
+from kernel.roles import DEFAULT_WEIGHTS, ROLES, TERMS, Role
 from services.assigner import prompts as assigner_prompts
-from services.assigner.core.fitness import PAPER_FORM_WEIGHTS, TERMS, fitness_matrix
-from services.assigner.core.roles import ROLES, Role
 from services.assigner.service.deliberate import Bench, Defaults, deliberate
 from services.assigner.service.values import DeliberateRequest, DeliberationFinished
 from services.router import prompts as router_prompts
@@ -58,14 +58,14 @@ def test_system_two_does_not_always_fire() -> None:
     )
 
 
-@pytest.mark.parametrize("role", [role for role in ROLES if "experience" in PAPER_FORM_WEIGHTS[role]])
+@pytest.mark.parametrize("role", [role for role in ROLES if "experience" in DEFAULT_WEIGHTS[role]])
 def test_no_roles_experience_term_is_dropped(role: Role) -> None:
     states = [MSV(correctness=0.5, conflict=0.5, importance=0.5, experience=level) for level in (0.0, 1.0)]
 
     made = fitness_matrix(["novice", "veteran"], states)
 
     row, term = ROLES.index(role), TERMS.index("experience")
-    weight = PAPER_FORM_WEIGHTS[role]["experience"]
+    weight = DEFAULT_WEIGHTS[role]["experience"]
     assert made.terms[row, :, term].tolist() == pytest.approx([0.0, weight])
     assert made.fitness[row, 1] - made.fitness[row, 0] == pytest.approx(weight)
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("kernel", "chassis", "services")
+FOLDERS = ("kernel", "chassis", "services", "console", "cli")
 MOST_LINES = 350
 
 

@@ -134,3 +134,22 @@ def test_this_machine_is_loopback(host: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "example.org", "localhost.example.org", ""])
 def test_everything_else_is_not(host: str) -> None:
     assert not is_loopback(host)
+
+
+def test_a_secret_is_read_from_a_file_named_like_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "metacog_peer_key").write_text("mc-from-a-file\n")
+    (tmp_path / "metacog_database_url").write_text("postgresql+psycopg://metacog@postgres:5432/metacog\n")
+    monkeypatch.setenv("METACOG_SECRETS_DIR", str(tmp_path))
+
+    found = read(SuiteSettings)
+
+    assert found.peer_key.get_secret_value() == "mc-from-a-file"
+    assert found.database_url == "postgresql+psycopg://metacog@postgres:5432/metacog"
+
+
+def test_a_variable_stands_above_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "metacog_peer_key").write_text("mc-from-a-file")
+    monkeypatch.setenv("METACOG_SECRETS_DIR", str(tmp_path))
+    monkeypatch.setenv("METACOG_PEER_KEY", "mc-from-the-environment")
+
+    assert read(SuiteSettings).peer_key.get_secret_value() == "mc-from-the-environment"

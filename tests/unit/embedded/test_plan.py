@@ -7,6 +7,7 @@ from embedded.errors import SuiteError
 from embedded.parts import ProcessSpec, read_plan, write_plan
 from embedded.plan import plan, ports_wanted, shared_environment
 from embedded.settings import DEFAULT_PORTS, SuiteSettings, Wishes, read_settings
+from embedded.vllm import VllmWish, check_vllm
 
 SETTINGS = SuiteSettings(home=Path("/srv/metacog"))
 SERVICES = {"router", "assigner", "arbiter", "delegation"}
@@ -109,7 +110,7 @@ def test_a_port_that_is_none_is_refused_with_its_setting(text: str) -> None:
 
 def test_a_model_file_and_a_model_server_exclude_each_other() -> None:
     with pytest.raises(SuiteError, match="give one of them"):
-        read_settings({}, Wishes(inference_url="http://gpu/v1", model=Path("x.gguf")))
+        read_settings({}, Wishes(inference_url="http://gpu/v1", model="x.gguf"))
 
 
 def test_a_file_named_from_the_users_folder_is_found_from_another(
@@ -121,3 +122,41 @@ def test_a_file_named_from_the_users_folder_is_found_from_another(
 
     assert shared_environment(settings)["METACOG_AGENTS_FILE"] == str(tmp_path / "mine" / "agents.yaml")
     assert "METACOG_KEYS_FILE" not in shared_environment(settings)
+
+
+def test_vllm_takes_the_place_of_llama_cpp() -> None:
+    environment = {"METACOG_VLLM_PYTHON": "/opt/vllm/bin/python", "METACOG_VLLM_ARGS": "--max-model-len 4096"}
+    settings = read_settings(environment, Wishes(backend="vllm", model="Qwen/Qwen3-4B"))
+
+    parts = named(plan(settings, ""))
+
+    assert "llm" not in parts
+    assert parts["vllm"].command == (
+        *("/opt/vllm/bin/python", "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", "Qwen/Qwen3-4B", "--served-model-name", "Qwen/Qwen3-4B", "--host", "127.0.0.1", "--port", "8000"),
+        *("--max-model-len", "4096"),
+    )
+    assert parts["vllm"].environment["PYTHONPATH"] == "", "its packages are its own"
+    assert parts["router"].environment["METACOG_INFERENCE_MODEL"] == "Qwen/Qwen3-4B"
+
+
+def test_a_folder_is_a_model_for_vllm_wherever_the_parts_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "weights").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    settings = read_settings({}, Wishes(backend="vllm", model="weights", inference_model="mine"))
+
+    assert settings.vllm is not None
+    assert settings.vllm.model == str(tmp_path / "weights")
+    assert shared_environment(settings)["METACOG_INFERENCE_MODEL"] == "mine"
+
+
+def test_vllm_that_is_not_there_is_told_with_how_to_get_it() -> None:
+    with pytest.raises(SuiteError, match=r"(?s)does not have vLLM.*METACOG_VLLM_PYTHON"):
+        check_vllm(VllmWish(python="/nowhere/python", model="m"))
+
+
+@pytest.mark.parametrize(("model", "arguments"), [(None, ""), ("m", "'unbalanced")])
+def test_what_vllm_cannot_be_asked_is_refused(model: str | None, arguments: str) -> None:
+    with pytest.raises(SuiteError):
+        read_settings({"METACOG_VLLM_ARGS": arguments}, Wishes(backend="vllm", model=model))

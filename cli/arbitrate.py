@@ -1,0 +1,67 @@
+"""`metacog arbitrate`: solve, criticise, arbitrate, and see how the answers moved."""
+
+from typing import Annotated
+
+import typer
+
+from cli import options
+from cli.answering import broken, waiting
+from cli.client import Body, Events, Service
+from cli.drawing_answers import arbitration
+from cli.options import ArbiterUrl, AsJson, Key, MaxGenerations, MaxTokens, Seed, Timeout, given
+from cli.output import Phase, emit, phases, shown
+from cli.reading import question
+
+
+def arbitrate(  # noqa: PLR0913 - each is an option of the command
+    text: Annotated[str, typer.Argument(help="The question; `-` reads it from standard input.")],
+    answer_type: Annotated[
+        str, typer.Option("--type", help="BOOLEAN, CHOICE, NUMBER, TEXT or CODE; left out: inferred.")
+    ] = "",
+    mode: Annotated[str, typer.Option(help="ADAPTIVE or PAPER; left out: adaptive.")] = "",
+    variant: Annotated[
+        str, typer.Option(help="FULL, MAJORITY_VOTE, REFLECTIONS, SINGLE_ARBITER or SELF_CONSISTENCY.")
+    ] = "",
+    solvers: Annotated[int | None, typer.Option(min=1, help="Independent solvers; left out: 2.")] = None,
+    solver_samples: Annotated[int | None, typer.Option(min=1, help="Samples per solver; left out: 5.")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Arbitration samples at most; left out: 50.")] = None,
+    truth: Annotated[str, typer.Option(help="The right answer; for the measures only.")] = "",
+    max_generations: MaxGenerations = None,
+    max_generated_tokens: MaxTokens = None,
+    timeout: Timeout = None,
+    seed: Seed = None,
+    arbiter: ArbiterUrl = "",
+    key: Key = "",
+    as_json: AsJson = False,
+) -> None:
+    """Have a question solved several times, criticised and arbitrated; show both distributions and their measures."""
+    body = given(
+        question=question(text),
+        answer_type=answer_type.upper(),
+        mode=mode.upper(),
+        variant=variant.upper(),
+        solvers=solvers,
+        solver_samples=solver_samples,
+        arbitration_samples=samples,
+        truth=truth,
+        envelope=options.envelope(max_generations, max_generated_tokens, timeout),
+        seed=seed,
+    )
+    events = Service("arbiter", arbiter, key=key).stream("/v1/arbitrations", body)
+    with phases() as phase:
+        done = _followed(events, phase, show=not as_json)
+    if as_json:
+        emit(done)
+    else:
+        shown.print(arbitration(done))
+
+
+def _followed(events: Events, phase: Phase, *, show: bool) -> Body:
+    """What the arbitration ends with; on the way how far it is, and which answer leads."""
+    for name, content in events:
+        if name == "arbitration_finished":
+            return content
+        phase.say(waiting(name, content))
+        if name == "samples_drawn" and show:
+            phase.say(f"{waiting(name, content)}, leading: {content['leader'] or 'nothing yet'}")
+    raise broken()

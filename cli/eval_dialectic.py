@@ -1,0 +1,67 @@
+"""`metacog eval dialectic`: how the state moves, and whether answers get better."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.eval_common import (
+    ARBITER,
+    ASSIGNER,
+    ROUTER,
+    Arbiter,
+    Assigner,
+    Concurrency,
+    Data,
+    Hub,
+    Items,
+    ReportOnly,
+    Router,
+    Seeds,
+    Sets,
+    Timeout,
+    items_of,
+    numbers,
+    record,
+    show,
+    typed,
+)
+
+
+def dialectic(  # noqa: PLR0913 - each is an option of the command
+    data: Data = None,
+    hub: Hub = "",
+    sets: Sets = "truthfulqa,mmlu",
+    items: Items = 20,
+    seeds: Seeds = "7",
+    assessor: Annotated[str, typer.Option(help="Assessor of the routing; default: the router's.")] = "",
+    out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("eval-dialectic"),
+    concurrency: Concurrency = 1,
+    timeout: Timeout = 900,
+    router: Router = ROUTER,
+    assigner: Assigner = ASSIGNER,
+    arbiter: Arbiter = ARBITER,
+    report_only: ReportOnly = None,
+) -> None:
+    """How does the state move from stage to stage, and does the answer get better? Greedy and random roles beside it.
+
+    Run it again with the same --out to go on after an interruption. The key is taken from METACOG_API_KEY.
+    """
+    from evals.dialectic.files import COMMAND, arms, write_report
+    from evals.harness.arms import Plan
+    from evals.harness.session import REPORT, Session, records_in
+    from evals.suite import Addresses
+
+    if report_only is None:
+        plan = Plan(
+            items=items_of(data, hub, sets, items, programs=False),
+            arms=arms(assessor),
+            seeds=numbers(seeds, "--seeds"),
+            concurrency=concurrency,
+            timeout_ms=timeout * 1000,
+        )
+        again = typed(COMMAND, data=data, hub=hub, sets=sets, items=items, seeds=seeds, assessor=assessor)
+        session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
+        record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter))
+    folder, records = records_in(report_only or out)
+    show(folder, write_report(records, folder), REPORT)

@@ -1,0 +1,137 @@
+"""Every setting of the suite, as `settings.yaml` beside this file lists them (made from the settings classes)."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kernel.values import value
+
+CATALOGUE = Path(__file__).with_name("settings.yaml")
+TRUE, FALSE = ("1", "true", "yes", "on", "t", "y"), ("0", "false", "no", "off", "f", "n")
+# Of the suite's own processes, or of the build: nobody sets them by hand.
+INTERNAL = ("METACOG_SUITE",)
+
+
+@value
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: Environment variable.
+        part: Who reads it.
+        meaning: What it says.
+        default: What counts when it is not set; empty: nothing.
+        rules: What a value must be, in words of JSON Schema.
+        secret: Whether its value must not be shown.
+        given: What the environment says; empty counts as not set.
+    """
+
+    name: str
+    part: str
+    meaning: str
+    default: str
+    rules: Mapping[str, Any]
+    secret: bool
+    given: str
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the environment says anything."""
+        return bool(self.given)
+
+    @property
+    def shown(self) -> str:
+        """The value in force, for a person."""
+        if self.secret:
+            return "(secret)" if self.is_set else ""
+        return self.given or self.default
+
+    def told(self) -> Mapping[str, Any]:
+        """The same for a program."""
+        where = "environment" if self.is_set else "default"
+        return {"name": self.name, "part": self.part, "value": self.shown, "from": where, "meaning": self.meaning}
+
+
+def settings(environment: Mapping[str, str] | None = None) -> Sequence[Setting]:
+    """Every setting with what the environment says of it."""
+    said = os.environ if environment is None else environment
+    catalogue = _catalogue()
+    secret = set(catalogue["secret"])
+    return [
+        Setting(
+            name=row["name"],
+            part=row["part"],
+            meaning=row["meaning"],
+            default=str(row.get("default", "")),
+            rules=row["rules"],
+            secret=row["name"] in secret or row["name"] == "METACOG_API_KEY",
+            given=said.get(row["name"], ""),
+        )
+        for row in catalogue["settings"]
+    ]
+
+
+@cache
+def _catalogue() -> Any:  # noqa: ANN401 - YAML
+    return yaml.load(CATALOGUE.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def unknown_names(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables that look like settings and are none, each with the name that may be meant; empty: none is near."""
+    names = [each.name for each in settings(environment)]
+    strange = [name for name in environment if name.startswith("METACOG_") and name not in {*names, *INTERNAL}]
+    return {name: next(iter(get_close_matches(name, names, 1, 0.85)), "") for name in sorted(strange)}
+
+
+def complaints(environment: Mapping[str, str]) -> list[str]:
+    """What is wrong with the settings of an environment, a sentence each."""
+    found = [said for each in settings(environment) if each.is_set and (said := complaint(each))]
+    near = {name: guess for name, guess in unknown_names(environment).items() if guess}
+    return [*found, *(f"{name} is no setting; is {guess} meant?" for name, guess in near.items())]
+
+
+def complaint(setting: Setting) -> str:
+    """What is wrong with one value; empty when nothing is."""
+    said = _wrong(setting.given, setting.rules)
+    return f"{setting.name} is {setting.shown!r}; it must be {said}" if said else ""
+
+
+def _wrong(given: str, rules: Mapping[str, Any]) -> str:
+    if "enum" in rules:
+        return "" if given in map(str, rules["enum"]) else f"one of {', '.join(map(str, rules['enum']))}"
+    match rules.get("type"):
+        case "integer" | "number" as kind:
+            return _wrong_number(given, kind, rules)
+        case "boolean":
+            return "" if given.lower() in (*TRUE, *FALSE) else "true or false"
+        case "array" | "object" as kind:
+            return _wrong_json(given, list if kind == "array" else dict)
+    return ""
+
+
+def _wrong_number(given: str, kind: str, rules: Mapping[str, Any]) -> str:
+    try:
+        number = int(given) if kind == "integer" else float(given)
+    except ValueError:
+        return "a whole number" if kind == "integer" else "a number"
+    bounds = {
+        "at least": number >= rules.get("minimum", number),
+        "above": "exclusiveMinimum" not in rules or number > rules["exclusiveMinimum"],
+        "at most": number <= rules.get("maximum", number),
+    }
+    of = {"at least": "minimum", "above": "exclusiveMinimum", "at most": "maximum"}
+    return next((f"{word} {rules[of[word]]:g}" for word, holds in bounds.items() if not holds), "")
+
+
+def _wrong_json(given: str, kind: type) -> str:
+    name = "a JSON list" if kind is list else "a JSON object"
+    try:
+        return "" if isinstance(json.loads(given), kind) else name
+    except ValueError:
+        return name

@@ -1,0 +1,98 @@
+"""Reliability diagrams and the histogram of activations."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernel.values import value
+
+Data = Mapping[str, Any]
+
+SIDE, MARGIN = 220.0, 26.0
+
+
+@value
+class Mark:
+    """One bin of a reliability diagram.
+
+    Attributes:
+        x: Mean confidence, across.
+        y: Share that was right, upwards.
+        low: Lower end of that share's interval; None without one.
+        high: Upper end.
+        radius: Size, by the number of answers.
+        observations: Answers in the bin [count].
+        confidence: Mean confidence [0..1].
+        accuracy: Share that was right [0..1].
+    """
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    radius: float
+    observations: int
+    confidence: float
+    accuracy: float
+
+
+def reliability_marks(bins: Sequence[Data]) -> list[Mark]:
+    """Marks of the bins that hold any answers."""
+    total = sum(each["observations"] for each in bins) or 1
+    return [_mark(each, total) for each in bins if each["observations"] and each.get("accuracy") is not None]
+
+
+def _mark(one: Data, total: int) -> Mark:
+    confidence = one.get("mean_confidence")
+    confidence = (one["lower"] + one["upper"]) / 2 if confidence is None else confidence
+    low, high = one.get("accuracy_low"), one.get("accuracy_high")
+    return Mark(
+        x=across(confidence),
+        y=upwards(one["accuracy"]),
+        low=None if low is None else upwards(low),
+        high=None if high is None else upwards(high),
+        radius=round(2.5 + 5.5 * (one["observations"] / total) ** 0.5, 1),
+        observations=one["observations"],
+        confidence=confidence,
+        accuracy=one["accuracy"],
+    )
+
+
+def across(level: float) -> float:
+    """Where `level` [0..1] lies across a diagram."""
+    return round(MARGIN + level * (SIDE - 2 * MARGIN), 1)
+
+
+def upwards(level: float) -> float:
+    """Where `level` [0..1] lies on the way up.
+
+    Example:
+        >>> upwards(0.0), upwards(1.0)
+        (194.0, 26.0)
+    """
+    return round(SIDE - MARGIN - level * (SIDE - 2 * MARGIN), 1)
+
+
+@value
+class Bar:
+    """One bar of the histogram, in shares of the plot's width and height [0..1]."""
+
+    lower: float
+    upper: float
+    runs: int
+    system_two: int
+    height: float
+
+
+def histogram(bins: Sequence[Data]) -> list[Bar]:
+    """Bars whose highest is as high as the plot."""
+    most = max((each["runs"] for each in bins), default=0) or 1
+    return [
+        Bar(
+            lower=each["lower"],
+            upper=each["upper"],
+            runs=each["runs"],
+            system_two=each["system_two"],
+            height=each["runs"] / most,
+        )
+        for each in bins
+    ]

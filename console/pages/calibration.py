@@ -1,0 +1,28 @@
+"""Calibration: how far the confidence can be trusted, and what the activations say."""
+
+import asyncio
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from console.guard import session_of
+from console.site import Site, page, part
+
+BINS = 20
+
+
+def add_paths(app: FastAPI, site: Site) -> None:
+    """Put the page on `app`."""
+    router = site.router
+
+    @app.get("/calibration")
+    async def calibration(request: Request, since: str = "", strategy: str = "") -> Response:
+        key = session_of(request).key
+        async with asyncio.TaskGroup() as group:
+            reliability = group.create_task(
+                part(router.get("/v1/calibration", key=key, since=since, strategy=strategy, page_size=50))
+            )
+            activations = group.create_task(part(router.get("/v1/activations", key=key, since=since, bins=BINS)))
+        shown: dict[str, Any] = {"reliability": reliability.result(), "activations": activations.result()}
+        return page(request, "calibration/page.html", since=since, strategy=strategy, **shown)

@@ -1,0 +1,40 @@
+"""`python -m docs.generating [--check]`: write what is made from the code, or tell what is stale."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from docs.generating import contract, settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def files() -> dict[Path, str]:
+    """Every generated file with its content."""
+    services = contract.services(ROOT)
+    return {
+        ROOT / "docs" / "configuration.md": settings.page(),
+        ROOT / "cli" / "settings.yaml": settings.catalogue(),
+        ROOT / "docs" / "rest.md": contract.rest_page(services),
+        ROOT / "docs" / "grpc.md": contract.grpc_page(services),
+    }
+
+
+def main() -> int:
+    """Write the files; with --check only compare, and 1 names those that are stale."""
+    parser = argparse.ArgumentParser(prog="python -m docs.generating", description="Make documentation from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when something is stale")
+    only_check = parser.parse_args().check
+    made = files()
+    stale = [path for path, content in made.items() if not path.exists() or path.read_text() != content]
+    if only_check and stale:
+        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
+        sys.stdout.write(f"stale: {names}; make them again with: make docs\n")
+        return 1
+    for path in stale:
+        path.write_text(made[path])
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

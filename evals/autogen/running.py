@@ -1,0 +1,93 @@
+"""AutoGen from our side: prompts out, its environment's process, replies in, programs checked in our sandbox."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from chassis.agents import AgentConfig
+from evals import prompts
+from evals.checking import Checker
+from evals.delegation.arms import AUTOGEN
+from evals.errors import NotInstalled, RecordsUnusable
+from evals.items import Item
+from evals.records import Record
+from kernel.answers import AnswerType
+from kernel.values import value
+
+TEAM = Path(__file__).with_name("team.py")
+PROMPTS, SAID, RECORDS = "prompts.jsonl", "said.jsonl", "autogen.jsonl"
+
+
+@value
+class Team:
+    """How the team is run.
+
+    Attributes:
+        python: The interpreter of AutoGen's environment.
+        url: OpenAI-compatible server, with its /v1.
+        model: Model to ask there.
+        max_tokens: Tokens of a reply [count].
+        seed: Seed of every call.
+    """
+
+    python: Path
+    url: str
+    model: str
+    max_tokens: int = 512
+    seed: int = 7
+
+
+async def run_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: Team, folder: Path) -> Path:
+    """Have the team answer every item; returns the file of records. What is answered already is not asked again.
+
+    Raises:
+        NotInstalled: When the environment lacks AutoGen.
+        RecordsUnusable: When the team ends before it is done.
+    """
+    write_prompts(items, folder)
+    command = _command(agents, team, folder)
+    try:
+        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, stdout=sys.stderr)
+    except OSError as missing:
+        said = f"{team.python} cannot be run: {missing.strerror}; evals/autogen/install.sh makes the environment"
+        raise NotInstalled(said, package="autogen-agentchat") from missing
+    status = await process.wait()
+    if status:
+        raise RecordsUnusable(f"AutoGen ended with status {status}; what it had said is in {folder / SAID}")
+    return await collect(items, folder)
+
+
+def write_prompts(items: Sequence[Item], folder: Path) -> None:
+    """Write what the team is to be asked."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [orjson.dumps({"id": item.id, "prompt": prompts.question(item).text}) + b"\n" for item in items]
+    (folder / PROMPTS).write_bytes(b"".join(lines))
+
+
+async def collect(items: Sequence[Item], folder: Path) -> Path:
+    """Write what the team said as records; returns their file."""
+    told = {one["id"]: one["reply"] for line in (folder / SAID).read_text().splitlines() if (one := json.loads(line))}
+    checker = Checker() if any(item.answer_type is AnswerType.CODE for item in items) else None
+    made = [await _record(item, told[item.id], checker) for item in items if item.id in told]
+    (folder / RECORDS).write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in made))
+    return folder / RECORDS
+
+
+async def _record(item: Item, reply: Mapping[str, Any], checker: Checker | None) -> Record:
+    asked = {"item": item.id, "arm": AUTOGEN, "seed": 7, "path": AUTOGEN, "elapsed_ms": reply["duration_ms"]}
+    record = {"kind": "reply", **asked, "reply": dict(reply)}
+    if checker is None or item.answer_type is not AnswerType.CODE:
+        return record
+    return {**record, "checks": await checker(item, {"answer": reply["text"]})}
+
+
+def _command(agents: Sequence[AgentConfig], team: Team, folder: Path) -> Sequence[str]:
+    cast = json.dumps([{"id": agent.id, "system_prompt": agent.system_prompt} for agent in agents])
+    options = {"url": team.url, "model": team.model, "agents": cast, "max-tokens": team.max_tokens, "seed": team.seed}
+    named = [word for name, told in options.items() for word in (f"--{name}", str(told))]
+    return [str(team.python), str(TEAM), str(folder / PROMPTS), str(folder / SAID), *named]

@@ -1,0 +1,98 @@
+"""Runs in AutoGen's own environment: a team of prompted agents whose speaker a model selects; one reply for each task.
+
+    ENVIRONMENT/bin/python evals/autogen/team.py PROMPTS SAID --url URL --model NAME --agents AGENTS [--max-tokens N]
+
+PROMPTS has one JSON object a line with `id` and `prompt`; AGENTS is a JSON list with `id` and `system_prompt`. SAID is
+appended to, and what stands in it is not asked again. Nothing here is imported by the project.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+# What the team is told of any model: it needs no more than text.
+MODEL_INFO = {
+    "vision": False, "function_calling": False, "json_output": False, "structured_output": False,
+    "multiple_system_messages": True, "family": "unknown",
+}  # fmt: skip
+
+
+def counted(client: Any) -> list[float]:  # noqa: ANN401 - AutoGen's own client
+    """The times of the client's calls, one for each, as they are made."""
+    calls: list[float] = []
+    inner = client.create
+
+    async def create(*words: Any, **more: Any) -> Any:  # noqa: ANN401
+        calls.append(time.monotonic())
+        return await inner(*words, **more)
+
+    client.create = create
+    return calls
+
+
+async def answered(prompt: str, told: argparse.Namespace) -> dict[str, Any]:
+    """What the team says to one task, and what it spent."""
+    from autogen_agentchat.agents import AssistantAgent
+    from autogen_agentchat.conditions import MaxMessageTermination
+    from autogen_agentchat.teams import SelectorGroupChat
+    from autogen_ext.models.openai import OpenAIChatCompletionClient
+
+    options = {"max_tokens": told.max_tokens, "temperature": 0.7, "seed": told.seed}
+    client = OpenAIChatCompletionClient(
+        model=told.model, base_url=told.url, api_key="unused", model_info=MODEL_INFO, **options
+    )
+    calls = counted(client)
+    cast = [(one["id"], one["system_prompt"]) for one in json.loads(told.agents)]
+    members = [AssistantAgent(name, model_client=client, system_message=said, description=said) for name, said in cast]
+    # The task is the first message, the reply of the selected agent the second.
+    team = SelectorGroupChat(members, model_client=client, termination_condition=MaxMessageTermination(2))
+    began = time.monotonic()
+    result = await team.run(task=prompt)
+    usage, last = client.total_usage(), result.messages[-1]
+    await client.close()
+    return {
+        "text": str(last.content),
+        "agent": last.source,
+        "model": told.model,
+        "usage": {
+            "generations": len(calls),
+            "http_calls": len(calls),
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+        },
+        "duration_ms": round((time.monotonic() - began) * 1000, 3),
+    }
+
+
+async def run(told: argparse.Namespace) -> None:
+    """Every task that was not asked yet."""
+    known = {json.loads(line)["id"] for line in told.said.read_text().splitlines()} if told.said.exists() else set()
+    with told.said.open("a") as said:
+        for line in told.prompts.read_text().splitlines():
+            task = json.loads(line)
+            if task["id"] in known:
+                continue
+            said.write(json.dumps({"id": task["id"], "reply": await answered(task["prompt"], told)}) + "\n")
+            said.flush()
+            sys.stderr.write(f"{task['id']}\n")
+
+
+def main() -> None:
+    """Read the arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("prompts", type=Path)
+    parser.add_argument("said", type=Path)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--agents", required=True)
+    parser.add_argument("--max-tokens", type=int, default=512)
+    parser.add_argument("--seed", type=int, default=7)
+    asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""What the difficulty of public sets is told from, set by set, for reports. Data."""
+
+from collections.abc import Mapping
+
+PROXIES: Mapping[str, str] = {
+    "aqua_rat": "equations in the rationale",
+    "bbh_boolean_expressions": "operators in the expression",
+    "bbh_causal_judgement": "words in the story (weak)",
+    "bbh_date_understanding": "words in the question (weak)",
+    "bbh_formal_fallacies": "words in the argument",
+    "bbh_logical_deduction": "objects to put in order",
+    "bbh_multistep_arithmetic": "products among the operations",
+    "bbh_navigate": "instructions to follow",
+    "bbh_object_counting": "things listed",
+    "bbh_sports_understanding": "words in the sentence (weak)",
+    "bbh_temporal_sequences": "sightings to rule out",
+    "bbh_tracking_shuffled_objects": "objects to track",
+    "bbh_web_of_lies": "statements that speak of lies",
+    "boolq": "words in the passage (weak)",
+    "commonsenseqa": "words in the question (weak)",
+    "folio": "premises",
+    "gsm8k": "steps of the solution",
+    "hellaswag": "kind of article, and whether its activity is new",
+    "humaneval": "lines of the reference solution",
+    "math500": "the problem's own level",
+    "mbpp": "lines of the reference solution",
+    "mmlu": "level of the subject",
+    "nq_open": "words in the shortest accepted answer",
+    "piqa": "words by which the two ways differ",
+    "strategyqa": "steps of the decomposition",
+    "svamp": "operations, and numbers too many",
+    "triviaqa": "aliases of the answer, as its renown",
+    "truthfulqa": "adversarial questions, and options",
+    "winogrande": "words in the sentence (weak)",
+}

@@ -1,0 +1,122 @@
+"""The benchmark as a whole: what is taken from public sets, what is made, and in which order. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import product
+from random import Random
+
+from evals.benchmark.everyday import everyday
+from evals.benchmark.programs import LEVELS, followed, written
+from evals.benchmark.proxies import PROXIES
+from evals.benchmark.records import reasoned, reckoned
+from evals.errors import ItemsUnreadable
+from evals.items import Item, interleaved, unique
+from kernel.answers import AnswerType
+
+DIMENSIONS = (
+    "logical_reasoning", "knowledge_retrieval", "code_generation", "math_computation", "commonsense_inference",
+)  # fmt: skip
+PER_CELL, PER_MAKER = 40, 20
+MAKERS: Sequence[Callable[[Random, int, str], Item]] = (followed, written, reckoned, reasoned, everyday)
+CHECKERS: Mapping[AnswerType, str] = {
+    AnswerType.BOOLEAN: "equal yes or no",
+    AnswerType.CHOICE: "equal choice",
+    AnswerType.NUMBER: "equal number",
+    AnswerType.TEXT: "equal text, aliases accepted",
+    AnswerType.CODE: "unit tests in the sandbox",
+}
+
+
+def benchmark(items: Sequence[Item], seed: int, per_cell: int = PER_CELL) -> Sequence[Item]:
+    """All tasks, in an order that the seed deals.
+
+    Args:
+        items: Everything that public sets offer, each with its dimension and difficulty.
+        seed: Seed of every choice.
+        per_cell: Tasks of each dimension and difficulty [count, >= 1].
+
+    Returns:
+        5 x 3 x `per_cell` tasks from `items`, taken in turns from the sets of a cell, and 100 cross-domain ones.
+
+    Raises:
+        ItemsUnreadable: When a cell has too few items; names it.
+    """
+    chosen = [cell(items, *key, seed, per_cell) for key in product(DIMENSIONS, LEVELS)]
+    whole = [*(item for each in chosen for item in each), *cross_domain(seed)]
+    return unique(_chance(seed, "order").sample(whole, len(whole)))
+
+
+def cell(items: Sequence[Item], dimension: str, level: str, seed: int, count: int) -> Sequence[Item]:
+    """`count` items of one dimension and difficulty, as evenly from its sets as these allow.
+
+    Raises:
+        ItemsUnreadable: When there are fewer.
+    """
+    fitting = [item for item in items if (item.dimension, item.difficulty) == (dimension, level)]
+    sets = sorted({item.dataset for item in fitting})
+    dealt = [_dealt([item for item in fitting if item.dataset == name], seed, level) for name in sets]
+    taken = interleaved(dealt)[:count]
+    if len(taken) < count:
+        raise ItemsUnreadable(f"{dimension}, {level}: {count} items are needed, and there are {len(taken)}")
+    return [described(item) for item in taken]
+
+
+def cross_domain(seed: int, per_maker: int = PER_MAKER) -> Sequence[Item]:
+    """The tasks that are made here, `per_maker` of each of the five kinds, in all three difficulties.
+
+    Example:
+        >>> made = cross_domain(7)
+        >>> len(made), sorted({item.difficulty for item in made}), min(len(item.takes) for item in made)
+        (100, ['easy', 'hard', 'medium'], 2)
+    """
+    return [
+        make(_chance(seed, make.__name__, str(number)), number, LEVELS[number % len(LEVELS)])
+        for make in MAKERS
+        for number in range(per_maker)
+    ]
+
+
+def graded(items: Sequence[Item]) -> Sequence[Item]:
+    """`items`, those without a difficulty in thirds of their set: by lines of a program, else by words of the question.
+
+    A weak proxy, and said to be one.
+    """
+    bare = [item for item in items if not item.difficulty]
+    levels: dict[str, str] = {}
+    for name in sorted({item.dataset for item in bare}):
+        ordered = sorted((item for item in bare if item.dataset == name), key=lambda item: (_length(item), item.id))
+        levels.update({item.id: LEVELS[3 * place // len(ordered)] for place, item in enumerate(ordered)})
+    return [replace(item, difficulty=levels[item.id], proxy=_PROXY) if item.id in levels else item for item in items]
+
+
+_PROXY = "length of the program or the question, thirds (weak)"
+
+
+def _length(item: Item) -> int:
+    return len(item.answer.splitlines()) if item.answer_type is AnswerType.CODE else len(item.question.split())
+
+
+def described(item: Item) -> Item:
+    """`item` with its proxy and its checker in words."""
+    proxy = item.proxy or PROXIES.get(item.dataset, f"as its set says ({item.difficulty})")
+    return replace(item, proxy=proxy, checker=item.checker or CHECKERS[item.answer_type], dimensions=item.takes)
+
+
+def summary(tasks: Sequence[Item]) -> Mapping[str, Mapping[str, int]]:
+    """Tasks by dimension and difficulty; cross-domain ones together."""
+    counts = Counter(("cross_domain" if len(item.takes) > 1 else item.dimension, item.difficulty) for item in tasks)
+    names = dict.fromkeys(name for name, _ in sorted(counts))
+    return {name: {level: counts[name, level] for level in LEVELS} for name in names}
+
+
+def _dealt(items: Sequence[Item], seed: int, level: str) -> Sequence[Item]:
+    known = sorted(items, key=lambda item: item.id)
+    return _chance(seed, known[0].dataset, level).sample(known, len(known))
+
+
+def _chance(seed: int, *names: str) -> Random:
+    """Chance of its own for each choice, so that one more item here changes nothing there."""
+    text = "\x1f".join((str(seed), *names))
+    return Random(int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big"))

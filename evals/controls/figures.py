@@ -1,0 +1,215 @@
+"""The figures of a comparison with its controls. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.special import expit
+
+from evals.controls.arms import SYSTEM_ONE, control_names
+from evals.harness.arm_figures import ArmFigures, arm_figures
+from evals.harness.rows import Recorded, Row
+from evals.harness.scores import by_item, gain_over, paired
+from evals.stats.chance import Chance
+from evals.stats.gains import Conclusion, Scores, conclusion, mean_interval
+from evals.stats.mixing import Pair, highest, mixed, shuffled_mixes, worth_interval
+from evals.stats.separation import Band, Flags
+from evals.strategies import AGENT, ROUTE
+from kernel.statistics.bootstrap import Estimate
+from kernel.statistics.discrimination import Discrimination, auroc
+from kernel.values import value
+
+ROUTER, RANDOM, LENGTH, ORACLE, LEGACY = "router", "random", "prompt length", "oracle", "legacy gate"
+# The gate that activation replaced: the logistic of the level times this, against one half.
+LEGACY_SCALE = 1e-5
+SENT = "SYSTEM_TWO"
+
+
+@value
+class Gain:
+    """One arm against another, on the items that both answered."""
+
+    arm: str
+    over: str
+    found: Estimate
+
+    @property
+    def said(self) -> Conclusion:
+        """What may be said of it."""
+        return conclusion(self.found)
+
+
+@value
+class Routing:
+    """Decisions between System 1 and System 2, and what they are worth.
+
+    Attributes:
+        name: Who decides.
+        sent: Share of the items given to System 2 [0..1].
+        accuracy: Share right of the mix.
+        tokens: Tokens of an answer, in the mean [count]; what deciding costs is not in it.
+        worth: How much more often the mix is right than with the same decisions dealt by chance.
+        shuffled: Shares right with the same decisions dealt by chance.
+        separation: How well the level that decides tells wrong System 1 answers from right ones.
+    """
+
+    name: str
+    sent: float
+    accuracy: Estimate
+    tokens: float
+    worth: Estimate
+    shuffled: Band
+    separation: Discrimination | None
+
+    @property
+    def said(self) -> Conclusion:
+        """What may be said of its worth."""
+        return conclusion(self.worth)
+
+
+@value
+class InSet:
+    """One data set: share right by arm, and the gain of the strategy over System 1."""
+
+    accuracy: Mapping[str, Estimate]
+    gain: Gain
+
+
+@value
+class Figures:
+    """Everything that the report says.
+
+    Attributes:
+        system_two: Name of the strategy that is compared.
+        arms: Figures of each arm that answers.
+        gains: The strategy against each control, and the best agent.
+        by_set: Share right by arm, and the gain over System 1, in each data set.
+        routings: Decisions between System 1 and the strategy; empty where nothing decided.
+        best_agent: The best single agent; empty without any.
+    """
+
+    system_two: str
+    arms: Sequence[ArmFigures]
+    gains: Sequence[Gain]
+    by_set: Mapping[str, InSet]
+    routings: Sequence[Routing]
+    best_agent: str
+
+
+def figures(made: Recorded, system_two: str, chance: Chance) -> Figures:
+    """The figures of a recorded comparison of `system_two`."""
+    answering = [name for name in made.arms if name != ROUTE]
+    found = [arm_figures(name, made.of(name), chance) for name in answering]
+    controls = control_names(answering, system_two)
+    return Figures(
+        system_two=system_two,
+        arms=found,
+        gains=[Gain(arm=system_two, over=name, found=_gain(made, name, system_two, chance)) for name in controls],
+        by_set=_by_set(made, answering, system_two, chance),
+        routings=_routings(made, system_two, chance),
+        best_agent=_best_agent(found),
+    )
+
+
+def _gain(made: Recorded, before: str, after: str, chance: Chance) -> Estimate:
+    return gain_over(made.of(before), made.of(after), chance)
+
+
+def _by_set(made: Recorded, answering: Sequence[str], system_two: str, chance: Chance) -> Mapping[str, InSet]:
+    names = dict.fromkeys(row.item.dataset for row in made.rows)
+    return {name: _in_set(name, made, answering, system_two, chance) for name in names}
+
+
+def _in_set(name: str, made: Recorded, answering: Sequence[str], system_two: str, chance: Chance) -> InSet:
+    rows = {arm: [row for row in made.of(arm) if row.item.dataset == name] for arm in answering}
+    gain = gain_over(rows.get(SYSTEM_ONE, []), rows.get(system_two, []), chance)
+    return InSet(
+        accuracy={arm: mean_interval(list(by_item(each).values()), chance) for arm, each in rows.items()},
+        gain=Gain(arm=system_two, over=SYSTEM_ONE, found=gain),
+    )
+
+
+def _best_agent(found: Sequence[ArmFigures]) -> str:
+    agents = [each for each in found if each.name.startswith(AGENT)]
+    return max(agents, key=lambda each: each.accuracy.value or 0.0).name if agents else ""
+
+
+def legacy_gate(levels: Scores) -> Flags:
+    """What the gate decides that activation replaced: System 2 from one half on, which every level reaches.
+
+    Source: SPEC 1.2; a baseline, never part of the product.
+    """
+    sent: Flags = expit(levels * LEGACY_SCALE) >= 0.5
+    return sent
+
+
+@value
+class _Columns:
+    """The items that both systems answered and a decision was made on."""
+
+    pair: Pair
+    tokens: Pair
+    sent: Flags
+    activation: Scores
+    length: Scores
+
+
+def _routings(made: Recorded, system_two: str, chance: Chance) -> Sequence[Routing]:
+    known = _columns(made, system_two)
+    if known is None:
+        return []
+    count = int(known.sent.sum())
+    drawn = chance.rng.random(len(known.sent))
+    wrong = known.pair.second > known.pair.first
+    decided: Mapping[str, tuple[Flags, Scores | None]] = {
+        ROUTER: (known.sent, known.activation),
+        RANDOM: (highest(drawn, count), drawn),
+        LENGTH: (highest(known.length, count), known.length),
+        ORACLE: (wrong, None),
+        LEGACY: (legacy_gate(known.activation), None),
+        f"always {SYSTEM_ONE}": (np.zeros_like(known.sent), None),
+        f"always {system_two}": (np.ones_like(known.sent), None),
+    }
+    return [_routing(name, *each, known, chance) for name, each in decided.items()]
+
+
+def _routing(name: str, sent: Flags, levels: Scores | None, known: _Columns, chance: Chance) -> Routing:
+    wrong = known.pair.first < 0.5
+    return Routing(
+        name=name,
+        sent=float(sent.mean()),
+        accuracy=mean_interval(mixed(known.pair, sent), chance),
+        tokens=float(mixed(known.tokens, sent).mean()),
+        worth=worth_interval(known.pair, sent, chance),
+        shuffled=shuffled_mixes(known.pair, sent, chance),
+        separation=None if levels is None else auroc(levels, wrong),
+    )
+
+
+def _columns(made: Recorded, system_two: str) -> _Columns | None:
+    """The columns of the first seed alone: decisions are made on single answers."""
+    seed = made.rows[0].seed
+    first, second, decided = (
+        [row for row in made.of(name) if row.seed == seed] for name in (SYSTEM_ONE, system_two, ROUTE)
+    )
+    levels = {row.item.id: row for row in decided if _activation(row) is not None}
+    both = paired(by_item(first), by_item([row for row in second if row.item.id in levels]))
+    if not both.items:
+        return None
+    chosen = [levels[item] for item in both.items]
+    return _Columns(
+        pair=Pair(first=both.first, second=both.second),
+        tokens=Pair(first=_tokens(first, both.items), second=_tokens(second, both.items)),
+        sent=np.array([row.reply["system"] == SENT for row in chosen], dtype=np.bool_),
+        activation=np.array([_activation(row) for row in chosen], dtype=np.float64),
+        length=np.array([row.item.prompt_characters for row in chosen], dtype=np.float64),
+    )
+
+
+def _activation(row: Row) -> float | None:
+    level: float | None = (row.reply.get("activation") or {}).get("value")
+    return level
+
+
+def _tokens(rows: Sequence[Row], items: Sequence[str]) -> Scores:
+    spent = {row.item.id: row.said.spent.prompt_tokens + row.said.spent.completion_tokens for row in rows}
+    return np.array([spent[item] for item in items], dtype=np.float64)

@@ -1,0 +1,144 @@
+"""The report on a strategy beside its controls. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from evals.controls.figures import ORACLE, Figures, Routing
+from evals.harness.arm_figures import ArmFigures, accuracy_by, bar, difficulties, dimensions
+from evals.harness.heading_text import opening, settings_table
+from evals.harness.rows import Recorded
+from evals.markdown import area, band, estimate, gain, number, table
+from evals.plots.charts import Bar, against_tokens, grouped_bars, reliability_diagram
+from evals.stats.chance import Chance
+from evals.strategies import ROUTE
+
+TOKENS, GROUPS, RELIABILITY = "tokens.svg", "groups.svg", "reliability.svg"
+
+
+def report(made: Recorded, found: Figures) -> str:
+    """The whole report."""
+    sections = [
+        opening(f"What is {found.system_two} worth?", made),
+        settings_table(made),
+        *figures_sections(found),
+        "\n".join(f"![{name}]({name})" for name in (TOKENS, GROUPS, RELIABILITY)),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def figures_sections(found: Figures) -> Sequence[str]:
+    """The tables, one section each."""
+    return [
+        arms_section(found.arms),
+        gains_section(found),
+        sets_section(found),
+        routing_section(found.routings),
+        trust_section(found.arms),
+    ]
+
+
+def sets_section(found: Figures) -> str:
+    """Every arm in every data set, and the gain over System 1 there."""
+    names = [arm.name for arm in found.arms]
+    rows = [
+        [name, *(estimate(each.accuracy[arm]) for arm in names), gain(each.gain.found), f"**{each.gain.said}**"]
+        for name, each in found.by_set.items()
+    ]
+    return "By data set:\n\n" + table(["data set", *names, "gain over System 1", "said"], rows)
+
+
+def pictures(made: Recorded, found: Figures, chance: Chance) -> Mapping[str, str]:
+    """The pictures of the report, by file name."""
+    answering = [name for name in made.arms if name != ROUTE]
+    grouped: dict[str, dict[str, Bar]] = {}
+    for name in answering:
+        for group in (dimensions, difficulties):
+            for each, level in accuracy_by(made.of(name), group, chance).items():
+                grouped.setdefault(each, {})[name] = bar(level)
+    compared = next((arm for arm in found.arms if arm.name == found.system_two), None)
+    return {
+        TOKENS: against_tokens({arm.name: (arm.means.tokens, bar(arm.accuracy)) for arm in found.arms}),
+        GROUPS: grouped_bars(grouped),
+        RELIABILITY: reliability_diagram(compared.trust.found.bins if compared else []),
+    }
+
+
+def arms_section(arms: Sequence[ArmFigures]) -> str:
+    """Share right and what it cost, arm by arm."""
+    rows = [
+        [
+            arm.name,
+            str(arm.items),
+            estimate(arm.accuracy),
+            f"{number(arm.by_seed.mean)} ± {number(arm.by_seed.deviation)} ({arm.by_seed.seeds})",
+            str(arm.unreadable),
+            number(arm.means.generations, 1),
+            number(arm.means.calls, 1),
+            number(arm.means.prompt_tokens, 0),
+            number(arm.means.completion_tokens, 0),
+            number(arm.means.duration_ms, 0),
+        ]
+        for arm in arms
+    ]
+    head = ["arm", "items", "share right", "over seeds (seeds)", "unreadable", "generations", "calls"]
+    return table([*head, "prompt tokens", "generated", "ms p50"], rows)
+
+
+def gains_section(found: Figures) -> str:
+    """The strategy against each control."""
+    best = {found.best_agent: f"{found.best_agent} (best agent)"}
+    rows = [
+        [best.get(each.over, each.over), gain(each.found), str(each.found.items), f"**{each.said}**"]
+        for each in found.gains
+    ]
+    head = ["over", "gain in share right", "items", "said"]
+    note = f"`{found.system_two}` against each control, on the items that both answered:"
+    return f"{note}\n\n{table(head, rows)}" if rows else ""
+
+
+def routing_section(routings: Sequence[Routing]) -> str:
+    """What the decisions are worth."""
+    if not routings:
+        return ""
+    rows = [
+        [
+            each.name,
+            f"{100 * each.sent:.0f} %",
+            estimate(each.accuracy),
+            number(each.tokens, 0),
+            band(each.shuffled),
+            gain(each.worth),
+            "bound, no strategy" if each.name == ORACLE else f"**{each.said}**",
+            area(each.separation) if each.separation else "",
+        ]
+        for each in routings
+    ]
+    head = ["decides", "to System 2", "share right", "tokens", "shuffled", "worth over shuffled", "said", "AUROC"]
+    note = (
+        "Routing, replayed from the answers of both systems, so that every way to decide is seen on the same answers. "
+        "`shuffled` are the same decisions dealt to the items by chance; random routing at the same share is right as "
+        "often as they are in the mean. `random` draws its decisions: it must come out as no gain. `prompt length` "
+        "sends the longest. `oracle` sends just the items that only System 2 gets right: the most that routing could "
+        "reach. `legacy gate` is what activation replaced: it always fires. "
+        'AUROC is that of the level which decides, for "System 1 is wrong".'
+    )
+    return f"{note}\n\n{table(head, rows)}"
+
+
+def trust_section(arms: Sequence[ArmFigures]) -> str:
+    """How far confidences can be trusted."""
+    rows = [
+        [
+            arm.name,
+            str(arm.trust.n),
+            number(arm.trust.found.calibration_error, 3),
+            number(arm.trust.by_chance, 3),
+            number(arm.trust.found.brier_score, 3),
+        ]
+        for arm in arms
+        if arm.trust.n
+    ]
+    if not rows:
+        return ""
+    head = ["arm", "answers with a confidence", "ECE", "ECE by chance alone", "Brier"]
+    note = "Calibration; a perfectly calibrated system shows the ECE of the fourth column by chance:"
+    return f"{note}\n\n{table(head, rows)}"

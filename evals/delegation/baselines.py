@@ -1,0 +1,80 @@
+"""Ways to choose who solves a task without metacognition, over the same recorded answers. Pure.
+
+Where chance chooses, its mean is taken, so that no draw decides what is reported.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from evals.delegation.replay import election
+from evals.delegation.tasks import Task
+from kernel.values import value
+
+
+@value
+class Chosen:
+    """What a way to choose makes of one task.
+
+    Attributes:
+        right: Probability that the answer is right [0..1].
+        calls: Answers that it takes [count].
+        tokens: Tokens of these [count].
+        delegated: Whether the task left the agent that has it by default; None where nobody has it by default.
+    """
+
+    right: float
+    calls: float
+    tokens: float
+    delegated: bool | None = None
+
+
+Way = Callable[[Task, int], Chosen]
+SINGLE, ROUND_ROBIN, RANDOM, SKILL, MAJORITY = (
+    "Single-Agent", "Round-Robin", "Random-Routing", "Skill-Fixed", "Majority-Vote",
+)  # fmt: skip
+BEST, ORACLE = "best single agent", "oracle (any right)"
+
+
+def ways(tasks: Sequence[Task], agents: Sequence[str]) -> Mapping[str, Way]:
+    """The baselines of Table II, the agent that is best in hindsight, and what no choice can beat.
+
+    Args:
+        tasks: The tasks, for hindsight.
+        agents: The agents, in the order of their turns; the first has tasks by default.
+    """
+    best = max(agents, key=lambda agent: sum(task.solved[agent].right for task in tasks))
+    return {
+        SINGLE: lambda task, _: _one(task, agents[0]),
+        ROUND_ROBIN: lambda task, place: _one(task, agents[place % len(agents)]),
+        RANDOM: lambda task, _: _any(task, agents),
+        **({SKILL: lambda task, _: _skilled(task, agents[0])} if all(task.skilled for task in tasks) else {}),
+        MAJORITY: lambda task, _: _vote(task, agents),
+        f"{BEST} ({best})": lambda task, _: _one(task, best),
+        ORACLE: lambda task, _: _any_right(task, agents),
+    }
+
+
+def _one(task: Task, agent: str) -> Chosen:
+    solved = task.solved[agent]
+    return Chosen(right=float(solved.right), calls=1, tokens=solved.tokens)
+
+
+def _skilled(task: Task, default: str) -> Chosen:
+    solved = task.solved[task.skilled]
+    return Chosen(right=float(solved.right), calls=1, tokens=solved.tokens, delegated=task.skilled != default)
+
+
+def _any(task: Task, agents: Sequence[str]) -> Chosen:
+    each = [task.solved[agent] for agent in agents]
+    n = len(each)
+    return Chosen(right=sum(one.right for one in each) / n, calls=1, tokens=sum(one.tokens for one in each) / n)
+
+
+def _vote(task: Task, agents: Sequence[str]) -> Chosen:
+    elected, _ = election(task, dict.fromkeys(agents, 1.0))
+    right = any(task.solved[agent].right for agent in elected)
+    return Chosen(right=float(right), calls=len(agents), tokens=sum(task.solved[agent].tokens for agent in agents))
+
+
+def _any_right(task: Task, agents: Sequence[str]) -> Chosen:
+    right = any(task.solved[agent].right for agent in agents)
+    return Chosen(right=float(right), calls=len(agents), tokens=sum(task.solved[agent].tokens for agent in agents))

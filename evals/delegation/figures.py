@@ -1,0 +1,312 @@
+"""The figures behind the paper's tables of delegation. Pure.
+
+What the procedure learns depends on the order of the tasks, so it is replayed in several orders; a task's score is its
+mean over them, and the deviation over orders is told.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from evals.delegation.baselines import Way, ways
+from evals.delegation.replay import Done, Replayed, Rules, Without, replay
+from evals.delegation.tasks import Task
+from evals.harness.arm_figures import Trust, trust
+from evals.harness.rows import Row
+from evals.stats.chance import Chance
+from evals.stats.gains import Spread, mean_interval, paired_gain, spread
+from evals.stats.shares import Share, share
+from kernel.statistics.bootstrap import Estimate
+from kernel.values import value
+
+FULL, AUTOGEN = "MetaCogAgent", "AutoGen"
+ORDERS = 20
+SWEEPS: Mapping[str, Sequence[float]] = {
+    "theta": (0.3, 0.4, 0.5, 0.6, 0.7),
+    "weight": (0.3, 0.5, 0.6, 0.7, 0.9),
+    "rate": (0.01, 0.05, 0.1, 0.2, 0.3),
+}
+CROSS = "cross"
+
+
+@value
+class Method:
+    """One way to have tasks done.
+
+    Attributes:
+        name: Its name.
+        accuracy: Share right.
+        over_orders: The same over orders of the tasks; of what knows no order one figure.
+        precision: Delegated tasks that came out right; None where nothing is delegated.
+        calls: Self-assessments and answers, over all tasks [count].
+        tokens: Tokens of a task, in the mean [count].
+        trust: How far its confidence can be trusted; None where it tells none.
+        gain: How much more often the full procedure is right; None of itself.
+    """
+
+    name: str
+    accuracy: Estimate
+    over_orders: Spread
+    precision: Share | None
+    calls: float
+    tokens: float
+    trust: Trust | None
+    gain: Estimate | None
+
+
+@value
+class Behaviour:
+    """How the full procedure hands tasks over.
+
+    Attributes:
+        rates: Share of tasks that did not stay with their first agent, by difficulty and cross-domain, and in all.
+        delegated: Share of tasks that were handed to one other agent, in all.
+        flows: Hand-overs from one agent to another [count over all orders].
+        to_better: Hand-overs to an agent that is right more often in the task's kind.
+        random_peer: How much more often a delegated task comes out right than with a peer picked by chance.
+        stayed: How much more often than if it had stayed.
+        levels: Competence by agent and kind at the end, in the mean over orders.
+    """
+
+    rates: Mapping[str, Share]
+    delegated: Share
+    flows: Mapping[tuple[str, str], int]
+    to_better: Share
+    random_peer: Estimate
+    stayed: Estimate
+    levels: Mapping[tuple[str, str], float]
+
+
+@value
+class Figures:
+    """Everything that the report says.
+
+    Attributes:
+        agents: The agents.
+        methods: Table II, the full procedure last.
+        by_difficulty: Accuracy by method, by difficulty (Table III).
+        by_kind: Accuracy by method, by dimension (Fig. 2).
+        ablations: Table IV.
+        sweeps: Table V: accuracy by value, by parameter.
+        trusts: Calibration of the full procedure in all and by difficulty (Fig. 3).
+        behaviour: Section G.
+    """
+
+    agents: Sequence[str]
+    methods: Sequence[Method]
+    by_difficulty: Mapping[str, Mapping[str, Estimate]]
+    by_kind: Mapping[str, Mapping[str, Estimate]]
+    ablations: Sequence[Method]
+    sweeps: Mapping[str, Mapping[float, Estimate]]
+    trusts: Mapping[str, Trust]
+    behaviour: Behaviour
+
+
+@value
+class Runs:
+    """One set of rules, replayed in several orders."""
+
+    replays: Sequence[Replayed]
+
+    @property
+    def done(self) -> Sequence[Done]:
+        """What became of every task in every order."""
+        return [done for each in self.replays for done in each.done]
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """Share of orders in which each item came out right."""
+        return scores([(done.task.item.id, float(done.right)) for done in self.done])
+
+
+def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders: int = ORDERS) -> Figures:
+    """The figures of recorded tasks.
+
+    Args:
+        tasks: The tasks.
+        others: Rows of AutoGen on the same items; empty where it was not run.
+        chance: For orders and all resampling.
+        orders: Orders in which the procedure is replayed [count, >= 1].
+    """
+    agents = list(tasks[0].solved)
+    dealt = _orders(tasks, chance, orders)
+    full = runs(dealt, agents, Rules())
+    plain = ways(tasks, agents)
+    chosen = {name: _scores_of(tasks, way) for name, way in plain.items()}
+    named: Mapping[str, Mapping[str, float]] = {**chosen, **_others(others), FULL: full.scores}
+    return Figures(
+        agents=agents,
+        methods=[
+            *(
+                _baseline(name, way, tasks, _gain(chosen[name], full.scores, chance), chance)
+                for name, way in plain.items()
+            ),
+            *_autogen(others, full.scores, chance),
+            _method(FULL, full, None, chance),
+        ],
+        by_difficulty={name: _grouped(tasks, each, difficulty_of, chance) for name, each in named.items()},
+        by_kind={name: _grouped(tasks, each, kind_of, chance) for name, each in named.items()},
+        ablations=[
+            _method(str(part), runs(dealt, agents, Rules(without=part)), full.scores, chance) for part in Without
+        ],
+        sweeps={name: _sweep(name, values, dealt, agents, chance) for name, values in SWEEPS.items()},
+        trusts=_trusts(full),
+        behaviour=_behaviour(full, tasks, agents, chance),
+    )
+
+
+def runs(dealt: Sequence[Sequence[Task]], agents: Sequence[str], rules: Rules) -> Runs:
+    """The procedure over every order of the tasks, the first agent's turn changing with the order."""
+    return Runs(replays=[replay(each, agents, rules, turn=turn) for turn, each in enumerate(dealt)])
+
+
+def scores(each: Sequence[tuple[str, float]]) -> Mapping[str, float]:
+    """Mean score of each item."""
+    found: dict[str, list[float]] = {}
+    for item, right in each:
+        found.setdefault(item, []).append(right)
+    return {item: sum(some) / len(some) for item, some in found.items()}
+
+
+def difficulty_of(task: Task) -> str:
+    """Difficulty of a task; `cross` where it takes several things, empty where nobody knows."""
+    return CROSS if len(task.item.dimensions) > 1 else task.item.difficulty
+
+
+def kind_of(task: Task) -> str:
+    """What a task takes; `cross` where that is several things."""
+    return CROSS if len(task.item.dimensions) > 1 else "".join(task.item.dimensions)
+
+
+def _orders(tasks: Sequence[Task], chance: Chance, count: int) -> Sequence[Sequence[Task]]:
+    """The order of the records, and others by chance."""
+    return [tasks, *([tasks[place] for place in chance.rng.permutation(len(tasks))] for _ in range(count - 1))]
+
+
+def _scores_of(tasks: Sequence[Task], way: Way) -> Mapping[str, float]:
+    return scores([(task.item.id, way(task, place).right) for place, task in enumerate(tasks)])
+
+
+def _baseline(name: str, way: Way, tasks: Sequence[Task], gain: Estimate, chance: Chance) -> Method:
+    chosen = [way(task, place) for place, task in enumerate(tasks)]
+    handed = [each.right > 0.5 for each in chosen if each.delegated]
+    right = list(_scores_of(tasks, way).values())
+    return Method(
+        name=name,
+        accuracy=mean_interval(right, chance),
+        over_orders=spread([float(np.mean(right))]),
+        precision=share(handed) if handed else None,
+        calls=sum(each.calls for each in chosen),
+        tokens=float(np.mean([each.tokens for each in chosen])),
+        trust=None,
+        gain=gain,
+    )
+
+
+def _method(name: str, made: Runs, full: Mapping[str, float] | None, chance: Chance) -> Method:
+    done, n = made.done, len(made.replays)
+    delegated = [one.right for one in made.replays[0].done if one.mode == "DELEGATED"]
+    return Method(
+        name=name,
+        accuracy=mean_interval(list(made.scores.values()), chance),
+        over_orders=spread([float(np.mean([one.right for one in each.done])) for each in made.replays]),
+        precision=share(delegated) if delegated else None,
+        calls=sum(one.calls for one in done) / n,
+        tokens=float(np.mean([one.tokens for one in done])),
+        trust=trust([(one.confidence, one.right) for one in made.replays[0].done]),
+        gain=None if full is None else _gain(made.scores, full, chance),
+    )
+
+
+def _others(rows: Sequence[Row]) -> Mapping[str, Mapping[str, float]]:
+    return {AUTOGEN: scores([(row.item.id, float(row.right)) for row in rows])} if rows else {}
+
+
+def _autogen(rows: Sequence[Row], full: Mapping[str, float], chance: Chance) -> Sequence[Method]:
+    if not rows:
+        return []
+    found = _others(rows)[AUTOGEN]
+    spent = [row.said.spent for row in rows]
+    return [
+        Method(
+            name=AUTOGEN,
+            accuracy=mean_interval(list(found.values()), chance),
+            over_orders=spread([float(np.mean(list(found.values())))]),
+            precision=None,
+            calls=sum(each.generations for each in spent),
+            tokens=float(np.mean([each.prompt_tokens + each.completion_tokens for each in spent])),
+            trust=None,
+            gain=_gain(found, full, chance),
+        )
+    ]
+
+
+def _gain(before: Mapping[str, float], after: Mapping[str, float], chance: Chance) -> Estimate:
+    both = [item for item in before if item in after]
+    return paired_gain([before[item] for item in both], [after[item] for item in both], chance)
+
+
+def _grouped(
+    tasks: Sequence[Task], found: Mapping[str, float], group: Callable[[Task], str], chance: Chance
+) -> Mapping[str, Estimate]:
+    names = sorted({group(task) for task in tasks} - {""})
+    within = {name: dict.fromkeys(task.item.id for task in tasks if group(task) == name) for name in names}
+    return {name: mean_interval([found[i] for i in items if i in found], chance) for name, items in within.items()}
+
+
+def _sweep(
+    name: str, values: Sequence[float], dealt: Sequence[Sequence[Task]], agents: Sequence[str], chance: Chance
+) -> Mapping[float, Estimate]:
+    return {
+        each: mean_interval(list(runs(dealt, agents, Rules(**{name: each})).scores.values()), chance)  # type: ignore[arg-type]
+        for each in values
+    }
+
+
+def _trusts(made: Runs) -> Mapping[str, Trust]:
+    done = made.replays[0].done
+    groups = sorted({difficulty_of(one.task) for one in done} - {""})
+    told = {"all": done, **{name: [one for one in done if difficulty_of(one.task) == name] for name in groups}}
+    return {name: trust([(one.confidence, one.right) for one in some]) for name, some in told.items()}
+
+
+def _behaviour(made: Runs, tasks: Sequence[Task], agents: Sequence[str], chance: Chance) -> Behaviour:
+    done = made.replays[0].done
+    every = [one for one in made.done if one.mode == "DELEGATED"]
+    handed = [one for one in done if one.mode == "DELEGATED"]
+    able = _abilities(tasks)
+    groups = sorted({difficulty_of(one.task) for one in done} - {""})
+    told = {name: [one for one in done if difficulty_of(one.task) == name] for name in groups} | {"all": done}
+    after = scores([(one.task.item.id, float(one.right)) for one in every])
+    return Behaviour(
+        rates={name: share(one.mode != "EXECUTED" for one in some) for name, some in told.items()},
+        delegated=share(one.mode == "DELEGATED" for one in done),
+        flows=Counter((one.first, one.executor) for one in every),
+        to_better=share(able[one.executor, kind_of(one.task)] > able[one.first, kind_of(one.task)] for one in handed),
+        random_peer=_gain(scores([(one.task.item.id, _peers(one, agents)) for one in every]), after, chance),
+        stayed=_gain(
+            scores([(one.task.item.id, float(one.task.solved[one.first].right)) for one in every]), after, chance
+        ),
+        levels=_mean_levels(made),
+    )
+
+
+def _peers(done: Done, agents: Sequence[str]) -> float:
+    """Probability that a peer picked by chance is right."""
+    peers = [agent for agent in agents if agent != done.first]
+    return sum(done.task.solved[agent].right for agent in peers) / len(peers)
+
+
+def _abilities(tasks: Sequence[Task]) -> Mapping[tuple[str, str], float]:
+    """Share right of each agent in each kind of task."""
+    rights: dict[tuple[str, str], list[bool]] = {}
+    for task in tasks:
+        for agent, solved in task.solved.items():
+            rights.setdefault((agent, kind_of(task)), []).append(solved.right)
+    return {key: sum(each) / len(each) for key, each in rights.items()}
+
+
+def _mean_levels(made: Runs) -> Mapping[tuple[str, str], float]:
+    keys = sorted({key for each in made.replays for key in each.levels})
+    return {key: float(np.mean([each.levels[key] for each in made.replays if key in each.levels])) for key in keys}

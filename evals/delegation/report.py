@@ -1,0 +1,166 @@
+"""The report on delegation: the paper's tables with ours beside them. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from evals.delegation import paper
+from evals.delegation.figures import FULL, Figures, Method
+from evals.harness.arm_figures import bar
+from evals.markdown import UNKNOWN, estimate, gain, number, share, table
+from evals.mc_mas.report import over_seeds
+from evals.plots.charts import Bar, against_tokens, grouped_bars, matrix, reliability_diagram
+from evals.stats.gains import conclusion
+from kernel.statistics.bootstrap import Estimate
+
+BY_KIND, BY_DIFFICULTY, RELIABILITY, FLOWS, TOKENS = (
+    "dimensions.svg", "difficulty.svg", "reliability.svg", "flows.svg", "tokens.svg",
+)  # fmt: skip
+NOTHING = (UNKNOWN,) * 4
+
+
+def sections(found: Figures, tasks: int) -> Sequence[str]:
+    """The tables, one section each, without the heading."""
+    return [
+        _second(found, tasks),
+        _third(found),
+        _kinds(found),
+        _fourth(found),
+        _fifth(found),
+        _trusts(found),
+        _behaviour(found),
+        "**What does not add up in the paper**\n\n" + "\n".join(f"- {doubt}" for doubt in paper.DOUBTS),
+        "\n".join(f"![{name}]({name})" for name in (BY_KIND, BY_DIFFICULTY, RELIABILITY, FLOWS, TOKENS)),
+    ]
+
+
+def pictures(found: Figures) -> Mapping[str, str]:
+    """The pictures of the report, by file name."""
+    return {
+        BY_KIND: grouped_bars(_bars(found.by_kind)),
+        BY_DIFFICULTY: grouped_bars(_bars(found.by_difficulty)),
+        RELIABILITY: reliability_diagram(found.trusts["all"].found.bins),
+        FLOWS: matrix(found.agents, found.behaviour.flows, "first agent", "took it over"),
+        TOKENS: against_tokens({each.name: (each.tokens, bar(each.accuracy)) for each in found.methods}),
+    }
+
+
+def _bars(by_method: Mapping[str, Mapping[str, Estimate]]) -> Mapping[str, Mapping[str, Bar]]:
+    """Bars by group, then by method."""
+    groups = dict.fromkeys(group for levels in by_method.values() for group in levels)
+    return {
+        group: {name: bar(levels[group]) for name, levels in by_method.items() if group in levels} for group in groups
+    }
+
+
+def _second(found: Figures, tasks: int) -> str:
+    rows = [[*_method(each), *paper.TABLE_2.get(each.name, NOTHING)] for each in found.methods]
+    head = ["method", "share right", "over orders (orders)", "delegation precision", "ECE (by chance)", "calls"]
+    head += ["tokens per task", f"{FULL} over it", "said"]
+    theirs = ["paper's accuracy %", "its precision", "its ECE", "its calls"]
+    note = (
+        f"**Table II**, {tasks} tasks. All methods but AutoGen are replayed from the same recorded self-assessments "
+        "and answers, so that they differ by their choices alone; calls are self-assessments and answers, "
+        "classification is left out because the tasks name their dimensions. `Random-Routing` is its mean. The best "
+        "single agent is chosen in hindsight, and the oracle is a bound, no method."
+    )
+    return f"{note}\n\n{table([*head, *theirs], rows)}"
+
+
+def _method(each: Method) -> Sequence[str]:
+    told = each.trust
+    calibrated = f"{number(told.found.calibration_error, 3)} ({number(told.by_chance, 3)})" if told else UNKNOWN
+    return [
+        each.name,
+        estimate(each.accuracy),
+        over_seeds(each.over_orders),
+        share(each.precision) if each.precision else UNKNOWN,
+        calibrated,
+        number(each.calls, 0),
+        number(each.tokens, 0),
+        gain(each.gain) if each.gain else "",
+        f"**{conclusion(each.gain)}**" if each.gain else "",
+    ]
+
+
+def _third(found: Figures) -> str:
+    groups = [
+        name for name in ("easy", "medium", "hard", "cross") if any(name in g for g in found.by_difficulty.values())
+    ]
+    if not groups:
+        return ""
+    rows = [
+        [name, *(_at(levels, group) for group in groups), " / ".join(paper.TABLE_3.get(name, (UNKNOWN,)))]
+        for name, levels in found.by_difficulty.items()
+    ]
+    return "**Table III**, by difficulty:\n\n" + table(["method", *groups, "paper's easy / medium / hard %"], rows)
+
+
+def _kinds(found: Figures) -> str:
+    groups = list(dict.fromkeys(group for levels in found.by_kind.values() for group in levels))
+    if not groups:
+        return ""
+    rows = [[name, *(_at(levels, group) for group in groups)] for name, levels in found.by_kind.items()]
+    return "**Fig. 2**, by dimension:\n\n" + table(["method", *groups], rows)
+
+
+def _fourth(found: Figures) -> str:
+    rows = [[*_method(each), *paper.TABLE_4.get(each.name, NOTHING[:2])] for each in found.ablations]
+    head = ["without", "share right", "over orders (orders)", "delegation precision", "ECE (by chance)", "calls"]
+    head += ["tokens per task", "the whole over it", "said", "paper's accuracy %", "its precision"]
+    return f"**Table IV**, ablations:\n\n{table(head, rows)}"
+
+
+def _fifth(found: Figures) -> str:
+    rows = [
+        [f"{paper.SYMBOLS[name]} = {each:g}", estimate(level), paper.TABLE_5[name].get(each, UNKNOWN)]
+        for name, values in found.sweeps.items()
+        for each, level in values.items()
+    ]
+    return f"**Table V**, one number changed at a time:\n\n{table(['value', 'share right', 'paper %'], rows)}"
+
+
+def _trusts(found: Figures) -> str:
+    rows = [
+        [
+            name,
+            str(told.n),
+            number(told.found.calibration_error, 3),
+            number(told.by_chance, 3),
+            number(told.found.brier_score, 3),
+            paper.ECE_BY_DIFFICULTY.get(name, UNKNOWN),
+        ]
+        for name, told in found.trusts.items()
+    ]
+    head = ["tasks", "n", "ECE", "ECE by chance alone", "Brier", "paper's ECE"]
+    return f"**Fig. 3**, calibration of {FULL} in the order of the records:\n\n{table(head, rows)}"
+
+
+def _behaviour(found: Figures) -> str:
+    told = found.behaviour
+    rates = [[name, share(each), paper.RATES.get(name, UNKNOWN)] for name, each in told.rates.items()]
+    handed = sum(told.flows.values()) or 1
+    flows = [
+        [one, *(f"{100 * told.flows.get((one, other), 0) / handed:.1f} %" for other in found.agents)]
+        for one in found.agents
+    ]
+    kinds = list(dict.fromkeys(kind for _, kind in told.levels))
+    learned = [[agent, *(number(told.levels.get((agent, kind))) for kind in kinds)] for agent in found.agents]
+    words = (
+        f"Handed to one other agent: {share(told.delegated)}; to one that is right more often in the task's kind: "
+        f"{share(told.to_better)} (paper {paper.TO_BETTER} %). A delegated task comes out right more often than with a "
+        f"peer picked by chance by {gain(told.random_peer)} (**{conclusion(told.random_peer)}**), and than if it had "
+        f"stayed by {gain(told.stayed)} (**{conclusion(told.stayed)}**)."
+    )
+    parts = [
+        "**Section G**, tasks that did not stay with their first agent:",
+        table(["tasks", "left", "paper %"], rates),
+        words,
+        "Hand-overs, from (row) to (column):",
+        table(["from", *found.agents], flows),
+        "Competence at the end, the mean over orders:",
+        table(["agent", *kinds], learned),
+    ]
+    return "\n\n".join(parts)
+
+
+def _at(levels: Mapping[str, Estimate], group: str) -> str:
+    return f"{estimate(levels[group])} ({levels[group].items})" if group in levels else UNKNOWN

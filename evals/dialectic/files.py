@@ -1,0 +1,115 @@
+"""The arms and the report of the dialectic's evaluation."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from evals.controls.figures import figures
+from evals.controls.report import figures_sections
+from evals.controls.report import pictures as control_pictures
+from evals.dialectic.evolution import COMPONENTS, Evolution, evolution
+from evals.errors import RecordsUnusable
+from evals.harness.arm_figures import bar
+from evals.harness.arms import Arm
+from evals.harness.heading_text import opening, settings_table
+from evals.harness.rows import recorded
+from evals.harness.session import REPORT
+from evals.markdown import area, estimate, gain, number, table
+from evals.plots.charts import curve
+from evals.records import Record
+from evals.stats.chance import Chance, seeded
+from evals.stats.gains import Conclusion, conclusion
+from evals.strategies import ROUTE, measured_dialectic, named
+
+COMMAND, SEED, STATES = "dialectic", 7, "states.svg"
+DIALECTIC = "dialectic-stages"
+# Which way the paper says that a component moves.
+CLAIMED: Mapping[str, str] = {"correctness": "rises", "conflict": "falls"}
+READING = (
+    "**How the state moves.** One assessor, who is not told the stage, rates every text. The paper claims that "
+    "correctness rises and conflict falls from the first text to the last, and gives no figures. A state that moves is "
+    "not an answer that gets better: the last two lines say whether the texts do."
+)
+
+
+def arms(assessor: str = "") -> Sequence[Arm]:
+    """The measured dialectic, and what it must be better than.
+
+    Args:
+        assessor: Who assesses for the routing; empty: the router's default.
+    """
+    controls = [named(name) for name in ("roles-greedy", "roles-random")]
+    same = named("self-consistency", like=DIALECTIC)
+    return [named(ROUTE, assessor=assessor), named("system1"), measured_dialectic(), same, *controls]
+
+
+def write_report(records: Sequence[Record], folder: Path, chance: Chance | None = None) -> str:
+    """Write everything that follows from `records` into `folder`; returns the report.
+
+    Raises:
+        RecordsUnusable: When they are no evaluation of the dialectic.
+    """
+    made, chance = recorded(records, COMMAND), chance or seeded(SEED)
+    if DIALECTIC not in made.arms:
+        raise RecordsUnusable("there is nothing to report on yet: no deliberation is recorded")
+    found, moved = figures(made, DIALECTIC, chance), evolution(made.of(DIALECTIC), chance)
+    drawn = {**control_pictures(made, found, chance), STATES: _states(moved)}
+    parts = [
+        opening("Does the dialectic help?", made),
+        settings_table(made),
+        _evolution(moved),
+        *figures_sections(found),
+        "\n".join(f"![{name}]({name})" for name in drawn),
+    ]
+    said = "\n\n".join(part for part in parts if part) + "\n"
+    (folder / REPORT).write_text(said, encoding="utf-8")
+    for name, picture in drawn.items():
+        (folder / name).write_text(picture, encoding="utf-8")
+    return said
+
+
+def _evolution(moved: Evolution) -> str:
+    head = ["stage", "texts", *COMPONENTS]
+    rows = [
+        [stage.name.lower(), str(stage.measured), *(estimate(stage.means[name]) for name in COMPONENTS)]
+        for stage in moved.stages
+    ]
+    ends = [
+        [name, gain(each), str(each.items), CLAIMED.get(name, ""), _moved(name, each.value, conclusion(each))]
+        for name, each in moved.moved.items()
+    ]
+    ends.append(
+        [
+            "share of texts right",
+            gain(moved.better),
+            str(moved.better.items),
+            "rises",
+            f"**{conclusion(moved.better)}**",
+        ]
+    )
+    told = table(["synthesis less thesis", "difference", "items", "claimed", "said"], ends)
+    words = (
+        f"First texts right: {estimate(moved.first_right)}; final ones: {estimate(moved.last_right)}. AUROC of the "
+        f"final text's 1 - correctness for a wrong answer: {area(moved.knows)}."
+    )
+    roles = sorted(moved.models.items(), key=lambda pair: (pair[0][0], -pair[1]))
+    held = "; ".join(f"{role.lower()}: {agent} {number(count, 0)}" for (role, agent), count in roles)
+    return f"{READING}\n\n{table(head, rows)}\n\n{told}\n\n{words}\n\nRoles held (texts): {held}."
+
+
+def _moved(name: str, value: float | None, said: Conclusion) -> str:
+    """In words which way a component moved."""
+    if said is Conclusion.UNKNOWN:
+        return f"**{said}**"
+    if said is Conclusion.NONE:
+        return "**no movement shown**"
+    way = "rises" if (value or 0) > 0 else "falls"
+    agreed = {True: ", as claimed", False: ", against the claim"}[way == CLAIMED[name]] if name in CLAIMED else ""
+    return f"**{way}{agreed}**"
+
+
+def _states(moved: Evolution) -> str:
+    points = {
+        name: [(float(place), bar(stage.means[name])) for place, stage in enumerate(moved.stages, 1)]
+        for name in ("correctness", "conflict")
+    }
+    return curve(points, "stage (thesis, antithesis, resolution, synthesis)", "level")

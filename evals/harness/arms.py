@@ -1,0 +1,77 @@
+"""What is asked: an arm turns an item and a seed into one request to a public face of the suite. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from itertools import product
+from typing import Any
+
+from evals.items import Item
+from evals.records import Record
+from evals.router_client import Body
+from kernel.values import value
+
+Replies = Mapping[str, Record]
+"""Replies so far to the same item with the same seed, by arm."""
+
+
+@value
+class Call:
+    """One request.
+
+    Attributes:
+        service: Which service of the suite: router, assigner, arbiter or delegation.
+        path: Path of its REST face.
+        body: What is asked.
+    """
+
+    service: str
+    path: str
+    body: Body
+
+
+@value
+class Arm:
+    """A strategy that is measured: the solver of a task.
+
+    Attributes:
+        name: Its name in records and reports.
+        call: What to ask; None where there is nothing to ask. It is told the replies to the same item by the arms
+            before it, so that a control can be given what another arm has spent.
+        settings: What it is made with, for the heading of the records; a run is only gone on with where they are equal.
+    """
+
+    name: str
+    call: Callable[[Item, int, Replies], Call | None]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@value
+class Case:
+    """One item with one seed, which every arm is asked about, in order."""
+
+    item: Item
+    seed: int
+
+
+@value
+class Plan:
+    """What is to be asked.
+
+    Attributes:
+        items: The items, in order.
+        arms: The arms, in the order in which they are asked about each item.
+        seeds: Seeds; each makes one repetition of everything.
+        concurrency: Cases at a time [count, >= 1]; 1 where what is learned from one item matters to the next.
+        timeout_ms: Time that each request may take [ms].
+    """
+
+    items: Sequence[Item]
+    arms: Sequence[Arm]
+    seeds: Sequence[int] = (7,)
+    concurrency: int = 1
+    timeout_ms: int = 600_000
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """Every item with the first seed, then with the second, and so on."""
+        return [Case(item=item, seed=seed) for seed, item in product(self.seeds, self.items)]

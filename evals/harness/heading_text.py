@@ -1,0 +1,86 @@
+"""How every report begins: with what it was made, and what it cost. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evals.harness.rows import Recorded
+from evals.markdown import number, table
+
+READING = (
+    "Intervals are 95 %, by bootstrap over items, paired where two arms are compared; an item with several seeds is "
+    "drawn as a whole. **A gain whose interval holds zero is reported as no gain.** An answer that cannot be read "
+    "counts as wrong."
+)
+
+
+def opening(title: str, made: Recorded) -> str:
+    """Title and everything that the figures were made with."""
+    first = made.runs[0]
+    models = dict.fromkeys(model for row in made.rows for model in row.said.models)
+    told = {
+        "model": ", ".join(models) or "not told",
+        "items": f"{_items(made)} of {', '.join(first['data']['sets'])}; {_seeds(made)}",
+        "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in made.runs)),
+        "configuration": _configuration(first["suite"]),
+        "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in _digests(made).items()),
+        "recorded": _recorded(made),
+        "spent": spent_text(made),
+        "refused": _refusals(made),
+    }
+    lines = "\n".join(f"- {name}: {text}" for name, text in told.items() if text)
+    return f"### {title}\n\n`{first['data']['typed']}`\n\n{lines}\n\n{READING}"
+
+
+def spent_text(made: Recorded) -> str:
+    """Everything that was spent."""
+    spent = [row.said.spent for row in made.rows]
+    hours = sum(row.said.duration_ms for row in made.rows) / 3_600_000
+    return (
+        f"{number(sum(each.generations for each in spent), 0)} generations, "
+        f"{number(sum(each.prompt_tokens for each in spent), 0)} prompt tokens, "
+        f"{number(sum(each.completion_tokens for each in spent), 0)} generated, "
+        f"{hours:.2f} h of the services' time"
+    )
+
+
+def settings_table(made: Recorded) -> str:
+    """What each arm is made with."""
+    arms: dict[str, Any] = {}
+    for run in made.runs:
+        arms.update(run["arms"])
+    rows = [[name, ", ".join(f"{key} {text}" for key, text in settings.items())] for name, settings in arms.items()]
+    return table(["arm", "is"], rows)
+
+
+def _items(made: Recorded) -> int:
+    return len({row.item.id for row in made.rows})
+
+
+def _seeds(made: Recorded) -> str:
+    seeds: Sequence[int] = sorted({row.seed for row in made.rows})
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+
+
+def _configuration(suite: Mapping[str, Any]) -> str:
+    if not suite:
+        return ""
+    weights = ", ".join(f"{name} {weight:g}" for name, weight in suite["weights"].items())
+    return f"`{suite['config_version']}`, threshold {suite['threshold']}, weights {weights}"
+
+
+def _digests(made: Recorded) -> Mapping[str, str]:
+    found: dict[str, str] = dict(made.runs[0]["prompt_digests"])
+    for row in made.rows:
+        found.update(row.said.digests)
+    return found
+
+
+def _recorded(made: Recorded) -> str:
+    first = made.runs[0]
+    starts = f", in {len(made.runs)} starts" if len(made.runs) > 1 else ""
+    return f"{first['time']}, {first['concurrency']} at a time, {first['timeout_ms'] / 1000:g} s for a request{starts}"
+
+
+def _refusals(made: Recorded) -> str:
+    counts = sorted(made.refusals.items())
+    return ", ".join(f"{arm}: {reason} {count} times" for (arm, reason), count in counts)

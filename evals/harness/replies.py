@@ -1,0 +1,165 @@
+"""Replies of the suite's faces, read into one form. Pure.
+
+Each face spells a reply in its own way; figures need the text that is judged, the confidence, and what was spent.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+from evals.errors import RecordsUnusable
+from evals.records import Record
+from kernel.envelope import StageUsage
+from kernel.values import value
+
+Reply = Mapping[str, Any]
+
+
+@value
+class Said:
+    """What an arm answered.
+
+    Attributes:
+        text: The text that is judged; empty where it gave none.
+        confidence: Its confidence in that [0..1]; None when unknown.
+        spent: Generations, calls and tokens, over all stages.
+        duration_ms: Time that it took by the service's own clock [ms].
+        models: Names of the models that spoke, as far as they are told.
+        digests: Prompt digests by name, as far as they are told.
+        degraded: Whether something failed on the way.
+    """
+
+    text: str
+    confidence: float | None
+    spent: StageUsage
+    duration_ms: float
+    models: tuple[str, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
+    degraded: bool = False
+
+
+def said(record: Record) -> Said | None:
+    """What the reply in `record` amounts to; None for a refusal.
+
+    Raises:
+        RecordsUnusable: When it lacks what its face always tells.
+    """
+    reply = record.get("reply")
+    if reply is None:
+        return None
+    try:
+        return _READERS[record["path"]](reply)
+    except (KeyError, TypeError, IndexError) as wrong:
+        raise RecordsUnusable(f"the reply to {record['item']} by {record['arm']} lacks {wrong}") from wrong
+
+
+def texts(path: str, reply: Reply) -> Mapping[str, str]:
+    """The texts of a reply that can be judged, by who wrote them; `answer` is the one that is given."""
+    votes = {f"vote:{vote['agent']}": vote["text"] for vote in reply.get("votes") or ()}
+    return {"answer": _READERS[path](reply).text, **votes}
+
+
+def spent(usage: Reply) -> StageUsage:
+    """A face's account of what was spent."""
+    return StageUsage(
+        generations=usage["generations"],
+        http_calls=usage["http_calls"],
+        prompt_tokens=usage["prompt_tokens"],
+        completion_tokens=usage["completion_tokens"],
+        estimated=bool(usage.get("estimated")),
+    )
+
+
+def _chat(reply: Reply) -> Said:
+    told = reply["metacog"]
+    stages = told.get("stages") or ()
+    abstained = told["outcome"] == "ABSTAINED"
+    return Said(
+        text="" if abstained else reply["choices"][0]["message"]["content"] or "",
+        confidence=told["confidence"],
+        spent=spent(told["usage"]),
+        duration_ms=told["duration_ms"],
+        models=_named(*(stage["model"] for stage in stages), *(() if stages else (reply.get("model"),))),
+        digests={stage["stage"]: stage["prompt_digest"] for stage in stages},
+        degraded=told["degraded"],
+    )
+
+
+def _arbitration(reply: Reply) -> Said:
+    solvers = [solver["model"] for solver in reply["solver_results"]]
+    return Said(
+        text=reply["answer_text"] if reply["outcome"] == "ANSWERED" else "",
+        confidence=reply["confidence"],
+        spent=spent(reply["usage"]),
+        duration_ms=reply["duration_ms"],
+        models=_named(*solvers, reply["arbiter_model"]),
+        digests=reply["prompt_digests"],
+        degraded=reply["degraded"],
+    )
+
+
+def _deliberation(reply: Reply) -> Said:
+    return Said(
+        text=reply["answer"],
+        confidence=_last_correctness(reply),
+        spent=spent(reply["usage"]),
+        duration_ms=reply["duration_ms"],
+        models=_named(*(stage["model"] for stage in reply["stages"])),
+        digests={stage["stage"]: stage["prompt_digest"] for stage in reply["stages"]},
+        degraded=reply["degraded"],
+    )
+
+
+def _last_correctness(reply: Reply) -> float | None:
+    """Correctness of the final text as its assessor rated it; None when that is unknown."""
+    measured = reply["measurements"]
+    return (measured[-1]["msv"] or {}).get("correctness") if measured else None
+
+
+def _task(reply: Reply) -> Said:
+    return Said(
+        text=reply["answer_text"] if reply["outcome"] == "ANSWERED" else "",
+        confidence=reply["confidence"],
+        spent=spent(reply["usage"]),
+        duration_ms=reply["duration_ms"],
+        models=_named(*(vote["model"] for vote in reply["votes"])),
+        digests=reply["prompt_digests"],
+        degraded=reply["degraded"],
+    )
+
+
+def _decision(reply: Reply) -> Said:
+    return Said(
+        text="",
+        confidence=None,
+        spent=spent(reply["usage"]),
+        duration_ms=reply["duration_ms"],
+        digests=reply.get("prompt_digests") or {},
+    )
+
+
+def _by_others(reply: Reply) -> Said:
+    """What a system that is not the suite's answered, in the few fields that its script records."""
+    return Said(
+        text=reply["text"],
+        confidence=None,
+        spent=spent(reply["usage"]),
+        duration_ms=reply["duration_ms"],
+        models=_named(reply.get("model")),
+    )
+
+
+def _named(*models: str | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(model for model in models if model))
+
+
+_READERS: Mapping[str, Callable[[Reply], Said]] = {
+    "/v1/chat/completions": _chat,
+    "/v1/arbitrations": _arbitration,
+    "/v1/replays": lambda reply: _arbitration(reply["arbitration"]),
+    "/v1/deliberations": _deliberation,
+    "/v1/tasks": _task,
+    "/v1/route": _decision,
+    "/v1/self-assessments": _decision,
+    "autogen": _by_others,
+}

@@ -1,0 +1,173 @@
+"""Records, read as rows: one for each item, arm and seed, with its verdict. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from evals.errors import RecordsUnusable
+from evals.harness.replies import Said, said
+from evals.records import Record
+from evals.scorers.answers import Known, Verdict, judged
+from kernel.answers import AnswerType
+from kernel.values import value
+
+
+@value
+class Facts:
+    """What is known of an item.
+
+    Attributes:
+        id: Its name.
+        dataset: Its data set.
+        dimensions: Everything that it takes; empty when nobody has said.
+        difficulty: `easy`, `medium`, `hard`, or empty.
+        known: The right answer.
+        prompt_characters: Length of its prompt [characters].
+    """
+
+    id: str
+    dataset: str
+    dimensions: tuple[str, ...]
+    difficulty: str
+    known: Known
+    prompt_characters: int
+
+
+@value
+class Row:
+    """What one arm answered to one item with one seed.
+
+    Attributes:
+        item: The item.
+        arm: The arm.
+        seed: The seed.
+        said: What it answered.
+        verdict: Whether that is right.
+        reply: The whole reply.
+        checks: What became of programs, by the name of their text.
+    """
+
+    item: Facts
+    arm: str
+    seed: int
+    said: Said
+    verdict: Verdict
+    reply: Record
+    checks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def right(self) -> bool:
+        """Whether it is right."""
+        return self.verdict.right
+
+    def judged_text(self, text: str, part: str) -> Verdict:
+        """Verdict on another text of the reply, whose program was checked under the name `part`."""
+        return verdict(text, self.item.known, self.checks.get(part))
+
+
+@value
+class Recorded:
+    """An evaluation as it was recorded.
+
+    Attributes:
+        runs: Headings of its runs, one for each start.
+        rows: What was answered.
+        refusals: Refused requests, by arm and reason [count].
+    """
+
+    runs: Sequence[Record]
+    rows: Sequence[Row]
+    refusals: Mapping[tuple[str, str], int]
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of the arms that answered, in order."""
+        return tuple(dict.fromkeys(row.arm for row in self.rows))
+
+    def of(self, arm: str) -> Sequence[Row]:
+        """The rows of one arm."""
+        return [row for row in self.rows if row.arm == arm]
+
+
+def recorded(records: Sequence[Record], command: str) -> Recorded:
+    """The evaluation that `records` hold.
+
+    Args:
+        records: Raw records.
+        command: The evaluation that they must be of.
+
+    Raises:
+        RecordsUnusable: When they have no heading, are of another evaluation, lack what they should have, or hold no
+            reply yet.
+    """
+    runs = [record for record in records if record["kind"] == "run"]
+    if not runs or any(run.get("command") != command for run in runs):
+        raise RecordsUnusable(f"the records are none of `metacog eval {command}`")
+    facts = {record["id"]: facts_of(record) for record in records if record["kind"] == "item"}
+    replies = [record for record in records if record["kind"] == "reply"]
+    rows = [row for record in replies if (row := _row(record, facts)) is not None]
+    if not rows:
+        raise RecordsUnusable("there is nothing to report on yet: no request has a reply")
+    return Recorded(runs=runs, rows=rows, refusals=_refusals(replies))
+
+
+def facts_of(record: Record) -> Facts:
+    """The item that an introduction describes.
+
+    Raises:
+        RecordsUnusable: When it lacks what it should have.
+    """
+    try:
+        return Facts(
+            id=record["id"],
+            dataset=record["dataset"],
+            dimensions=tuple(record.get("dimensions") or ()),
+            difficulty=record["difficulty"],
+            known=Known(
+                answer=record["answer"],
+                answer_type=AnswerType(record["answer_type"]),
+                aliases=tuple(record["aliases"]),
+                choices=tuple(record["choices"]),
+            ),
+            prompt_characters=record["prompt_characters"],
+        )
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise RecordsUnusable(f"the records lack what they should have: {wrong!r}") from wrong
+
+
+def verdict(text: str, known: Known, check: Mapping[str, Any] | None) -> Verdict:
+    """Whether `text` is right: by its tests where it is a program, else by the rules of its answer's type."""
+    if known.answer_type is not AnswerType.CODE:
+        return judged(text, known)
+    passed = (check or {}).get("passed")
+    return Verdict(answer=None if check is None else text, right=passed is True, decided=passed is not None)
+
+
+def _row(record: Record, facts: Mapping[str, Facts]) -> Row | None:
+    answer = said(record)
+    if answer is None:
+        return None
+    item = facts.get(record["item"])
+    if item is None:
+        raise RecordsUnusable(f"the records have a reply to {record['item']} but not the item")
+    checks = record.get("checks") or {}
+    return Row(
+        item=item,
+        arm=record["arm"],
+        seed=record["seed"],
+        said=answer,
+        verdict=verdict(answer.text, item.known, checks.get("answer")),
+        reply=record["reply"],
+        checks=checks,
+    )
+
+
+def _refusals(replies: Sequence[Record]) -> Mapping[tuple[str, str], int]:
+    refused = [record for record in replies if "refusal" in record]
+    return Counter((record["arm"], _reason(record["refusal"])) for record in refused)
+
+
+def _reason(problem: Mapping[str, Any]) -> str:
+    named = problem.get("reason") or (problem.get("error") or {}).get("code") or problem.get("status")
+    return str(named)

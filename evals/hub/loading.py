@@ -1,0 +1,67 @@
+"""Loading public data sets by name, with the package `datasets`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from evals.errors import ItemsUnreadable, NotInstalled
+from evals.hub.rows import SETS, HubSet
+from evals.items import Item, interleaved, unique
+
+Rows = Sequence[Mapping[str, Any]]
+Load = Callable[[HubSet], Rows]
+# Rows are shuffled by this seed, the same for everybody: many sets stand in an order that means something.
+SEED = 7
+
+
+def load_sets(names: Sequence[str], per_set: int, load: Load | None = None) -> Sequence[Item]:
+    """The first `per_set` items of each set, taken in turns.
+
+    Args:
+        names: Names in `SETS`.
+        per_set: Items of each [count, >= 1].
+        load: Gets the rows of a set; left out: from the hub, through `datasets`.
+
+    Raises:
+        ItemsUnreadable: For an unknown name, a set that cannot be loaded, or a row that lacks what it should have.
+        NotInstalled: When `datasets` is not installed.
+    """
+    unknown = [name for name in names if name not in SETS]
+    if unknown:
+        raise ItemsUnreadable(f"there is no public set {', '.join(unknown)}; there are {', '.join(SETS)}")
+    taken = [_items(name, (load or from_hub)(SETS[name]), per_set) for name in names]
+    return unique(interleaved(taken))
+
+
+def from_hub(wanted: HubSet) -> Rows:
+    """The rows of a set, from the hub or its cache, in the shuffled order that is everybody's.
+
+    Raises:
+        NotInstalled: When `datasets` is not installed.
+        ItemsUnreadable: When the set cannot be loaded; says why.
+    """
+    try:
+        import datasets
+    except ImportError as missing:
+        said = "public data sets need the package `datasets`: pip install 'metacog[evaluation]'; or give --data"
+        raise NotInstalled(said, package="datasets") from missing
+    try:
+        loaded = datasets.load_dataset(wanted.path, wanted.subset or None, split=wanted.split)
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as wrong:
+        raise ItemsUnreadable(f"{wanted.path} cannot be loaded: {wrong}") from wrong
+    rows: Rows = loaded.shuffle(seed=SEED)
+    return rows
+
+
+def _items(name: str, rows: Rows, per_set: int) -> Sequence[Item]:
+    made = [_item(name, place, row) for place, row in enumerate(islice(rows, per_set))]
+    if not made:
+        raise ItemsUnreadable(f"{name} has no items")
+    return made
+
+
+def _item(name: str, place: int, row: Mapping[str, Any]) -> Item:
+    try:
+        return SETS[name].read(row, f"{name}-{place}")
+    except (KeyError, IndexError, ValueError, TypeError) as wrong:
+        raise ItemsUnreadable(f"row {place} of {name} is not as its readers expect: {wrong!r}") from wrong

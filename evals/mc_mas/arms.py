@@ -1,0 +1,108 @@
+"""What is asked for the tables of arbitration: everything sampled once, and replays of it that call no model. Pure."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from evals import prompts
+from evals.harness.arms import Arm, Call, Replies
+from evals.items import Item
+from evals.strategies import WIDE, named
+from kernel.seeds import derived_seed
+from kernel.values import value
+
+FULL, SAME_GENERATIONS = "mc-mas", "self-consistency"
+REPLAYS: Mapping[str, Mapping[str, str]] = {
+    "replay-reflections": {"variant": "REFLECTIONS", "mode": "PAPER"},
+    "replay-single": {"variant": "SINGLE_ARBITER", "mode": "PAPER"},
+    "replay-adaptive": {"variant": "FULL", "mode": "ADAPTIVE"},
+}
+
+
+@value
+class Sampling:
+    """How much is sampled.
+
+    Attributes:
+        solver_samples: Samples of each of the two solvers, K_s [count, >= 1].
+        arbitration_samples: Samples of the arbiter, K_a [count, >= 1].
+        embeddings: Whether novelty and its kin are measured, which needs the sentence encoder.
+        max_tokens: Tokens of one sample [count]; 0: the service's default.
+    """
+
+    solver_samples: int = 5
+    arbitration_samples: int = 50
+    embeddings: bool = True
+    max_tokens: int = 0
+
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        """The fields of a request that say it."""
+        limits = ("solver_max_tokens", "critique_max_tokens", "arbitration_max_tokens")
+        return {
+            "solver_samples": self.solver_samples,
+            "arbitration_samples": self.arbitration_samples,
+            "embedding_measures": self.embeddings,
+            **({name: self.max_tokens for name in limits} if self.max_tokens else {}),
+        }
+
+
+def arms(sampling: Sampling, *, equal_compute: bool = True) -> Sequence[Arm]:
+    """The full procedure, its control with as many generations, and the replays.
+
+    Args:
+        sampling: How much is sampled.
+        equal_compute: Whether self-consistency with as many generations is sampled beside it.
+    """
+    full = Arm(name=FULL, call=partial(_arbitration, sampling), settings=sampling.asked)
+    control = [named(SAME_GENERATIONS, like=FULL)] if equal_compute else []
+    replays = [
+        Arm(name=name, call=partial(_replay, sampling, asked), settings=asked) for name, asked in REPLAYS.items()
+    ]
+    return [full, *control, *replays]
+
+
+def _arbitration(sampling: Sampling, item: Item, seed: int, _: Replies) -> Call:
+    body = {
+        "question": prompts.task(item).text,
+        "answer_type": item.answer_type.value,
+        "mode": "PAPER",
+        **sampling.asked,
+        **_truth(item),
+        "return_samples": True,
+        "seed": derived_seed(seed, "eval", FULL),
+        "envelope": dict(WIDE),
+    }
+    return Call(service="arbiter", path="/v1/arbitrations", body=body)
+
+
+def _replay(sampling: Sampling, asked: Mapping[str, str], item: Item, seed: int, replies: Replies) -> Call | None:
+    made = replies.get(FULL) or {}
+    if not made.get("samples"):
+        return None
+    body = {
+        "id": item.id,
+        "question": prompts.task(item).text,
+        "answer_type": made["answer_type"],
+        **recording(made),
+        **asked,
+        "solver_samples": sampling.solver_samples,
+        "arbitration_samples": sampling.arbitration_samples,
+        "embedding_measures": sampling.embeddings,
+        **_truth(item),
+    }
+    return Call(service="arbiter", path="/v1/replays", body=body)
+
+
+def recording(made: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The samples of a finished arbitration, as a replay takes them."""
+    return {
+        "recorded_solver_samples": [sample for sample in made["samples"] if sample["solver"] is not None],
+        "recorded_arbitration_samples": [sample for sample in made["samples"] if sample["solver"] is None],
+        "recorded_critiques": made["critiques"],
+    }
+
+
+def _truth(item: Item) -> Mapping[str, Any]:
+    """What the measures are told, and no model sees."""
+    return {"truth": item.answer, "truth_aliases": list(item.aliases or ())}

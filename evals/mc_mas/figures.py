@@ -1,0 +1,269 @@
+"""The figures behind the paper's tables. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from evals.harness.arm_figures import Trust, trust
+from evals.harness.rows import Row
+from evals.mc_mas.questions import Question, Sampled
+from evals.mc_mas.votes import Vote, arbitrated, share_right, vote, with_fewer
+from evals.stats.chance import Chance
+from evals.stats.gains import Spread, mean_interval, paired_gain, spread
+from kernel.statistics.bootstrap import Estimate
+from kernel.values import value
+
+MEASURES = (
+    "novelty", "redundancy", "entropy_reduction", "compression", "semantic_share", "symbolic_share", "untraced_share",
+    "solver_invalid_share", "arbiter_invalid_share",
+)  # fmt: skip
+SINGLE, MAJORITY, FULL, SAME = "one sample", "majority vote", "MC-MAS", "self-consistency"
+# Ways to pick fewer arbitration samples, for the curve over K_a.
+PICKS = 40
+
+Score = Callable[[Question], float]
+
+
+@value
+class Compared:
+    """One way to answer beside the full procedure, on the same questions.
+
+    Attributes:
+        name: Its name.
+        accuracy: Share right.
+        by_seed: The same over seeds.
+        overconfident: Share of overconfident errors.
+        tokens: Generated tokens of a question, in the mean [count]; critiques are not in it.
+        generations: Samples of a question, in the mean [count].
+        gain: How much more often the full procedure is right; None of itself.
+    """
+
+    name: str
+    accuracy: Estimate
+    by_seed: Spread
+    overconfident: Estimate
+    tokens: float
+    generations: float
+    gain: Estimate | None
+
+
+@value
+class SetFigures:
+    """One data set, or all of them.
+
+    Attributes:
+        name: Its name.
+        questions: Questions, each seed counted [count].
+        best: Number of the solver that is right most often.
+        ways: Ways to answer, the best solver first.
+        measures: Mean measures where they are defined.
+        entropies: Mean entropy of the solvers and of the arbiter [nats].
+        invalid: Share of solver and of arbitration samples without an answer [0..1].
+        agreed: Share of questions on which all solver samples agree [0..1].
+    """
+
+    name: str
+    questions: int
+    best: int
+    ways: Sequence[Compared]
+    measures: Mapping[str, Estimate]
+    entropies: tuple[Estimate, Estimate]
+    invalid: tuple[float, float]
+    agreed: float
+
+
+@value
+class Fewer:
+    """What K_a arbitration samples give.
+
+    Attributes:
+        samples: K_a [count].
+        accuracy: Share right.
+        entropy: Mean entropy of the arbiter [nats].
+        overconfident: Overconfident errors, in the mean [count].
+        generations: Samples of a question, critiques counted, in the mean [count].
+    """
+
+    samples: int
+    accuracy: Estimate
+    entropy: float | None
+    overconfident: float
+    generations: float
+
+
+@value
+class Figures:
+    """Everything that the report says.
+
+    Attributes:
+        sets: Each data set, and all of them together last.
+        curve: What fewer arbitration samples give, over all sets.
+        trust: How far the arbiter's confidence can be trusted.
+    """
+
+    sets: Sequence[SetFigures]
+    curve: Sequence[Fewer]
+    trust: Trust
+
+
+def figures(asked: Sequence[Question], control: Sequence[Row], chance: Chance) -> Figures:
+    """The figures of recorded questions.
+
+    Args:
+        asked: The questions.
+        control: Rows of self-consistency on the same items; empty where it was not sampled.
+        chance: For all resampling.
+    """
+    names = list(dict.fromkeys(question.item.dataset for question in asked))
+    sets = [_set(name, [q for q in asked if q.item.dataset == name], control, chance) for name in names]
+    whole = [_set("all", asked, control, chance)] if len(names) > 1 else []
+    votes = [(question, arbitrated(question, question.arbiter)) for question in asked]
+    return Figures(
+        sets=[*sets, *whole],
+        curve=curve(asked, chance),
+        trust=trust([(found.confidence, found.right > 0.5) for _, found in votes]),
+    )
+
+
+def curve(asked: Sequence[Question], chance: Chance) -> Sequence[Fewer]:
+    """What fewer arbitration samples give, up to all that were recorded."""
+    most = max((len(question.arbiter) for question in asked), default=0)
+    sizes = [size for size in (1, 5, 10, 25) if size < most] + [most]
+    return [_fewer(asked, size, chance) for size in sizes if size]
+
+
+def best_solver(asked: Sequence[Question]) -> int:
+    """Number of the solver whose own vote is right most often; of equal ones the first."""
+    count = min((len(question.solvers) for question in asked), default=0)
+    rights = [sum(_solver(number)(question).right for question in asked) for number in range(count)]
+    return max(range(count), key=lambda number: rights[number]) if count else 0
+
+
+def _set(name: str, asked: Sequence[Question], control: Sequence[Row], chance: Chance) -> SetFigures:
+    best = best_solver(asked)
+    full = _whole
+    ways = [
+        _compared(f"solver {best + 1}", asked, _solver(best), chance, samples=lambda q: q.solvers[best]),
+        _compared(MAJORITY, asked, lambda q: vote(q, q.solved), chance, samples=lambda q: q.solved),
+        _compared(FULL, asked, full, chance, samples=lambda q: (*q.solved, *q.arbiter)),
+    ]
+    return SetFigures(
+        name=name,
+        questions=len(asked),
+        best=best,
+        ways=[_alone(asked, chance), *ways, *_same_generations(asked, control, chance)],
+        measures={each: _measure(asked, each, chance) for each in MEASURES},
+        entropies=(
+            _defined([vote(q, q.solved).entropy for q in asked], chance),
+            _defined([vote(q, q.arbiter).entropy for q in asked], chance),
+        ),
+        invalid=(_invalid([q.solved for q in asked]), _invalid([q.arbiter for q in asked])),
+        agreed=float(np.mean([vote(q, q.solved).entropy == 0 for q in asked])),
+    )
+
+
+def _whole(question: Question) -> Vote:
+    return arbitrated(question, question.arbiter)
+
+
+def _solver(number: int) -> Callable[[Question], Vote]:
+    return lambda question: vote(question, question.solvers[number])
+
+
+def _compared(
+    name: str,
+    asked: Sequence[Question],
+    elect: Callable[[Question], Vote],
+    chance: Chance,
+    *,
+    samples: Callable[[Question], Sequence[Sampled]],
+) -> Compared:
+    found = {id(question): elect(question) for question in asked}
+    right = _per_item(asked, lambda q: found[id(q)].right)
+    critiques = [question.critiques if name == FULL else 0 for question in asked]
+    return Compared(
+        name=name,
+        accuracy=mean_interval(right, chance),
+        by_seed=_over_seeds(asked, lambda q: found[id(q)].right),
+        overconfident=mean_interval(_per_item(asked, lambda q: found[id(q)].overconfident), chance),
+        tokens=float(np.mean([sum(sample.tokens for sample in samples(q)) for q in asked])),
+        generations=float(np.mean([len(samples(q)) + extra for q, extra in zip(asked, critiques, strict=True)])),
+        gain=None if name == FULL else paired_gain(right, _per_item(asked, lambda q: _whole(q).right), chance),
+    )
+
+
+def _alone(asked: Sequence[Question], chance: Chance) -> Compared:
+    """One sample of a solver: what a plain answer is worth."""
+    right = _per_item(asked, lambda q: share_right(q, q.solved))
+    tokens = [sum(sample.tokens for sample in q.solved) / max(1, len(q.solved)) for q in asked]
+    return Compared(
+        name=SINGLE,
+        accuracy=mean_interval(right, chance),
+        by_seed=_over_seeds(asked, lambda q: share_right(q, q.solved)),
+        overconfident=mean_interval([], chance),
+        tokens=float(np.mean(tokens)),
+        generations=1.0,
+        gain=paired_gain(right, _per_item(asked, lambda q: _whole(q).right), chance),
+    )
+
+
+def _same_generations(asked: Sequence[Question], control: Sequence[Row], chance: Chance) -> Sequence[Compared]:
+    """Self-consistency with as many generations, where it was sampled for these questions."""
+    rows = {(row.item.id, row.seed): row for row in control}
+    both = [question for question in asked if (question.item.id, question.seed) in rows]
+    if not both:
+        return []
+    row_of = {id(question): rows[question.item.id, question.seed] for question in both}
+    right = _per_item(both, lambda q: float(row_of[id(q)].right))
+    sure = _per_item(both, lambda q: float(not row_of[id(q)].right and (row_of[id(q)].said.confidence or 0) > 0.7))
+    spent = [row_of[id(question)].said.spent for question in both]
+    return [
+        Compared(
+            name=SAME,
+            accuracy=mean_interval(right, chance),
+            by_seed=_over_seeds(both, lambda q: float(row_of[id(q)].right)),
+            overconfident=mean_interval(sure, chance),
+            tokens=float(np.mean([each.completion_tokens for each in spent])),
+            generations=float(np.mean([each.generations for each in spent])),
+            gain=paired_gain(right, _per_item(both, lambda q: _whole(q).right), chance),
+        )
+    ]
+
+
+def _fewer(asked: Sequence[Question], count: int, chance: Chance) -> Fewer:
+    found = {id(q): with_fewer(q, count, chance.rng, PICKS) for q in asked}
+    known = [each.entropy for each in found.values() if each.entropy is not None]
+    sizes = [len(q.solved) + q.critiques + min(count, len(q.arbiter)) for q in asked]
+    return Fewer(
+        samples=count,
+        accuracy=mean_interval(_per_item(asked, lambda q: found[id(q)].right), chance),
+        entropy=float(np.mean(known)) if known else None,
+        overconfident=sum(each.overconfident for each in found.values()),
+        generations=float(np.mean(sizes)),
+    )
+
+
+def _per_item(asked: Sequence[Question], score: Score) -> list[float]:
+    """Mean score of each item over its seeds, in the order of the items."""
+    scores: dict[str, list[float]] = {}
+    for question in asked:
+        scores.setdefault(question.item.id, []).append(score(question))
+    return [sum(each) / len(each) for each in scores.values()]
+
+
+def _over_seeds(asked: Sequence[Question], score: Score) -> Spread:
+    seeds = dict.fromkeys(question.seed for question in asked)
+    return spread([float(np.mean([score(q) for q in asked if q.seed == seed])) for seed in seeds])
+
+
+def _measure(asked: Sequence[Question], name: str, chance: Chance) -> Estimate:
+    return _defined([question.measures.get(name) for question in asked], chance)
+
+
+def _defined(found: Sequence[float | None], chance: Chance) -> Estimate:
+    return mean_interval([each for each in found if each is not None], chance)
+
+
+def _invalid(samples: Sequence[Sequence[Sampled]]) -> float:
+    each = [sample.answer is None for some in samples for sample in some]
+    return sum(each) / len(each) if each else 0.0

@@ -1,0 +1,119 @@
+"""Recorded samples, read as questions: of this evaluation's own records, or of recordings made elsewhere. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from evals.errors import RecordsUnusable
+from evals.harness.rows import Facts, Row
+from evals.mc_mas.arms import recording
+from evals.records import Record
+from evals.scorers.answers import Known
+from kernel.answers import AnswerType, is_right
+from kernel.values import value
+
+
+@value
+class Sampled:
+    """One sample: its answer in canonical form, None where it gave none, and the tokens that it took [count]."""
+
+    answer: str | None
+    tokens: int
+
+
+class Question:
+    """One question with everything that was sampled for it.
+
+    Args:
+        item: The item.
+        seed: The seed.
+        samples: Recorded samples, as replays take them.
+        measures: The arbiter's measures of them; empty where there are none.
+
+    Attributes:
+        item: The item.
+        seed: The seed.
+        solvers: Samples of each solver.
+        arbiter: Samples of the arbiter.
+        critiques: Critiques that were written [count].
+        measures: The arbiter's measures.
+    """
+
+    def __init__(self, item: Facts, seed: int, samples: Mapping[str, Any], measures: Mapping[str, Any]) -> None:
+        self.item = item
+        self.seed = seed
+        own = samples["recorded_solver_samples"]
+        numbers = sorted({sample["solver"] or 0 for sample in own})
+        self.solvers = tuple(_sampled([s for s in own if (s["solver"] or 0) == number]) for number in numbers)
+        self.arbiter = _sampled(samples["recorded_arbitration_samples"])
+        self.critiques = len(samples["recorded_critiques"])
+        self.measures = measures
+
+    @cached_property
+    def right(self) -> frozenset[str]:
+        """Canonical answers among the samples that are right."""
+        answers = {sample.answer for each in (*self.solvers, self.arbiter) for sample in each if sample.answer}
+        return frozenset(answer for answer in answers if self._is_right(answer))
+
+    @property
+    def solved(self) -> tuple[Sampled, ...]:
+        """Samples of all solvers together."""
+        return tuple(sample for solver in self.solvers for sample in solver)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all samples [count]; those of critiques are not in it."""
+        return sum(sample.tokens for sample in (*self.solved, *self.arbiter))
+
+    def _is_right(self, answer: str) -> bool:
+        known = self.item.known
+        return is_right(answer, known.answer, known.answer_type, options=known.choices, aliases=known.aliases) is True
+
+
+def questions(rows: Sequence[Row]) -> Sequence[Question]:
+    """The questions in the replies of a full arbitration."""
+    whole = [row for row in rows if row.reply.get("samples")]
+    return [Question(row.item, row.seed, recording(row.reply), row.reply["measures"]) for row in whole]
+
+
+def read_recordings(file: Path) -> Sequence[Question]:
+    """Questions of a file of recordings, one JSON object a line, in the fields that replays take.
+
+    Raises:
+        RecordsUnusable: When the file cannot be read, or a line holds no recording.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise RecordsUnusable(f"{file} cannot be read: {wrong}") from wrong
+    made = [_of_line(line, f"{file}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not made:
+        raise RecordsUnusable(f"{file} holds no recording")
+    return made
+
+
+def _of_line(line: str, place: str) -> Question:
+    try:
+        told: Record = json.loads(line)
+        known = Known(
+            answer=told["truth"],
+            answer_type=AnswerType(told["answer_type"]),
+            aliases=tuple(told.get("truth_aliases") or ()),
+        )
+        item = Facts(
+            id=told["id"],
+            dataset=told["id"].partition("-")[0],
+            dimensions=(),
+            difficulty="",
+            known=known,
+            prompt_characters=len(told.get("question") or ""),
+        )
+        return Question(item, 0, told, {})
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise RecordsUnusable(f"{place}: no recording: {wrong!r}") from wrong
+
+
+def _sampled(samples: Sequence[Mapping[str, Any]]) -> tuple[Sampled, ...]:
+    return tuple(Sampled(answer=each["answer"], tokens=each.get("completion_tokens") or 0) for each in samples)

@@ -1,0 +1,146 @@
+"""The figures of a router on recorded outcomes. Pure."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from evals.errors import RecordsUnusable
+from evals.records import Record
+from evals.stats.chance import Chance
+from evals.stats.recovery import cost_at_half, cost_at_most, knowing, mean_recovered
+from evals.stats.separation import Flags, Levels, area_gain
+from kernel.statistics.bootstrap import Estimate, bootstrap_difference, bootstrap_interval
+from kernel.statistics.discrimination import Discrimination, auroc
+from kernel.values import value
+
+RANDOM, LENGTH, ORACLE = "random", "prompt length", "oracle"
+
+
+@value
+class Asked:
+    """One question: how both models did, and the level that each way to decide gives it."""
+
+    dataset: str
+    weak_correct: bool
+    strong_correct: bool
+    levels: Mapping[str, float]
+
+
+@value
+class Scored:
+    """One way to decide, on one file of outcomes.
+
+    Attributes:
+        name: Who decides.
+        weak_wrong: How well the level tells where the weak model is wrong.
+        recovered: Gap recovered in the mean over all shares (APGR).
+        at_half: Share of strong calls that recovers half of the gap.
+        at_most: The same of four fifths.
+        over_random: How much more it recovers than random levels do in the mean, which is half.
+        over_length: How much larger its area is than that of the prompt's length; None for the length itself.
+    """
+
+    name: str
+    weak_wrong: Discrimination
+    recovered: Estimate
+    at_half: Estimate
+    at_most: Estimate
+    over_random: Estimate
+    over_length: Estimate | None
+
+
+@value
+class SetScores:
+    """One file of outcomes.
+
+    Attributes:
+        name: Its name.
+        items: Questions [count].
+        weak: Share right of the weak model [0..1].
+        strong: Share right of the strong model [0..1].
+        scored: Ways to decide.
+    """
+
+    name: str
+    items: int
+    weak: float
+    strong: float
+    scored: Sequence[Scored]
+
+
+def asked_of(records: Sequence[Record]) -> Sequence[Asked]:
+    """The questions that every arm decided on.
+
+    Raises:
+        RecordsUnusable: When there is none, or a record lacks what it should have.
+    """
+    levels: dict[str, dict[str, float]] = {}
+    arms = dict.fromkeys(record["arm"] for record in records if record["kind"] == "reply")
+    for record in records:
+        value_of = ((record.get("reply") or {}).get("activation") or {}).get("value")
+        if record["kind"] == "reply" and value_of is not None:
+            levels.setdefault(record["item"], {})[record["arm"]] = value_of
+    try:
+        introduced = [record for record in records if record["kind"] == "item"]
+        made = [
+            _asked(record, levels[record["id"]])
+            for record in introduced
+            if len(levels.get(record["id"], ())) == len(arms)
+        ]
+    except KeyError as wrong:
+        raise RecordsUnusable(
+            f"the records lack {wrong}; are they those of `metacog eval routing --outcomes`?"
+        ) from wrong
+    if not made:
+        raise RecordsUnusable("there is nothing to report on yet: the router has decided on no question")
+    return made
+
+
+def figures(asked: Sequence[Asked], chance: Chance) -> Sequence[SetScores]:
+    """The figures of each file."""
+    sets = dict.fromkeys(one.dataset for one in asked)
+    return [_of_set(name, [one for one in asked if one.dataset == name], chance) for name in sets]
+
+
+def _asked(record: Record, levels: Mapping[str, float]) -> Asked:
+    return Asked(
+        dataset=record["dataset"],
+        weak_correct=record["weak_correct"],
+        strong_correct=record["strong_correct"],
+        levels={**levels, LENGTH: float(record["prompt_characters"])},
+    )
+
+
+def _of_set(name: str, asked: Sequence[Asked], chance: Chance) -> SetScores:
+    weak, strong = (np.array([getattr(one, which) for one in asked]) for which in ("weak_correct", "strong_correct"))
+    names = list(asked[0].levels)
+    levels: dict[str, Levels] = {
+        each: np.array([one.levels[each] for one in asked], dtype=np.float64) for each in names
+    }
+    levels[RANDOM] = chance.rng.random(len(asked))
+    levels[ORACLE] = knowing(list(weak), list(strong))
+    return SetScores(
+        name=name,
+        items=len(asked),
+        weak=float(weak.mean()),
+        strong=float(strong.mean()),
+        scored=[_scored(each, found, levels[LENGTH], (weak, strong), chance) for each, found in levels.items()],
+    )
+
+
+def _scored(name: str, levels: Levels, length: Levels, right: tuple[Flags, Flags], chance: Chance) -> Scored:
+    weak, strong = right
+    interval = partial(bootstrap_interval, rng=chance.rng, resamples=chance.draws)
+    level = np.zeros(len(levels))
+    return Scored(
+        name=name,
+        weak_wrong=auroc(levels, ~weak),
+        recovered=interval(mean_recovered, levels, weak, strong),
+        at_half=interval(cost_at_half, levels, weak, strong),
+        at_most=interval(cost_at_most, levels, weak, strong),
+        over_random=bootstrap_difference(
+            mean_recovered, [level, weak, strong], [levels, weak, strong], rng=chance.rng, resamples=chance.draws
+        ),
+        over_length=None if name == LENGTH else area_gain(length, levels, ~weak, chance),
+    )

@@ -1,0 +1,91 @@
+"""Recorded outcomes of a weak and a strong model, read from JSON lines."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evals.errors import ItemsUnreadable
+from evals.harness.introducing import introduction
+from evals.items import Item, unique
+from evals.records import Record
+from kernel.answers import AnswerType
+from kernel.values import value
+
+# The right answers are not in these files, and nothing is compared with them.
+NOT_TOLD = "A"
+
+
+@value
+class Outcome:
+    """How two models did on one question."""
+
+    weak_correct: bool
+    strong_correct: bool
+    weak_model: str
+    strong_model: str
+
+
+@value
+class Outcomes:
+    """Questions with the outcomes of two models, by the questions' names."""
+
+    items: Sequence[Item]
+    by_item: Mapping[str, Outcome]
+
+    def introduce(self, item: Item, prompt: str) -> Record:
+        """What records keep of an item: the outcomes too."""
+        one = self.by_item[item.id]
+        models = {"weak_model": one.weak_model, "strong_model": one.strong_model}
+        right = {"weak_correct": one.weak_correct, "strong_correct": one.strong_correct}
+        return {**introduction(item, prompt), **right, **models}
+
+
+def read_outcomes(files: Sequence[Path], most: int) -> Outcomes:
+    """The first `most` questions of each file.
+
+    Raises:
+        ItemsUnreadable: For a file that cannot be read or is empty, or a line that holds no outcome; names it.
+    """
+    read = [pair for file in files for pair in _of_file(file, most)]
+    return Outcomes(items=unique([item for item, _ in read]), by_item={item.id: outcome for item, outcome in read})
+
+
+def _of_file(file: Path, most: int) -> Sequence[tuple[Item, Outcome]]:
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise ItemsUnreadable(f"{file} cannot be read: {wrong}") from wrong
+    filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip()][:most]
+    if not filled:
+        raise ItemsUnreadable(f"{file} has no outcomes")
+    return [_pair(line, file.stem, f"{file}, line {number}") for number, line in filled]
+
+
+def _pair(line: str, dataset: str, place: str) -> tuple[Item, Outcome]:
+    try:
+        row: Mapping[str, Any] = json.loads(line)
+        choices = tuple(row["choices"]) if row.get("choices") else None
+        item = Item(
+            id=row["id"],
+            dataset=dataset,
+            question=row["question"],
+            answer=NOT_TOLD,
+            answer_type=AnswerType.CHOICE if choices else AnswerType.TEXT,
+            choices=choices,
+        )
+        outcome = Outcome(
+            weak_correct=_flag(row["weak_correct"]),
+            strong_correct=_flag(row["strong_correct"]),
+            weak_model=row.get("weak_model", "weak"),
+            strong_model=row.get("strong_model", "strong"),
+        )
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise ItemsUnreadable(f"{place}: no outcome of two models: {wrong!r}") from wrong
+    return item, outcome
+
+
+def _flag(told: object) -> bool:
+    if not isinstance(told, bool):
+        raise TypeError(f"{told!r} is neither true nor false")
+    return told

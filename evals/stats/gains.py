@@ -1,0 +1,98 @@
+"""Gains: how much better one arm is than another on the same items, and what may be said of it. Pure."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from evals.stats.chance import Chance
+from evals.stats.resampling import NOTHING, percentile_estimate, resampled_means
+from kernel.statistics.bootstrap import Estimate
+from kernel.values import value
+
+Scores = npt.NDArray[np.float64]
+
+# Fewer items allow no conclusion: even if all differ one way, chance does so more often than 1 time in 20 (2 / 2^5).
+LEAST_ITEMS = 6
+
+
+class Conclusion(StrEnum):
+    """What an interval allows to say."""
+
+    GAIN = "gain"
+    LOSS = "loss"
+    NONE = "no gain"
+    UNKNOWN = "too few items"
+
+
+@value
+class Spread:
+    """A figure over repetitions.
+
+    Attributes:
+        mean: Mean over the seeds; None without any.
+        deviation: Standard deviation over the seeds (n - 1); None with fewer than two.
+        seeds: Seeds [count].
+    """
+
+    mean: float | None
+    deviation: float | None
+    seeds: int
+
+
+def conclusion(found: Estimate) -> Conclusion:
+    """What may be said of a difference: a gain whose interval holds zero is no gain, and few items say nothing.
+
+    Example:
+        >>> conclusion(Estimate(value=0.1, low=-0.01, high=0.2, items=50, resamples=2000))
+        <Conclusion.NONE: 'no gain'>
+        >>> conclusion(Estimate(value=0.1, low=0.01, high=0.2, items=50, resamples=2000))
+        <Conclusion.GAIN: 'gain'>
+    """
+    if found.low is None or found.high is None or found.items < LEAST_ITEMS:
+        return Conclusion.UNKNOWN
+    if found.low > 0:
+        return Conclusion.GAIN
+    return Conclusion.LOSS if found.high < 0 else Conclusion.NONE
+
+
+def mean_interval(scores: Sequence[float] | Scores, chance: Chance) -> Estimate:
+    """A mean with its percentile interval by bootstrap; one score for each item."""
+    column = np.asarray(scores, dtype=np.float64)
+    if not len(column):
+        return NOTHING
+    return percentile_estimate(float(column.mean()), resampled_means(column[None], chance)[:, 0], len(column))
+
+
+def paired_gain(before: Sequence[float] | Scores, after: Sequence[float] | Scores, chance: Chance) -> Estimate:
+    """How much higher the mean of `after` is, item by item, with its paired bootstrap interval.
+
+    Args:
+        before: Score of each item [0..1]; over several seeds their mean, so that an item is drawn as a whole.
+        after: Scores of the same items in the same order.
+        chance: For resampling.
+
+    Raises:
+        ValueError: When they are not equally many.
+
+    Example:
+        >>> from evals.stats.chance import seeded
+        >>> found = paired_gain([0, 0, 1, 1] * 10, [0, 1, 1, 1] * 10, seeded(7))
+        >>> found.value, found.excludes_zero
+        (0.25, True)
+    """
+    return mean_interval(np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64), chance)
+
+
+def spread(by_seed: Sequence[float]) -> Spread:
+    """Mean and standard deviation over repetitions, as the papers print them.
+
+    Example:
+        >>> spread([0.8, 0.9, 1.0])
+        Spread(mean=0.9, deviation=0.1, seeds=3)
+    """
+    if not by_seed:
+        return Spread(mean=None, deviation=None, seeds=0)
+    deviation = round(float(np.std(by_seed, ddof=1)), 12) if len(by_seed) > 1 else None
+    return Spread(mean=round(float(np.mean(by_seed)), 12), deviation=deviation, seeds=len(by_seed))

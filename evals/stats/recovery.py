@@ -1,0 +1,100 @@
+"""What a router between a weak and a strong model recovers of the gap between them, call by call. Pure.
+
+Source: the measures that are usual for routers between two models: the performance gap recovered (PGR) at a share of
+strong calls, its mean over all shares (APGR), and the share of strong calls at which half or four fifths are recovered.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from evals.stats.separation import Flags, Levels
+from kernel.values import value
+
+Array = npt.NDArray[np.float64]
+
+
+@value
+class Path:
+    """The gap recovered at growing shares of strong calls; straight between the points.
+
+    Attributes:
+        shares: Shares of strong calls, from 0 to 1.
+        recovered: Share of the gap recovered there; 0 at first, 1 at last, and anything between.
+    """
+
+    shares: Array
+    recovered: Array
+
+
+def recovery(levels: Levels, weak: Flags | Array, strong: Flags | Array) -> Path | None:
+    """The gap recovered as the items with the highest levels go to the strong model.
+
+    Args:
+        levels: Level of each item; the highest goes first, and items of one level go together, in random order.
+        weak: Whether the weak model is right.
+        strong: Whether the strong model is right.
+
+    Returns:
+        The path; None where the strong model is no better than the weak one, so that there is no gap.
+
+    Example:
+        >>> made = recovery(np.array([0.9, 0.1]), np.array([False, True]), np.array([True, True]))
+        >>> made.shares.tolist(), made.recovered.tolist()
+        ([0.0, 0.5, 1.0], [0.0, 1.0, 1.0])
+    """
+    better = np.asarray(strong, dtype=np.float64) - np.asarray(weak, dtype=np.float64)
+    gap = float(better.sum())
+    if not len(better) or gap <= 0:
+        return None
+    _, group, counts = np.unique(-np.asarray(levels, dtype=np.float64), return_inverse=True, return_counts=True)
+    gained = np.bincount(group, weights=better)
+    return Path(
+        shares=np.concatenate([[0.0], np.cumsum(counts) / len(better)]),
+        recovered=np.concatenate([[0.0], np.cumsum(gained) / gap]),
+    )
+
+
+def mean_recovered(levels: Levels, weak: Flags | Array, strong: Flags | Array) -> float | None:
+    """Gap recovered, in the mean over all shares of strong calls (APGR); 0.5 is what chance gives. None without a gap.
+
+    Example:
+        >>> mean_recovered(np.array([0.9, 0.1]), np.array([False, True]), np.array([True, True]))
+        0.75
+    """
+    path = recovery(levels, weak, strong)
+    return None if path is None else float(np.trapezoid(path.recovered, path.shares))
+
+
+def cost_at(levels: Levels, weak: Flags | Array, strong: Flags | Array, wanted: float) -> float | None:
+    """Least share of strong calls that recovers `wanted` of the gap [0..1]; None without a gap.
+
+    Example:
+        >>> cost_at(np.array([0.9, 0.1]), np.array([False, True]), np.array([True, True]), 0.5)
+        0.25
+    """
+    path = recovery(levels, weak, strong)
+    if path is None:
+        return None
+    at = int(np.argmax(path.recovered >= wanted - 1e-12))
+    if at == 0:
+        return 0.0
+    before, after = path.recovered[at - 1], path.recovered[at]
+    share = (wanted - before) / (after - before)
+    return float(path.shares[at - 1] + share * (path.shares[at] - path.shares[at - 1]))
+
+
+def cost_at_half(levels: Levels, weak: Array, strong: Array) -> float | None:
+    """Share of strong calls at half of the gap."""
+    return cost_at(levels, weak, strong, 0.5)
+
+
+def cost_at_most(levels: Levels, weak: Array, strong: Array) -> float | None:
+    """Share of strong calls at four fifths of the gap."""
+    return cost_at(levels, weak, strong, 0.8)
+
+
+def knowing(weak: Sequence[bool], strong: Sequence[bool]) -> Levels:
+    """The level of somebody who knows both outcomes; where only the strong one is right comes first."""
+    return np.asarray(strong, dtype=np.float64) - np.asarray(weak, dtype=np.float64)

@@ -1,0 +1,129 @@
+"""The strategies that can be compared: each an arm that asks one public face of the suite. Pure."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from evals import prompts
+from evals.harness.arms import Arm, Call, Replies
+from evals.items import Item
+from evals.router_client import Body
+from kernel.answers import AnswerType
+from kernel.seeds import derived_seed
+
+# Limits that bind nobody: what a strategy spends is measured, not cut.
+WIDE = {"max_generations": 4096, "max_generated_tokens": 1 << 20}
+CHAT_MODELS = ("system1", "auto", "dialectic", "arbiter", "delegation")
+ROLES = {"roles-optimal": "OPTIMAL", "roles-greedy": "GREEDY", "roles-random": "RANDOM"}
+VARIANTS = {"majority": "MAJORITY_VOTE", "mc-mas": "FULL", "self-consistency": "SELF_CONSISTENCY"}
+ROUTE = "route"
+AGENT = "agent:"
+
+
+def named(name: str, *, like: str = "", samples: int = 10, assessor: str = "") -> Arm:
+    """The strategy called `name`.
+
+    Args:
+        name: One of `CHAT_MODELS`, `ROLES`, `VARIANTS`, `route`, or `agent:ID` for one delegation agent by itself.
+        like: With `self-consistency`, the arm whose generations it gets, item by item.
+        samples: With `self-consistency` and no such arm, its generations [count, >= 1].
+        assessor: With `route`, the assessor; empty: the router's default.
+
+    Raises:
+        KeyError: When there is none of that name.
+    """
+    if name in CHAT_MODELS:
+        model = "metacog" if name == "auto" else f"metacog/{name}"
+        return Arm(name=name, call=partial(_chat, model), settings={"model": model})
+    if name in ROLES:
+        kind = ROLES[name]
+        return Arm(name=name, call=partial(_deliberation, kind, False), settings={"assignment_kind": kind})
+    if name.startswith(AGENT):
+        agent = name.removeprefix(AGENT)
+        return Arm(name=name, call=partial(_alone, agent), settings={"baseline": "SINGLE_AGENT", "agent": agent})
+    if name == ROUTE:
+        return Arm(name=name, call=partial(_route, assessor), settings={"assessor": assessor or "default"})
+    asked = {"variant": VARIANTS[name], "samples": (like and f"those of {like}") or samples}
+    return Arm(name=name, call=partial(_arbitration, name, like, samples), settings=asked)
+
+
+def route_by(assessor: str) -> Arm:
+    """The router's choice by one assessor, under the assessor's name."""
+    return Arm(name=assessor, call=partial(_route, assessor), settings={"assessor": assessor})
+
+
+def measured_dialectic(kind: str = "OPTIMAL") -> Arm:
+    """The dialectic with a measured state after every stage."""
+    settings = {"assignment_kind": kind, "measure_stages": True}
+    return Arm(name="dialectic-stages", call=partial(_deliberation, kind, True), settings=settings)
+
+
+def known_names() -> tuple[str, ...]:
+    """Names that `named` takes."""
+    return (*CHAT_MODELS, *ROLES, *VARIANTS, ROUTE, f"{AGENT}ID")
+
+
+def _chat(model: str, item: Item, seed: int, _: Replies) -> Call:
+    own: dict[str, Any] = {"fallback": False, "envelope": dict(WIDE)}
+    if item.answer_type is not AnswerType.CODE:
+        own["answer_type"] = item.answer_type.value
+    messages = [{"role": "user", "content": prompts.question(item).text}]
+    body = {"model": model, "messages": messages, "seed": _seed(seed, model), "metacog": own}
+    return Call(service="router", path="/v1/chat/completions", body=body)
+
+
+def _route(assessor: str, item: Item, seed: int, _: Replies) -> Call:
+    messages = [{"role": "user", "content": prompts.question(item).text}]
+    body: Body = {"messages": messages, "seed": _seed(seed, ROUTE), "assessor": assessor}
+    return Call(service="router", path="/v1/route", body=body)
+
+
+def _deliberation(kind: str, measured: bool, item: Item, seed: int, _: Replies) -> Call:
+    body = {
+        "question": prompts.task(item).text,
+        "answer_type": item.answer_type.value,
+        "assignment_kind": kind,
+        "assignment_seed": _seed(seed, "roles"),
+        "seed": _seed(seed, "dialectic"),
+        "measure_stages": measured,
+        "envelope": dict(WIDE),
+    }
+    return Call(service="assigner", path="/v1/deliberations", body=body)
+
+
+def _alone(agent: str, item: Item, seed: int, _: Replies) -> Call:
+    body = {
+        "task": prompts.task(item).text,
+        "answer_type": item.answer_type.value,
+        "baseline": "SINGLE_AGENT",
+        "first_agent": agent,
+        "seed": _seed(seed, agent),
+        "envelope": dict(WIDE),
+    }
+    return Call(service="delegation", path="/v1/tasks", body=body)
+
+
+def _arbitration(name: str, like: str, samples: int, item: Item, seed: int, replies: Replies) -> Call | None:
+    if like and not generations(replies.get(like)):
+        return None
+    body = {
+        "question": prompts.task(item).text,
+        "answer_type": item.answer_type.value,
+        "mode": "PAPER",
+        "variant": VARIANTS[name],
+        "self_consistency_samples": (generations(replies[like]) if like else samples),
+        "embedding_measures": False,
+        "seed": _seed(seed, name),
+        "envelope": dict(WIDE),
+    }
+    return Call(service="arbiter", path="/v1/arbitrations", body=body)
+
+
+def generations(reply: Mapping[str, Any] | None) -> int:
+    """Generations that a reply tells of [count]; 0 without a reply."""
+    usage = ((reply or {}).get("metacog") or reply or {}).get("usage") or {}
+    return int(usage.get("generations") or 0)
+
+
+def _seed(seed: int, name: str) -> int:
+    return derived_seed(seed, "eval", name)

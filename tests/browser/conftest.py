@@ -1,0 +1,81 @@
+"""The console in a real browser, before the real services on a real database; only the model is scripted."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser
+
+from chassis import db
+from tests.support.arbiter import arbiter_at
+from tests.support.browser import PHONE, Tab, chromium, tab_of
+from tests.support.console import Console, Mind, console_at
+from tests.support.delegating import delegation_at
+from tests.support.scripted_llm import ScriptedLLM
+from tests.support.stack import Database, RunningRouter, assigner_at, router_at
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The suite, with a console before it."""
+
+    llm: ScriptedLLM
+    router: RunningRouter
+    console: Console
+
+
+@pytest.fixture(scope="session")
+async def stack(encoder_url: str) -> AsyncIterator[Stack]:
+    """Every service, on a database of its own and a scripted model, whose parts are played by `Mind`."""
+    with Database() as database, ScriptedLLM() as llm, tempfile.TemporaryDirectory() as spool:
+        for service in ("router", "delegation"):
+            db.migrate(f"services.{service}", database.url)
+        async with (
+            assigner_at(llm) as assigner,
+            arbiter_at(llm, encoder=encoder_url) as arbiter,
+            delegation_at(llm, database.url, encoder_url=encoder_url) as delegation,
+            router_at(
+                llm,
+                database.url,
+                Path(spool),
+                others={"assigner": assigner.grpc, "arbiter": arbiter.grpc, "delegation": delegation.grpc},
+                encoder_url=encoder_url,
+            ) as router,
+            console_at(router.rest, delegation.rest) as console,
+        ):
+            yield Stack(llm=llm, router=router, console=console)
+
+
+@pytest.fixture
+def mind(stack: Stack) -> Iterator[Mind]:
+    """What the model says in this test."""
+    mind = Mind()
+    stack.llm.answer, stack.llm.token_delay_s = mind, 0.0
+    yield mind
+    stack.llm.token_delay_s = 0.0
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+async def tab(browser: Browser, stack: Stack, mind: Mind) -> AsyncIterator[Tab]:
+    """A tab on the console; at the end it must have complained of nothing, and have asked nobody else."""
+    async with tab_of(browser, stack.console.url) as opened:
+        yield opened
+        assert opened.errors == []
+        assert opened.outside == []
+
+
+@pytest.fixture
+async def phone(browser: Browser, stack: Stack, mind: Mind) -> AsyncIterator[Tab]:
+    """The same at a phone's width, in the dark."""
+    async with tab_of(browser, stack.console.url, size=PHONE, dark=True) as opened:
+        yield opened
+        assert opened.errors == []
+        assert opened.outside == []

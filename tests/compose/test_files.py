@@ -1,0 +1,209 @@
+"""The files that containers are made of: they parse everywhere, and say what the documents promise."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import compose
+import pytest
+import yaml
+
+from chassis.auth import read_keys
+from chassis.errors import Unauthenticated
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+# The program itself: the launcher that its package installs forgets the exit status.
+COMPOSE = str(Path(compose.__file__).with_name("docker-compose"))
+PROFILES = ("gpu", "cpu", "vllm-cpu", "encoder", "observability")
+OURS = ("router", "assigner", "arbiter", "delegation", "console", "migrate", "llm-cpu", "vllm-cpu", "encoder")
+DOCKERFILES = [ROOT / "Dockerfile", *sorted((ROOT / "docker").rglob("Dockerfile")), ROOT / "docker/vllm-cpu.Dockerfile"]
+# What docker-compose 1.29.2 refuses, or takes for something else.
+UNKNOWN_TO_1_29 = re.compile(
+    r"^name:|^include:|^version:|!reset|!override|count: .?\$|(?<!\$)\$\{\w+:\+|\$\{\w+:-[^}]*\$\{|"
+    r"^\s+(gpus|develop|attach|annotations|post_start|models|start_interval|host_ip|create_host_path|"
+    r"additional_contexts|dockerfile_inline|ssh|platforms|pids):",
+    re.MULTILINE,
+)
+
+
+def run(*words: str, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def rendered(*files: str) -> dict[str, Any]:
+    """The services as docker-compose 2.x reads them, with every profile on."""
+    named = [word for file in ("docker-compose.yml", *files) for word in ("-f", file)]
+    profiles = [word for profile in PROFILES for word in ("--profile", profile)]
+    told = run(COMPOSE, "--env-file", ".env.example", *named, *profiles, "config", "--format", "json")
+    services: dict[str, Any] = json.loads(told)["services"]
+    return services
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    return rendered()
+
+
+def test_the_compose_files_parse_with_every_profile() -> None:
+    assert set(rendered("tests/compose/docker-compose.test.yml")) >= {*OURS, "postgres", "prometheus", "grafana"}
+
+
+def test_nothing_is_used_that_docker_compose_1_29_does_not_know() -> None:
+    for file in (ROOT / "docker-compose.yml", ROOT / "tests/compose/docker-compose.test.yml"):
+        assert UNKNOWN_TO_1_29.findall(file.read_text()) == []
+
+
+@pytest.mark.parametrize("file", DOCKERFILES, ids=str)
+def test_a_dockerfile_has_nothing_to_complain_of(file: Path) -> None:
+    assert run(str(BIN / "hadolint"), str(file)) == ""
+
+
+def test_only_router_console_and_grafana_are_published_and_on_loopback(services: dict[str, Any]) -> None:
+    published = {
+        (name, port["host_ip"], port["target"]) for name, one in services.items() for port in one.get("ports", ())
+    }
+
+    assert published == {
+        ("router", "127.0.0.1", 8080),
+        ("router", "127.0.0.1", 50051),
+        ("console", "127.0.0.1", 8090),
+        ("grafana", "127.0.0.1", 3000),
+    }
+
+
+def test_every_container_gives_up_what_it_does_not_need(services: dict[str, Any]) -> None:
+    for name, one in services.items():
+        assert one["cap_drop"] == ["ALL"], name
+        assert one["security_opt"] == ["no-new-privileges:true"], name
+        assert one.get("read_only") or name == "vllm", name  # a published image that writes its caches
+        assert bool(one.get("cap_add")) == (name == "postgres"), name
+
+
+def test_our_containers_are_checked_by_their_readiness_and_given_time_to_stop(services: dict[str, Any]) -> None:
+    for name in set(OURS) - {"migrate"}:
+        assert services[name]["healthcheck"]["test"][:3] == ["CMD", "python", "/opt/probe.py"], name
+        assert services[name]["healthcheck"]["test"][3].endswith(("/readyz", "/health")), name
+    grace = services["router"]["environment"]["METACOG_ROUTER_GRACE_S"]
+    assert services["router"]["stop_grace_period"] == "1m15s"
+    assert float(grace) < 75
+
+
+def test_secrets_reach_containers_as_files_only(services: dict[str, Any]) -> None:
+    for name, one in services.items():
+        settings = one.get("environment") or {}
+        bare = [key for key in settings if re.search("PASSWORD|API_KEY|PEER_KEY|DATABASE_URL", key)]
+        assert [key for key in bare if not str(settings[key]).startswith("/run/secrets/")] == [], name
+
+
+def test_services_are_inside_unless_they_have_to_be_reached(services: dict[str, Any]) -> None:
+    config = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    networks = config["networks"]
+
+    assert networks["data"]["internal"]
+    assert networks["inner"]["internal"]
+    assert networks["model"]["internal"] == "${METACOG_MODEL_NETWORK_INTERNAL:-true}"
+    published = {name for name, one in services.items() if "published" in (one["networks"] or {})}
+    assert published == {"router", "console", "grafana"}
+    assert {name for name, one in services.items() if "data" in one["networks"]} == {
+        "router",
+        "delegation",
+        "migrate",
+        "postgres",
+    }
+
+
+def test_the_model_servers_answer_to_one_name(services: dict[str, Any]) -> None:
+    for name in ("vllm", "vllm-cpu", "llm-cpu"):
+        assert services[name]["networks"]["model"]["aliases"] == ["llm"]
+
+
+def test_every_setting_of_the_compose_file_is_explained_in_the_example() -> None:
+    used = set(re.findall(r"(?<!\$)\$\{(\w+)[:}]", (ROOT / "docker-compose.yml").read_text()))
+    explained = set(re.findall(r"^#?([A-Z]\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+
+    assert used == explained - {"COMPOSE_PROFILES"}
+
+
+def test_the_defaults_in_the_example_are_those_of_the_compose_file() -> None:
+    used = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", (ROOT / "docker-compose.yml").read_text()))
+    stated = dict(re.findall(r"^#(METACOG_\w+)=(.*)$", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    shown_as_example = {"METACOG_ROUTER_MODEL_ALIASES"}
+
+    assert {name: default for name, default in stated.items() if name not in shown_as_example} == {
+        name: used[name] for name in stated if name not in shown_as_example
+    }
+
+
+def keys(folder: Path, *words: str) -> str:
+    return run("docker/keys.sh", *words, env={"METACOG_SECRETS": str(folder)}).strip()
+
+
+def test_make_keys_makes_every_secret_of_the_compose_file_and_nothing_twice(tmp_path: Path) -> None:
+    wanted = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["secrets"].values()
+
+    told = keys(tmp_path / "s")
+    first = {path.name: path.read_text() for path in (tmp_path / "s").iterdir()}
+    again = keys(tmp_path / "s")
+
+    assert set(first) == {one["file"].rpartition("/")[2] for one in wanted}
+    assert again == ""
+    assert {path.name: path.read_text() for path in (tmp_path / "s").iterdir()} == first
+    assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
+    ring = read_keys(tmp_path / "s" / "keys.yaml")
+    assert ring.holder(f"Bearer {told.split()[-1]}").name == "me"
+    assert ring.holder(f"Bearer {first['peer_key'].strip()}").name == "suite"
+    metrics = ring.holder(f"Bearer {first['metrics_key'].strip()}")
+    assert (metrics.name, metrics.may_teach) == ("metrics", False)
+    assert first["database_password"].strip() in first["database_url"]
+
+
+def test_a_key_is_rotated_without_a_moment_in_which_neither_is_accepted(tmp_path: Path) -> None:
+    keys(tmp_path)
+    old = (tmp_path / "peer_key").read_text().strip()
+
+    keys(tmp_path, "rotate", "suite")
+    new = (tmp_path / "peer_key").read_text().strip()
+    between = read_keys(tmp_path / "keys.yaml")
+    keys(tmp_path, "revoke", "suite-old")
+    after = read_keys(tmp_path / "keys.yaml")
+
+    assert [between.holder(f"Bearer {key}").name for key in (old, new)] == ["suite-old", "suite"]
+    assert after.holder(f"Bearer {new}").name == "suite"
+    with pytest.raises(Unauthenticated):
+        after.holder(f"Bearer {old}")
+
+
+def test_a_new_key_can_be_barred_from_teaching(tmp_path: Path) -> None:
+    keys(tmp_path)
+
+    key = keys(tmp_path, "new", "guest", "no-teach")
+
+    assert not read_keys(tmp_path / "keys.yaml").holder(f"Bearer {key}").may_teach
+
+
+def test_the_collectors_pipelines_are_made_of_parts_that_it_has() -> None:
+    config = yaml.safe_load((ROOT / "docker/otel/collector.yaml").read_text())
+
+    for pipeline in config["service"]["pipelines"].values():
+        for kind in ("receivers", "processors", "exporters"):
+            assert set(pipeline[kind]) <= set(config[kind])
+
+
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/security.md").read_text())
+
+    assert len(named) > 30
+    assert [
+        f"{file}::{test}"
+        for file, test in named
+        if not re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE)
+    ] == []

@@ -1,0 +1,185 @@
+"""`metacog fit-roles`, as a person types it."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chassis.agents import AgentConfig
+from chassis.errors import ConfigurationInvalid
+from chassis.role_weights_file import read_role_weights
+from cli.deliberated import heard_lines
+from kernel.learning.contrasts import Deliberated
+from kernel.roles import DEFAULT_WEIGHTS, ROLES
+from services.router.core.withholding import without_texts
+from tests.support.faces import RestFace
+from tests.support.scripted_llm import ScriptedLLM
+from tests.support.simulated_deliberations import TRUTH, distance, simulated
+from tests.support.stack import (
+    NOBODY,
+    ROOT,
+    ROUTER,
+    assigner_at,
+    cast,
+    rating,
+    router_at,
+)
+
+Line = dict[str, Any]
+
+
+def metacog(*words: object) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "cli", "fit-roles", *map(str, words)],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def line(each: Deliberated) -> Line:
+    """A deliberation with its verdict, as the assigner tells it and a person judges it."""
+    states = zip(each.agents, each.msvs, strict=True)
+    roles = {
+        "assignment": {role: each.agents[place] for role, place in zip(ROLES, each.chosen, strict=True)},
+        "propensity": each.propensity,
+        "because": "",
+        "capacities": dict(zip(each.agents, each.capacities, strict=True)),
+    }
+    told = {"assessments": [{"agent": agent, "msv": asdict(msv)} for agent, msv in states], "roles": roles}
+    return {"deliberation": told, "correct": each.score >= 0.5}
+
+
+def written(folder: Path, lines: Sequence[Line]) -> Path:
+    file = folder / "records.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    return file
+
+
+LINES = [line(each) for each in simulated(300)]
+
+
+def test_weights_are_fitted_where_verdicts_speak_for_it(tmp_path: Path) -> None:
+    out = tmp_path / "roles.yaml"
+
+    done = metacog("--records", written(tmp_path, LINES), "--out", out, "--json", "--version", "mine")
+
+    assert done.returncode == 0, done.stderr
+    told, made = json.loads(done.stdout), read_role_weights(out)
+    assert (made.version, told["gain_shown"], told["taken"], told["left_out"]) == ("mine", True, True, {})
+    assert distance(made.weights, TRUTH) < distance(DEFAULT_WEIGHTS, TRUTH) / 2
+    assert told["gain"]["low"] > 0
+    assert told["gain_over_control"]["low"] > 0
+    assert (told["deliberations"], told["version_before"]) == (300, "default")
+    assert told["not_learned"]["GENERALIST"] == ["importance", "conflict", "emotional_response"]
+
+
+def test_verdicts_by_chance_leave_the_weights_and_it_says_so(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    lines = [{**each, "correct": bool(rng.random() < 0.5)} for each in LINES[:150]]
+    out = tmp_path / "roles.yaml"
+
+    done = metacog("--records", written(tmp_path, lines), "--out", out)
+
+    assert done.returncode == 0, done.stderr
+    assert "no gain: not both intervals lie above 0; the weights stay as they are" in done.stdout
+    assert "generalist: importance 0.4 -> 0.4, conflict 0.3 -> 0.3, emotional_response 0.3 -> 0.3" in done.stdout
+    made = read_role_weights(out)
+    assert made.weights == DEFAULT_WEIGHTS
+    assert made.version.startswith("kept-")
+
+
+def test_what_cannot_teach_is_counted_by_its_reason(tmp_path: Path) -> None:
+    first = LINES[0]["deliberation"]
+    again = {**first, "roles": {**first["roles"], "because": "ada failed as CRITIC"}}
+    certain = {**first, "roles": {**first["roles"], "propensity": 1.0}}
+    odd = [
+        {"deliberation": first},
+        {"deliberation": None, "correct": True},
+        {"deliberation": again, "correct": True},
+        {"deliberation": {**first, "degraded": True}, "correct": True},
+        {"deliberation": certain, "correct": True},
+        {"deliberation": first, "feedback": [{"teaches": False, "score": 1.0}]},
+    ]
+
+    done = metacog("--records", written(tmp_path, odd))
+
+    assert done.returncode == 1
+    assert "0 right and 0 wrong answers of deliberations that can teach are too few to fit weights to" in done.stderr
+    assert "left out, chance had no part in the roles: 1" in done.stderr
+    assert "left out, degraded, or roles given again: 2" in done.stderr
+    assert "left out, no deliberation: 1; left out, no verdict: 2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        ("{", "line 1: "),
+        ("[1]", "line 1: it is no object"),
+        ('{"deliberation": {"roles": {}}, "correct": 7}', "line 1: correct: 7 is neither true, false nor a score"),
+        ('{"deliberation": {"roles": {}}, "correct": true}', "line 1: "),
+    ],
+)
+def test_a_line_that_says_something_else_is_named(tmp_path: Path, lines: str, complaint: str) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text(lines + "\n")
+
+    with pytest.raises(ConfigurationInvalid) as refused:
+        heard_lines(file)
+
+    assert complaint in refused.value.message
+
+
+def test_runs_whose_contents_are_not_kept_teach_as_well(tmp_path: Path) -> None:
+    told = [{**each, "deliberation": without_texts(each["deliberation"])} for each in LINES[:20]]
+
+    kept, whole = heard_lines(written(tmp_path, told)), heard_lines(written(tmp_path, LINES[:20]))
+
+    assert kept.deliberations == whole.deliberations
+    assert len(kept.deliberations) == 20
+
+
+def test_without_a_router_it_says_so_and_a_file_that_is_there_stays(tmp_path: Path) -> None:
+    out = tmp_path / "roles.yaml"
+    out.write_text("weights: {}\n")
+
+    away = metacog("--router", f"http://{NOBODY}")
+    there = metacog("--out", out)
+
+    assert f"the router at http://{NOBODY} cannot be reached" in away.stderr
+    assert (there.returncode, "is there already; --force writes over it" in there.stderr) == (2, True)
+    assert out.read_text() == "weights: {}\n"
+
+
+async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: ScriptedLLM, tmp_path: Path) -> None:
+    scripted.answer = cast(rating(90, 60, 90, 5, 10, 10, 10))
+    seated = [AgentConfig(id="ada"), AgentConfig(id="ben", system_prompt="You are Ben.")]
+    async with (
+        assigner_at(scripted, seated) as assigner,
+        router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}) as running,
+    ):
+        face = RestFace(running.rest, ROUTER)
+        for number in range(10):
+            ask = {"query": "Is it so?", "strategy": "dialectic", "assignment_kind": "RANDOM", "seed": number}
+            run = (await face.ask("Answer", **ask))["run"]
+            await face.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=bool(number % 2))
+
+        done = await asyncio.to_thread(metacog, "--router", running.rest, "--limit", 10, "--json")
+
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["deliberations"], told["right"], told["effective"]) == (10, 5, 10.0)
+    assert told["weights"] == {role.value: dict(DEFAULT_WEIGHTS[role]) for role in ROLES}  # both agents rate alike

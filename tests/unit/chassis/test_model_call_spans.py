@@ -1,0 +1,79 @@
+"""What a trace tells of a model call."""
+
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from chassis import telemetry
+from chassis.backends import Telling
+from chassis.inference.observing import CallEnd
+from chassis.inference.values import Work
+from kernel.envelope import StageUsage
+
+
+@pytest.fixture
+def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    """Where the spans of this process go."""
+    provider, exporter = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(telemetry, "_tracer", provider.get_tracer("metacog"))
+    monkeypatch.setattr(telemetry, "_sending", True)
+    yield exporter
+    provider.shutdown()
+
+
+def ended(outcome: str) -> CallEnd:
+    usage = StageUsage(generations=3, http_calls=1, prompt_tokens=40, completion_tokens=12)
+    return CallEnd(
+        backend="default", model="qwen3", work=Work.STAGE, stage="thesis", seconds=1.5, usage=usage, outcome=outcome
+    )
+
+
+def one(exporter: InMemorySpanExporter, name: str) -> ReadableSpan:
+    [found] = [span for span in exporter.get_finished_spans() if span.name == name]
+    return found
+
+
+def test_a_model_call_is_a_span_of_the_request_that_made_it(exported: InMemorySpanExporter) -> None:
+    with telemetry.span("Deliberate", SpanKind.SERVER):
+        Telling().on_call_end(ended("OK"))
+
+    call, request = one(exported, "chat qwen3"), one(exported, "Deliberate")
+    assert call.parent is not None
+    assert request.context is not None
+    assert call.parent.span_id == request.context.span_id
+    assert call.kind is SpanKind.CLIENT
+    assert call.start_time is not None
+    assert call.end_time is not None
+    assert call.end_time - call.start_time == 1_500_000_000
+    assert dict(call.attributes or {}) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "qwen3",
+        "gen_ai.usage.input_tokens": 40,
+        "gen_ai.usage.output_tokens": 12,
+        "metacog.backend": "default",
+        "metacog.work": Work.STAGE,
+        "metacog.stage": "thesis",
+        "metacog.generations": 3,
+    }
+
+
+def test_a_call_that_failed_says_why(exported: InMemorySpanExporter) -> None:
+    Telling().on_call_end(ended("BACKEND_OVERLOADED"))
+
+    call = one(exported, "chat qwen3")
+    assert call.status.status_code is StatusCode.ERROR
+    assert (call.attributes or {})["error.type"] == "BACKEND_OVERLOADED"
+
+
+def test_nothing_is_made_where_nothing_is_sent(exported: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "_sending", False)
+
+    Telling().on_call_end(ended("OK"))
+
+    assert exported.get_finished_spans() == ()

@@ -1,0 +1,184 @@
+"""A run as it is shown, event by event."""
+
+from typing import Any
+
+import pytest
+
+from cli.answering import Explained, Streamed
+from cli.client import Unreachable
+from cli.output import Phase
+
+ROUTE: dict[str, Any] = {
+    "system": "SYSTEM_TWO",
+    "strategy": "dialectic",
+    "because": "activation",
+    "activation": {
+        "value": 0.5575,
+        "threshold": 0.45,
+        "terms": {"correctness": 0.2, "conflict": 0.3575},
+        "unknown": ["experience"],
+        "weights": {"correctness": 0.3, "conflict": 0.25, "importance": 0.25, "experience": 0.2},
+    },
+    "msv": {
+        "correctness": 0.45,
+        "conflict": 0.72,
+        "experience": None,
+        "unknown_reasons": {"experience": "nothing stored"},
+    },
+}
+USAGE = {"completion_tokens": 7, "generations": 2, "stages": {"thesis": {"completion_tokens": 7}}}
+
+
+def run(**more: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {
+        "run": {
+            "run_id": "r-1",
+            "route": ROUTE,
+            "strategy": "dialectic",
+            "model": "m",
+            "answer": "It is 7 times 13.",
+            "outcome": "ANSWERED",
+            "confidence": 0.7,
+            "confidence_raw": 0.9,
+            "confidence_source": "assessment",
+            "deliberation": None,
+            "usage": USAGE,
+            "degraded": False,
+            "degraded_reasons": [],
+            "budget_exhausted": False,
+            "duration_ms": 1200.0,
+            **more,
+        }
+    }
+
+
+def tokens(*pieces: str) -> list[tuple[str, Any]]:
+    return [("answer_token", {"text": piece}) for piece in pieces]
+
+
+def streamed(capsys: pytest.CaptureFixture[str], *events: tuple[str, Any]) -> tuple[str, str]:
+    Streamed(Phase()).follow(iter(events))
+    said = capsys.readouterr()
+    return said.out, said.err
+
+
+def explained(capsys: pytest.CaptureFixture[str], *events: tuple[str, Any]) -> str:
+    Explained(Phase()).follow(iter(events))
+    return capsys.readouterr().out
+
+
+def test_only_the_answer_goes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = streamed(
+        capsys, ("run_started", {}), ("routed", ROUTE), *tokens(" It is", " 7 times 13."), ("run_finished", run())
+    )
+
+    assert out == "It is 7 times 13.\n"
+    assert "SYSTEM TWO · dialectic · confidence 0.70 (assessment) · 7 tokens · 1.2 s · run r-1" in err
+
+
+def test_an_answer_that_was_not_streamed_is_shown_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = streamed(capsys, ("run_finished", run()))
+
+    assert out == "It is 7 times 13.\n"
+
+
+def test_text_before_a_fallback_is_void_and_the_new_answer_stands_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    fell = {"from_strategy": "dialectic", "to_strategy": "system1", "reason": "PEER_UNAVAILABLE", "message": "away"}
+    finished = run(degraded=True, degraded_reasons=["dialectic: away"])
+
+    out, err = streamed(
+        capsys, *tokens("It may"), ("fell_back", fell), *tokens("It is 7 times 13."), ("run_finished", finished)
+    )
+
+    assert out == "It may\nIt is 7 times 13.\n"
+    assert "dialectic failed (PEER_UNAVAILABLE: away); system1 stands in" in err
+    assert "degraded: dialectic: away" in err
+
+
+def test_a_model_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = streamed(
+        capsys, *tokens("\x1b]0;title\x07 [bold]x"), ("run_finished", run(answer="\x1b]0;title\x07 [bold]x"))
+    )
+
+    assert "\x1b" not in out
+    assert "[bold]x" in out
+
+
+def test_an_abstention_and_an_unknown_confidence_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = streamed(capsys, ("run_finished", run(outcome="ABSTAINED", confidence=None, confidence_source="")))
+
+    assert "confidence unknown" in err
+    assert "abstained" in err
+
+
+def test_a_stream_that_ends_early_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Unreachable, match="before the answer was complete"):
+        streamed(capsys, *tokens("It"))
+
+
+def test_the_decision_is_drawn_with_its_terms_and_the_unknown_as_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    out = explained(capsys, ("routed", ROUTE), ("run_finished", run()))
+
+    assert "SYSTEM TWO  dialectic: the activation decides" in out
+    assert "activation 0.557 reaches the threshold 0.45" in out
+    assert "1 - correctness" in out
+    assert "left out, the others rescaled" in out
+    assert "nothing stored" in out
+    assert "0.70 from assessment, 0.90 before recalibration" in out
+
+
+def test_the_synthesis_is_shown_once_though_it_is_the_answer_too(capsys: pytest.CaptureFixture[str]) -> None:
+    stage = {"stage": "SYNTHESIS", "role": "SYNTHESIZER", "agent": "eve", "model": "m", "attempt": 1}
+    done = {**stage, "succeeded": True, "failure": "", "truncated": True, "shortened_inputs": ["thesis"]}
+
+    out = explained(
+        capsys,
+        ("stage_started", stage),
+        ("stage_token", {"stage": "SYNTHESIS", "text": "It is 7 times 13."}),
+        *tokens("It is 7 times 13."),
+        ("stage_finished", done),
+        ("run_finished", run()),
+    )
+
+    assert out.count("It is 7 times 13.") == 1
+    assert "synthesis: synthesizer eve" in out
+    assert "it ended at its token limit; shortened for it: thesis" in out
+
+
+def test_the_matrix_marks_the_chosen_cells_and_where_greedy_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    optimum = {
+        "assignment": {"EXPERT": "ada", "CRITIC": "ben"},
+        "total_fitness": 1.5,
+        "fitness": {"EXPERT": {"ada": 0.7, "ben": 0.8}, "CRITIC": {"ada": None, "ben": 0.8}},
+        "margins": {"EXPERT": 0.2, "CRITIC": None},
+        "greedy": {"assignment": {"EXPERT": "ben", "CRITIC": "ada"}, "total_fitness": 1.3},
+    }
+    roles = {"optimum": optimum, "assignment": optimum["assignment"], "because": ""}
+
+    out = explained(capsys, ("roles_assigned", roles), ("run_finished", run()))
+
+    expert, critic = (next(line for line in out.splitlines() if line.startswith(role)) for role in ("expert", "critic"))
+    assert expert.split() == ["expert", "[0.700]", "0.800", "0.200", "ben"]
+    assert critic.split() == ["critic", "unknown", "[0.800]", "only", "choice", "ada"]
+    assert "total fitness 1.500, greedy first-available 1.300, gain 0.200" in out
+
+
+def test_the_state_after_each_stage_and_the_note_stand_beside_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    dialectic = {
+        "measurements": [
+            {"stage": "THESIS", "msv": {"correctness": 0.4, "conflict": 0.6}},
+            {
+                "stage": "SYNTHESIS",
+                "msv": {"correctness": None, "conflict": 0.1, "unknown_reasons": {"correctness": "budget"}},
+            },
+        ],
+        "note": "Ask a doctor.",
+        "note_reason": "importance 0.90 reaches 0.70",
+    }
+
+    out = explained(capsys, ("run_finished", run(deliberation=dialectic)))
+
+    synthesis = next(line for line in out.splitlines() if line.startswith("synthesis"))
+    assert ("unknown" in synthesis, "budget" in synthesis, "0.100" in synthesis) == (True, True, True)
+    assert "Ask a doctor." in out
+    assert "importance 0.90 reaches 0.70" in out

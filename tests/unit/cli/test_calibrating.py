@@ -1,0 +1,39 @@
+"""What `metacog calibrate` reads off a router."""
+
+from typing import Any
+
+from cli.calibrating import choice_in_force
+from cli.judged import runs_of
+
+ACTIVATION = {
+    "weights": {"correctness": 0.4, "conflict": 0.3, "importance": 0.2, "experience": 0.1},
+    "threshold": 0.6,
+}
+
+
+class Router:
+    """A router with these runs."""
+
+    def __init__(self, *runs: dict[str, Any]) -> None:
+        self._runs = runs
+
+    def pages(self, *_: object, **__: object) -> Any:  # noqa: ANN401 - as the client has it
+        return iter(self._runs)
+
+
+def run(kept_from: str = "", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - of any type
+    return {"route": {"msv": {"correctness": 0.5}, "activation": ACTIVATION, "kept_from": kept_from}, **more}
+
+
+def test_turns_that_kept_an_earlier_decision_are_not_learned_from() -> None:
+    own, kept = run(run_id="own"), run(run_id="kept", kept_from="own")
+
+    assert [found["run_id"] for found in runs_of(Router(kept, own, {"route": None}), limit=10)] == ["own"]  # type: ignore[arg-type]
+
+
+def test_the_choice_in_force_is_the_routers_own() -> None:
+    choice = choice_in_force(None, run(), "SYSTEM_ONE")
+
+    assert (choice.weights, choice.threshold) == ((0.4, 0.3, 0.2, 0.1), 0.6)
+    assert choice.undetermined == "SYSTEM_ONE"
+    assert choice_in_force(None, None, "SYSTEM_ONE").undetermined == "SYSTEM_ONE"

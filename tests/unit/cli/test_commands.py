@@ -1,0 +1,189 @@
+"""The commands as a whole: what they send, what they show, and how they end."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.__main__ import ROWS
+from cli.exits import AWAY, OK, REFUSED, USAGE
+from cli.lazy import loaded
+from tests.support.scripted_service import ScriptedService
+from tests.support.stack import NOBODY, ROOT, environment
+from tests.unit.cli.running import Metacog
+
+HEAVY = ("grpc", "pydantic", "numpy", "aiohttp", "fastapi", "sqlalchemy", "chassis", "embedded", "evals")
+
+
+def test_help_imports_nothing_that_takes_long() -> None:
+    look = "import sys, cli.__main__ as m; sys.argv = ['metacog', '--help']\ntry: m.main()\nexcept SystemExit: pass\n"
+    look += f"print('imported:', [name for name in {HEAVY} if name in sys.modules])"
+
+    said = subprocess.check_output([sys.executable, "-c", look], cwd=ROOT, env=environment(), text=True, timeout=60)
+
+    assert all(name in said for name in ROWS)
+    assert "imported: []" in said
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_command_is_there_and_says_what_it_does(name: str) -> None:
+    command = loaded(name, ROWS[name])
+
+    assert (command.name, bool(command.help)) == (name, True)
+
+
+def test_a_command_that_is_misspelt_is_guessed(metacog: Metacog) -> None:
+    done = metacog("dcotor")
+
+    assert (done.status, "doctor" in done.err) == (USAGE, True)
+
+
+def test_completion_offers_commands_and_their_options() -> None:
+    def completed(words: str) -> str:
+        variables = {"_METACOG_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        return subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "import sys; from cli.__main__ import app; sys.argv[0] = 'metacog'; app(prog_name='metacog')",
+            ],
+            cwd=ROOT,
+            env={**environment(), **variables},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        ).stdout
+
+    assert {"ask", "assign", "arbitrate", "agents"} <= set(completed("metacog a").split())
+    assert "--explain" in completed("metacog ask --e")
+    assert {"search", "add"} <= set(completed("metacog knowledge ").split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "Why?"),
+        ("route", "Why?"),
+        ("assign", "--agent", "a*5:CE=1"),
+        ("arbitrate", "Why?"),
+        ("delegate", "Why?"),
+        ("runs", "list"),
+        ("runs", "show", "x"),
+        ("feedback", "x", "--correct"),
+        ("feedback", "x", "--correct", "--task"),
+        ("knowledge", "list"),
+        ("knowledge", "search", "x"),
+        ("knowledge", "delete", "x"),
+        ("agents", "list"),
+        ("agents", "flows"),
+        ("agents", "drift"),
+        ("agents", "reliability"),
+        ("profiles", "list"),
+        ("profiles", "reset", "--all"),
+        ("profiles", "freeze", "--all"),
+        ("profiles", "export", "-"),
+        ("calibrate", "--share", "0.2"),
+    ],
+)
+def test_every_client_says_alike_that_the_suite_is_away(
+    metacog: Metacog, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    for name in ("ROUTER", "ASSIGNER", "ARBITER", "DELEGATION"):
+        monkeypatch.setenv(f"METACOG_{name}_URL", f"http://{NOBODY}")
+
+    done = metacog(*words)
+
+    assert (done.status, done.out) == (AWAY, "")
+    assert f"at http://{NOBODY} cannot be reached" in done.err
+
+
+def test_a_question_is_sent_with_what_was_said_and_nothing_else(metacog: Metacog, service: ScriptedService) -> None:
+    service.stream("POST /v1/answers", ("run_finished", {"run": {"run_id": "r", "answer": "7 x 13"}}))
+
+    done = metacog(
+        *("ask", "Is 91 prime?", "--strategy", "dialectic", "--msv", "CE=0.4,conflict=0.9", "--type", "boolean"),
+        *("--timeout", "1.5", "--no-fallback", "--json", "--router", service.url, "--key", "mc-1"),
+    )
+
+    assert (done.status, json.loads(done.out)["answer"]) == (OK, "7 x 13")
+    assert service.asked[0].headers["authorization"] == "Bearer mc-1"
+    assert service.asked[0].body == {
+        "query": "Is 91 prime?",
+        "strategy": "dialectic",
+        "msv": {"correctness": 0.4, "conflict": 0.9},
+        "answer_type": "BOOLEAN",
+        "envelope": {"timeout_ms": 1500},
+        "fallback": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ask", " "), "the question is empty"),
+        (("ask", "x", "--messages", "y.json"), "not both"),
+        (("ask", "--messages", "missing.json"), "missing.json cannot be read"),
+        (("ask", "x", "--msv", "XX=1"), "'XX=1' is no component"),
+        (("ask", "x", "--msv", "CE=high"), "'high' is no number"),
+        (("assign",), "give a file, or an --agent"),
+        (("assign", "--agent", "a*x:CE=1"), "'a*x:CE=1' is no agent"),
+        (("assign", "--agent", "a:CE=1", "--pin", "BOSS=a"), "is no ROLE=ID"),
+        (("profiles", "reset"), "say --agent, --dimension or --all"),
+        (("feedback", "x", "--task", "--score", "1"), "say either --correct"),
+        (("up", "--backend", "vllm", "--inference-url", "http://x/v1"), "give one of them"),
+        (("up", "--backend", "vllm"), "vLLM serves no model by default"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_anything_is_sent(
+    metacog: Metacog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    done = metacog(*words)
+
+    assert done.status in (USAGE, REFUSED)
+    assert said in " ".join(done.err.replace("│", " ").split())
+
+
+def test_a_bad_file_is_told_with_its_line(metacog: Metacog, tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text('{"agents": [\n  oops\n]}')
+
+    done = metacog("assign", file)
+
+    assert (done.status, f"{file}, line 2: not JSON" in done.err) == (USAGE, True)
+
+
+def test_profiles_are_written_whole_and_read_again(metacog: Metacog, service: ScriptedService, tmp_path: Path) -> None:
+    profile = {"profile": {"agent": "a", "dimension": "d", "competence": 0.7, "observations": 3}, "history": []}
+    service.reply("GET /v1/profiles:export", json={"profiles": [profile], "next_page_token": ""})
+    service.reply("POST /v1/profiles:import", json={"imported": 1, "kept": 0})
+    file = tmp_path / "profiles.json"
+
+    exported = metacog("profiles", "export", file, "--history", "--delegation", service.url)
+    again = metacog("profiles", "export", file, "--delegation", service.url)
+    imported = metacog("profiles", "import", file, "--keep", "--delegation", service.url)
+
+    assert (exported.status, again.status, imported.status) == (OK, USAGE, OK)
+    assert service.asked[0].query == "page_size=1000&include_history=true"
+    assert service.asked[1].body == {"profiles": [profile], "rule": "KEEP"}
+    assert "profiles imported: 1, left as they are: 0" in imported.out
+
+
+def test_a_state_that_was_read_decides_alone(metacog: Metacog, service: ScriptedService) -> None:
+    decided = {
+        "system": "SYSTEM_ONE",
+        "strategy": "system1",
+        "because": "undetermined",
+        "activation": None,
+        "msv": None,
+    }
+    service.reply("POST /v1/route", json=decided)
+
+    done = metacog("route", "--msv", "CE=0.9", "--router", service.url)
+
+    assert service.asked[0].body == {"msv": {"correctness": 0.9}}
+    assert "SYSTEM ONE  system1: too little is known of the query" in done.out

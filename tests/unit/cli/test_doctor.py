@@ -1,0 +1,112 @@
+"""What `metacog doctor` finds, where it can be made to be wrong exactly."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+
+from cli import checks, probing
+from cli.findings import Finding, Verdict
+from tests.support.scripted_llm import MINIMAL, Refuse, ScriptedLLM
+from tests.support.scripted_service import ScriptedService
+from tests.support.stack import NOBODY
+from tests.unit.cli.running import Metacog
+
+
+def found(findings: Iterable[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings}
+
+
+def asked(llm: ScriptedLLM, model: str = "") -> dict[str, Finding]:
+    return found(probing.inference(f"{llm.url}/v1", "", model, may_generate=True))
+
+
+def test_a_model_server_with_every_feature_is_fine(scripted: ScriptedLLM) -> None:
+    scripted.answer = lambda body: ['{"sure": true}'] * (body.get("n") or 1)
+
+    findings = asked(scripted)
+
+    assert {finding.verdict for finding in findings.values()} == {Verdict.FINE}
+    assert len(findings) == 6
+
+
+def test_what_a_model_server_lacks_is_a_note_that_says_what_happens_then() -> None:
+    with ScriptedLLM(MINIMAL) as llm:
+        findings = found(probing._features(probing.Endpoint(f"{llm.url}/v1", ""), "scripted"))
+
+    assert findings["inference: chat completions"].verdict is Verdict.FINE
+    assert findings["inference: log-probabilities"].verdict is Verdict.WORTH_KNOWING
+    assert "measure with less" in findings["inference: log-probabilities"].said
+
+
+def test_a_model_that_is_not_there_is_told_with_those_that_are(scripted: ScriptedLLM) -> None:
+    findings = asked(scripted, "gpt-9")
+
+    assert findings["inference"].verdict is Verdict.WRONG
+    assert "it has scripted" in findings["inference"].said
+    assert "METACOG_INFERENCE_MODEL" in findings["inference"].advice
+
+
+def test_a_model_server_that_fails_is_told_with_its_own_words(scripted: ScriptedLLM) -> None:
+    scripted.fault(Refuse(500, "out of memory"))
+
+    findings = asked(scripted)
+
+    assert findings["inference: chat completions"].verdict is Verdict.WRONG
+    assert "out of memory" in findings["inference: chat completions"].said
+
+
+def test_an_encoder_on_another_scale_is_a_note(service: ScriptedService) -> None:
+    service.reply("GET /v1/models", json={"data": [{"id": "bge-m3"}]})
+    service.reply("POST /v1/embeddings", json={"data": [{"embedding": [0.1, 0.2]}]})
+
+    finding = found(probing.encoder(f"{service.url}/v1", "", "", "all-MiniLM-L6-v2"))["encoder"]
+
+    assert (finding.verdict, "2 dimensions" in finding.said) == (Verdict.WORTH_KNOWING, True)
+    assert "METACOG_ROUTER_SIMILARITY_ENCODER" in finding.advice
+
+
+def test_a_database_that_is_away_is_told_without_its_password() -> None:
+    url = "postgresql+psycopg://metacog:precious@127.0.0.1:1/metacog"
+
+    finding = found(checks.database(url))["database"]
+
+    assert finding.verdict is Verdict.WRONG
+    assert "precious" not in finding.said
+
+
+def test_services_are_told_by_what_they_miss(service: ScriptedService) -> None:
+    whole = {"ready": True, "parts": {"inference": "ok"}}
+    service.reply("GET /readyz", json={"ready": True, "parts": {"inference": "ok", "database": "cannot be reached"}})
+    service.reply("GET /readyz", json=whole)
+    service.reply("GET /readyz", json={"ready": False, "parts": {"inference": "down"}}, status=503)
+    service.reply("GET /v1/models", json={"error": {}}, status=401)
+    addresses = dict.fromkeys(("router", "assigner", "arbiter"), service.url) | {"delegation": f"http://{NOBODY}"}
+
+    findings = found(checks.services(addresses, "mc-wrong"))
+
+    verdicts = {name: finding.verdict for name, finding in findings.items()}
+    assert verdicts == {
+        "router": Verdict.WORTH_KNOWING,
+        "assigner": Verdict.FINE,
+        "arbiter": Verdict.WRONG,
+        "delegation": Verdict.WRONG,
+        "key": Verdict.WRONG,
+    }
+    assert "database: cannot be reached" in findings["router"].said
+    assert "METACOG_API_KEY" in findings["key"].advice
+
+
+def test_the_doctor_says_of_a_bare_machine_what_is_wrong_and_what_to_do(
+    metacog: Metacog, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("METACOG_HOME", str(tmp_path))
+    for name in ("DATABASE_URL", "INFERENCE_URL", "ENCODER_URL", "ROUTER_URL"):
+        monkeypatch.setenv(f"METACOG_{name}", f"http://{NOBODY}/v1")
+
+    done = metacog("doctor", "--json")
+
+    findings = {each["name"]: each for each in json.loads(done.out)["findings"]}
+    assert done.status == 1
+    assert {findings[name]["verdict"] for name in ("database", "inference", "encoder", "router")} == {"wrong"}
+    assert all(each["advice"] for each in findings.values() if each["verdict"] == "wrong")

@@ -1,0 +1,149 @@
+"""An arbitration and a task as they are drawn."""
+
+from typing import Any
+
+import pytest
+
+from cli.drawing_answers import arbitration, assessments, task
+from cli.output import shown
+
+SPENT: dict[str, Any] = {
+    "usage": {"completion_tokens": 40, "generations": 9, "stages": {"solve": {"completion_tokens": 40}}},
+    "duration_ms": 1500.0,
+    "degraded_reasons": [],
+    "budget_exhausted": False,
+}
+ARBITRATION: dict[str, Any] = {
+    **SPENT,
+    "answer": "12",
+    "outcome": "ANSWERED",
+    "solver": {"12": 1, "13": 3},
+    "solver_invalid": 1,
+    "arbiter": {"12": 4},
+    "arbiter_invalid": 0,
+    "critiques": [{"solver": 0, "agent": "ada", "text": "It forgets to carry.", "succeeded": True, "failure": ""}],
+    "measures": {
+        "entropy_solver": 0.5623,
+        "entropy_arbiter": 0.0,
+        "entropy_reduction": 0.5623,
+        "compression": 1.0,
+        **dict.fromkeys(
+            ("novelty", "redundancy", "semantic_share", "symbolic_share", "untraced_share", "solver_divergence")
+        ),
+        "undefined_reasons": {"novelty": "the encoder is away"},
+        "correct": True,
+    },
+    "confidence": 1.0,
+    "answer_source": "ARBITER",
+    "mode": "ADAPTIVE",
+    "variant": "FULL",
+    "stopping_reason": "LEADER_LIKELY",
+    "planned_generations": 20,
+    "saved_generations": 11,
+}
+ASSESSMENT: dict[str, Any] = {
+    "agent": "gamma",
+    "verbalized": 0.45,
+    "unknown_reason": "",
+    "profile": 0.27,
+    "observations": 9,
+    "disagreement": 0.18,
+    "confidence": 0.378,
+    "threshold": 0.5,
+    "eligible": True,
+    "ineligible_reason": "",
+}
+
+
+def drawn(capsys: pytest.CaptureFixture[str], what: Any) -> str:  # noqa: ANN401
+    shown.print(what)
+    return capsys.readouterr().out
+
+
+def test_both_distributions_are_drawn_with_the_answer_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = drawn(capsys, arbitration(ARBITRATION)).splitlines()
+
+    solver, arbiter = (number for number, line in enumerate(lines) if line.strip() in ("solvers", "arbiter"))
+    assert lines[solver + 2].split()[0] == "13"
+    assert lines[solver + 3].split()[-1] == "<"
+    assert lines[solver + 4].split() == ["(no", "valid", "answer)", "1"]
+    assert lines[arbiter + 2].split()[0] == "12"
+
+
+def test_what_is_undefined_says_why_and_is_no_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    out = drawn(capsys, arbitration(ARBITRATION))
+
+    novelty = next(line for line in out.splitlines() if line.startswith("novelty"))
+    assert novelty.split(maxsplit=2)[:2] == ["novelty", "unknown"]
+    assert "the encoder is away" in novelty
+    assert "11 of 20 generations saved" in out
+    assert "leader likely" in out
+
+
+def test_an_abstention_of_the_arbiter_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = {
+        "answer": "",
+        "outcome": "ABSTAINED",
+        "confidence": None,
+        "answer_source": None,
+        "solver": {},
+        "arbiter": {},
+    }
+
+    out = drawn(capsys, arbitration({**ARBITRATION, **nothing}))
+
+    assert "no sample holds a valid answer" in out
+    assert "unknown from unknown" in out
+
+
+def test_the_papers_example_is_not_sure_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    out = drawn(capsys, assessments([ASSESSMENT]))
+
+    assert out.splitlines()[1].split() == [
+        "gamma",
+        "0.45",
+        "0.27",
+        "of",
+        "9",
+        "0.18",
+        "0.378",
+        "0.500",
+        "not",
+        "sure",
+        "enough",
+    ]
+
+
+def test_an_agent_that_cannot_rate_itself_is_unknown_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    unrated = {"verbalized": None, "disagreement": None, "unknown_reason": "unparseable", "confidence": 0.5}
+    barred = {"eligible": False, "ineligible_reason": "too few observations"}
+
+    out = drawn(capsys, assessments([{**ASSESSMENT, **unrated, **barred}]))
+
+    assert "unknown (unparseable)" in out
+    assert "may not: too few observations" in out
+
+
+def test_a_hand_over_is_told_with_its_reason_and_what_was_learned(capsys: pytest.CaptureFixture[str]) -> None:
+    done = {
+        **SPENT,
+        "task_id": "t-1",
+        "answer": "40",
+        "outcome": "ANSWERED",
+        "assessments": [ASSESSMENT],
+        "votes": [],
+        "decision": {"mode": "DELEGATED", "first_agent": "gamma", "executor": "alpha", "because": "better_peer"},
+        "dimensions": [{"dimension": "math_computation", "certainty": None}],
+        "confidence": 0.72,
+        "confidence_source": "COMBINED",
+        "verdict": {"correct": True, "checker": "EXPECTED", "detail": "equal"},
+        "profile_updates": [
+            {"agent": "alpha", "dimension": "math_computation", "competence_before": 0.5, "competence_after": 0.55}
+        ],
+    }
+
+    out = drawn(capsys, task(done))
+
+    assert "gamma hands it to alpha: better peer" in out
+    assert "right, by expected: equal" in out
+    assert "alpha in math_computation: 0.500 to 0.550" in out

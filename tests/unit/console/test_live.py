@@ -1,0 +1,93 @@
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import pytest
+
+from chassis.errors import PeerUnavailable
+from console.live import Lives
+from console.refusals import NotLive, TooManyLive
+
+Event = tuple[str, Mapping[str, Any]]
+
+
+async def two() -> AsyncGenerator[Event, None]:
+    yield "first", {}
+    yield "second", {}
+
+
+async def never() -> AsyncGenerator[Event, None]:
+    yield "first", {}
+    await asyncio.Event().wait()
+
+
+async def failing() -> AsyncGenerator[Event, None]:
+    yield "first", {}
+    raise PeerUnavailable("away")
+
+
+def lives(most: int = 4, unwatched_s: float = 60.0) -> Lives:
+    return Lives(most=most, unwatched_s=unwatched_s)
+
+
+async def names(live: Any) -> list[str]:  # noqa: ANN401
+    while not live.is_over:
+        await live.after(len(live.events))
+    return [name for name, _ in live.events]
+
+
+async def test_whoever_comes_later_sees_all_that_has_happened() -> None:
+    kept = lives()
+    live = kept.begin(two, owner="me", about={})
+
+    assert await names(live) == ["first", "second"]
+    assert kept.find(live.id, owner="me") is live
+
+
+async def test_nobody_else_may_watch() -> None:
+    kept = lives()
+    live = kept.begin(two, owner="me", about={})
+
+    with pytest.raises(NotLive):
+        kept.find(live.id, owner="you")
+    with pytest.raises(NotLive):
+        kept.find("no such", owner="me")
+
+
+async def test_a_refusal_is_the_last_event() -> None:
+    assert await names(lives().begin(failing, owner="", about={})) == ["first", "refused"]
+
+
+async def test_a_stop_ends_the_work() -> None:
+    live = lives().begin(never, owner="", about={})
+    await live.after(0)
+
+    live.stop()
+
+    assert await names(live) == ["first", "stopped"]
+
+
+async def test_what_nobody_watches_is_stopped_and_what_is_watched_again_is_not() -> None:
+    kept = lives(unwatched_s=0.05)
+    left, kept_on = (kept.begin(never, owner="", about={}) for _ in range(2))
+    kept_on.arrive()
+
+    assert await names(left) == ["first", "stopped"]
+    assert not kept_on.is_over
+    await kept.close()
+
+
+async def test_more_than_may_be_followed_are_refused_and_ended_ones_make_room() -> None:
+    kept = lives(most=2)
+    running = kept.begin(never, owner="", about={})
+    ended = kept.begin(two, owner="", about={})
+    await names(ended)
+
+    kept.begin(never, owner="", about={})
+
+    with pytest.raises(NotLive):
+        kept.find(ended.id, owner="")
+    with pytest.raises(TooManyLive):
+        kept.begin(two, owner="", about={})
+    assert not running.is_over
+    await kept.close()

@@ -1,0 +1,103 @@
+from chassis.errors import PeerUnavailable
+from console.events import apply, pictured
+from console.picture import CHAIN, PANELS, Change, Picture
+from tests.unit.console.runs import MSV, ROLES, deliberated, run
+
+ROUTED = deliberated()["route"] | {"assessor": "hybrid"}
+
+
+def deliberating() -> Picture:
+    """A dialectic whose roles are given."""
+    return pictured([("run_started", {"run_id": "r1"}), ("routed", ROUTED), ("roles_assigned", ROLES)])
+
+
+def started(stage: str) -> tuple[str, dict[str, object]]:
+    return "stage_started", {"stage": stage, "role": "EXPERT", "agent": "ada", "model": "m", "attempt": 1}
+
+
+def test_the_phases_say_what_is_over_what_is_under_way_and_what_is_to_come() -> None:
+    picture = deliberating()
+
+    assert picture.phases[:5] == [
+        ("assess", "done"),
+        ("route", "done"),
+        ("assign", "done"),
+        ("thesis", "active"),
+        ("antithesis", "waiting"),
+    ]
+
+
+def test_a_strategy_that_was_named_needed_no_assessment() -> None:
+    picture = pictured([("routed", run("system1")["route"])])
+
+    assert picture.phases == [("assess", "skipped"), ("route", "done"), ("answer", "active")]
+
+
+def test_a_token_is_added_to_its_stage_and_draws_no_panel_anew() -> None:
+    picture = deliberating()
+    apply(picture, *started("THESIS"))
+
+    change = apply(picture, "stage_token", {"stage": "THESIS", "text": "91 "})
+    change.add(apply(picture, "stage_token", {"stage": "THESIS", "text": "is odd"}))
+
+    assert change == Change(text={"text-thesis": "91 is odd"})
+    assert picture.stages["THESIS"].text == "91 is odd"
+
+
+def test_a_second_attempt_begins_with_an_empty_text() -> None:
+    picture = deliberating()
+    for name, data in [started("THESIS"), ("stage_token", {"stage": "THESIS", "text": "wrong"}), started("THESIS")]:
+        apply(picture, name, data)
+
+    assert picture.stages["THESIS"].text == ""
+
+
+def test_a_measured_stage_shows_in_the_evolution_and_the_others_stay_unknown() -> None:
+    picture = deliberating()
+
+    change = apply(picture, "stage_measured", {"stage": "THESIS", "msv": MSV})
+
+    assert change.panels == {"evolution", "stage-thesis"}
+    assert picture.chain_states == [("THESIS", MSV), *((stage, None) for stage in CHAIN[1:])]
+
+
+def test_the_note_is_never_a_stage_of_the_chain() -> None:
+    picture = deliberating()
+    apply(picture, *started("NOTE"))
+
+    assert "NOTE" not in [stage for stage, _ in picture.chain_states]
+    assert ("watch", "active") in picture.phases
+
+
+def test_after_a_fallback_the_text_so_far_is_void() -> None:
+    picture = deliberating()
+    apply(picture, "answer_token", {"text": "half an answer"})
+
+    change = apply(
+        picture, "fell_back", {"from_strategy": "dialectic", "to_strategy": "system1", "reason": "X", "message": "m"}
+    )
+
+    assert (picture.answer, picture.strategy) == ("", "system1")
+    assert change.panels == set(PANELS)
+
+
+def test_a_refusal_ends_it_and_marks_where() -> None:
+    picture = deliberating()
+
+    apply(picture, "refused", {"error": PeerUnavailable("away", run_id="r7")})
+
+    assert picture.is_over
+    assert (picture.run_id, picture.error and picture.error.reason) == ("r7", "PEER_UNAVAILABLE")
+    assert ("thesis", "failed") in picture.phases
+
+
+def test_an_event_that_nobody_knows_changes_nothing() -> None:
+    assert apply(Picture(), "something_new", {}) == Change()
+
+
+def test_the_arbiters_shares_stay_unknown_until_it_has_drawn() -> None:
+    drawn = {"solver": 0, "drawn": 2, "planned": 10, "counts": {"4": 1, "5": 1}, "invalid": 0, "entropy": 0.69}
+    picture = pictured([("routed", run("arbiter")["route"]), ("samples_drawn", {"phase": "SOLVE", **drawn})])
+
+    assert (picture.solver_counts, picture.arbiter) == ({"4": 1, "5": 1}, None)
+    assert picture.answers == ["4", "5"]

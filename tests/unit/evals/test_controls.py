@@ -1,0 +1,158 @@
+"""A strategy beside its controls: from records to the words of the report."""
+
+from functools import cache
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from evals.controls.arms import SYSTEM_TWOS, arms, control_names
+from evals.controls.figures import LENGTH, ORACLE, RANDOM, ROUTER, Figures, figures
+from evals.controls.files import write_report
+from evals.errors import RecordsUnusable
+from evals.harness.rows import recorded
+from evals.records import Record
+from evals.stats.chance import seeded
+from evals.stats.gains import Conclusion
+from tests.support.evaluating import RIGHT, WRONG, arbitration, chat, decision, items, reply, run_record, spent
+
+ITEMS = 80
+
+
+def said(right: bool) -> str:
+    return RIGHT if right else WRONG
+
+
+def compared(*, knowing: bool, better: bool = True) -> list[Record]:
+    """System 1 errs on every second item; System 2 on every fourth, or on just as many; the router knows or does not.
+
+    An item whose number leaves 1 by division by 2 is one that System 1 gets wrong.
+    """
+    made: list[Record] = [run_record("compare", "route", "system1", "dialectic", "majority"), *items(ITEMS)]
+    for number in range(ITEMS):
+        name, first = f"sums-{number}", number % 2 == 0
+        second = number % 4 != 3 if better else (number // 2) % 2 == 0
+        level = (0.9 if not first else 0.1) if knowing else (0.9 if number % 3 == 0 else 0.1)
+        made += [
+            reply(name, "route", decision(level)),
+            reply(name, "system1", chat(said(first), usage=spent(1, 20, 10))),
+            reply(name, "dialectic", chat(said(second), confidence=0.75, usage=spent(9, 200, 100))),
+            reply(name, "majority", arbitration("4" if second else "5"), path="/v1/arbitrations"),
+        ]
+    return made
+
+
+def of(records: list[Record]) -> Figures:
+    return figures(recorded(records, "compare"), "dialectic", seeded(7, draws=200))
+
+
+@cache
+def found_where(*, knowing: bool) -> Figures:
+    return of(compared(knowing=knowing))
+
+
+def test_each_arm_is_told_with_what_it_cost() -> None:
+    found = {arm.name: arm for arm in found_where(knowing=True).arms}
+
+    assert {name: arm.accuracy.value for name, arm in found.items()} == {
+        "system1": 0.5, "dialectic": 0.75, "majority": 0.75,
+    }  # fmt: skip
+    assert (found["dialectic"].means.generations, found["dialectic"].means.tokens) == (9, 300)
+    # Confidence .75 everywhere and 75 % right.
+    assert found["dialectic"].trust.found.calibration_error == 0.0
+    assert found["dialectic"].trust.n == ITEMS
+
+
+def test_what_is_better_than_system_one_may_still_be_no_better_than_a_vote() -> None:
+    gains = {each.over: each for each in found_where(knowing=True).gains}
+
+    assert (gains["system1"].found.value, gains["system1"].said) == (0.25, Conclusion.GAIN)
+    assert (gains["majority"].found.value, gains["majority"].said) == (0.0, Conclusion.NONE)
+
+
+def test_a_router_that_knows_is_worth_something_and_chance_is_not() -> None:
+    routings = {each.name: each for each in found_where(knowing=True).routings}
+
+    # Of 80 items the 40 wrong ones are sent: 20 of them come right. Dealt by chance: half of 20 of 80.
+    assert (routings[ROUTER].sent, routings[ROUTER].accuracy.value) == (0.5, 0.75)
+    assert routings[ROUTER].worth.value == 0.125
+    assert routings[ROUTER].said is Conclusion.GAIN
+    assert routings[RANDOM].said is Conclusion.NONE
+    assert routings[ROUTER].tokens == 0.5 * 30 + 0.5 * 300
+    assert routings[ROUTER].separation is not None
+    assert routings[ROUTER].separation.auroc == 1.0
+
+
+def test_an_ignorant_router_comes_out_as_no_gain() -> None:
+    routings = {each.name: each for each in found_where(knowing=False).routings}
+
+    assert routings[ROUTER].said is Conclusion.NONE
+    # Prompts grow with the number of the item, which says nothing either.
+    assert routings[LENGTH].said is Conclusion.NONE
+
+
+def test_routing_is_never_worth_more_than_the_oracles() -> None:
+    for knowing in (True, False):
+        routings = {each.name: each for each in found_where(knowing=knowing).routings}
+        assert (routings[ORACLE].worth.value or 0) >= (routings[ROUTER].worth.value or 0)
+
+
+def test_a_strategy_that_is_right_as_often_is_no_gain() -> None:
+    gains = {each.over: each for each in of(compared(knowing=True, better=False)).gains}
+
+    assert (gains["system1"].found.value, gains["system1"].said) == (0.0, Conclusion.NONE)
+
+
+def test_the_report_says_it_in_words_and_pictures(tmp_path: Path) -> None:
+    told = write_report(compared(knowing=True), tmp_path, seeded(7, draws=200))
+
+    assert "| system1 | 0.250 [" in told
+    assert "| majority | 0.000 [0.000, 0.000] | 80 | **no gain** |" in told
+    assert "| random | 50 % |" in told
+    pictures = sorted(tmp_path.glob("*.svg"))
+    assert len(pictures) == 3
+    for picture in pictures:
+        assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+
+
+def test_the_same_records_give_the_same_report(tmp_path: Path) -> None:
+    first, second = (write_report(compared(knowing=True), tmp_path, seeded(7, draws=20)) for _ in range(2))
+
+    assert first == second
+
+
+def test_a_refusal_is_told_and_leaves_the_item_out_of_the_pair() -> None:
+    lost: Record = {"kind": "reply", "item": "sums-0", "arm": "dialectic", "seed": 7, "path": "x", "elapsed_ms": 1.0,
+                    "refusal": {"status": 503, "error": {"code": "overloaded"}}}  # fmt: skip
+    records = [
+        lost if record.get("arm") == "dialectic" and record["item"] == "sums-0" else record
+        for record in compared(knowing=True)
+    ]
+
+    gains = {each.over: each for each in of(records).gains}
+
+    assert gains["system1"].found.items == ITEMS - 1
+    assert recorded(records, "compare").refusals == {("dialectic", "overloaded"): 1}
+
+
+def test_controls_are_everything_that_is_not_the_strategy_or_a_rival_of_its_kind() -> None:
+    names = [arm.name for arm in arms("roles-optimal", agents=("alpha",))]
+
+    assert control_names(names, "roles-optimal") == [
+        "system1", "self-consistency", "majority", "roles-greedy", "roles-random", "agent:alpha",
+    ]  # fmt: skip
+    assert "dialectic" in SYSTEM_TWOS
+
+
+@pytest.mark.parametrize(
+    ("records", "complaint"),
+    [
+        ([run_record("mc-mas")], "none of `metacog eval compare`"),
+        ([run_record("compare"), *items(1)], "nothing to report on yet"),
+        ([run_record("compare"), reply("sums-0", "system1", chat(RIGHT))], "not the item"),
+        ([run_record("compare"), *items(1), reply("sums-0", "system1", {"choices": []})], "lacks"),
+    ],
+)
+def test_records_that_make_no_comparison_are_refused(records: list[Record], complaint: str) -> None:
+    with pytest.raises(RecordsUnusable, match=complaint):
+        recorded(records, "compare")

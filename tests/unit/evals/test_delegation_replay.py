@@ -1,0 +1,215 @@
+"""Delegation replayed from recorded ratings and answers, by hand-computed cases."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from evals.delegation.baselines import MAJORITY, ORACLE, RANDOM, ROUND_ROBIN, SINGLE, SKILL, ways
+from evals.delegation.figures import FULL, figures
+from evals.delegation.files import COMMAND, OPTIMAL, write_report
+from evals.delegation.replay import Records, Rules, Without, election, replay, standing
+from evals.delegation.tasks import Solved, Task, tasks
+from evals.errors import RecordsUnusable
+from evals.harness.rows import Facts, recorded
+from evals.records import Record
+from evals.scorers.answers import Known
+from evals.stats.chance import seeded
+from evals.stats.gains import Conclusion, conclusion
+from kernel.answers import AnswerType
+from tests.support.evaluating import RIGHT, WRONG, reply, run_record, spent, task, vote
+from tests.support.evaluation import introduced
+
+AGENTS = ("alpha", "beta", "gamma")
+KNOWN = Known(answer="4", answer_type=AnswerType.NUMBER)
+
+
+def a_task(
+    rated: Mapping[str, float | None], right: str = "", *, number: int = 0, kinds: tuple[str, ...] = ("math",),
+    difficulty: str = "easy", answers: Mapping[str, str] | None = None,
+) -> Task:  # fmt: skip
+    """A task on which the agents named in `right` (by initials) are right; the others each have a wrong answer."""
+    item = Facts(
+        id=f"t-{number}", dataset="t", dimensions=kinds, difficulty=difficulty, known=KNOWN, prompt_characters=10
+    )
+    said = {agent: "4" if agent[0] in right else f"9{agent[0]}" for agent in AGENTS} | dict(answers or {})
+    solved = {agent: Solved(answer=said[agent], right=said[agent] == "4", tokens=30) for agent in AGENTS}
+    return Task(item=item, seed=7, verbalized=rated, solved=solved, assess_tokens=10, skilled="gamma")
+
+
+def the_only(made: Task, rules: Rules = Rules(), *, records: Records | None = None) -> tuple[str, str, bool]:  # noqa: B008
+    assert records is None
+    [done] = replay([made], AGENTS, rules).done
+    return done.mode, done.executor, done.right
+
+
+def test_the_papers_worked_example_comes_out() -> None:
+    # c^v = 0.45, c^p = 0.27: c = 0.6 * 0.45 + 0.4 * 0.27 = 0.378; delta = 0.18 keeps the threshold at 0.5.
+    records = Records(0.1)
+    records.levels["gamma", "code"] = 0.27
+
+    found = standing(a_task({"gamma": 0.45}, kinds=("code",)), "gamma", Rules(), records)
+
+    assert found.confidence == pytest.approx(0.378)
+    assert found.threshold == 0.5
+
+
+def test_the_threshold_rises_with_disagreement_above_three_tenths_only() -> None:
+    records = Records(0.1)
+
+    # |0.8 - 0.5| is 0.3, which does not exceed 0.3; |0.9 - 0.5| = 0.4 raises theta by 0.2 * 0.4.
+    assert standing(a_task({"alpha": 0.8}), "alpha", Rules(), records).threshold == 0.5
+    assert standing(a_task({"alpha": 0.9}), "alpha", Rules(), records).threshold == pytest.approx(0.58)
+
+
+def test_who_is_sure_does_the_task() -> None:
+    # 0.6 * 0.6 + 0.4 * 0.5 = 0.56 >= 0.5; one rating and one answer.
+    [done] = replay([a_task({"alpha": 0.6, "beta": 1.0, "gamma": 1.0}, "a")], AGENTS, Rules()).done
+
+    assert (done.mode, done.executor, done.right, done.calls, done.tokens) == ("EXECUTED", "alpha", True, 2, 40)
+    assert done.confidence == pytest.approx(0.56)
+
+
+def test_who_is_unsure_hands_over_to_the_surest_that_reaches_theta() -> None:
+    # alpha 0.6 * 0.4 + 0.2 = 0.44 < 0.5; beta 0.56; gamma 0.62. Three ratings and one answer.
+    [done] = replay([a_task({"alpha": 0.4, "beta": 0.6, "gamma": 0.7}, "g")], AGENTS, Rules()).done
+
+    assert (done.mode, done.executor, done.right, done.calls) == ("DELEGATED", "gamma", True, 4)
+
+
+def test_where_nobody_reaches_theta_all_vote_with_their_confidence() -> None:
+    # Confidences 0.44, 0.38, 0.32: beta and gamma agree on 4 with 0.70 of 1.14.
+    made = a_task({"alpha": 0.4, "beta": 0.3, "gamma": 0.2}, "bg")
+
+    [done] = replay([made], AGENTS, Rules()).done
+
+    assert (done.mode, done.executor, done.right, done.calls) == ("COLLABORATED", "", True, 6)
+    assert done.confidence == pytest.approx(0.70 / 1.14)
+
+
+def test_a_rating_that_is_unknown_makes_nobody_eligible_without_a_record() -> None:
+    # alpha cannot rate itself: c = c^p = 0.5 would do, but nothing stands behind it. beta takes over.
+    assert the_only(a_task({"alpha": None, "beta": 0.6, "gamma": 0.1}, "b")) == ("DELEGATED", "beta", True)
+
+
+def test_only_the_executor_learns_and_after_a_vote_those_whom_it_concerns() -> None:
+    handed = a_task({"alpha": 0.4, "beta": 0.6, "gamma": 0.1}, "b")
+    voted = a_task({"alpha": 0.1, "beta": 0.1, "gamma": 0.1}, "bg")
+    lost = a_task({"alpha": 0.1, "beta": 0.1, "gamma": 0.1}, "a", answers={"beta": "5", "gamma": "5"})
+
+    assert replay([handed], AGENTS, Rules()).levels == {("beta", "math"): pytest.approx(0.55)}
+    assert replay([voted], AGENTS, Rules()).levels == {
+        ("alpha", "math"): pytest.approx(0.45), ("beta", "math"): pytest.approx(0.55),
+        ("gamma", "math"): pytest.approx(0.55),
+    }  # fmt: skip
+    # The vote was wrong: those who gave 5 learn so, and alpha, whose answer nobody checked, learns nothing.
+    assert replay([lost], AGENTS, Rules()).levels == {
+        ("beta", "math"): pytest.approx(0.45), ("gamma", "math"): pytest.approx(0.45),
+    }  # fmt: skip
+
+
+def test_a_task_of_several_kinds_takes_the_least_and_teaches_each() -> None:
+    records = Records(0.1)
+    records.levels.update({("alpha", "math"): 0.9, ("alpha", "code"): 0.2})
+    both = a_task({"alpha": 0.6}, "a", kinds=("math", "code"))
+
+    assert standing(both, "alpha", Rules(weight=0.0), records).confidence == 0.2
+    assert replay([both], ("alpha",), Rules()).levels == {
+        ("alpha", "math"): pytest.approx(0.55), ("alpha", "code"): pytest.approx(0.55),
+    }  # fmt: skip
+
+
+def test_ablations_switch_off_just_what_they_say() -> None:
+    unsure = a_task({"alpha": 0.1, "beta": 0.7, "gamma": 0.9}, "bg")
+
+    assert the_only(unsure, Rules(without=Without.DELEGATION)) == ("EXECUTED", "alpha", False)
+    # The peer whose turn would be next takes it unasked, not the surest.
+    assert the_only(unsure, Rules(without=Without.CROSS_EVALUATION)) == ("DELEGATED", "beta", True)
+    # Everybody at 0.5, which reaches 0.5; and records alone, which start there.
+    assert the_only(unsure, Rules(without=Without.SELF_ASSESSMENT)) == ("EXECUTED", "alpha", False)
+    assert the_only(unsure, Rules(without=Without.VERBALIZED)) == ("EXECUTED", "alpha", False)
+    assert replay([unsure], AGENTS, Rules(without=Without.LEARNING)).levels == {}
+
+
+def test_a_lower_theta_delegates_less() -> None:
+    each = [a_task({"alpha": 0.4, "beta": 0.6, "gamma": 0.5}, number=n) for n in range(3)]
+
+    handed = {theta: sum(d.mode != "EXECUTED" for d in replay(each, AGENTS, Rules(theta=theta)).done)
+              for theta in (0.3, 0.7)}  # fmt: skip
+
+    assert handed[0.3] < handed[0.7]
+
+
+def test_a_vote_is_won_by_weight_then_by_number_then_in_order() -> None:
+    made = a_task({}, "", answers={"alpha": "4", "beta": "5", "gamma": "5"})
+
+    assert election(made, {"alpha": 0.9, "beta": 0.3, "gamma": 0.3}) == ({"alpha"}, 0.6)
+    assert election(made, {"alpha": 0.6, "beta": 0.3, "gamma": 0.3})[0] == {"beta", "gamma"}
+    assert election(made, dict.fromkeys(AGENTS, 0.0))[0] == {"beta", "gamma"}
+    assert election(made, {}) == (frozenset(), None)
+
+
+def test_baselines_choose_from_the_same_answers() -> None:
+    made = a_task({}, "bg")
+    chosen = {name: way(made, 1) for name, way in ways([made], AGENTS).items()}
+
+    assert {name: one.right for name, one in chosen.items()} == {
+        SINGLE: 0.0, ROUND_ROBIN: 1.0, RANDOM: pytest.approx(2 / 3), SKILL: 1.0, MAJORITY: 1.0,
+        "best single agent (beta)": 1.0, ORACLE: 1.0,
+    }  # fmt: skip
+    assert (chosen[MAJORITY].calls, chosen[SKILL].delegated, chosen[SINGLE].delegated) == (3, True, None)
+
+
+def a_recording(count: int, *, honest: bool) -> list[Record]:
+    """Tasks that alpha, beta and gamma are good at in turns; they say so, or rate themselves alike."""
+    made: list[Record] = [run_record(COMMAND, "assess", "solve", "skill-fixed")]
+    for number in range(count):
+        name, able = f"t-{number}", AGENTS[(number // 3) % 3]
+        about = {"dimensions": ["math"] if number % 4 else ["math", "code"], "proxy": ""}
+        made.append({**introduced(name, dataset="t"), **about, "difficulty": ("easy", "hard")[number % 2]})
+        rated = [{"agent": a, "verbalized": (0.8 if a == able else 0.1) if honest else 0.45} for a in AGENTS]
+        votes = [vote(a, RIGHT if a == able else f"Final Answer: 9{place}") for place, a in enumerate(AGENTS)]
+        asked = {"assessments": rated, "usage": spent(3, 90, 30), "duration_ms": 3.0}
+        made += [
+            reply(name, "assess", asked, path="/v1/self-assessments"),
+            reply(name, "solve", task(RIGHT, votes), path="/v1/tasks"),
+            reply(name, "skill-fixed", task(WRONG, executor="alpha"), path="/v1/tasks"),
+        ]
+    return made
+
+
+def test_agents_that_know_what_they_can_are_a_gain_and_others_are_not() -> None:
+    for honest, said in ((True, Conclusion.GAIN), (False, Conclusion.NONE)):
+        known = tasks(recorded(a_recording(36, honest=honest), COMMAND))
+
+        found = figures(known, [], seeded(7, draws=300), orders=3)
+
+        by_name = {each.name: each for each in found.methods}
+        assert by_name[SINGLE].gain is not None
+        assert by_name[ORACLE].accuracy.value == 1.0
+        assert by_name[RANDOM].accuracy.value == pytest.approx(1 / 3)
+        assert conclusion(by_name[RANDOM].gain) is said  # type: ignore[arg-type]
+        if honest:
+            assert by_name[FULL].accuracy.value == 1.0
+            assert found.behaviour.stayed.value == 1.0
+            assert by_name[FULL].precision is not None
+            assert by_name[FULL].precision.value == 1.0
+
+
+def test_the_report_puts_the_papers_figures_beside_ours(tmp_path: Path) -> None:
+    told = write_report(a_recording(36, honest=True), tmp_path, seeded(7, draws=50))
+
+    assert "| MetaCogAgent | 1.00 [1.00, 1.00] | 100.0 ± 0.0 (20) |" in told
+    assert "| 82.4 | 0.841 | 0.087 | 1382 |" in told
+    assert "What does not add up in the paper" in told
+    assert "| w/o delegation |" in told
+    assert "theta = 0.3" in told
+    assert (tmp_path / OPTIMAL).read_text().startswith('{"id":"t-0","seed":7,"optimal_agents":["alpha"]}')
+    assert len(list(tmp_path.glob("*.svg"))) == 5
+
+
+def test_a_task_without_everybodys_rating_is_left_out() -> None:
+    records = [record for record in a_recording(4, honest=True) if record.get("arm") != "assess"]
+
+    with pytest.raises(RecordsUnusable, match="nothing to report on yet"):
+        write_report(records, Path())

@@ -1,0 +1,100 @@
+"""How the state moves through a dialectic, from records."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evals.controls.figures import LEGACY, figures, legacy_gate
+from evals.dialectic.evolution import COMPONENTS, evolution
+from evals.dialectic.files import COMMAND, DIALECTIC, arms, write_report
+from evals.errors import RecordsUnusable
+from evals.harness.rows import recorded
+from evals.records import Record
+from evals.stats.chance import seeded
+from evals.stats.gains import conclusion
+from tests.support.evaluating import RIGHT, WRONG, chat, decision, reply, run_record, spent
+from tests.support.evaluation import introduced
+
+STAGES = {"THESIS": "EXPERT", "ANTITHESIS": "CRITIC", "RESOLUTION": "EVALUATOR", "SYNTHESIS": "SYNTHESIZER"}
+
+
+def deliberation(first: str, last: str, correctness: list[float], conflict: list[float]) -> Record:
+    texts = dict(zip(STAGES, [first, "It is doubtful.", "It holds.", last], strict=True))
+    stages = [
+        {
+            "stage": stage,
+            "role": role,
+            "agent": "ada",
+            "model": "scripted",
+            "prompt_digest": "ef" * 32,
+            "text": texts[stage],
+        }
+        for stage, role in STAGES.items()
+    ]
+    states = [
+        {"stage": stage, "msv": {"correctness": level, "conflict": apart, "experience": None}}
+        for stage, level, apart in zip(STAGES, correctness, conflict, strict=True)
+    ]
+    return {"answer": last, "stages": stages, "measurements": states, "usage": spent(9, 200, 100), "duration_ms": 8.0,
+            "degraded": False}  # fmt: skip
+
+
+def a_recording(count: int = 12) -> list[Record]:
+    made: list[Record] = [run_record(COMMAND, "route", "system1", DIALECTIC)]
+    for number in range(count):
+        name, mended = f"truth-{number}", number % 3 == 0
+        text = deliberation(WRONG if mended else RIGHT, RIGHT, [0.5, 0.4, 0.6, 0.8], [0.6, 0.7, 0.5, 0.6])
+        made += [
+            introduced(name, dataset="truth"),
+            reply(name, "route", decision(0.5)),
+            reply(name, "system1", chat(WRONG if mended else RIGHT)),
+            reply(name, DIALECTIC, text, path="/v1/deliberations"),
+        ]
+    return made
+
+
+def test_the_state_is_followed_stage_by_stage() -> None:
+    found = evolution(recorded(a_recording(), COMMAND).of(DIALECTIC), seeded(7, draws=100))
+
+    assert [stage.means["correctness"].value for stage in found.stages] == [0.5, 0.4, 0.6, 0.8]
+    assert found.moved["correctness"].value == pytest.approx(0.3)
+    assert found.moved["conflict"].value == 0.0
+    assert found.moved["experience"].value is None
+    assert set(found.stages[0].means) == set(COMPONENTS)
+
+
+def test_texts_that_get_more_right_are_told_from_states_that_only_say_so() -> None:
+    found = evolution(recorded(a_recording(), COMMAND).of(DIALECTIC), seeded(7, draws=400))
+
+    # The first text is right on 8 of 12, the last on all.
+    assert (found.first_right.value, found.last_right.value) == (pytest.approx(2 / 3), 1.0)
+    assert found.better.value == pytest.approx(1 / 3)
+    assert conclusion(found.better) == "gain"
+
+
+def test_the_legacy_gate_always_fires() -> None:
+    made = recorded(a_recording(), COMMAND)
+
+    routings = {each.name: each for each in figures(made, DIALECTIC, seeded(7, draws=50)).routings}
+
+    assert routings[LEGACY].sent == 1.0
+    assert legacy_gate(np.array([0.0, 0.3, 1.0])).all()
+
+
+def test_the_report_says_which_claims_hold(tmp_path: Path) -> None:
+    told = write_report(a_recording(), tmp_path, seeded(7, draws=100))
+
+    assert "| correctness | 0.300 [0.300, 0.300] | 12 | rises | **rises, as claimed** |" in told
+    assert "| conflict | 0.000 [0.000, 0.000] | 12 | falls | **no movement shown** |" in told
+    assert "| experience | - | 0 |  | **too few items** |" in told
+    assert "| truth | 0.67 [" in told
+    assert (tmp_path / "states.svg").exists()
+    with pytest.raises(RecordsUnusable, match="no deliberation"):
+        write_report([record for record in a_recording() if record.get("arm") != DIALECTIC], tmp_path)
+
+
+def test_the_controls_are_asked_beside_it() -> None:
+    assert [arm.name for arm in arms()] == [
+        "route", "system1", DIALECTIC, "self-consistency", "roles-greedy", "roles-random",
+    ]  # fmt: skip

@@ -1,0 +1,210 @@
+"""Arbitration from recorded samples: votes by hand, and the tables that follow."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evals.errors import RecordsUnusable
+from evals.harness.rows import Facts, recorded
+from evals.mc_mas.arms import FULL, Sampling, arms
+from evals.mc_mas.figures import MAJORITY, SAME, SINGLE, best_solver, curve, figures
+from evals.mc_mas.files import COMMAND, report_recordings, write_report
+from evals.mc_mas.questions import Question, questions
+from evals.mc_mas.votes import arbitrated, share_right, vote, with_fewer
+from evals.records import Record
+from evals.scorers.answers import Known
+from evals.stats.chance import seeded
+from kernel.answers import AnswerType
+from tests.support.evaluating import arbitration, reply, run_record, sample, spent
+from tests.support.evaluation import introduced
+
+KNOWN = Known(answer="4", answer_type=AnswerType.NUMBER)
+
+
+def question(first: str, second: str, arbiter: str, *, number: int = 0, dataset: str = "sums") -> Question:
+    """A question whose samples answer with these digits; `-` is a sample without an answer."""
+
+    def read(digits: str, solver: int | None) -> list[Record]:
+        return [sample(None if digit == "-" else digit, solver) for digit in digits]
+
+    item = Facts(id=f"{dataset}-{number}", dataset=dataset, dimensions=(), difficulty="", known=KNOWN,
+                 prompt_characters=9)  # fmt: skip
+    samples = {
+        "recorded_solver_samples": [*read(first, 0), *read(second, 1)],
+        "recorded_arbitration_samples": read(arbiter, None),
+        "recorded_critiques": [{}, {}],
+    }
+    return Question(item, 7, samples, {})
+
+
+def test_a_vote_is_the_most_frequent_valid_answer_with_its_share_and_entropy() -> None:
+    made = question("445", "4-5", "44")
+
+    found = vote(made, made.solved)
+
+    # 4 three times, 5 twice, one sample dropped.
+    assert (found.answer, found.confidence, found.right) == ("4", 0.6, 1.0)
+    assert found.entropy == pytest.approx(-(0.6 * np.log(0.6) + 0.4 * np.log(0.4)))
+
+
+def test_a_tie_goes_to_what_more_solver_samples_said_then_to_the_first_in_order() -> None:
+    assert arbitrated(question("555", "554", "4455"), question("555", "554", "4455").arbiter).answer == "5"
+    assert arbitrated(question("4", "5", "54"), question("4", "5", "54").arbiter).answer == "4"
+
+
+def test_without_a_valid_arbitration_sample_the_solvers_decide() -> None:
+    made = question("444", "455", "--")
+
+    assert (arbitrated(made, made.arbiter).answer, arbitrated(made, made.arbiter).right) == ("4", 1.0)
+    assert vote(made, made.arbiter).answer is None
+
+
+def test_an_error_is_overconfident_above_seven_tenths_only() -> None:
+    # 7 of 10 is not above 0.7; 8 of 10 is.
+    assert vote(question("5555555444", "", ""), question("5555555444", "", "").solved).overconfident == 0.0
+    assert vote(question("5555555544", "", ""), question("5555555544", "", "").solved).overconfident == 1.0
+    assert vote(question("4444444455", "", ""), question("4444444455", "", "").solved).overconfident == 0.0
+
+
+def test_one_sample_alone_is_worth_the_share_that_is_right_invalid_ones_counted() -> None:
+    made = question("44-", "5", "")
+
+    assert share_right(made, made.solved) == 0.5
+
+
+def test_one_arbitration_sample_has_no_entropy_and_every_error_of_it_is_overconfident() -> None:
+    made = question("44", "45", "4445")
+
+    found = with_fewer(made, 1, np.random.default_rng(1), draws=4000)
+
+    # One of the four is picked: right three times in four, and wrong with confidence 1 else.
+    assert found.right == pytest.approx(0.75, abs=0.03)
+    assert found.entropy == 0.0
+    assert found.overconfident == pytest.approx(0.25, abs=0.03)
+
+
+def test_an_invalid_arbitration_sample_has_no_entropy_though_the_solvers_stand_in() -> None:
+    found = with_fewer(question("45", "45", "---"), 1, np.random.default_rng(1), draws=5)
+
+    assert (found.right, found.entropy) == (1.0, None)
+
+
+def test_all_samples_give_the_recorded_outcome_whatever_chance_says() -> None:
+    made = question("44", "45", "4455-")
+
+    found = with_fewer(made, 5, np.random.default_rng(1), draws=3)
+
+    assert (found.right, found.entropy) == (1.0, pytest.approx(np.log(2)))
+
+
+def test_the_best_solver_is_the_one_whose_own_vote_is_right_most_often() -> None:
+    assert best_solver([question("555", "444", "4"), question("444", "444", "4")]) == 1
+
+
+FOUR = [
+    question("44444", "44445", "4" * 10, number=0),  # all agree, nearly
+    question("55544", "44455", "5" * 9 + "4", number=1),  # the vote is tied 5:5, and 4 comes first
+    question("44455", "44455", "5" * 10, number=2),  # the vote is right, the arbiter wrong and sure
+    question("55555", "55555", "4" * 10, number=3),  # the arbiter mends what both have wrong
+]
+
+
+def test_the_figures_of_four_questions_are_those_counted_by_hand() -> None:
+    [found] = figures(FOUR, [], seeded(7, draws=200)).sets
+
+    ways = {way.name: way for way in found.ways}
+    assert {name: way.accuracy.value for name, way in ways.items()} == {
+        SINGLE: pytest.approx((1.8 + 1.0 + 1.2 + 0) / 8), "solver 2": 0.75, MAJORITY: 0.75, "MC-MAS": 0.5,
+    }  # fmt: skip
+    # The arbiter errs on the second with 9 of 10, and on the third with 10 of 10.
+    assert ways["MC-MAS"].overconfident.value == 0.5
+    assert ways["MC-MAS"].generations == 22
+    assert ways["MC-MAS"].tokens == 200
+    assert ways[MAJORITY].gain is not None
+    assert ways[MAJORITY].gain.value == -0.25
+    assert found.agreed == 0.25
+
+
+def test_the_curve_ends_with_what_was_recorded() -> None:
+    found = curve(FOUR, seeded(7, draws=50))
+
+    assert [each.samples for each in found] == [1, 5, 10]
+    assert found[-1].accuracy.value == 0.5
+    assert (found[0].generations, found[-1].generations) == (13, 22)
+    assert found[0].entropy == 0.0
+
+
+def a_recording(count: int) -> list[Record]:
+    """Questions with samples, measures, self-consistency and replays."""
+    made: list[Record] = [run_record(COMMAND, FULL, "self-consistency", "replay-adaptive", "replay-single")]
+    for number in range(count):
+        name, right = f"sums-{number}", number % 2 == 0
+        samples = [sample("4", 0), sample("5", 0), sample("4" if right else "5", 1)]
+        samples += [sample("4" if right else "5") for _ in range(4)]
+        measures = {"novelty": 0.2, "redundancy": 0.5, "entropy_reduction": 0.3, "compression": None}
+        whole = arbitration("4" if right else "5", samples, measures=measures, critiques=[{"solver": 0}])
+        again = {"arbitration": {**whole, "usage": spent(4)}, "same_answer": True}
+        made += [
+            introduced(name, dataset="sums"),
+            reply(name, FULL, whole, path="/v1/arbitrations"),
+            reply(name, "self-consistency", arbitration("4", usage=spent(8)), path="/v1/arbitrations"),
+            reply(name, "replay-adaptive", again, path="/v1/replays"),
+            reply(name, "replay-single", again, path="/v1/replays"),
+        ]
+    return made
+
+
+def test_self_consistency_with_as_many_generations_stands_beside_it() -> None:
+    made = recorded(a_recording(20), COMMAND)
+
+    [found] = figures(questions(made.of(FULL)), made.of("self-consistency"), seeded(7, draws=200)).sets
+
+    same = next(way for way in found.ways if way.name == SAME)
+    assert (same.accuracy.value, same.generations) == (1.0, 8)
+    assert same.gain is not None
+    assert same.gain.value == -0.5
+    assert same.gain.excludes_zero
+
+
+def test_the_report_has_the_papers_tables_and_says_what_does_not_add_up(tmp_path: Path) -> None:
+    told = write_report(a_recording(20), tmp_path, seeded(7, draws=50))
+
+    assert "| LLaMA-3.1-8B | 4-bit | StrategyQA | 66.1 ± 0.8 | 68.0 ± 0.7 |" in told
+    assert "| sums (20) | 0.20 [0.20, 0.20] (20) | 0.50 [0.50, 0.50] (20) | 0.30 [0.30, 0.30] (20) | - |" in told
+    assert "with 4.0 samples of a question in the mean, and the answer of all samples on 100 %" in told
+    assert "2·5 + 2 + 25 are 37" in told
+    assert "| + single arbiter |" in told
+    assert sorted(file.name for file in tmp_path.glob("*.svg")) == [
+        "arbitration-samples.svg", "reliability.svg", "tokens.svg",
+    ]  # fmt: skip
+
+
+def test_recordings_made_elsewhere_are_reported_on_without_a_call(tmp_path: Path) -> None:
+    line = {
+        "id": "sums-1",
+        "answer_type": "NUMBER",
+        "recorded_solver_samples": [sample("4", 0), sample("4", 1)],
+        "recorded_arbitration_samples": [sample("4")] * 3,
+        "recorded_critiques": [{"solver": 0}, {"solver": 1}],
+        "truth": "4",
+    }
+    file = tmp_path / "recordings.jsonl"
+    file.write_text(json.dumps(line) + "\n" + json.dumps({**line, "id": "more-1", "truth": "5"}) + "\n")
+
+    told = report_recordings(file, tmp_path / "out", seeded(7, draws=50))
+
+    assert "| all (2) | MC-MAS | 0.50 [" in told
+    assert "questions: 2 recorded ones" in told
+    file.write_text('{"id": "x"}')
+    with pytest.raises(RecordsUnusable, match="line 1: no recording"):
+        report_recordings(file, tmp_path)
+
+
+def test_everything_is_sampled_once_and_the_rest_is_replayed() -> None:
+    names = [arm.name for arm in arms(Sampling())]
+
+    assert names == [FULL, "self-consistency", "replay-reflections", "replay-single", "replay-adaptive"]
+    assert Sampling(max_tokens=64).asked["solver_max_tokens"] == 64
+    assert "solver_max_tokens" not in Sampling().asked
