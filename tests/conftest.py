@@ -1,6 +1,7 @@
 """The real parts that tests stand on, each started once and only when a test asks for it."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,10 @@ from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROOT, Database
 
 LLM_WITHIN_S = 60.0
+
+# Whoever starts the tests in the background may have made them deaf to Ctrl-C, and with them the commands they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

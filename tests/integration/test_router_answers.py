@@ -152,7 +152,7 @@ async def test_without_a_fallback_the_strategys_refusal_is_the_answer(face: Face
 async def test_a_slow_strategy_leaves_system_one_some_time(face: Face, scripted: ScriptedLLM) -> None:
     scripted.fault(*[None] * 5, *[Stall()] * 3)
 
-    run = (await face.ask("Answer", query="Is it so?", strategy="dialectic", envelope={"timeout_ms": 2000}))["run"]
+    run = (await face.ask("Answer", query="Is it so?", strategy="dialectic", envelope={"timeout_ms": 5000}))["run"]
 
     assert (run["answer"], run["strategy"], run["degraded"]) == ("the system1", "system1", True)
     assert run["fallbacks"][0]["reason"] == "DEADLINE_EXCEEDED"

@@ -416,7 +416,7 @@ async def gate(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
         ({"temperature": 3}, 400, "invalid_request_error", "temperature", None),
         ({"model": "metacog/dialectic", "top_p": 5}, 400, "invalid_request_error", "top_p", None),
         ({"model": "metacog/arbiter", "presence_penalty": -3}, 400, "invalid_request_error", "presence_penalty", None),
-        ({"frequency_penalty": "x"}, 400, "invalid_request_error", "frequency_penalty", None),
+        ({"model": "metacog", "frequency_penalty": "x"}, 400, "invalid_request_error", "frequency_penalty", None),
         ({"max_tokens": 1.5}, 400, "invalid_request_error", "max_tokens", "malformed_request"),
         ({"max_tokens": -1}, 400, "invalid_request_error", "max_tokens", None),
         ({"model": "metacog/dialectic", "max_tokens": -1}, 400, "invalid_request_error", "max_tokens", None),

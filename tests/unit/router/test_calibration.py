@@ -115,7 +115,8 @@ class FakeMaps:
         ]
 
     async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
-        assert strategy == "system1"
+        if strategy == "arbiter":  # too few to fit a map to; they are looked at for the metrics alone
+            return Observed(raw=np.full(3, 0.5), served=np.full(3, 0.5), scores=np.ones(3))
         self.fitting += 1
         self.most_fitting = max(self.most_fitting, self.fitting)
         await asyncio.sleep(0)
