@@ -18,6 +18,7 @@ from kernel.answers import Outcome
 from kernel.envelope import Envelope, Reservation, Usage
 from kernel.errors import Code
 from services.router.service.answer import Answered, Made, Task
+from services.router.service.asking import chosen
 from services.router.service.stopping import until_stop
 from services.router.service.values import AnswerToken, Relayed
 
@@ -210,13 +211,14 @@ def _arbitrate_request(task: Task, envelope: Envelope) -> Message:
     ask = task.ask
     return to_proto(
         {
-            "messages": task.messages,
-            "answer_type": ask.answer_type,
             # What is shown in the end is one of the samples, the solvers' or the arbiter's.
             "solver_max_tokens": ask.max_tokens,
             "arbitration_max_tokens": ask.max_tokens,
             "solver_temperature": ask.temperature,
             "arbitration_temperature": ask.temperature,
+            **chosen(ask.arbitration),
+            "messages": task.messages,
+            "answer_type": ask.answer_type,
             # The run holds every sample.
             "return_samples": True,
             "envelope": envelope,

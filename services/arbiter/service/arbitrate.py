@@ -58,7 +58,7 @@ def arbitrate(ask: ArbitrateRequest, *, bench: Bench) -> AsyncGenerator[Event, N
 
 async def _run(ask: ArbitrateRequest, plan: Plan, seated: Seats, bench: Bench, emit: Emit[Event]) -> None:
     began = time.monotonic()
-    spend = Spend(limits(ask.envelope, bench.defaults.limits))
+    spend = Spend(limits(ask.envelope, plan.wide_enough(bench.defaults.limits)))
     emit(_started(plan, seated))
     stages = Speaking(plan, temperatures(ask, bench.defaults), seated, spend, base_seed(ask))
     course = Course(plan, stages, spend, emit, bench.calculator.within(spend.seconds_left))

@@ -1,12 +1,12 @@
 """What one arbitration is going to do: the request with every default filled in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chassis.errors import RequestOverLimit
 from chassis.wire import MalformedRequest
 from kernel.answers import AnswerType, inferred_type, listed_options
-from kernel.envelope import Limits
+from kernel.envelope import LARGEST_LIMIT, Limits
 from kernel.seeds import derived_seed
 from services.arbiter.core.kinds import Mode, Variant
 from services.arbiter.core.stopping import StopRule
@@ -139,6 +139,16 @@ class Plan:
     def generations(self) -> int:
         """Generations if every sample is drawn [count]: solvers x K_s, a critique each, K_a."""
         return self.solvers * self.solver_samples + self.critiques + self.arbitration_samples
+
+    def wide_enough(self, default: Limits) -> Limits:
+        """The default envelope, never narrower than drawing every sample once."""
+        solved, tokens = self.solvers * self.solver_samples * self.tokens.solve, self.tokens
+        written = solved + self.critiques * tokens.critique + self.arbitration_samples * tokens.arbitrate
+        return replace(
+            default,
+            max_generations=max(default.max_generations, self.generations),
+            max_generated_tokens=max(default.max_generated_tokens, min(LARGEST_LIMIT, written)),
+        )
 
     def form(self, samples: Sequence[str] = ()) -> Form:
         """Form of the answer, as given or as question and samples show it."""

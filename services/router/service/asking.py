@@ -1,18 +1,21 @@
 """What a request comes to: its default envelope, and the digests by which it is known again."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import reduce
 from hashlib import sha256
+from math import ceil
+from typing import Any
 
 from chassis.rest import dumps
 from kernel.envelope import LARGEST_LIMIT, Limits, widest
 from kernel.policy import Policy
 from services.router.core.strategies import Strategy
-from services.router.service.values import AnswerRequest, Turn
+from services.router.service.values import AnswerRequest, ArbitrationOptions, Turn
 
-# Samples of a whole arbitration, each of which may be the answer, and so as long as the caller lets that be.
-ARBITRATED = 62
+# What the arbiter draws where a request leaves it open (SPEC 2.1): each of its samples may be the answer.
+SOLVERS, SOLVER_SAMPLES, ARBITRATION_SAMPLES = 2, 5, 50
+ARBITRATED = SOLVERS * (SOLVER_SAMPLES + 1) + ARBITRATION_SAMPLES
 
 
 def default_limits(
@@ -34,14 +37,40 @@ def default_limits(
 
 
 def wide_enough(default: Limits, ask: AnswerRequest, samples: int, named: Strategy | None = None) -> Limits:
-    """The default envelope, never narrower than the answers the caller asked for."""
-    long = ARBITRATED if named is Strategy.ARBITER else 2 * samples
-    wide = min(LARGEST_LIMIT, long * (ask.max_tokens or 0))
+    """The default envelope, never narrower than the answers, or the arbitration, that the caller asked for."""
+    drawn = arbitrated(ask.arbitration) if named is Strategy.ARBITER else 0
+    more = max(1.0, drawn / ARBITRATED)
+    wide = (drawn or 2 * samples) * (ask.max_tokens or 0)
     return Limits(
-        max_generations=max(default.max_generations, min(LARGEST_LIMIT, samples + 1)),
-        max_generated_tokens=max(default.max_generated_tokens, wide),
+        max_generations=_held(max(ceil(default.max_generations * more), samples + 1)),
+        max_generated_tokens=_held(max(ceil(default.max_generated_tokens * more), wide)),
         timeout_ms=default.timeout_ms,
     )
+
+
+def _held(limit: int) -> int:
+    return min(LARGEST_LIMIT, limit)
+
+
+def arbitrated(options: ArbitrationOptions | None) -> int:
+    """Generations of an arbitration that draws every sample [count].
+
+    Example:
+        >>> arbitrated(None), arbitrated(ArbitrationOptions(solvers=3, arbitration_samples=20))
+        (62, 38)
+    """
+    options = options or ArbitrationOptions()
+    solvers, each = options.solvers or SOLVERS, options.solver_samples or SOLVER_SAMPLES
+    full = solvers * (each + 1) + (options.arbitration_samples or ARBITRATION_SAMPLES)
+    return max(full, options.self_consistency_samples or 0)
+
+
+def chosen(options: ArbitrationOptions | None) -> Mapping[str, Any]:
+    """The options that the caller chose, by name."""
+    if options is None:
+        return {}
+    given = {one.name: getattr(options, one.name) for one in fields(options)}
+    return {name: value for name, value in given.items() if value not in (None, "", ())}
 
 
 def request_digest(ask: AnswerRequest, request: bytes) -> str:

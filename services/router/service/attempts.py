@@ -11,6 +11,8 @@ from services.router.service.admission import Admission, Overloaded
 CALLERS_MATTER = frozenset(
     {"MALFORMED_REQUEST", "MSV_OUT_OF_RANGE", "INVALID_ENVELOPE", "INVALID_SAMPLING", "UNKNOWN_AGENT"}
 )
+# The same where the caller named the strategy: what it may ask of that one is known to it.
+NAMED_CALLERS_MATTER = frozenset({"REQUEST_OVER_LIMIT"})
 
 
 def attempts(chosen: Strategy, *, fallback: bool) -> list[tuple[Strategy, Strategy | None]]:
@@ -32,8 +34,8 @@ def is_final(refusal: MetacogError, *, named: bool, seconds_left: float) -> bool
         named: Whether the caller named it.
         seconds_left: Time until the request's deadline [s].
     """
-    busy = named and isinstance(refusal, Overloaded)
-    return busy or refusal.reason in CALLERS_MATTER or seconds_left <= 0
+    final = named and (isinstance(refusal, Overloaded) or refusal.reason in NAMED_CALLERS_MATTER)
+    return final or refusal.reason in CALLERS_MATTER or seconds_left <= 0
 
 
 def place_for(strategy: Strategy, admission: Admission) -> AbstractContextManager[None]:

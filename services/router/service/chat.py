@@ -15,7 +15,7 @@ from kernel.values import value
 from services.router.core.strategies import Strategy
 from services.router.service import chat_fields as fields
 from services.router.service.answer import Origin
-from services.router.service.values import AnswerRequest, AssignmentKind, Turn
+from services.router.service.values import AnswerRequest, ArbitrationOptions, AssignmentKind, Turn
 
 MODEL = "metacog"
 # Fields that System 2 has no use for, refused all the same where no model could take them: name, least, most.
@@ -54,6 +54,7 @@ class ChatOptions:
         fixed_assignment: Agent by role, for a fixed assignment.
         stage_max_tokens: Tokens of each stage's text [count].
         assessor: Name of the assessor; empty for the configured one.
+        arbitration: How the arbiter settles the question.
     """
 
     envelope: Envelope | None = None
@@ -68,6 +69,7 @@ class ChatOptions:
     fixed_assignment: Mapping[str, str] = field(default_factory=dict)
     stage_max_tokens: Count | None = None
     assessor: str = ""
+    arbitration: ArbitrationOptions | None = None
 
 
 NO_OPTIONS = ChatOptions()
@@ -219,4 +221,5 @@ def _ask(body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], s
         stage_max_tokens=options.stage_max_tokens,
         assessor=options.assessor,
         stop=fields.stops(body),
+        arbitration=options.arbitration,
     )

@@ -15,6 +15,9 @@ from kernel.values import value
 from services.router.core.activation import Activation, Route
 
 AssignmentKind = Literal["OPTIMAL", "GREEDY", "RANDOM", "FIXED"]
+ArbitrationMode = Literal["PAPER", "ADAPTIVE"]
+ArbitrationVariant = Literal["FULL", "MAJORITY_VOTE", "REFLECTIONS", "SINGLE_ARBITER", "SELF_CONSISTENCY"]
+Temperature = Annotated[float, Field(ge=0, le=2)]
 
 
 @value
@@ -88,6 +91,39 @@ class Routed(RouteResponse):
 
 
 @value
+class AdaptiveOptions:
+    """When the arbiter's adaptive mode stops; None takes its default."""
+
+    agreement_entropy: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    stopping_probability: Annotated[float, Field(ge=0.5, le=1)] | None = None
+    first_batch_samples: Count | None = None
+    stepwise_solving: bool | None = None
+
+
+@value
+class ArbitrationOptions:
+    """How the arbiter settles a question; None takes its default."""
+
+    mode: ArbitrationMode | None = None
+    variant: ArbitrationVariant | None = None
+    solvers: Count | None = None
+    solver_samples: Count | None = None
+    arbitration_samples: Count | None = None
+    self_consistency_samples: Count | None = None
+    solver_temperature: Temperature | None = None
+    critique_temperature: Temperature | None = None
+    arbitration_temperature: Temperature | None = None
+    solver_agents: Sequence[str] = ()
+    critic_agent: str = ""
+    arbiter_agent: str = ""
+    solver_max_tokens: Count | None = None
+    critique_max_tokens: Count | None = None
+    arbitration_max_tokens: Count | None = None
+    adaptive: AdaptiveOptions | None = None
+    embedding_measures: bool | None = None
+
+
+@value
 class AnswerRequest:
     """Asks for an answer to `query`, or to the last turn of `messages`."""
 
@@ -98,7 +134,7 @@ class AnswerRequest:
     answer_type: AnswerType | None = None
     envelope: Envelope | None = None
     seed: Seed | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    temperature: Temperature | None = None
     max_tokens: Count | None = None
     fallback: bool = True
     request_id: RequestId = ""
@@ -108,6 +144,7 @@ class AnswerRequest:
     stage_max_tokens: Count | None = None
     assessor: str = ""
     stop: Annotated[Sequence[Annotated[str, Field(min_length=1)]], Field(max_length=4)] = ()
+    arbitration: ArbitrationOptions | None = None
 
 
 @value

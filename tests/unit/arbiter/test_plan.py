@@ -42,6 +42,14 @@ def test_each_variant_has_its_generations(ask: dict[str, Any], generations: int)
     assert plan(**ask).generations == generations
 
 
+def test_the_default_envelope_carries_what_was_asked_for() -> None:
+    many = plan(arbitration_samples=200, arbitration_max_tokens=1000).wide_enough(LIMITS)
+
+    assert plan().wide_enough(LIMITS) == LIMITS
+    assert many.max_generations == 2 * 5 + 2 + 200
+    assert many.max_generated_tokens == 2 * 5 * 256 + 2 * 192 + 200 * 1000
+
+
 @pytest.mark.parametrize(
     "ask", [{"solvers": 17}, {"solver_samples": 257}, {"arbitration_samples": 257}, {"self_consistency_samples": 257}]
 )

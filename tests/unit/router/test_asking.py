@@ -3,8 +3,8 @@
 from kernel.envelope import Limits
 from kernel.policy import Policy, PolicyRow
 from services.router.core.strategies import Strategy
-from services.router.service.asking import default_limits, wide_enough
-from services.router.service.values import AnswerRequest
+from services.router.service.asking import chosen, default_limits, wide_enough
+from services.router.service.values import AdaptiveOptions, AnswerRequest, ArbitrationOptions
 
 USUAL = Limits(max_generations=32, max_generated_tokens=8000, timeout_ms=180_000)
 ARBITRATION = Limits(max_generations=104, max_generated_tokens=26_000, timeout_ms=300_000)
@@ -35,3 +35,26 @@ def test_the_envelope_carries_the_answers_that_were_asked_for() -> None:
     assert wide_enough(USUAL, long, 40).max_generations == 41
     assert wide_enough(USUAL, long, 5).max_generated_tokens == 20_000
     assert wide_enough(ARBITRATION, long, 1, Strategy.ARBITER).max_generated_tokens == 62 * 2000
+
+
+def test_the_envelope_carries_the_arbitration_that_was_asked_for() -> None:
+    twice = AnswerRequest(query="Why?", arbitration=ArbitrationOptions(arbitration_samples=112))  # 124 of 62
+    fewer = AnswerRequest(query="Why?", arbitration=ArbitrationOptions(arbitration_samples=10))
+
+    assert wide_enough(ARBITRATION, twice, 1, Strategy.ARBITER).max_generations == 208
+    assert wide_enough(ARBITRATION, twice, 1, Strategy.ARBITER).max_generated_tokens == 52_000
+    assert wide_enough(ARBITRATION, fewer, 1, Strategy.ARBITER) == ARBITRATION
+    assert wide_enough(USUAL, twice, 1) == USUAL
+
+
+def test_only_what_the_caller_chose_is_passed_on() -> None:
+    options = ArbitrationOptions(mode="PAPER", embedding_measures=False, solver_temperature=0.0, critic_agent="ada")
+
+    assert chosen(None) == chosen(ArbitrationOptions()) == {}
+    assert chosen(options) == {
+        "mode": "PAPER",
+        "embedding_measures": False,
+        "solver_temperature": 0.0,
+        "critic_agent": "ada",
+    }
+    assert chosen(ArbitrationOptions(adaptive=AdaptiveOptions(stepwise_solving=True)))

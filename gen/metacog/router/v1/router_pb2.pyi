@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from metacog.arbiter.v1 import arbiter_pb2 as _arbiter_pb2
 from metacog.assigner.v1 import assigner_pb2 as _assigner_pb2
 from metacog.common.v1 import answer_pb2 as _answer_pb2
 from metacog.common.v1 import envelope_pb2 as _envelope_pb2
@@ -422,6 +423,144 @@ class RouteResponse(_message.Message):
 Global___RouteResponse: _TypeAlias = RouteResponse  # noqa: Y015
 
 @_typing.final
+class ArbitrationOptions(_message.Message):
+    """How the arbiter settles a question; read where it is the one that answers.
+
+    Samples and temperatures beside it stand above `max_tokens` and `temperature` of the request.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODE_FIELD_NUMBER: _builtins.int
+    VARIANT_FIELD_NUMBER: _builtins.int
+    SOLVERS_FIELD_NUMBER: _builtins.int
+    SOLVER_SAMPLES_FIELD_NUMBER: _builtins.int
+    ARBITRATION_SAMPLES_FIELD_NUMBER: _builtins.int
+    SELF_CONSISTENCY_SAMPLES_FIELD_NUMBER: _builtins.int
+    SOLVER_TEMPERATURE_FIELD_NUMBER: _builtins.int
+    CRITIQUE_TEMPERATURE_FIELD_NUMBER: _builtins.int
+    ARBITRATION_TEMPERATURE_FIELD_NUMBER: _builtins.int
+    SOLVER_AGENTS_FIELD_NUMBER: _builtins.int
+    CRITIC_AGENT_FIELD_NUMBER: _builtins.int
+    ARBITER_AGENT_FIELD_NUMBER: _builtins.int
+    SOLVER_MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    CRITIQUE_MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    ARBITRATION_MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    ADAPTIVE_FIELD_NUMBER: _builtins.int
+    EMBEDDING_MEASURES_FIELD_NUMBER: _builtins.int
+    mode: _arbiter_pb2.ArbitrationMode.ValueType
+    """How many samples are drawn."""
+    variant: _arbiter_pb2.ArbitrationVariant.ValueType
+    """Which stages run."""
+    solvers: _builtins.int
+    """Independent solvers [count, >= 1]; left out: 2."""
+    solver_samples: _builtins.int
+    """Samples per solver, K_s [count, >= 1]; left out: 5."""
+    arbitration_samples: _builtins.int
+    """Arbitration samples at most, K_a [count, >= 1]; left out: 50."""
+    self_consistency_samples: _builtins.int
+    """Samples of self-consistency [count, >= 1]; left out: as many generations as the full variant draws at most."""
+    solver_temperature: _builtins.float
+    """Sampling temperature of the solvers [0..2]; left out: `temperature` of the request, or 0.6."""
+    critique_temperature: _builtins.float
+    """Sampling temperature of the critiques [0..2]; left out: 0.2."""
+    arbitration_temperature: _builtins.float
+    """Sampling temperature of the arbitration [0..2]; left out: `temperature` of the request, or 0.4."""
+    critic_agent: _builtins.str
+    """Agent that writes the critiques; empty: the agent of the solver that is criticised."""
+    arbiter_agent: _builtins.str
+    """Agent that arbitrates; empty: the arbiter's default."""
+    solver_max_tokens: _builtins.int
+    """Tokens that each solver sample may have [count, >= 1]; left out: `max_tokens` of the request, or the arbiter's default."""
+    critique_max_tokens: _builtins.int
+    """Tokens that each critique may have [count, >= 1]; left out: the arbiter's default."""
+    arbitration_max_tokens: _builtins.int
+    """Tokens that each arbitration sample may have [count, >= 1]; left out: `max_tokens` of the request, or the arbiter's
+    default.
+    """
+    embedding_measures: _builtins.bool
+    """Whether to measure novelty, redundancy and the traced shares, which need the sentence encoder; left out: true."""
+    @_builtins.property
+    def solver_agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Agent of each solver, in order; one for all, or as many as there are solvers; empty: the arbiter's default."""
+
+    @_builtins.property
+    def adaptive(self) -> _arbiter_pb2.AdaptiveOptions:
+        """When the adaptive mode stops."""
+
+    def __init__(
+        self,
+        *,
+        mode: _arbiter_pb2.ArbitrationMode.ValueType = ...,
+        variant: _arbiter_pb2.ArbitrationVariant.ValueType = ...,
+        solvers: _builtins.int | None = ...,
+        solver_samples: _builtins.int | None = ...,
+        arbitration_samples: _builtins.int | None = ...,
+        self_consistency_samples: _builtins.int | None = ...,
+        solver_temperature: _builtins.float | None = ...,
+        critique_temperature: _builtins.float | None = ...,
+        arbitration_temperature: _builtins.float | None = ...,
+        solver_agents: _abc.Iterable[_builtins.str] | None = ...,
+        critic_agent: _builtins.str = ...,
+        arbiter_agent: _builtins.str = ...,
+        solver_max_tokens: _builtins.int | None = ...,
+        critique_max_tokens: _builtins.int | None = ...,
+        arbitration_max_tokens: _builtins.int | None = ...,
+        adaptive: _arbiter_pb2.AdaptiveOptions | None = ...,
+        embedding_measures: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_arbitration_max_tokens", b"_arbitration_max_tokens", "_arbitration_samples", b"_arbitration_samples", "_arbitration_temperature", b"_arbitration_temperature", "_critique_max_tokens", b"_critique_max_tokens", "_critique_temperature", b"_critique_temperature", "_embedding_measures", b"_embedding_measures", "_self_consistency_samples", b"_self_consistency_samples", "_solver_max_tokens", b"_solver_max_tokens", "_solver_samples", b"_solver_samples", "_solver_temperature", b"_solver_temperature", "_solvers", b"_solvers", "adaptive", b"adaptive", "arbitration_max_tokens", b"arbitration_max_tokens", "arbitration_samples", b"arbitration_samples", "arbitration_temperature", b"arbitration_temperature", "critique_max_tokens", b"critique_max_tokens", "critique_temperature", b"critique_temperature", "embedding_measures", b"embedding_measures", "self_consistency_samples", b"self_consistency_samples", "solver_max_tokens", b"solver_max_tokens", "solver_samples", b"solver_samples", "solver_temperature", b"solver_temperature", "solvers", b"solvers"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_arbitration_max_tokens", b"_arbitration_max_tokens", "_arbitration_samples", b"_arbitration_samples", "_arbitration_temperature", b"_arbitration_temperature", "_critique_max_tokens", b"_critique_max_tokens", "_critique_temperature", b"_critique_temperature", "_embedding_measures", b"_embedding_measures", "_self_consistency_samples", b"_self_consistency_samples", "_solver_max_tokens", b"_solver_max_tokens", "_solver_samples", b"_solver_samples", "_solver_temperature", b"_solver_temperature", "_solvers", b"_solvers", "adaptive", b"adaptive", "arbiter_agent", b"arbiter_agent", "arbitration_max_tokens", b"arbitration_max_tokens", "arbitration_samples", b"arbitration_samples", "arbitration_temperature", b"arbitration_temperature", "critic_agent", b"critic_agent", "critique_max_tokens", b"critique_max_tokens", "critique_temperature", b"critique_temperature", "embedding_measures", b"embedding_measures", "mode", b"mode", "self_consistency_samples", b"self_consistency_samples", "solver_agents", b"solver_agents", "solver_max_tokens", b"solver_max_tokens", "solver_samples", b"solver_samples", "solver_temperature", b"solver_temperature", "solvers", b"solvers", "variant", b"variant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__arbitration_max_tokens: _TypeAlias = _typing.Literal["arbitration_max_tokens"]  # noqa: Y015
+    _WhichOneofArgType__arbitration_max_tokens: _TypeAlias = _typing.Literal["_arbitration_max_tokens", b"_arbitration_max_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__arbitration_samples: _TypeAlias = _typing.Literal["arbitration_samples"]  # noqa: Y015
+    _WhichOneofArgType__arbitration_samples: _TypeAlias = _typing.Literal["_arbitration_samples", b"_arbitration_samples"]  # noqa: Y015
+    _WhichOneofReturnType__arbitration_temperature: _TypeAlias = _typing.Literal["arbitration_temperature"]  # noqa: Y015
+    _WhichOneofArgType__arbitration_temperature: _TypeAlias = _typing.Literal["_arbitration_temperature", b"_arbitration_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__critique_max_tokens: _TypeAlias = _typing.Literal["critique_max_tokens"]  # noqa: Y015
+    _WhichOneofArgType__critique_max_tokens: _TypeAlias = _typing.Literal["_critique_max_tokens", b"_critique_max_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__critique_temperature: _TypeAlias = _typing.Literal["critique_temperature"]  # noqa: Y015
+    _WhichOneofArgType__critique_temperature: _TypeAlias = _typing.Literal["_critique_temperature", b"_critique_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__embedding_measures: _TypeAlias = _typing.Literal["embedding_measures"]  # noqa: Y015
+    _WhichOneofArgType__embedding_measures: _TypeAlias = _typing.Literal["_embedding_measures", b"_embedding_measures"]  # noqa: Y015
+    _WhichOneofReturnType__self_consistency_samples: _TypeAlias = _typing.Literal["self_consistency_samples"]  # noqa: Y015
+    _WhichOneofArgType__self_consistency_samples: _TypeAlias = _typing.Literal["_self_consistency_samples", b"_self_consistency_samples"]  # noqa: Y015
+    _WhichOneofReturnType__solver_max_tokens: _TypeAlias = _typing.Literal["solver_max_tokens"]  # noqa: Y015
+    _WhichOneofArgType__solver_max_tokens: _TypeAlias = _typing.Literal["_solver_max_tokens", b"_solver_max_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__solver_samples: _TypeAlias = _typing.Literal["solver_samples"]  # noqa: Y015
+    _WhichOneofArgType__solver_samples: _TypeAlias = _typing.Literal["_solver_samples", b"_solver_samples"]  # noqa: Y015
+    _WhichOneofReturnType__solver_temperature: _TypeAlias = _typing.Literal["solver_temperature"]  # noqa: Y015
+    _WhichOneofArgType__solver_temperature: _TypeAlias = _typing.Literal["_solver_temperature", b"_solver_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__solvers: _TypeAlias = _typing.Literal["solvers"]  # noqa: Y015
+    _WhichOneofArgType__solvers: _TypeAlias = _typing.Literal["_solvers", b"_solvers"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__arbitration_max_tokens) -> _WhichOneofReturnType__arbitration_max_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__arbitration_samples) -> _WhichOneofReturnType__arbitration_samples | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__arbitration_temperature) -> _WhichOneofReturnType__arbitration_temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__critique_max_tokens) -> _WhichOneofReturnType__critique_max_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__critique_temperature) -> _WhichOneofReturnType__critique_temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__embedding_measures) -> _WhichOneofReturnType__embedding_measures | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__self_consistency_samples) -> _WhichOneofReturnType__self_consistency_samples | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__solver_max_tokens) -> _WhichOneofReturnType__solver_max_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__solver_samples) -> _WhichOneofReturnType__solver_samples | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__solver_temperature) -> _WhichOneofReturnType__solver_temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__solvers) -> _WhichOneofReturnType__solvers | None: ...
+
+Global___ArbitrationOptions: _TypeAlias = ArbitrationOptions  # noqa: Y015
+
+@_typing.final
 class AnswerRequest(_message.Message):
     """Asks for an answer."""
 
@@ -464,6 +603,7 @@ class AnswerRequest(_message.Message):
     STAGE_MAX_TOKENS_FIELD_NUMBER: _builtins.int
     ASSESSOR_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
+    ARBITRATION_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The query; give this or `messages`."""
     strategy: _builtins.str
@@ -508,6 +648,10 @@ class AnswerRequest(_message.Message):
     def stop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Texts that end the final text; they are not part of it [0..4]."""
 
+    @_builtins.property
+    def arbitration(self) -> Global___ArbitrationOptions:
+        """How the arbiter settles the question."""
+
     def __init__(
         self,
         *,
@@ -528,10 +672,11 @@ class AnswerRequest(_message.Message):
         stage_max_tokens: _builtins.int | None = ...,
         assessor: _builtins.str = ...,
         stop: _abc.Iterable[_builtins.str] | None = ...,
+        arbitration: Global___ArbitrationOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "max_tokens", b"max_tokens", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "temperature", b"temperature"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "arbitration", b"arbitration", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "max_tokens", b"max_tokens", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "msv", b"msv", "query", b"query", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "arbitration", b"arbitration", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "msv", b"msv", "query", b"query", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__assignment_seed: _TypeAlias = _typing.Literal["assignment_seed"]  # noqa: Y015
     _WhichOneofArgType__assignment_seed: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed"]  # noqa: Y015

@@ -1,0 +1,116 @@
+"""`metacog/arbiter`: the router hands a question to the arbiter, with all that a caller may choose of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+
+from chassis.agents import AgentConfig
+from kernel.envelope import Limits
+from tests.support.arbiter import Script, arbiter_at, stage_of
+from tests.support.faces import Refused, RestFace, RpcFace
+from tests.support.scripted_llm import ScriptedLLM
+from tests.support.stack import ROUTER, RunningRouter, router_at
+
+TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
+LIMITS = Limits(max_generations=104, max_generated_tokens=26_624, timeout_ms=60_000)
+ASKED = {"query": "What is 2 + 2?", "strategy": "arbiter", "seed": 5}
+
+
+@pytest.fixture
+async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[RunningRouter]:
+    """A router with an arbiter behind it."""
+    scripted.answer = Script(TORN, ["4"] * 30 + ["5"] * 20)
+    async with (
+        arbiter_at(scripted, agents=[AgentConfig(id="ada", temperature=1.5)]) as arbiter,
+        router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}, limits=LIMITS) as running,
+    ):
+        yield running
+
+
+def drawn(llm: ScriptedLLM) -> dict[str, list[int]]:
+    """Samples of each call, by stage."""
+    by_stage: dict[str, list[int]] = {}
+    for body in llm.bodies:
+        by_stage.setdefault(stage_of(body), []).append(body.get("n", 1))
+    return by_stage
+
+
+@pytest.mark.parametrize("face", ["rpc", "rest"])
+async def test_mode_variant_and_samples_are_the_callers(
+    router: RunningRouter, scripted: ScriptedLLM, face: str
+) -> None:
+    wanted = {"mode": "PAPER", "solvers": 3, "solver_samples": 2, "arbitration_samples": 4, "critique_max_tokens": 7}
+    asking = RpcFace(router.grpc, ROUTER) if face == "rpc" else RestFace(router.rest, ROUTER)
+
+    run = (await asking.ask("Answer", **ASKED, arbitration=wanted))["run"]
+
+    whole = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=run["run_id"]))["run"]
+    assert drawn(scripted) == {"solve": [2, 2, 2], "critique": [1, 1, 1], "arbitrate": [4]}
+    assert (whole["deliberation"]["mode"], run["usage"]["generations"], run["degraded"]) == ("PAPER", 13, False)
+    assert {body["max_tokens"] for body in scripted.bodies if stage_of(body) == "critique"} == {7}
+
+
+async def test_the_stock_client_chooses_them_in_the_metacog_object(
+    router: RunningRouter, scripted: ScriptedLLM
+) -> None:
+    options = {"variant": "MAJORITY_VOTE", "solver_temperature": 0.9, "adaptive": {"stepwise_solving": False}}
+
+    answer = await openai(router).chat.completions.create(
+        model="metacog/arbiter",
+        messages=[{"role": "user", "content": "What is 2 + 2?"}],
+        temperature=0.1,
+        extra_body={"metacog": {"arbitration": options}},
+    )
+
+    assert drawn(scripted) == {"solve": [5, 5]}
+    assert {body["temperature"] for body in scripted.bodies} == {0.9}  # and not the request's own
+    assert (answer.model_extra or {})["metacog"]["strategy"] == "arbiter"
+
+
+async def test_more_samples_than_usual_fit_the_envelope_of_a_request_that_states_none(
+    router: RunningRouter, scripted: ScriptedLLM
+) -> None:
+    face = RpcFace(router.grpc, ROUTER)
+
+    run = (await face.ask("Answer", **ASKED, arbitration={"mode": "PAPER", "arbitration_samples": 120}))["run"]
+
+    assert sum(drawn(scripted)["arbitrate"]) == 120
+    assert (run["budget_exhausted"], run["usage"]["generations"]) == (False, 132)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"solvers": 0}, "MALFORMED_REQUEST"),
+        ({"mode": "FAST"}, "MALFORMED_REQUEST"),
+        ({"solver_agents": ["nobody"]}, "UNKNOWN_AGENT"),
+        ({"arbitration_samples": 100_000}, "REQUEST_OVER_LIMIT"),
+    ],
+)
+async def test_what_the_arbiter_cannot_do_is_refused_and_nothing_stands_in(
+    router: RunningRouter, scripted: ScriptedLLM, options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        await RestFace(router.rest, ROUTER).ask("Answer", **ASKED, arbitration=options)
+
+    assert refused.value.reason == reason
+    assert scripted.bodies == []
+
+
+async def test_a_wrong_option_is_named_to_the_stock_client(router: RunningRouter) -> None:
+    with pytest.raises(BadRequestError) as refused:
+        await openai(router).chat.completions.create(
+            model="metacog/arbiter",
+            messages=[{"role": "user", "content": "What is 2 + 2?"}],
+            extra_body={"metacog": {"arbitration": {"solver_sample": 3}}},
+        )
+
+    assert refused.value.param == "metacog.arbitration.solver_sample"
+
+
+def openai(router: RunningRouter) -> AsyncOpenAI:
+    """The stock client."""
+    return AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none", max_retries=0)
