@@ -1,13 +1,15 @@
 """What adaptive arbitration saves, and how often it gives another answer than all K_a samples would have given.
 
     python -m bench arbiter_stopping                          # known answer distributions
-    python -m bench.arbiter_stopping --recordings FILE ...    # replays of `bench.arbiter_recording`
+    python -m bench.arbiter_stopping --recordings FILE ... [--orders 10]    # replays of `bench.arbiter_recording`
 
 Every row is a setting of adaptive mode. *spent* is the share of the generations of paper mode, *changed* the share of
 questions whose answer differs from that of paper mode; beside it the same of a fixed number of arbitration samples
 whose mean cost is equal (a prefix of the same samples). Distributions of up to three kinds of samples are computed
-exactly, others are simulated. Replays have a 95 % interval, and include what skipping arbitration on agreement saves
-and changes, which no distribution of the arbiter's answers alone can tell.
+exactly, others are simulated. Replays include what skipping arbitration on agreement saves and changes, which no
+distribution of the arbiter's answers alone can tell. They are in the order drawn, or in several orders by chance:
+samples are exchangeable, so each order is as good a recording of the same question. Their 95 % intervals are over
+questions (Wilson's for one order, by bootstrap for more).
 """
 
 import argparse
@@ -25,6 +27,7 @@ from scipy.special import gammaln, xlogy
 
 from chassis.wire import from_plain
 from kernel.envelope import LARGEST_LIMIT, Limits
+from kernel.statistics.bootstrap import bootstrap_interval
 from kernel.statistics.intervals import wilson
 from services.arbiter.core.choosing import ranked
 from services.arbiter.core.kinds import Mode
@@ -50,11 +53,11 @@ REPEATS, REPEATS_OF_EACH_SETTING = 20_000, 2_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """One question under one setting: generations spent, those of paper mode, and whether the answer changed."""
+    """One question under one setting: generations spent, those of paper mode, and how often the answer changed."""
 
-    spent: int
-    whole: int
-    changed: bool
+    spent: float
+    whole: float
+    changed: float
 
 
 def run_rule(drawn: Sequence[str | None], rule: StopRule) -> int:
@@ -175,13 +178,17 @@ def _looks(looks: Sequence[int], third: bool) -> tuple[Look, ...]:
     return looked(looks, bound, looks[-1], third_answers=third)
 
 
-def row(label: str, outcomes: Sequence[Outcome], fixed: str) -> str:
+def row(label: str, outcomes: Sequence[Outcome], fixed: str, *, orders: int) -> str:
     """One line of a table."""
-    changes = sum(one.changed for one in outcomes)
-    interval = wilson(changes, len(outcomes))
-    spent = sum(one.spent for one in outcomes) / sum(one.whole for one in outcomes)
-    share = changes / len(outcomes)
-    return f"| {label} | {spent:.1%} | {share:.2%} [{interval.low:.2%}, {interval.high:.2%}] | {fixed} |"
+    changes = [one.changed for one in outcomes]
+    share, spent = float(np.mean(changes)), sum(one.spent for one in outcomes) / sum(one.whole for one in outcomes)
+    if orders:
+        drawn = bootstrap_interval(np.mean, changes, rng=np.random.default_rng(2024))
+        low, high = drawn.low or 0.0, drawn.high or 0.0
+    else:
+        interval = wilson(sum(changes), len(changes))
+        low, high = interval.low, interval.high
+    return f"| {label} | {spent:.1%} | {share:.2%} [{low:.2%}, {high:.2%}] | {fixed} |"
 
 
 def simulate() -> None:
@@ -217,14 +224,41 @@ class NoEncoder:
         raise NotImplementedError
 
 
-def replayed(recordings: Sequence[Mapping[str, Any]], **options: Any) -> list[Outcome]:  # noqa: ANN401
-    """What each recorded question would have cost, and whether its answer would have changed."""
-    unlimited = Limits(max_generations=LARGEST_LIMIT, max_generated_tokens=LARGEST_LIMIT, timeout_ms=LARGEST_LIMIT)
-    defaults, tracer = Defaults(limits=unlimited), Tracer(NoEncoder(), batch_timeout_s=1)
+class Replays:
+    """Recorded questions, to be run again under any setting.
 
-    async def one(recording: Mapping[str, Any]) -> Outcome:
-        ask = from_plain({**recording, **options}, ReplayRequest)
-        reply = await replay(ask, defaults=defaults, tracer=tracer, most=MeasureLimits())
+    Args:
+        recordings: The questions, with their samples.
+        orders: Orders by chance in which each is run [count]; 0: as it was drawn.
+    """
+
+    def __init__(self, recordings: Sequence[Mapping[str, Any]], orders: int) -> None:
+        unlimited = Limits(max_generations=LARGEST_LIMIT, max_generated_tokens=LARGEST_LIMIT, timeout_ms=LARGEST_LIMIT)
+        self._defaults, self._tracer = Defaults(limits=unlimited), Tracer(NoEncoder(), batch_timeout_s=1)
+        self._recordings = recordings
+        self._seeds: list[int | None] = list(range(1, orders + 1)) or [None]
+        self._fixed: dict[int, list[Outcome]] = {}
+
+    def under(self, **options: Any) -> list[Outcome]:  # noqa: ANN401
+        """What each question would have cost, and how often its answer would have changed."""
+
+        async def every() -> list[Outcome]:
+            return [
+                _mean([await self._one(recording, seed, options) for seed in self._seeds])
+                for recording in self._recordings
+            ]
+
+        return asyncio.run(every())
+
+    def fixed(self, samples: int) -> list[Outcome]:
+        """The same with a fixed number of arbitration samples."""
+        if samples not in self._fixed:
+            self._fixed[samples] = self.under(mode="PAPER", arbitration_samples=samples)
+        return self._fixed[samples]
+
+    async def _one(self, recording: Mapping[str, Any], seed: int | None, options: Mapping[str, Any]) -> Outcome:
+        ask = from_plain({**recording, **options, "embedding_measures": False, "seed": seed}, ReplayRequest)
+        reply = await replay(ask, defaults=self._defaults, tracer=self._tracer, most=MeasureLimits())
         neither = reply.recorded_answer is None and not reply.arbitration.answer
         return Outcome(
             spent=reply.arbitration.usage.generations,
@@ -232,28 +266,32 @@ def replayed(recordings: Sequence[Mapping[str, Any]], **options: Any) -> list[Ou
             changed=not (reply.same_answer or neither),
         )
 
-    async def every() -> list[Outcome]:
-        return [await one(recording) for recording in recordings]
 
-    return asyncio.run(every())
+def _mean(outcomes: Sequence[Outcome]) -> Outcome:
+    spent, whole, changes = (
+        float(np.mean([getattr(one, name) for one in outcomes])) for name in ("spent", "whole", "changed")
+    )
+    return Outcome(spent, whole, changes)
 
 
-def replay_all(files: Sequence[Path]) -> None:
+def replay_all(files: Sequence[Path], orders: int) -> None:
     """Print the trade-off over recorded questions."""
     recordings = [json.loads(line) for file in files for line in file.read_text().splitlines() if line.strip()]
-    sys.stdout.write(f"{len(recordings)} recorded questions\n\n")
+    replays = Replays(recordings, orders)
+    order = f"each in {orders} orders" if orders else "in the order drawn"
+    sys.stdout.write(f"{len(recordings)} recorded questions, {order}\n\n")
     sys.stdout.write("| setting | spent | changed | fixed K_a of equal cost |\n|---|---|---|---|\n")
-    fixed = {count: replayed(recordings, mode="PAPER", arbitration_samples=count) for count in range(1, SAMPLES + 1)}
     for stepwise in (False, True):
         for probability, first in SETTINGS:
             options = AdaptiveOptions(
                 stopping_probability=probability, first_batch_samples=first, stepwise_solving=stepwise
             )
-            outcomes = replayed(recordings, mode=Mode.ADAPTIVE.value, adaptive=_plain(options))
+            outcomes = replays.under(mode=Mode.ADAPTIVE.value, adaptive=_plain(options))
             label = f"adaptive {probability}, first batch {first}{', stepwise' if stepwise else ''}"
-            sys.stdout.write(row(label, outcomes, _equal_cost(fixed, outcomes)) + "\n")
+            sys.stdout.write(row(label, outcomes, _equal_cost(replays, outcomes), orders=orders) + "\n")
+            sys.stdout.flush()
     for count in (1, 5, 10, 25):
-        sys.stdout.write(row(f"paper, K_a {count}", fixed[count], "") + "\n")
+        sys.stdout.write(row(f"paper, K_a {count}", replays.fixed(count), "", orders=orders) + "\n")
 
 
 def _plain(options: AdaptiveOptions) -> dict[str, Any]:
@@ -261,23 +299,22 @@ def _plain(options: AdaptiveOptions) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def _equal_cost(fixed: Mapping[int, Sequence[Outcome]], outcomes: Sequence[Outcome]) -> str:
-    """The fixed K_a whose mean cost is nearest, and how often it changes the answer."""
-    mean = sum(one.spent for one in outcomes)
-    count = min(fixed, key=lambda each: abs(sum(one.spent for one in fixed[each]) - mean))
-    changed = sum(one.changed for one in fixed[count]) / len(outcomes)
-    if sum(one.spent for one in fixed[1]) > mean:
-        return f"none is as cheap; K_a 1: {changed:.2%}"
-    return f"K_a {count}: {changed:.2%}"
+def _equal_cost(replays: Replays, outcomes: Sequence[Outcome]) -> str:
+    """The fixed K_a whose mean cost is nearest, and how often it changes the answer; each sample costs the same."""
+    least = sum(one.spent for one in replays.fixed(1)) / len(outcomes)
+    count = round(1 + sum(one.spent for one in outcomes) / len(outcomes) - least)
+    changed = float(np.mean([one.changed for one in replays.fixed(min(SAMPLES, max(1, count)))]))
+    return f"K_a {count}: {changed:.2%}" if count >= 1 else f"none is as cheap; K_a 1: {changed:.2%}"
 
 
 def main() -> None:
     """Simulate, or replay the recordings that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recordings", nargs="+", type=Path, default=[])
-    files = parser.parse_args().recordings
-    if files:
-        replay_all(files)
+    parser.add_argument("--orders", type=int, default=0)
+    asked = parser.parse_args()
+    if asked.recordings:
+        replay_all(asked.recordings, asked.orders)
     else:
         simulate()
 

@@ -1,8 +1,9 @@
 """gRPC face of the router."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from typing import Any
 
 from metacog.router.v1 import calibration_pb2 as pb_calibration
 from metacog.router.v1 import feedback_pb2 as pb_feedback
@@ -29,7 +30,6 @@ from services.router.service.values import (
     AssessRequest,
     AssessResponse,
     Event,
-    GetRunResponse,
     ListRunsRequest,
     ListRunsResponse,
     Passed,
@@ -40,13 +40,15 @@ from services.router.service.values import (
     RunFinished,
 )
 
-# Events that the contract can carry, with their fields; arbiter and delegation have some of their own, and what they
-# call by the same name has other fields.
+# Events that the contract can carry, with their fields. What delegation calls by a name that is taken has its own.
 EVENTS = {
     name: frozenset(field.message_type.fields_by_name)
     for name, field in pb.AnswerResponse.DESCRIPTOR.fields_by_name.items()
     if field.message_type is not None
 }
+RENAMED = "task_"
+# Where the account of each strategy stands in a run.
+ACCOUNTS = {Strategy.DIALECTIC: "deliberation", Strategy.ARBITER: "arbitration", Strategy.DELEGATION: "task"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,21 +91,24 @@ class Servicer(pb_grpc.RouterServiceServicer):
         origin = Origin(key_name=caller(context, self._keyring).name, streamed=True)
         async with aclosing(self._use.answer(ask, origin=origin)) as events:
             async for event in events:
-                if not isinstance(event, Relayed):
-                    yield event_to_proto(_finished(event), pb.AnswerResponse)
-                elif event.data.keys() <= EVENTS.get(event.name, frozenset()):
-                    yield to_proto({event.name: event.data}, pb.AnswerResponse)
+                if isinstance(event, RunFinished):
+                    yield to_proto({"run_finished": {"run": _told(event.run)}}, pb.AnswerResponse)
+                elif not isinstance(event, Relayed):
+                    yield event_to_proto(event, pb.AnswerResponse)
+                elif carrier := _carrier(event):
+                    yield to_proto({carrier: event.data}, pb.AnswerResponse)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:  # noqa: N802
         """One recorded run."""
         run = await self._use.get_run(request.run_id, key_name=caller(context, self._keyring).name)
-        return to_proto(GetRunResponse(run=_told(run)), pb.GetRunResponse)
+        return to_proto({"run": _told(run)}, pb.GetRunResponse)
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:  # noqa: N802
         """Recorded runs, newest first."""
         ask = from_proto(request, ListRunsRequest)
         page = await self._use.list_runs(ask, key_name=caller(context, self._keyring).name)
-        return to_proto(replace(page, runs=[_told(run) for run in page.runs]), pb.ListRunsResponse)
+        told = {"runs": [_told(run) for run in page.runs], "next_page_token": page.next_page_token}
+        return to_proto(told, pb.ListRunsResponse)
 
     async def SubmitFeedback(  # noqa: N802
         self, request: pb_feedback.SubmitFeedbackRequest, context: Context
@@ -168,10 +173,14 @@ class Servicer(pb_grpc.RouterServiceServicer):
         return to_proto(seen, pb_calibration.GetActivationsResponse)
 
 
-def _told(run: Run) -> Run:
-    """`run` as the contract has it: only the dialectic's account has a place there."""
-    return run if run.strategy == Strategy.DIALECTIC else replace(run, deliberation=None)
+def _told(run: Run) -> Mapping[str, Any]:
+    """`run` as the contract has it: each strategy's account has a field of its own."""
+    told = {one.name: getattr(run, one.name) for one in fields(run)}
+    account, where = told.pop("deliberation"), ACCOUNTS.get(Strategy(run.strategy)) if run.strategy else None
+    return {**told, where: account} if where else told
 
 
-def _finished(event: Event | Passed) -> Event | Passed:
-    return RunFinished(run=_told(event.run)) if isinstance(event, RunFinished) else event
+def _carrier(event: Relayed) -> str:
+    """The field that carries a service's event; empty: none does."""
+    named = (event.name, RENAMED + event.name)
+    return next((name for name in named if event.data.keys() <= EVENTS.get(name, frozenset())), "")

@@ -1,5 +1,6 @@
 """`metacog/arbiter`: the router hands a question to the arbiter, with all that a caller may choose of it."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, RunningRouter, router_at
 
 TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
+VERDICT = ["4"] * 30 + ["5"] * 20
 LIMITS = Limits(max_generations=104, max_generated_tokens=26_624, timeout_ms=60_000)
 ASKED = {"query": "What is 2 + 2?", "strategy": "arbiter", "seed": 5}
 
@@ -22,7 +24,7 @@ ASKED = {"query": "What is 2 + 2?", "strategy": "arbiter", "seed": 5}
 @pytest.fixture
 async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[RunningRouter]:
     """A router with an arbiter behind it."""
-    scripted.answer = Script(TORN, ["4"] * 30 + ["5"] * 20)
+    scripted.answer = Script(TORN, VERDICT)
     async with (
         arbiter_at(scripted, agents=[AgentConfig(id="ada", temperature=1.5)]) as arbiter,
         router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}, limits=LIMITS) as running,
@@ -51,6 +53,27 @@ async def test_mode_variant_and_samples_are_the_callers(
     assert drawn(scripted) == {"solve": [2, 2, 2], "critique": [1, 1, 1], "arbitrate": [4]}
     assert (whole["deliberation"]["mode"], run["usage"]["generations"], run["degraded"]) == ("PAPER", 13, False)
     assert {body["max_tokens"] for body in scripted.bodies if stage_of(body) == "critique"} == {7}
+
+
+async def test_both_faces_tell_of_the_arbitration_as_it_goes_and_afterwards(
+    router: RunningRouter, scripted: ScriptedLLM
+) -> None:
+    ask = {**ASKED, "arbitration": {"mode": "PAPER"}}
+
+    by_rpc = await RpcFace(router.grpc, ROUTER).events("Answer", **ask)
+    scripted.answer = Script(TORN, VERDICT)
+    by_rest = await RestFace(router.rest, ROUTER).events("Answer", **ask)
+
+    names = Counter(name for name, _ in by_rpc)
+    assert names == Counter(name for name, _ in by_rest)
+    assert {"samples_drawn", "solvers_finished", "critique_finished", "answer_settled"} <= names.keys()
+    (one, mine), (other, its) = by_rpc[-1], by_rest[-1]
+    assert one == other == "run_finished"
+    account = mine["run"]["arbitration"]
+    assert account["arbiter"] == its["run"]["deliberation"]["arbiter"] == {"4": 30, "5": 20}
+    kept = (await RpcFace(router.grpc, ROUTER).ask("GetRun", run_id=mine["run"]["run_id"]))["run"]
+    assert sum(sample["solver"] is None for sample in kept["arbitration"]["samples"]) == 50
+    assert kept["deliberation"] is None
 
 
 async def test_the_stock_client_chooses_them_in_the_metacog_object(

@@ -14,7 +14,8 @@ from openai import APIError, OpenAI
 
 from tests.compose.live.suite import CONSOLE_URL, ENCODER, MODEL_SERVER, READY_WITHIN_S, Suite, awaited, total
 
-KILLED = ("assigner", "arbiter", "delegation", "postgres", *ENCODER, "console", "router", MODEL_SERVER)
+WATCHING = ("otel-collector", "prometheus")
+KILLED = ("assigner", "arbiter", "delegation", "postgres", *ENCODER, "console", *WATCHING, "router", MODEL_SERVER)
 WARM_UP_ANSWERS = 3
 # Without the encoder, what was right waits in the outbox for its vector.
 TOLD = ("metacog_outbox_pending",) if ENCODER else ()
@@ -89,9 +90,11 @@ def is_back(suite: Suite, service: str, killed: str, restarts: int) -> bool:
         raise LookupError(f"{service} has not been started again")
     if service == "console":
         return httpx.get(f"{CONSOLE_URL}/readyz", timeout=5).status_code == 200
+    if service == "prometheus":
+        return suite.is_healthy(service)
     parts = suite.ready()
     named = {"postgres": "database", MODEL_SERVER: "inference"}.get(service, service)
-    return all(parts[part] == "ok" for part in {named, "inference"} - {"router"})
+    return all(parts[part] == "ok" for part in {named, "inference"} - {"router", *WATCHING})
 
 
 @pytest.mark.parametrize("service", KILLED)

@@ -26,7 +26,8 @@ async def test_a_verdict_on_a_run_teaches_the_profile_of_the_one_who_answered(
             "seed": 5,
             "max_tokens": 20,
         }
-        run = (await face.ask("Answer", **ask))["run"]
+        events = await face.events("Answer", **ask)
+        run = events[-1][1]["run"]
         rest = RestFace(router.rest, ROUTER)
         whole = (await rest.ask("GetRun", run_id=run["run_id"]))["run"]
         told = await face.ask("SubmitFeedback", feedback_id=f"v-{run['run_id']}", run_id=run["run_id"], correct=True)
@@ -40,6 +41,10 @@ async def test_a_verdict_on_a_run_teaches_the_profile_of_the_one_who_answered(
         page = await delegation.face("rpc").ask("ExportProfiles", agent=executor, include_history=True)
 
     account: dict[str, Any] = whole["deliberation"]
+    told_live = {name: data for name, data in events}
+    assert {"task_dispatched", "task_agent_assessed", "mode_chosen", "agent_answered"} <= set(told_live)
+    assert told_live["task_agent_assessed"]["confidence"] > 0
+    assert (run["task"]["executor"], run["deliberation"]) == (executor, None)
     assert (run["strategy"], run["degraded"], run["answer"]) == ("delegation", False, "Final Answer: 4")
     assert (account["answer"], account["run_id"], account["answer_type"]) == ("4", run["run_id"], "NUMBER")
     assert run["confidence"] == account["confidence"] == 0.74

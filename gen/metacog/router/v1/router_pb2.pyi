@@ -16,6 +16,7 @@ from metacog.common.v1 import envelope_pb2 as _envelope_pb2
 from metacog.common.v1 import msv_pb2 as _msv_pb2
 from metacog.common.v1 import stage_pb2 as _stage_pb2
 from metacog.common.v1 import turn_pb2 as _turn_pb2
+from metacog.delegation.v1 import tasks_pb2 as _tasks_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -818,6 +819,8 @@ class Run(_message.Message):
     CONFIDENCE_RAW_FIELD_NUMBER: _builtins.int
     CALIBRATION_VERSION_FIELD_NUMBER: _builtins.int
     FEEDBACK_FIELD_NUMBER: _builtins.int
+    ARBITRATION_FIELD_NUMBER: _builtins.int
+    TASK_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -875,7 +878,7 @@ class Run(_message.Message):
 
     @_builtins.property
     def deliberation(self) -> _assigner_pb2.DeliberationFinished:
-        """The dialectic as it went, when it was run."""
+        """The dialectic as it went, when it answered. REST has the account of arbiter and delegation here too."""
 
     @_builtins.property
     def usage(self) -> _envelope_pb2.Usage:
@@ -896,6 +899,14 @@ class Run(_message.Message):
     @_builtins.property
     def feedback(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunFeedback]:
         """Verdicts on the answer that have come in, oldest first."""
+
+    @_builtins.property
+    def arbitration(self) -> _arbiter_pb2.ArbitrationFinished:
+        """The arbitration as it went, when the arbiter answered; gRPC only."""
+
+    @_builtins.property
+    def task(self) -> _tasks_pb2.TaskFinished:
+        """The task as it went, when the delegation service answered; gRPC only."""
 
     def __init__(
         self,
@@ -929,10 +940,12 @@ class Run(_message.Message):
         confidence_raw: _builtins.float | None = ...,
         calibration_version: _builtins.str = ...,
         feedback: _abc.Iterable[Global___RunFeedback] | None = ...,
+        arbitration: _arbiter_pb2.ArbitrationFinished | None = ...,
+        task: _tasks_pb2.TaskFinished | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "first_token_ms", b"first_token_ms", "route", b"route", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "first_token_ms", b"first_token_ms", "route", b"route", "task", b"task", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "task", b"task", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1034,6 +1047,16 @@ class AnswerResponse(_message.Message):
     ANSWER_TOKEN_FIELD_NUMBER: _builtins.int
     FELL_BACK_FIELD_NUMBER: _builtins.int
     RUN_FINISHED_FIELD_NUMBER: _builtins.int
+    SAMPLES_DRAWN_FIELD_NUMBER: _builtins.int
+    SOLVERS_FINISHED_FIELD_NUMBER: _builtins.int
+    CRITIQUE_FINISHED_FIELD_NUMBER: _builtins.int
+    ANSWER_SETTLED_FIELD_NUMBER: _builtins.int
+    TASK_DISPATCHED_FIELD_NUMBER: _builtins.int
+    TASK_AGENT_ASSESSED_FIELD_NUMBER: _builtins.int
+    MODE_CHOSEN_FIELD_NUMBER: _builtins.int
+    AGENT_ANSWERED_FIELD_NUMBER: _builtins.int
+    ANSWER_JUDGED_FIELD_NUMBER: _builtins.int
+    TASK_ANSWER_TOKEN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run_started(self) -> Global___RunStarted:
         """The run begins."""
@@ -1078,6 +1101,46 @@ class AnswerResponse(_message.Message):
     def run_finished(self) -> Global___RunFinished:
         """The end; always last."""
 
+    @_builtins.property
+    def samples_drawn(self) -> _arbiter_pb2.SamplesDrawn:
+        """The arbiter: a batch of samples has come in."""
+
+    @_builtins.property
+    def solvers_finished(self) -> _arbiter_pb2.SolversFinished:
+        """The arbiter: all solver samples are in."""
+
+    @_builtins.property
+    def critique_finished(self) -> _arbiter_pb2.Critique:
+        """The arbiter: a critique is complete, or given up."""
+
+    @_builtins.property
+    def answer_settled(self) -> _arbiter_pb2.AnswerSettled:
+        """The arbiter: the answer is final."""
+
+    @_builtins.property
+    def task_dispatched(self) -> _tasks_pb2.TaskDispatched:
+        """Delegation: the task's dimensions are known, and it goes to its first agent."""
+
+    @_builtins.property
+    def task_agent_assessed(self) -> _tasks_pb2.Assessment:
+        """Delegation: an agent has assessed itself; on REST `agent_assessed`."""
+
+    @_builtins.property
+    def mode_chosen(self) -> _tasks_pb2.ModeChosen:
+        """Delegation: it is decided who solves the task, or decided again."""
+
+    @_builtins.property
+    def agent_answered(self) -> _tasks_pb2.Vote:
+        """Delegation: an agent has answered."""
+
+    @_builtins.property
+    def answer_judged(self) -> _tasks_pb2.Verdict:
+        """Delegation: the answer is judged."""
+
+    @_builtins.property
+    def task_answer_token(self) -> _tasks_pb2.AnswerToken:
+        """Delegation: text of an executor's answer; on REST `answer_token`."""
+
     def __init__(
         self,
         *,
@@ -1092,12 +1155,22 @@ class AnswerResponse(_message.Message):
         answer_token: Global___AnswerToken | None = ...,
         fell_back: Global___FellBack | None = ...,
         run_finished: Global___RunFinished | None = ...,
+        samples_drawn: _arbiter_pb2.SamplesDrawn | None = ...,
+        solvers_finished: _arbiter_pb2.SolversFinished | None = ...,
+        critique_finished: _arbiter_pb2.Critique | None = ...,
+        answer_settled: _arbiter_pb2.AnswerSettled | None = ...,
+        task_dispatched: _tasks_pb2.TaskDispatched | None = ...,
+        task_agent_assessed: _tasks_pb2.Assessment | None = ...,
+        mode_chosen: _tasks_pb2.ModeChosen | None = ...,
+        agent_answered: _tasks_pb2.Vote | None = ...,
+        answer_judged: _tasks_pb2.Verdict | None = ...,
+        task_answer_token: _tasks_pb2.AnswerToken | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["agent_assessed", b"agent_assessed", "answer_token", b"answer_token", "event", b"event", "fell_back", b"fell_back", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_answer_token", b"task_answer_token", "task_dispatched", b"task_dispatched"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_assessed", b"agent_assessed", "answer_token", b"answer_token", "event", b"event", "fell_back", b"fell_back", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_answer_token", b"task_answer_token", "task_dispatched", b"task_dispatched"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["run_started", "routed", "agent_assessed", "roles_assigned", "stage_started", "stage_token", "stage_finished", "stage_measured", "answer_token", "fell_back", "run_finished"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["run_started", "routed", "agent_assessed", "roles_assigned", "stage_started", "stage_token", "stage_finished", "stage_measured", "answer_token", "fell_back", "run_finished", "samples_drawn", "solvers_finished", "critique_finished", "answer_settled", "task_dispatched", "task_agent_assessed", "mode_chosen", "agent_answered", "answer_judged", "task_answer_token"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
