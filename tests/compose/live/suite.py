@@ -147,7 +147,8 @@ class Suite:
     def up(self, *services: str) -> None:
         """Start services, by default all that there are images of, with three arbiters."""
         named = services or (*STARTED, MODEL_SERVER)
-        self.compose("up", "-d", "--no-build", "--scale", f"arbiter={ARBITERS}", *named)
+        scaled = ("--scale", f"arbiter={ARBITERS}") if "arbiter" in named else ()
+        self.compose("up", "-d", "--no-build", *scaled, *named)
 
     def down(self) -> None:
         """Stop everything and forget the data."""
