@@ -3,22 +3,26 @@
     python -m bench.arbiter_recording --data FOLDER --sets gsm8k,boolq --each 20 --out recordings.jsonl
         [--url http://127.0.0.1:8082] [--concurrency 4] [--timeout 600]
 
-A file that exists is gone on with: what it holds already is not asked again.
+A file that exists is gone on with: what it holds is not asked again. Beside it is written with what it was made.
 """
 
 import argparse
 import asyncio
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from evals.commit import commit
 from evals.items import Item, read_sets
+from evals.mc_mas.questions import about
 
 ENVELOPE_GENERATIONS = 62
 ENVELOPE_TOKENS = 65_536
+SEED = 1
 
 
 async def record(arguments: argparse.Namespace) -> None:
@@ -46,6 +50,8 @@ async def _one(item: Item, client: httpx.AsyncClient, free: asyncio.Semaphore, a
     if end["stopping_reason"] != "ALL_SAMPLES":
         sys.stderr.write(f"{item.id}: left out, {end['stopping_reason']} {end['degraded_reasons']}\n")
         return
+    if not about(arguments.out).exists():
+        about(arguments.out).write_text(json.dumps(_made_with(end), indent=1) + "\n")
     with arguments.out.open("a") as file:
         file.write(json.dumps(_recording(item, end)) + "\n")
     sys.stderr.write(f"{item.id}: {end['answer']} ({item.answer}), {end['duration_ms'] / 1000:.1f} s\n")
@@ -60,7 +66,7 @@ def _request(item: Item, timeout_s: float) -> dict[str, Any]:
         "return_samples": True,
         "truth": item.answer,
         "truth_aliases": list(item.aliases or ()),
-        "seed": 1,
+        "seed": SEED,
         "run_id": item.id,
         "envelope": {
             "max_generations": ENVELOPE_GENERATIONS,
@@ -74,6 +80,19 @@ def _question(item: Item) -> str:
     """Context, question and options; how the reply is to end is the arbiter's to say."""
     options = "\n".join(f"{letter}. {text}" for letter, text in item.lettered)
     return "\n\n".join(part for part in ((item.context or "").strip(), item.question.strip(), options) if part)
+
+
+def _made_with(end: dict[str, Any]) -> dict[str, Any]:
+    """What the recordings are made with, for the head of a report on them."""
+    models = dict.fromkeys([*(solver["model"] for solver in end["solver_results"]), end["arbiter_model"]])
+    return {
+        "model": ", ".join(model for model in models if model),
+        "commit": commit(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seed": SEED,
+        "configuration": f"{len(end['solver_results'])} solvers, {end['planned_generations']} samples of a question",
+        "prompt_digests": end["prompt_digests"],
+    }
 
 
 def _recording(item: Item, end: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from chassis.inference.errors import ModelNotFound
 from chassis.inference.observing import OK, CallEnd
 from chassis.settings import SuiteSettings
 from kernel.errors import MetacogError
+from kernel.prices import price_of
 
 
 class Telling:
@@ -76,7 +77,8 @@ async def _first_model(suite: SuiteSettings) -> str:
 
 def _config(suite: SuiteSettings, model: str) -> BackendConfig:
     key = suite.inference_api_key.get_secret_value() or None
-    return BackendConfig(name="default", base_url=suite.inference_url, model=model, api_key=key)
+    price = price_of(model, suite.prices)
+    return BackendConfig(name="default", base_url=suite.inference_url, model=model, api_key=key, price=price)
 
 
 def _unnamed(suite: SuiteSettings, problem: str) -> ConfigurationInvalid:

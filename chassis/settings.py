@@ -4,13 +4,14 @@ import os
 import re
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from chassis.affect import AffectName
 from chassis.errors import ConfigurationInvalid
+from kernel.prices import Price, read_prices
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -31,6 +32,11 @@ class SuiteSettings(BaseSettings):
     inference_url: str = Field("http://127.0.0.1:8000/v1", description="Any OpenAI-compatible server, with its /v1")
     inference_model: str = Field("", description="Model to ask there; empty: the first one it lists")
     inference_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
+    prices: Annotated[dict[str, Price], BeforeValidator(read_prices)] = Field(
+        {},
+        description="Price of each model's tokens, per million and in one currency, e.g. "
+        '{"smollm2": {"prompt": 0.15, "completion": 0.6}}; "*" for any other; without one, costs are unknown',
+    )
     encoder_url: str = Field("http://127.0.0.1:8001/v1", description="OpenAI-compatible embeddings server")
     encoder_model: str = Field("", description="Model to ask there; empty: the first one it lists")
     encoder_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")

@@ -21,6 +21,7 @@ REQUEST_SECONDS = Histogram("metacog_request_seconds", "Time to answer a request
 IN_FLIGHT = Gauge("metacog_requests_in_flight", "Requests being answered now.", ["face"])
 STAGE_SECONDS = Histogram("metacog_stage_seconds", "Time of one stage [s].", ["stage"], buckets=SECONDS)
 TOKENS = Counter("metacog_tokens_total", "Tokens by stage and kind (prompt, completion).", ["stage", "kind"])
+COST = Counter("metacog_cost_total", "Cost by stage, where it is known [currency of METACOG_PRICES].", ["stage"])
 GENERATIONS = Counter("metacog_generations_total", "Samples drawn by stage.", ["stage"])
 BACKEND_CALLS = Counter("metacog_backend_calls_total", "Inference calls by outcome.", ["backend", "work", "outcome"])
 BACKEND_SECONDS = Histogram(

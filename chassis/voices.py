@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from chassis.agents import AgentConfig
@@ -12,6 +13,7 @@ from chassis.inference.config import BackendConfig
 from chassis.inference.streaming import Streamed
 from chassis.inference.values import Call, Completion, Structured
 from chassis.spend import Spend
+from kernel.prices import Prices, price_of
 from kernel.ratings import ORDER, read_rating
 
 T = TypeVar("T")
@@ -25,6 +27,7 @@ class Voice:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self.model = backend.config.model
+        self.price = backend.config.price
 
     async def stream(self, call: Call, spend: Spend) -> Streamed:
         """The text of one call, as it is generated; to be entered or closed."""
@@ -53,11 +56,15 @@ class Voices:
     Args:
         default: Backend of agents that name no server or model, and of the assessor.
         build: Makes a backend of its configuration.
+        prices: Prices by model.
     """
 
-    def __init__(self, default: Backend, build: Callable[[BackendConfig], Backend]) -> None:
+    def __init__(
+        self, default: Backend, build: Callable[[BackendConfig], Backend], prices: Prices = MappingProxyType({})
+    ) -> None:
         self.default = default
         self._build = build
+        self._prices = prices
         self._backends: dict[tuple[str, str], Backend] = {
             (default.config.base_url, default.config.model): default,
         }
@@ -68,7 +75,11 @@ class Voices:
         place = (agent.base_url or base.base_url, agent.model or base.model)
         if place not in self._backends:
             config = BackendConfig(
-                name=f"{place[1]}@{place[0]}", base_url=place[0], model=place[1], api_key=self._key(agent)
+                name=f"{place[1]}@{place[0]}",
+                base_url=place[0],
+                model=place[1],
+                api_key=self._key(agent),
+                price=price_of(place[1], self._prices),
             )
             self._backends[place] = self._build(config)
         return Voice(self._backends[place])

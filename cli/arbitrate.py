@@ -8,7 +8,7 @@ from cli import options
 from cli.answering import broken, waiting
 from cli.client import Body, Events, Service
 from cli.drawing_answers import arbitration
-from cli.options import ArbiterUrl, AsJson, Key, MaxGenerations, MaxTokens, Seed, Timeout, given
+from cli.options import ArbiterUrl, AsJson, Key, MaxCost, MaxGenerations, MaxTokens, Seed, Timeout, given
 from cli.output import Phase, emit, phases, shown
 from cli.reading import question
 
@@ -28,6 +28,7 @@ def arbitrate(  # noqa: PLR0913 - each is an option of the command
     truth: Annotated[str, typer.Option(help="The right answer; for the measures only.")] = "",
     max_generations: MaxGenerations = None,
     max_generated_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
     timeout: Timeout = None,
     seed: Seed = None,
     arbiter: ArbiterUrl = "",
@@ -44,7 +45,7 @@ def arbitrate(  # noqa: PLR0913 - each is an option of the command
         solver_samples=solver_samples,
         arbitration_samples=samples,
         truth=truth,
-        envelope=options.envelope(max_generations, max_generated_tokens, timeout),
+        envelope=options.envelope(max_generations, max_generated_tokens, timeout, max_cost),
         seed=seed,
     )
     events = Service("arbiter", arbiter, key=key).stream("/v1/arbitrations", body)

@@ -9,7 +9,7 @@ from cli import options
 from cli.answering import Explained, Streamed, finished
 from cli.client import Service
 from cli.drawing import decision
-from cli.options import AsJson, Key, MaxGenerations, MaxTokens, RouterUrl, Seed, Timeout, given
+from cli.options import AsJson, Key, MaxCost, MaxGenerations, MaxTokens, RouterUrl, Seed, Timeout, given
 from cli.output import emit, phases, shown
 from cli.reading import question, read_json, state
 
@@ -44,6 +44,7 @@ def ask(  # noqa: PLR0913 - each is an option of the command
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="Tokens of the final text.")] = None,
     max_generations: MaxGenerations = None,
     max_generated_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
     timeout: Timeout = None,
     seed: Seed = None,
     fallback: Annotated[
@@ -55,7 +56,7 @@ def ask(  # noqa: PLR0913 - each is an option of the command
     as_json: AsJson = False,
 ) -> None:
     """Ask a question; the answer comes as it is generated, and a line on standard error says how it came about."""
-    limits = options.envelope(max_generations, max_generated_tokens, timeout)
+    limits = options.envelope(max_generations, max_generated_tokens, timeout, max_cost)
     body = given(
         **_query(text, messages),
         strategy=strategy,
@@ -86,6 +87,7 @@ def route(  # noqa: PLR0913 - each is an option of the command
     messages: Messages = None,
     max_generations: MaxGenerations = None,
     max_generated_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
     timeout: Timeout = None,
     seed: Seed = None,
     router: RouterUrl = "",
@@ -99,7 +101,7 @@ def route(  # noqa: PLR0913 - each is an option of the command
         msv=state(msv),
         strategy=strategy,
         assessor=assessor,
-        envelope=options.envelope(max_generations, max_generated_tokens, timeout),
+        envelope=options.envelope(max_generations, max_generated_tokens, timeout, max_cost),
         seed=seed,
     )
     with phases() as phase:

@@ -8,7 +8,7 @@ from cli import options
 from cli.answering import broken, waiting
 from cli.client import Body, Events, Service
 from cli.drawing_answers import assessments, chosen_mode, task, verdict
-from cli.options import AsJson, DelegationUrl, Key, MaxGenerations, MaxTokens, Seed, Timeout, given
+from cli.options import AsJson, DelegationUrl, Key, MaxCost, MaxGenerations, MaxTokens, Seed, Timeout, given
 from cli.output import Phase, emit, phases, shown, told, write
 from cli.reading import question
 
@@ -28,6 +28,7 @@ def delegate(  # noqa: PLR0913 - each is an option of the command
     assess_only: Annotated[bool, typer.Option("--assess-only", help="Only ask who could; nobody solves it.")] = False,
     max_generations: MaxGenerations = None,
     max_generated_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
     timeout: Timeout = None,
     seed: Seed = None,
     request_id: Annotated[str, typer.Option("--request-id", help="Repeating it repeats the recorded answer.")] = "",
@@ -42,7 +43,7 @@ def delegate(  # noqa: PLR0913 - each is an option of the command
         dimension=dimensions[0] if len(dimensions) == 1 else "",
         dimensions=dimensions if len(dimensions) > 1 else [],
         agents=agent,
-        envelope=options.envelope(max_generations, max_generated_tokens, timeout),
+        envelope=options.envelope(max_generations, max_generated_tokens, timeout, max_cost),
         seed=seed,
     )
     service = Service("delegation", delegation, key=key)

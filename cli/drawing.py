@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cli.output import COOL, HOT, UNKNOWN, bar, facts, number, table, text
+from cli.output import COOL, HOT, UNKNOWN, bar, cost, facts, number, table, text
 
 Body = Mapping[str, Any]
 
@@ -200,6 +200,7 @@ def ending(run: Body) -> RenderableType:
             "outcome": "" if run["outcome"] == "ANSWERED" else run["outcome"].lower(),
             "confidence": source or f"{UNKNOWN}: there is no source for it",
             "tokens": f"{usage['completion_tokens']} generated in {usage['generations']} generations ({stages})",
+            "cost": cost(usage),
             "time": f"{run['duration_ms'] / 1000:.1f} s",
             "degraded": "; ".join(run["degraded_reasons"]),
             "limit": "a limit of the envelope was reached" if run["budget_exhausted"] else "",

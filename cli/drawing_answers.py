@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from cli.output import UNKNOWN, bar, facts, number, snippet, table, text
+from cli.output import UNKNOWN, bar, cost, facts, number, snippet, table, text
 
 Body = Mapping[str, Any]
 
@@ -83,6 +83,7 @@ def _spent(done: Body) -> dict[str, str]:
     stages = "  ".join(f"{name} {spent['completion_tokens']}" for name, spent in usage["stages"].items())
     return {
         "tokens": f"{usage['completion_tokens']} generated in {usage['generations']} generations ({stages})",
+        "cost": cost(usage),
         "time": f"{done['duration_ms'] / 1000:.1f} s",
         "degraded": "; ".join(done["degraded_reasons"]),
         "limit": "a limit of the envelope was reached" if done["budget_exhausted"] else "",

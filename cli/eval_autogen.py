@@ -11,11 +11,13 @@ from cli.eval_common import notes
 AGENTS = Path(__file__).parents[1] / "config" / "agents.delegation.yaml"
 
 
-def autogen(
+def autogen(  # noqa: PLR0913 - each is an option of the command
     tasks: Annotated[Path, typer.Option(help="File of tasks, as for `metacog eval delegation`.")],
     python: Annotated[Path, typer.Option(help="Interpreter of the environment that evals/autogen/install.sh makes.")],
     url: Annotated[str, typer.Option(help="OpenAI-compatible server that the suite uses too, with its /v1.")],
     model: Annotated[str, typer.Option(help="Model to ask there.")],
+    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a reply; give what the agents were given.")] = 512,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every call.")] = 7,
     agents: Annotated[Path, typer.Option(help="File of agents; default: those of delegation.")] = AGENTS,
     out: Annotated[Path, typer.Option(help="Folder for what it said.")] = Path("eval-autogen"),
 ) -> None:
@@ -25,6 +27,6 @@ def autogen(
     from evals.items import read_items
 
     items = read_items(tasks, 100_000, programs=True)
-    team = Team(python=python, url=url, model=model)
+    team = Team(python=python, url=url, model=model, max_tokens=max_tokens, seed=seed)
     file = asyncio.run(run_team(items, read_agents(agents), team, out))
     notes.print(f"written to {file}", soft_wrap=True)

@@ -28,6 +28,8 @@ Hub = Annotated[str, typer.Option(help="Public data sets by name instead, with c
 Sets = Annotated[str, typer.Option(help="Data sets of the folder, with commas between them; default: all.")]
 Items = Annotated[int, typer.Option(min=1, help="Items of each set.")]
 Seeds = Annotated[str, typer.Option(help="Seeds, with commas between them; each repeats everything.")]
+Agents = Annotated[str, typer.Option(help="Delegation agents, with commas between them, each a control by itself.")]
+MaxTokens = Annotated[int, typer.Option(min=0, help="Tokens of each text; 0: the services' own limits.")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Items at a time.")]
 Timeout = Annotated[int, typer.Option(min=1, help="Time that one request is given [s].")]
 ReportOnly = Annotated[Path | None, typer.Option(help="Records to report on again, without a suite.")]
@@ -69,7 +71,8 @@ def items_of(data: Path | None, hub: str, sets: str, per_set: int, *, programs: 
 
 def typed(command: str, **options: object) -> str:
     """The command that makes a run again."""
-    words = [f"--{name.replace('_', '-')} {text}" for name, text in options.items() if text not in (None, "", False)]
+    told = {name.replace("_", "-"): text for name, text in options.items() if text not in (None, "", False)}
+    words = [f"--{name}" if text is True else f"--{name} {text}" for name, text in told.items()]
     return " ".join(["metacog eval", command, *words])
 
 

@@ -10,6 +10,7 @@ from cli.eval_common import (
     ASSIGNER,
     DELEGATION,
     ROUTER,
+    Agents,
     Arbiter,
     Assigner,
     Concurrency,
@@ -17,6 +18,7 @@ from cli.eval_common import (
     Delegation,
     Hub,
     Items,
+    MaxTokens,
     ReportOnly,
     Router,
     Seeds,
@@ -38,8 +40,9 @@ def compare(  # noqa: PLR0913 - each is an option of the command
     sets: Sets = "",
     items: Items = 20,
     seeds: Seeds = "7",
-    agents: Annotated[str, typer.Option(help="Delegation agents, each a control by itself.")] = "",
+    agents: Agents = "",
     assessor: Annotated[str, typer.Option(help="Assessor of the routing; default: the router's.")] = "",
+    max_tokens: MaxTokens = 0,
     out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("eval-compare"),
     concurrency: Concurrency = 1,
     timeout: Timeout = 600,
@@ -65,13 +68,13 @@ def compare(  # noqa: PLR0913 - each is an option of the command
             raise typer.BadParameter(said, param_hint="--strategy")
         plan = Plan(
             items=items_of(data, hub, sets, items),
-            arms=arms(strategy, listed(agents), assessor),
+            arms=arms(strategy, listed(agents), assessor, max_tokens),
             seeds=numbers(seeds, "--seeds"),
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
         again = typed(COMMAND, strategy=strategy, data=data, hub=hub, sets=sets, items=items, seeds=seeds,
-                      agents=agents, assessor=assessor)  # fmt: skip
+                      agents=agents, assessor=assessor, max_tokens=max_tokens or None)  # fmt: skip
         session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
         record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter, delegation=delegation))
     folder, records = records_in(report_only or out)

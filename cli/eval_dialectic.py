@@ -8,19 +8,24 @@ import typer
 from cli.eval_common import (
     ARBITER,
     ASSIGNER,
+    DELEGATION,
     ROUTER,
+    Agents,
     Arbiter,
     Assigner,
     Concurrency,
     Data,
+    Delegation,
     Hub,
     Items,
+    MaxTokens,
     ReportOnly,
     Router,
     Seeds,
     Sets,
     Timeout,
     items_of,
+    listed,
     numbers,
     record,
     show,
@@ -35,12 +40,15 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
     items: Items = 20,
     seeds: Seeds = "7",
     assessor: Annotated[str, typer.Option(help="Assessor of the routing; default: the router's.")] = "",
+    agents: Agents = "",
+    max_tokens: MaxTokens = 0,
     out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("eval-dialectic"),
     concurrency: Concurrency = 1,
     timeout: Timeout = 900,
     router: Router = ROUTER,
     assigner: Assigner = ASSIGNER,
     arbiter: Arbiter = ARBITER,
+    delegation: Delegation = DELEGATION,
     report_only: ReportOnly = None,
 ) -> None:
     """How does the state move from stage to stage, and does the answer get better? Greedy and random roles beside it.
@@ -55,13 +63,14 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
     if report_only is None:
         plan = Plan(
             items=items_of(data, hub, sets, items, programs=False),
-            arms=arms(assessor),
+            arms=arms(assessor, listed(agents), max_tokens),
             seeds=numbers(seeds, "--seeds"),
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
-        again = typed(COMMAND, data=data, hub=hub, sets=sets, items=items, seeds=seeds, assessor=assessor)
+        again = typed(COMMAND, data=data, hub=hub, sets=sets, items=items, seeds=seeds, assessor=assessor,
+                      agents=agents, max_tokens=max_tokens or None)  # fmt: skip
         session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
-        record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter))
+        record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter, delegation=delegation))
     folder, records = records_in(report_only or out)
     show(folder, write_report(records, folder), REPORT)

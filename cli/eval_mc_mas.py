@@ -40,6 +40,9 @@ def mc_mas(  # noqa: PLR0913 - each is an option of the command
     timeout: Timeout = 900,
     arbiter: Arbiter = ARBITER,
     recordings: Annotated[Path | None, typer.Option(help="Report on recorded samples; no model is called.")] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="With --recordings: have the arbiter replay and measure them; no model.")
+    ] = False,
     report_only: ReportOnly = None,
 ) -> None:
     """Does arbitration help, and by what? Tables 1 to 6 of MC-MAS, with controls at equal compute.
@@ -50,9 +53,14 @@ def mc_mas(  # noqa: PLR0913 - each is an option of the command
     from evals.harness.session import REPORT, Session, records_in
     from evals.mc_mas.arms import Sampling, arms
     from evals.mc_mas.files import COMMAND, report_recordings, write_report
+    from evals.mc_mas.replaying import replay_plan
     from evals.suite import Addresses
 
     if recordings is not None:
+        if replay:
+            plan = replay_plan(recordings, concurrency, timeout * 1000)
+            again = typed(COMMAND, recordings=recordings.name, replay=True)
+            record(plan, Session(command=COMMAND, typed=again, folder=out), Addresses(arbiter=arbiter))
         show(out, report_recordings(recordings, out), REPORT)
         return
     if report_only is None:

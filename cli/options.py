@@ -32,6 +32,10 @@ MaxTokens = Annotated[
     int | None,
     typer.Option("--max-generated-tokens", min=1, help="Tokens generated at most, over everything."),
 ]
+MaxCost = Annotated[
+    float | None,
+    typer.Option("--max-cost", help="What the models may cost at most, in the currency of METACOG_PRICES."),
+]
 Timeout = Annotated[float | None, typer.Option("--timeout", min=0.001, help="Time until an answer is due [s].")]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Makes it repeatable where the backend honours seeds.")]
 
@@ -46,12 +50,14 @@ def given(**parts: object) -> dict[str, object]:
     return {name: part for name, part in parts.items() if part is not None and part not in ("", [], {}, ())}
 
 
-def envelope(generations: int | None, tokens: int | None, timeout_s: float | None) -> dict[str, object]:
+def envelope(
+    generations: int | None, tokens: int | None, timeout_s: float | None, cost: float | None
+) -> dict[str, object]:
     """Hard limits of a request; empty without any.
 
     Example:
-        >>> envelope(None, 200, 1.5)
-        {'max_generated_tokens': 200, 'timeout_ms': 1500}
+        >>> envelope(None, 200, 1.5, 0.02)
+        {'max_generated_tokens': 200, 'timeout_ms': 1500, 'max_cost': 0.02}
     """
     timeout_ms = None if timeout_s is None else max(1, round(timeout_s * 1000))
-    return given(max_generations=generations, max_generated_tokens=tokens, timeout_ms=timeout_ms)
+    return given(max_generations=generations, max_generated_tokens=tokens, timeout_ms=timeout_ms, max_cost=cost)

@@ -61,6 +61,16 @@ def number(item: float | None, digits: int = 2, nothing: str = "") -> str:
     return nothing if item is None else f"{item:.{digits}f}"
 
 
+def cost(usage: Mapping[str, Any]) -> str:
+    """What something cost, in the currency of the prices; nothing where that is not known.
+
+    Example:
+        >>> cost({"cost": 0.00021})
+        '0.00021'
+    """
+    return "" if usage.get("cost") is None else f"{usage['cost']:.6g}"
+
+
 def bar(share: float, width: int = 20) -> str:
     """A share as a bar.
 

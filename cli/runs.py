@@ -13,7 +13,7 @@ from cli import drawing
 from cli.accounts import Account, kind, show_account
 from cli.client import Service, in_path
 from cli.options import AsJson, DelegationUrl, Key, RouterUrl
-from cli.output import emit, facts, number, shown, text
+from cli.output import cost, emit, facts, number, shown, text
 
 MAX_PAGE = 200
 SHOWN = 20
@@ -174,6 +174,7 @@ def _facts(run: Run) -> Table:
         "confidence": number(run["confidence"]) + source,
         "degraded": "; ".join(run["degraded_reasons"]),
         "tokens": " ".join(f"{stage}: {spent['completion_tokens']}" for stage, spent in run["usage"]["stages"].items()),
+        "cost": cost(run["usage"]),
         "time": f"{run['duration_ms']:.0f} ms",
         "verdicts": "; ".join(f"{said['score']:g} {said['note']}".strip() for said in run["feedback"]),
     }

@@ -1,6 +1,6 @@
 """The strategies that can be compared: each an arm that asks one public face of the suite. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,13 @@ CHAT_MODELS = ("system1", "auto", "dialectic", "arbiter", "delegation")
 ROLES = {"roles-optimal": "OPTIMAL", "roles-greedy": "GREEDY", "roles-random": "RANDOM"}
 VARIANTS = {"majority": "MAJORITY_VOTE", "mc-mas": "FULL", "self-consistency": "SELF_CONSISTENCY"}
 ROUTE = "route"
+# The fields that limit the tokens of a text, by path.
+LIMITS: Mapping[str, Sequence[str]] = {
+    "/v1/chat/completions": ("max_tokens",),
+    "/v1/deliberations": ("stage_max_tokens",),
+    "/v1/tasks": ("answer_max_tokens",),
+    "/v1/arbitrations": ("solver_max_tokens", "critique_max_tokens", "arbitration_max_tokens"),
+}
 AGENT = "agent:"
 
 
@@ -58,9 +65,30 @@ def measured_dialectic(kind: str = "OPTIMAL") -> Arm:
     return Arm(name="dialectic-stages", call=partial(_deliberation, kind, True), settings=settings)
 
 
+def limited(arm: Arm, max_tokens: int) -> Arm:
+    """`arm` with a limit to the tokens of each text [count]; as it is with 0, where the services' own limits hold."""
+    if not max_tokens:
+        return arm
+    return Arm(
+        name=arm.name,
+        call=partial(_limited, arm.call, max_tokens),
+        settings={**arm.settings, "max_tokens": max_tokens},
+    )
+
+
 def known_names() -> tuple[str, ...]:
     """Names that `named` takes."""
     return (*CHAT_MODELS, *ROLES, *VARIANTS, ROUTE, f"{AGENT}ID")
+
+
+def _limited(
+    call: Callable[[Item, int, Replies], Call | None], max_tokens: int, item: Item, seed: int, replies: Replies
+) -> Call | None:
+    made = call(item, seed, replies)
+    if made is None:
+        return None
+    limits = dict.fromkeys(LIMITS.get(made.path, ()), max_tokens)
+    return Call(service=made.service, path=made.path, body={**made.body, **limits})
 
 
 def _chat(model: str, item: Item, seed: int, _: Replies) -> Call:

@@ -19,6 +19,9 @@ class Addresses:
     delegation: str = "http://127.0.0.1:8083"
 
 
+_SHORTEST: Body = {"query": "Say yes.", "strategy": "system1", "fallback": False, "max_tokens": 1, "seed": 0}
+
+
 class Faces:
     """Clients of all services; an async context manager. A service that is never asked need not run.
 
@@ -55,15 +58,16 @@ class Faces:
 
 
 async def routing_facts(faces: Faces) -> Mapping[str, object]:
-    """The router's configuration in force, by a decision that needs no model.
+    """The router's configuration in force, by a decision that needs no model; and its model, by an answer of one token.
 
     Raises:
-        RouterAway: When it cannot be asked.
+        RouterAway: When it, or the model behind it, cannot be asked.
     """
     state = {"correctness": 0.5, "experience": 0.5, "conflict": 0.5, "importance": 0.5}
     told = await faces.post("router", "/v1/route", {"msv": state})
     activation = told["activation"]
     return {
+        "model": (await faces.post("router", "/v1/answers", dict(_SHORTEST)))["run"]["model"],
         "config_version": told["config_version"],
         "threshold": activation["threshold"],
         "weights": activation["weights"],

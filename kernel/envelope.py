@@ -1,14 +1,14 @@
-"""The hard limits of a request, and the ledger that keeps a whole fan-out inside them.
+"""The hard limits of a request, and what it spent.
 
-Source: SPEC 4. Before each call its worst case is reserved, what was not used is given back, and a part whose
-outcome is unknown counts as spent.
+Source: SPEC 4. `kernel.ledger` keeps a whole fan-out inside them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from functools import reduce
 
 from kernel.errors import Code, MetacogError
+from kernel.prices import LARGEST_AMOUNT, amount_of, is_amount, units_of
 from kernel.values import value
 
 # The largest number of the contract's type for limits.
@@ -16,10 +16,22 @@ LARGEST_LIMIT = 2**31 - 1
 
 
 class InvalidEnvelope(MetacogError):
-    """A limit of the envelope is not a positive number, or larger than the contract can carry."""
+    """A limit of the envelope is not a positive number, larger than the contract can carry, or cannot be kept to."""
 
     code = Code.INVALID_ARGUMENT
     reason = "INVALID_ENVELOPE"
+
+
+class UnpricedModel(InvalidEnvelope):
+    """The cost is limited, and a model that would be asked has no price."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"max_cost cannot be kept to: the model {model!r} has no price; add it to METACOG_PRICES, "
+            "or leave max_cost out",
+            field="max_cost",
+            model=model,
+        )
 
 
 class BudgetExhausted(MetacogError):
@@ -37,14 +49,17 @@ class Envelope:
         max_generations: Samples that may be drawn from models [count, >= 1].
         max_generated_tokens: Tokens that may be generated, prompts not counted [count, >= 1].
         timeout_ms: Time until the best answer so far is due [ms, >= 1].
+        max_cost: What the models may cost, prompts included [currency of the prices, > 0]; without one there is no
+            such limit.
 
     Raises:
-        InvalidEnvelope: On construction, for a limit below 1 or above `LARGEST_LIMIT`.
+        InvalidEnvelope: On construction, for a limit below 1 or above `LARGEST_LIMIT`, or a cost that is no amount.
     """
 
     max_generations: int | None = None
     max_generated_tokens: int | None = None
     timeout_ms: int | None = None
+    max_cost: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_generations", "max_generated_tokens", "timeout_ms"):
@@ -52,15 +67,29 @@ class Envelope:
             if limit is not None and not 1 <= limit <= LARGEST_LIMIT:
                 said = f"{name} is {limit}; it must lie in [1, {LARGEST_LIMIT}]"
                 raise InvalidEnvelope(said, field=name, value=str(limit))
+        if self.max_cost is not None and not is_amount(self.max_cost):
+            said = f"max_cost is {self.max_cost}; it must be above 0 and at most {LARGEST_AMOUNT:g}"
+            raise InvalidEnvelope(said, field="max_cost", value=str(self.max_cost))
 
 
 @value
 class Limits:
-    """An envelope with every limit set; units as in `Envelope`."""
+    """An envelope with every limit set, but for the cost, which may have none; units as in `Envelope`."""
 
     max_generations: int
     max_generated_tokens: int
     timeout_ms: int
+    max_cost: float | None = None
+
+    @property
+    def envelope(self) -> Envelope:
+        """The same as a request asks for it."""
+        return Envelope(
+            max_generations=self.max_generations,
+            max_generated_tokens=self.max_generated_tokens,
+            timeout_ms=self.timeout_ms,
+            max_cost=self.max_cost,
+        )
 
 
 def limits(asked: Envelope | None, default: Limits) -> Limits:
@@ -70,11 +99,12 @@ def limits(asked: Envelope | None, default: Limits) -> Limits:
         max_generations=asked.max_generations or default.max_generations,
         max_generated_tokens=asked.max_generated_tokens or default.max_generated_tokens,
         timeout_ms=asked.timeout_ms or default.timeout_ms,
+        max_cost=asked.max_cost or default.max_cost,
     )
 
 
 def widest(one: Limits, other: Limits) -> Limits:
-    """The larger of each limit.
+    """The larger of each limit, and none on the cost.
 
     Example:
         >>> short = Limits(max_generations=2, max_generated_tokens=50, timeout_ms=5)
@@ -98,6 +128,7 @@ class StageUsage:
         prompt_tokens: Tokens of the prompts, each prompt once per call [count].
         completion_tokens: Tokens generated over all samples [count].
         estimated: Whether a token figure is an estimate because the backend did not report it.
+        cost: What these tokens cost [currency of the prices, >= 0]; None where a model that used some has no price.
     """
 
     generations: int = 0
@@ -105,16 +136,32 @@ class StageUsage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     estimated: bool = False
+    cost: float | None = None
 
     def plus(self, other: "StageUsage") -> "StageUsage":
-        """Sum of both."""
+        """Sum of both; what used no tokens cost nothing."""
         return StageUsage(
             generations=self.generations + other.generations,
             http_calls=self.http_calls + other.http_calls,
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
             estimated=self.estimated or other.estimated,
+            cost=self._cost_with(other),
         )
+
+    @property
+    def has_unknown_cost(self) -> bool:
+        """Whether it cost something, and nobody knows how much."""
+        return self.cost is None and bool(self.prompt_tokens or self.completion_tokens)
+
+    def _cost_with(self, other: "StageUsage") -> float | None:
+        if self.cost is None and other.cost is None:
+            return None
+        if self.has_unknown_cost or other.has_unknown_cost:
+            return None
+        if self.cost is None or other.cost is None:
+            return other.cost if self.cost is None else self.cost
+        return amount_of(units_of(self.cost) + units_of(other.cost))
 
 
 NOTHING_SPENT = StageUsage()
@@ -124,8 +171,9 @@ NOTHING_SPENT = StageUsage()
 class Usage:
     """What a request spent in all, and by stage; units as in `StageUsage`.
 
-    `unknown_generations` and `unknown_tokens` were reserved for calls whose outcome never became known (a lost
-    connection, a service that died). They count against the envelope, and are not in the other totals.
+    `unknown_generations`, `unknown_tokens` and `unknown_cost` were reserved for calls whose outcome never became known
+    (a lost connection, a service that died). They count against the envelope, and are not in the other totals.
+    `unknown_cost` is None where one of these calls has no price, or no cost is known at all.
     """
 
     generations: int = 0
@@ -136,9 +184,16 @@ class Usage:
     unknown_generations: int = 0
     unknown_tokens: int = 0
     stages: Mapping[str, StageUsage] = field(default_factory=dict)
+    cost: float | None = None
+    unknown_cost: float | None = None
 
 
-def total_usage(stages: Mapping[str, StageUsage], unknown_generations: int = 0, unknown_tokens: int = 0) -> Usage:
+def total_usage(
+    stages: Mapping[str, StageUsage],
+    unknown_generations: int = 0,
+    unknown_tokens: int = 0,
+    unknown_cost: float | None = None,
+) -> Usage:
     """Totals over `stages`."""
     total = reduce(StageUsage.plus, stages.values()) if stages else NOTHING_SPENT
     return Usage(
@@ -150,109 +205,6 @@ def total_usage(stages: Mapping[str, StageUsage], unknown_generations: int = 0, 
         unknown_generations=unknown_generations,
         unknown_tokens=unknown_tokens,
         stages=dict(stages),
+        cost=total.cost,
+        unknown_cost=unknown_cost,
     )
-
-
-class Reservation:
-    """Generations and tokens set aside for one call; end it exactly once."""
-
-    __slots__ = ("_ledger", "_open", "generations", "stage", "tokens")
-
-    def __init__(self, ledger: "Ledger", stage: str, generations: int, tokens: int) -> None:
-        self._ledger = ledger
-        self._open = True
-        self.stage = stage
-        self.generations = generations
-        self.tokens = tokens
-
-    def settle(self, spent: Mapping[str, StageUsage] | StageUsage) -> None:
-        """Book what the call spent, by stage or on the reservation's own, and give the rest back."""
-        self._end()
-        for stage, usage in ({self.stage: spent} if isinstance(spent, StageUsage) else spent).items():
-            self._ledger.book(stage, usage)
-
-    def release(self) -> None:
-        """Give everything back: the call was never made."""
-        self._end()
-
-    def forfeit(self) -> None:
-        """Count everything as spent: nobody knows what the call used. No-op once ended."""
-        if self._open:
-            self._end()
-            self._ledger.lose(self.generations, self.tokens)
-
-    def _end(self) -> None:
-        if not self._open:
-            raise RuntimeError(f"the reservation for {self.stage} was ended twice")
-        self._open = False
-        self._ledger.unreserve(self.generations, self.tokens)
-
-
-class Ledger:
-    """Account of one request's generations and tokens, shared by its whole fan-out.
-
-    Every method is synchronous, so that in one event loop checking and reserving are one atomic step.
-    """
-
-    def __init__(self, max_generations: int, max_generated_tokens: int) -> None:
-        self._max = (max_generations, max_generated_tokens)
-        self._reserved = [0, 0]
-        self._lost = [0, 0]
-        self._stages: dict[str, StageUsage] = {}
-        self.exhausted = False
-
-    @property
-    def generations_left(self) -> int:
-        """Generations that are neither spent nor reserved [count, >= 0]."""
-        spent = sum(s.generations for s in self._stages.values())
-        return max(0, self._max[0] - spent - self._reserved[0] - self._lost[0])
-
-    @property
-    def tokens_left(self) -> int:
-        """Generated tokens that are neither spent nor reserved [count, >= 0]."""
-        spent = sum(s.completion_tokens for s in self._stages.values())
-        return max(0, self._max[1] - spent - self._reserved[1] - self._lost[1])
-
-    def reserve(self, stage: str, generations: int, tokens: int) -> Reservation:
-        """Set aside `generations` samples and `tokens` tokens in all.
-
-        Raises:
-            BudgetExhausted: When less is left.
-        """
-        if generations > self.generations_left or tokens > self.tokens_left:
-            self.exhausted = True
-            raise BudgetExhausted(
-                f"{stage} needs {generations} generations and {tokens} tokens; the envelope has "
-                f"{self.generations_left} and {self.tokens_left} left",
-                stage=stage,
-                generations_left=str(self.generations_left),
-                tokens_left=str(self.tokens_left),
-            )
-        self._reserved[0] += generations
-        self._reserved[1] += tokens
-        return Reservation(self, stage, generations, tokens)
-
-    def affordable_tokens(self, wanted: int, *, samples: int = 1, among: int = 1) -> int:
-        """Tokens that each sample may have, at most `wanted`, if `among` calls of `samples` share what is left."""
-        return max(0, min(wanted, self.tokens_left // (samples * among)))
-
-    def book(self, stage: str, spent: StageUsage) -> None:
-        """Add `spent` to the account of `stage`."""
-        before = self._stages.get(stage)
-        self._stages[stage] = spent if before is None else before.plus(spent)
-
-    def lose(self, generations: int, tokens: int) -> None:
-        """Count as spent what a call of unknown outcome had reserved."""
-        self._lost[0] += generations
-        self._lost[1] += tokens
-
-    def unreserve(self, generations: int, tokens: int) -> None:
-        """Drop a reservation that has ended."""
-        self._reserved[0] -= generations
-        self._reserved[1] -= tokens
-
-    def usage(self, stages: Sequence[str] | None = None) -> Usage:
-        """What was spent so far, in all or on `stages` only."""
-        if stages is None:
-            return total_usage(self._stages, self._lost[0], self._lost[1])
-        return total_usage({name: self._stages[name] for name in stages if name in self._stages})

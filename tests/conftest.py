@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from chassis import db
@@ -16,6 +17,10 @@ from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROOT, Database
 
 LLM_WITHIN_S = 60.0
+
+# No assertion is timed: an example that the machine is slow at is no failure.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # Whoever starts the tests in the background may have made them deaf to Ctrl-C, and with them the commands they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -1,9 +1,39 @@
 """Booking what a call costs on the request's ledger, whatever becomes of it."""
 
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from kernel.envelope import NOTHING_SPENT, Ledger, StageUsage
+from kernel.envelope import NOTHING_SPENT, StageUsage
+from kernel.ledger import Ledger
+from kernel.prices import Price, amount_of
+from kernel.values import value
+
+
+@value
+class Tariff:
+    """How one call is paid for.
+
+    Attributes:
+        price: Price of the model's tokens.
+        prompt_tokens: Tokens that the prompt has at most [count, >= 0]; each HTTP request reads it once.
+        requests: Requests that are to draw the samples, as far as can be told before [count, >= 1].
+    """
+
+    price: Price
+    prompt_tokens: int
+    requests: int = 1
+
+    def units(self, requests: int, tokens: int) -> int:
+        """What so many requests that generate so many tokens in all cost at most [units]."""
+        return self.price.units(requests * self.prompt_tokens, tokens)
+
+    def tokens_each(self, wanted: int, samples: int, units: int | None) -> int:
+        """Tokens that each of the samples may have for `units`, at most `wanted` [count, >= 0]; None: any amount."""
+        if units is None:
+            return wanted
+        most = self.price.completion_tokens(units - self.units(self.requests, 0))
+        return wanted if most is None else min(wanted, most // samples)
 
 
 class Account:
@@ -18,21 +48,34 @@ class Account:
         generations: Samples that may be drawn [count, >= 1].
         wanted_tokens: Tokens that each sample is to have [count, >= 1].
         floor_tokens: Tokens that each sample must have, where fewer are left than wanted [count, >= 1].
+        tariff: How the call is paid for; None where no price is known.
 
     Raises:
         BudgetExhausted: On construction, when even the floor is not left; nothing is then reserved.
     """
 
     def __init__(
-        self, ledger: Ledger, stage: str, *, generations: int, wanted_tokens: int, floor_tokens: int = 1
+        self,
+        ledger: Ledger,
+        stage: str,
+        *,
+        generations: int,
+        wanted_tokens: int,
+        floor_tokens: int = 1,
+        tariff: Tariff | None = None,
     ) -> None:
-        affordable = ledger.affordable_tokens(wanted_tokens, samples=generations)
+        affordable = min(wanted_tokens, ledger.unspent_tokens // generations)
+        if tariff is not None:
+            affordable = tariff.tokens_each(affordable, generations, ledger.cost_left)
         self.tokens_each = max(affordable, floor_tokens)
         self.cut = self.tokens_each < wanted_tokens
         self._ledger = ledger
         self._stage = stage
-        self._held = [ledger.reserve(stage, generations, generations * self.tokens_each)]
-        self._lost = 0
+        self._tariff = tariff
+        self._prompts = tariff.requests if tariff else 0
+        worst = self._worst(generations, self._prompts)
+        self._held = [ledger.reserve(stage, generations, generations * self.tokens_each, worst)]
+        self._lost = [0, 0]
         self._open = True
         self.spent = NOTHING_SPENT
 
@@ -43,16 +86,37 @@ class Account:
         self.close()
 
     def exchange(self, generations: int) -> "Exchange":
-        """The part of one HTTP exchange that draws `generations` samples."""
+        """The part of one HTTP exchange that draws `generations` samples.
+
+        Raises:
+            BudgetExhausted: When there are more exchanges than could be told before, and no money for one more prompt.
+        """
+        if self._tariff is not None:
+            if not self._prompts:
+                self._held.append(self._ledger.reserve(self._stage, 0, 0, self._worst(0, 1)))
+                self._prompts += 1
+            self._prompts -= 1
         return Exchange(self, generations)
+
+    def priced(self, usage: StageUsage) -> StageUsage:
+        """`usage` with what its tokens cost, where that is known."""
+        if self._tariff is None:
+            return usage
+        units = self._tariff.price.units(usage.prompt_tokens, usage.completion_tokens)
+        return replace(usage, cost=amount_of(units))
 
     def book(self, usage: StageUsage) -> None:
         """Add `usage` to what was spent."""
         self.spent = usage if self.spent is NOTHING_SPENT else self.spent.plus(usage)
 
+    def unread(self) -> None:
+        """The prompt of an exchange was not read; another one may use what is reserved for it."""
+        if self._tariff is not None:
+            self._prompts += 1
+
     def lose(self, generations: int) -> None:
-        """Count `generations` samples as spent, though nobody knows what they used."""
-        self._lost += generations
+        """Count a request for `generations` samples as spent, though nobody knows what it used."""
+        self._lost = [self._lost[0] + 1, self._lost[1] + generations]
 
     def renew(self, generations: int) -> None:
         """Count `generations` samples as `lose` does, and reserve as much once more to draw them again.
@@ -60,7 +124,8 @@ class Account:
         Raises:
             BudgetExhausted: When that much is not left; nothing is then counted or reserved.
         """
-        self._held.append(self._ledger.reserve(self._stage, generations, generations * self.tokens_each))
+        tokens = generations * self.tokens_each
+        self._held.append(self._ledger.reserve(self._stage, generations, tokens, self._worst(generations, 1)))
         self.lose(generations)
 
     def close(self) -> None:
@@ -75,8 +140,13 @@ class Account:
             first.release()
         else:
             first.settle(self.spent)
-        if self._lost:
-            self._ledger.lose(self._lost, self._lost * self.tokens_each)
+        requests, generations = self._lost
+        if requests:
+            self._ledger.lose(generations, generations * self.tokens_each, self._worst(generations, requests))
+
+    def _worst(self, generations: int, requests: int) -> int | None:
+        """What so many samples of so many requests cost at most [units]; None where no price is known."""
+        return None if self._tariff is None else self._tariff.units(requests, generations * self.tokens_each)
 
 
 class Exchange:
@@ -101,11 +171,17 @@ class Exchange:
         self._account.book(self.usage)
         if self._in_doubt:
             self._account.lose(self._generations)
+        elif self._usage is NOTHING_SPENT:
+            self._account.unread()
 
     @property
     def usage(self) -> StageUsage:
         """What the exchange cost, as far as it is known."""
         return self._usage.plus(StageUsage(http_calls=self._calls)) if self._calls else self._usage
+
+    def usage_with(self, seen: StageUsage) -> StageUsage:
+        """The same if the backend had generated what was `seen`."""
+        return self.usage.plus(self._account.priced(seen))
 
     def leaving(self) -> None:
         """A request goes out; until more is known, the backend may be generating."""
@@ -133,5 +209,5 @@ class Exchange:
 
     def cost(self, usage: StageUsage) -> None:
         """The backend generated, and this is what it cost (HTTP calls not counted)."""
-        self._usage = usage
+        self._usage = self._account.priced(usage)
         self._in_doubt = False

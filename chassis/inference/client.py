@@ -13,11 +13,11 @@ from typing import TypeVar
 
 import orjson
 
-from chassis.inference.accounts import Account
+from chassis.inference.accounts import Account, Tariff
 from chassis.inference.bodies import Portion, body_of
 from chassis.inference.catalogue import Catalogue
 from chassis.inference.config import BackendConfig
-from chassis.inference.counting import prompt_characters
+from chassis.inference.counting import most_prompt_tokens, prompt_characters
 from chassis.inference.errors import InvalidCall, ModelNotFound, UnparsableOutput
 from chassis.inference.features import Features, Learned
 from chassis.inference.fields import document
@@ -38,7 +38,7 @@ from chassis.inference.timing import InTime, Timing
 from chassis.inference.transport import Transport
 from chassis.inference.values import Call, Completion, ModelInfo, Reply, Structured, Work
 from chassis.spend import Spend
-from kernel.envelope import BudgetExhausted
+from kernel.envelope import BudgetExhausted, UnpricedModel
 
 T = TypeVar("T")
 
@@ -88,8 +88,8 @@ class Backend:
             BudgetExhausted: When not even `floor_tokens` for each sample are left. Nothing was sent.
         """
         with self._reports.opened(call.work, call.stage) as report:
-            await self._check(call.max_tokens, spend)
-            with report.booked(self._account(call, spend)) as account:
+            context = await self._check(call.max_tokens, spend)
+            with report.booked(self._account(call, spend, context)) as account:
                 asking = Asking(call=call, config=self.config)
                 harvest = await self._harvest(asking, call.drawn, account, spend)
             return completed(call, harvest, account)
@@ -136,8 +136,8 @@ class Backend:
             raise InvalidCall("samples", "a stream draws one")
         report = self._reports.opened(call.work, call.stage)
         with report.failing():
-            await self._check(call.max_tokens, spend)
-            account = self._account(call, spend)
+            context = await self._check(call.max_tokens, spend)
+            account = self._account(call, spend, context)
         portion = Portion(offset=0, samples=1, tokens=account.tokens_each)
         body = body_of(call, portion, self.config, self.features, stream=True)
         meter = Meter(account, Tally(1, prompt_characters(body["messages"])), report)
@@ -206,14 +206,30 @@ class Backend:
         async with InTime(spend, self.config.name):
             return await self._catalogue.check(max_tokens)
 
-    def _account(self, call: Call, spend: Spend) -> Account:
+    def _account(self, call: Call, spend: Spend, context: int | None) -> Account:
+        read = {"messages": call.messages, "schema": call.schema, "extra": call.extra}
         return Account(
             spend.ledger,
             call.stage,
             generations=call.drawn,
             wanted_tokens=call.max_tokens,
             floor_tokens=call.floor_tokens,
+            tariff=self._tariff(read, call.drawn, spend, context),
         )
+
+    def _tariff(self, body: Mapping[str, object], samples: int, spend: Spend, context: int | None) -> Tariff | None:
+        """How a call that draws `samples` for `body` is paid for; None where no price is known.
+
+        Raises:
+            UnpricedModel: When that is so, and the cost is limited.
+        """
+        price = self.config.price
+        if price is None:
+            if spend.limits.max_cost is not None:
+                raise UnpricedModel(self.config.model)
+            return None
+        requests = -(-samples // (self.features.samples_per_call or samples))
+        return Tariff(price=price, prompt_tokens=most_prompt_tokens(body, context), requests=requests)
 
     async def _harvest(self, source: Source, count: int, account: Account, spend: Spend) -> Harvest:
         harvest = await Draw(source, account, spend, self._link, self._learned).samples(0, count)
@@ -224,7 +240,8 @@ class Backend:
     async def _forwarding(self, wanted: Asked, generations: int, spend: Spend, stage: str, work: Work) -> Forwarding:
         context = await self._check(wanted.tokens, spend)
         tokens = wanted.tokens_each(self.config.default_max_tokens, context)
-        account = Account(spend.ledger, stage, generations=generations, wanted_tokens=tokens)
+        tariff = self._tariff(wanted.body, generations, spend, context)
+        account = Account(spend.ledger, stage, generations=generations, wanted_tokens=tokens, tariff=tariff)
         return Forwarding(wanted=wanted, account=account, config=self.config, work=work)
 
     async def _open(self, work: Work, body: Mapping[str, object], meter: Meter, spend: Spend) -> Opened:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from chassis.inference.values import Work
 from kernel.errors import InvalidArgument
+from kernel.prices import Price
 from kernel.values import value
 
 # vLLM's server closes a connection that was idle for 5 s; a request that is sent in that moment is lost.
@@ -75,6 +76,7 @@ class BackendConfig:
         base_url: http(s) URL; with no path, `/v1` is added, as OpenAI's clients write it.
         model: Model asked for.
         api_key: Sent as a bearer token; never shown.
+        price: Price of the model's tokens; None where it is not known, and no cost can be told or limited.
         pools: Bounds per kind of work; what is left out has `POOLS`.
         max_samples_per_call: Largest `n` of one request; None until the backend says otherwise.
         context_tokens: The model's context; None takes what the backend lists [tokens].
@@ -94,6 +96,7 @@ class BackendConfig:
     base_url: str
     model: str
     api_key: str | None = field(default=None, repr=False)
+    price: Price | None = None
     pools: Mapping[Work, PoolSize] = field(default_factory=dict)
     max_samples_per_call: int | None = None
     context_tokens: int | None = None

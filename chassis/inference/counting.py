@@ -7,12 +7,18 @@ usage is reported. Else it is estimated from its characters.
 import math
 from collections.abc import Mapping, Sequence
 
+import orjson
+
 from chassis.inference.fields import count, mapping
 from kernel.envelope import StageUsage
 from kernel.values import value
 
 # English text and code run at about four characters a token.
 CHARACTERS_PER_TOKEN = 4.0
+# What a chat template may add of its own: a default system prompt, how tools are called [tokens].
+TEMPLATE_TOKENS = 256
+# What an image, a sound or a film comes to at most where its model has no limit of its own [tokens].
+MEDIA_TOKENS = 16_384
 
 
 @value
@@ -96,6 +102,29 @@ def prompt_characters(messages: object) -> int:
     if not isinstance(messages, list | tuple):
         return 0
     return sum(_characters(mapping(message).get("content")) for message in messages)
+
+
+def most_prompt_tokens(body: Mapping[str, object], context: int | None) -> int:
+    """Tokens that the prompt of a request has at most [count].
+
+    No token of a text is shorter than a byte, and every part of a request's text counts, fields and quotes included;
+    what is no text counts as much as it may. A prompt never has more than the model's context.
+
+    Args:
+        body: The request, or the parts of it that can end up in a prompt.
+        context: The model's context [tokens]; None where it is unknown.
+    """
+    messages = body.get("messages")
+    parts = [part for message in messages for part in _parts(message)] if isinstance(messages, list | tuple) else []
+    media = [part for part in parts if mapping(part).get("type", "text") != "text"]
+    text = len(orjson.dumps(body, default=dict)) - sum(len(orjson.dumps(part)) for part in media)
+    most = text + TEMPLATE_TOKENS + len(media) * MEDIA_TOKENS
+    return most if context is None else min(most, context)
+
+
+def _parts(message: object) -> Sequence[object]:
+    content = mapping(message).get("content")
+    return content if isinstance(content, list) else ()
 
 
 def _characters(content: object) -> int:

@@ -30,7 +30,7 @@ class Meter:
     @property
     def usage(self) -> StageUsage:
         """What has been seen so far, HTTP calls included."""
-        return self.exchange.usage if self._settled else self.exchange.usage.plus(self.tally.cost())
+        return self.exchange.usage if self._settled else self.exchange.usage_with(self.tally.cost())
 
     def settle(self) -> StageUsage:
         """Take the tally for the cost; with its HTTP calls."""

@@ -69,6 +69,8 @@ def asked(fields: Mapping[str, str]) -> dict[str, Any]:
     Example:
         >>> asked({"question": " Why? ", "strategy": "arbiter", "seed": "7", "timeout_s": "1.5", "fallback": "yes"})
         {'query': 'Why?', 'fallback': True, 'strategy': 'arbiter', 'seed': 7, 'envelope': {'timeout_ms': 1500}}
+        >>> asked({"question": "Why?", "max_cost": "0.02"})
+        {'query': 'Why?', 'fallback': False, 'envelope': {'max_cost': 0.02}}
     """
     question = fields.get("question", "").strip()
     if not question:
@@ -80,11 +82,13 @@ def asked(fields: Mapping[str, str]) -> dict[str, Any]:
             raise Unusable(f"{name.replace('_', ' ')} {chosen!r} is not one of {', '.join(filter(None, known))}")
         body |= {name: chosen} if chosen else {}
     numbers = {name: _whole(fields[name], title) for name, title in _COUNTS.items() if fields.get(name, "").strip()}
-    envelope: dict[str, int] = {
+    envelope: dict[str, float] = {
         name: numbers.pop(name) for name in ("max_generations", "max_generated_tokens") if name in numbers
     }
     if seconds := fields.get("timeout_s", "").strip():
         envelope["timeout_ms"] = round(1000 * _number(seconds, "Time, seconds", float))
+    if cost := fields.get("max_cost", "").strip():
+        envelope["max_cost"] = _number(cost, "Cost", float)
     return {**body, **numbers, **({"envelope": envelope} if envelope else {})}
 
 

@@ -79,7 +79,8 @@ async def collect(items: Sequence[Item], folder: Path) -> Path:
 
 
 async def _record(item: Item, reply: Mapping[str, Any], checker: Checker | None) -> Record:
-    asked = {"item": item.id, "arm": AUTOGEN, "seed": 7, "path": AUTOGEN, "elapsed_ms": reply["duration_ms"]}
+    seed = reply.get("settings", {}).get("seed", 7)
+    asked = {"item": item.id, "arm": AUTOGEN, "seed": seed, "path": AUTOGEN, "elapsed_ms": reply["duration_ms"]}
     record = {"kind": "reply", **asked, "reply": dict(reply)}
     if checker is None or item.answer_type is not AnswerType.CODE:
         return record

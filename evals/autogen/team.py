@@ -11,6 +11,7 @@ import asyncio
 import json
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,11 @@ async def answered(prompt: str, told: argparse.Namespace) -> dict[str, Any]:
         "text": str(last.content),
         "agent": last.source,
         "model": told.model,
+        "settings": {
+            "package": f"autogen-agentchat {version('autogen-agentchat')}",
+            "team": "SelectorGroupChat",
+            **options,
+        },
         "usage": {
             "generations": len(calls),
             "http_calls": len(calls),
@@ -68,9 +74,20 @@ async def answered(prompt: str, told: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def answered_in(file: Path) -> set[str]:
+    """Names of the tasks that `file` holds a reply to; a last line that a kill has torn is dropped from it."""
+    if not file.exists():
+        return set()
+    told = file.read_bytes()
+    whole = told[: told.rfind(b"\n") + 1]
+    if whole != told:
+        file.write_bytes(whole)
+    return {json.loads(line)["id"] for line in whole.splitlines()}
+
+
 async def run(told: argparse.Namespace) -> None:
     """Every task that was not asked yet."""
-    known = {json.loads(line)["id"] for line in told.said.read_text().splitlines()} if told.said.exists() else set()
+    known = answered_in(told.said)
     with told.said.open("a") as said:
         for line in told.prompts.read_text().splitlines():
             task = json.loads(line)

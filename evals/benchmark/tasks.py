@@ -29,22 +29,24 @@ CHECKERS: Mapping[AnswerType, str] = {
 }
 
 
-def benchmark(items: Sequence[Item], seed: int, per_cell: int = PER_CELL) -> Sequence[Item]:
+def benchmark(items: Sequence[Item], seed: int, per_cell: int = PER_CELL, per_maker: int = PER_MAKER) -> Sequence[Item]:
     """All tasks, in an order that the seed deals.
 
     Args:
         items: Everything that public sets offer, each with its dimension and difficulty.
         seed: Seed of every choice.
         per_cell: Tasks of each dimension and difficulty [count, >= 1].
+        per_maker: Cross-domain tasks of each of five kinds [count, >= 1].
 
     Returns:
-        5 x 3 x `per_cell` tasks from `items`, taken in turns from the sets of a cell, and 100 cross-domain ones.
+        5 x 3 x `per_cell` tasks from `items`, taken in turns from the sets of a cell, and 5 x `per_maker` cross-domain
+        ones.
 
     Raises:
         ItemsUnreadable: When a cell has too few items; names it.
     """
     chosen = [cell(items, *key, seed, per_cell) for key in product(DIMENSIONS, LEVELS)]
-    whole = [*(item for each in chosen for item in each), *cross_domain(seed)]
+    whole = [*(item for each in chosen for item in each), *cross_domain(seed, per_maker)]
     return unique(_chance(seed, "order").sample(whole, len(whole)))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from evals.harness.arms import Arm
-from evals.strategies import AGENT, CHAT_MODELS, ROLES, ROUTE, VARIANTS, named
+from evals.strategies import AGENT, CHAT_MODELS, ROLES, ROUTE, VARIANTS, limited, named
 
 SYSTEM_ONE = "system1"
 SAME_GENERATIONS = "self-consistency"
@@ -13,16 +13,17 @@ VOTE_SAMPLES = 10
 SYSTEM_TWOS = (*(name for name in CHAT_MODELS if name not in (SYSTEM_ONE, "auto")), *ROLES, "mc-mas")
 
 
-def arms(system_two: str, agents: Sequence[str] = (), assessor: str = "") -> Sequence[Arm]:
+def arms(system_two: str, agents: Sequence[str] = (), assessor: str = "", max_tokens: int = 0) -> Sequence[Arm]:
     """Everything that a comparison of `system_two` needs.
 
     Args:
         system_two: One of `SYSTEM_TWOS`.
         agents: Delegation agents, each a control by itself.
         assessor: Who assesses for the routing; empty: the router's default.
+        max_tokens: Tokens of each text [count]; 0: the services' own limits.
     """
     roles = ["roles-greedy", "roles-random"] if system_two == "roles-optimal" else []
-    return [
+    made = [
         named(ROUTE, assessor=assessor),
         named(SYSTEM_ONE),
         named(system_two),
@@ -31,6 +32,7 @@ def arms(system_two: str, agents: Sequence[str] = (), assessor: str = "") -> Seq
         *(named(name) for name in roles),
         *(named(AGENT + agent) for agent in agents),
     ]
+    return [limited(arm, max_tokens) for arm in made]
 
 
 def control_names(found: Sequence[str], system_two: str) -> Sequence[str]:

@@ -1,6 +1,7 @@
 """The figures of a comparison with its controls. Pure."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from scipy.special import expit
@@ -12,9 +13,10 @@ from evals.harness.scores import by_item, gain_over, paired
 from evals.stats.chance import Chance
 from evals.stats.gains import Conclusion, Scores, conclusion, mean_interval
 from evals.stats.mixing import Pair, highest, mixed, shuffled_mixes, worth_interval
+from evals.stats.recovery import cost_at_half, cost_at_most, mean_recovered
 from evals.stats.separation import Band, Flags
 from evals.strategies import AGENT, ROUTE
-from kernel.statistics.bootstrap import Estimate
+from kernel.statistics.bootstrap import Estimate, bootstrap_interval
 from kernel.statistics.discrimination import Discrimination, auroc
 from kernel.values import value
 
@@ -39,6 +41,21 @@ class Gain:
 
 
 @value
+class Quality:
+    """What a level recovers of the gap between both systems, at any threshold; nothing where there is no gap.
+
+    Attributes:
+        recovered: Gap recovered in the mean over all shares sent (APGR).
+        at_half: Least share sent that recovers half of the gap.
+        at_most: The same of four fifths.
+    """
+
+    recovered: Estimate
+    at_half: Estimate
+    at_most: Estimate
+
+
+@value
 class Routing:
     """Decisions between System 1 and System 2, and what they are worth.
 
@@ -50,6 +67,7 @@ class Routing:
         worth: How much more often the mix is right than with the same decisions dealt by chance.
         shuffled: Shares right with the same decisions dealt by chance.
         separation: How well the level that decides tells wrong System 1 answers from right ones.
+        quality: What the level recovers of the gap between the systems, and at which share; None without a level.
     """
 
     name: str
@@ -59,6 +77,7 @@ class Routing:
     worth: Estimate
     shuffled: Band
     separation: Discrimination | None
+    quality: Quality | None
 
     @property
     def said(self) -> Conclusion:
@@ -182,7 +201,15 @@ def _routing(name: str, sent: Flags, levels: Scores | None, known: _Columns, cha
         worth=worth_interval(known.pair, sent, chance),
         shuffled=shuffled_mixes(known.pair, sent, chance),
         separation=None if levels is None else auroc(levels, wrong),
+        quality=None if levels is None else _quality(levels, known.pair, chance),
     )
+
+
+def _quality(levels: Scores, pair: Pair, chance: Chance) -> Quality:
+    interval = partial(bootstrap_interval, rng=chance.rng, resamples=chance.draws)
+    found = (interval(each, levels, pair.first, pair.second) for each in (mean_recovered, cost_at_half, cost_at_most))
+    recovered, at_half, at_most = found
+    return Quality(recovered=recovered, at_half=at_half, at_most=at_most)
 
 
 def _columns(made: Recorded, system_two: str) -> _Columns | None:

@@ -32,6 +32,7 @@ def figures_sections(found: Figures) -> Sequence[str]:
         gains_section(found),
         sets_section(found),
         routing_section(found.routings),
+        quality_section(found.routings),
         trust_section(found.arms),
     ]
 
@@ -122,6 +123,24 @@ def routing_section(routings: Sequence[Routing]) -> str:
         'AUROC is that of the level which decides, for "System 1 is wrong".'
     )
     return f"{note}\n\n{table(head, rows)}"
+
+
+def quality_section(routings: Sequence[Routing]) -> str:
+    """What the levels recover of the gap between both systems, and what that costs."""
+    known = [(each.name, each.quality) for each in routings if each.quality is not None]
+    if not known:
+        return ""
+    if known[0][1].recovered.value is None:
+        return (
+            "Cost at quality: System 2 is right no more often than System 1 here, so that there is no gap to recover."
+        )
+    rows = [[name, *(estimate(each) for each in (q.recovered, q.at_half, q.at_most))] for name, q in known]
+    note = (
+        "Cost at quality, at any threshold: APGR is the share of the gap between both systems that is recovered, a "
+        "mean over all shares sent (chance: 0.5); the costs are the least share sent that recovers half, and four "
+        "fifths, of it (chance: 0.5 and 0.8)."
+    )
+    return f"{note}\n\n{table(['decides', 'APGR', 'cost at 50 %', 'cost at 80 %'], rows)}"
 
 
 def trust_section(arms: Sequence[ArmFigures]) -> str:

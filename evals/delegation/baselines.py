@@ -3,9 +3,11 @@
 Where chance chooses, its mean is taken, so that no draw decides what is reported.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from evals.delegation.replay import election
+from evals.delegation.replay import Done, election
 from evals.delegation.tasks import Task
 from kernel.values import value
 
@@ -27,7 +29,9 @@ class Chosen:
     delegated: bool | None = None
 
 
-Way = Callable[[Task, int], Chosen]
+Way = Callable[[Task, int], Chosen | None]
+"""From a task and its place to what becomes of it; None where that was not recorded."""
+
 SINGLE, ROUND_ROBIN, RANDOM, SKILL, MAJORITY = (
     "Single-Agent", "Round-Robin", "Random-Routing", "Skill-Fixed", "Majority-Vote",
 )  # fmt: skip
@@ -46,11 +50,38 @@ def ways(tasks: Sequence[Task], agents: Sequence[str]) -> Mapping[str, Way]:
         SINGLE: lambda task, _: _one(task, agents[0]),
         ROUND_ROBIN: lambda task, place: _one(task, agents[place % len(agents)]),
         RANDOM: lambda task, _: _any(task, agents),
-        **({SKILL: lambda task, _: _skilled(task, agents[0])} if all(task.skilled for task in tasks) else {}),
+        **({SKILL: lambda task, _: _skilled(task, agents[0])} if any(task.skilled for task in tasks) else {}),
         MAJORITY: lambda task, _: _vote(task, agents),
         f"{BEST} ({best})": lambda task, _: _one(task, best),
         ORACLE: lambda task, _: _any_right(task, agents),
     }
+
+
+def shuffled(done: Sequence[Done], agents: Sequence[str]) -> Way:
+    """The choices that a procedure has made, dealt to the tasks by chance: as much is asked, and nothing is known.
+
+    Args:
+        done: What the procedure did.
+        agents: The agents.
+    """
+    choices = Counter(one.executor for one in done)
+    shares = {executor: count / len(done) for executor, count in choices.items()}
+    asked = [(one.calls, one.tokens - _chosen(one.task, one.executor, agents).tokens) for one in done]
+    calls, tokens = (sum(each) / len(done) for each in zip(*asked, strict=True))
+    return partial(_dealt, shares, (calls, tokens), agents)
+
+
+def _dealt(
+    shares: Mapping[str, float], asked: tuple[float, float], agents: Sequence[str], task: Task, _: int
+) -> Chosen:
+    each = [(share, _chosen(task, executor, agents)) for executor, share in shares.items()]
+    right, tokens = sum(share * one.right for share, one in each), sum(share * one.tokens for share, one in each)
+    return Chosen(right=right, calls=asked[0], tokens=asked[1] + tokens)
+
+
+def _chosen(task: Task, executor: str, agents: Sequence[str]) -> Chosen:
+    """The answer of `executor`; of all by vote where nobody is named."""
+    return _one(task, executor) if executor else _vote(task, agents)
 
 
 def _one(task: Task, agent: str) -> Chosen:
@@ -58,7 +89,9 @@ def _one(task: Task, agent: str) -> Chosen:
     return Chosen(right=float(solved.right), calls=1, tokens=solved.tokens)
 
 
-def _skilled(task: Task, default: str) -> Chosen:
+def _skilled(task: Task, default: str) -> Chosen | None:
+    if not task.skilled:
+        return None
     solved = task.solved[task.skilled]
     return Chosen(right=float(solved.right), calls=1, tokens=solved.tokens, delegated=task.skilled != default)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from evals.delegation.baselines import Way, ways
+from evals.delegation.baselines import Way, shuffled, ways
 from evals.delegation.replay import Done, Replayed, Rules, Without, replay
 from evals.delegation.tasks import Task
 from evals.harness.arm_figures import Trust, trust
@@ -20,7 +20,7 @@ from evals.stats.shares import Share, share
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 
-FULL, AUTOGEN = "MetaCogAgent", "AutoGen"
+FULL, AUTOGEN, SHUFFLED = "MetaCogAgent", "AutoGen", "shuffled choices"
 ORDERS = 20
 SWEEPS: Mapping[str, Sequence[float]] = {
     "theta": (0.3, 0.4, 0.5, 0.6, 0.7),
@@ -132,7 +132,7 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
     agents = list(tasks[0].solved)
     dealt = _orders(tasks, chance, orders)
     full = runs(dealt, agents, Rules())
-    plain = ways(tasks, agents)
+    plain = {**ways(tasks, agents), SHUFFLED: shuffled(full.done, agents)}
     chosen = {name: _scores_of(tasks, way) for name, way in plain.items()}
     named: Mapping[str, Mapping[str, float]] = {**chosen, **_others(others), FULL: full.scores}
     return Figures(
@@ -179,17 +179,24 @@ def kind_of(task: Task) -> str:
     return CROSS if len(task.item.dimensions) > 1 else "".join(task.item.dimensions)
 
 
+def _place(group: str) -> tuple[int, str]:
+    """Difficulties as they grow, dimensions by name, and cross-domain ones last."""
+    levels = ("easy", "medium", "hard")
+    return (levels.index(group) if group in levels else len(levels) + (group == CROSS), group)
+
+
 def _orders(tasks: Sequence[Task], chance: Chance, count: int) -> Sequence[Sequence[Task]]:
     """The order of the records, and others by chance."""
     return [tasks, *([tasks[place] for place in chance.rng.permutation(len(tasks))] for _ in range(count - 1))]
 
 
 def _scores_of(tasks: Sequence[Task], way: Way) -> Mapping[str, float]:
-    return scores([(task.item.id, way(task, place).right) for place, task in enumerate(tasks)])
+    each = ((task.item.id, way(task, place)) for place, task in enumerate(tasks))
+    return scores([(item, chosen.right) for item, chosen in each if chosen is not None])
 
 
 def _baseline(name: str, way: Way, tasks: Sequence[Task], gain: Estimate, chance: Chance) -> Method:
-    chosen = [way(task, place) for place, task in enumerate(tasks)]
+    chosen = [made for place, task in enumerate(tasks) if (made := way(task, place)) is not None]
     handed = [each.right > 0.5 for each in chosen if each.delegated]
     right = list(_scores_of(tasks, way).values())
     return Method(
@@ -250,7 +257,7 @@ def _gain(before: Mapping[str, float], after: Mapping[str, float], chance: Chanc
 def _grouped(
     tasks: Sequence[Task], found: Mapping[str, float], group: Callable[[Task], str], chance: Chance
 ) -> Mapping[str, Estimate]:
-    names = sorted({group(task) for task in tasks} - {""})
+    names = sorted({group(task) for task in tasks} - {""}, key=_place)
     within = {name: dict.fromkeys(task.item.id for task in tasks if group(task) == name) for name in names}
     return {name: mean_interval([found[i] for i in items if i in found], chance) for name, items in within.items()}
 
@@ -266,7 +273,7 @@ def _sweep(
 
 def _trusts(made: Runs) -> Mapping[str, Trust]:
     done = made.replays[0].done
-    groups = sorted({difficulty_of(one.task) for one in done} - {""})
+    groups = sorted({difficulty_of(one.task) for one in done} - {""}, key=_place)
     told = {"all": done, **{name: [one for one in done if difficulty_of(one.task) == name] for name in groups}}
     return {name: trust([(one.confidence, one.right) for one in some]) for name, some in told.items()}
 
@@ -276,7 +283,7 @@ def _behaviour(made: Runs, tasks: Sequence[Task], agents: Sequence[str], chance:
     every = [one for one in made.done if one.mode == "DELEGATED"]
     handed = [one for one in done if one.mode == "DELEGATED"]
     able = _abilities(tasks)
-    groups = sorted({difficulty_of(one.task) for one in done} - {""})
+    groups = sorted({difficulty_of(one.task) for one in done} - {""}, key=_place)
     told = {name: [one for one in done if difficulty_of(one.task) == name] for name in groups} | {"all": done}
     after = scores([(one.task.item.id, float(one.right)) for one in every])
     return Behaviour(

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from evals.delegation import paper
-from evals.delegation.figures import FULL, Figures, Method
+from evals.delegation.baselines import ORACLE
+from evals.delegation.figures import FULL, SHUFFLED, Figures, Method
 from evals.harness.arm_figures import bar
 from evals.markdown import UNKNOWN, estimate, gain, number, share, table
 from evals.mc_mas.report import over_seeds
@@ -60,9 +61,16 @@ def _second(found: Figures, tasks: int) -> str:
         f"**Table II**, {tasks} tasks. All methods but AutoGen are replayed from the same recorded self-assessments "
         "and answers, so that they differ by their choices alone; calls are self-assessments and answers, "
         "classification is left out because the tasks name their dimensions. `Random-Routing` is its mean. The best "
-        "single agent is chosen in hindsight, and the oracle is a bound, no method."
+        f"single agent is chosen in hindsight, and the oracle is a bound, no method. `{SHUFFLED}` are those of {FULL}, "
+        "dealt to the tasks by chance: what it spends without knowing whom."
     )
-    return f"{note}\n\n{table([*head, *theirs], rows)}"
+    return f"{note}{_fewer(found, tasks)}\n\n{table([*head, *theirs], rows)}"
+
+
+def _fewer(found: Figures, tasks: int) -> str:
+    """Which methods have done fewer tasks than all."""
+    some = [f"{each.name} {each.accuracy.items}" for each in found.methods if each.accuracy.items < tasks]
+    return f" Fewer tasks, and compared on these: {', '.join(some)}." if some else ""
 
 
 def _method(each: Method) -> Sequence[str]:
@@ -77,8 +85,14 @@ def _method(each: Method) -> Sequence[str]:
         number(each.calls, 0),
         number(each.tokens, 0),
         gain(each.gain) if each.gain else "",
-        f"**{conclusion(each.gain)}**" if each.gain else "",
+        _said(each),
     ]
+
+
+def _said(each: Method) -> str:
+    if each.name == ORACLE:
+        return "bound, no method"
+    return f"**{conclusion(each.gain)}**" if each.gain else ""
 
 
 def _third(found: Figures) -> str:

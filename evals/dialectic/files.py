@@ -18,7 +18,7 @@ from evals.plots.charts import curve
 from evals.records import Record
 from evals.stats.chance import Chance, seeded
 from evals.stats.gains import Conclusion, conclusion
-from evals.strategies import ROUTE, measured_dialectic, named
+from evals.strategies import AGENT, ROUTE, limited, measured_dialectic, named
 
 COMMAND, SEED, STATES = "dialectic", 7, "states.svg"
 DIALECTIC = "dialectic-stages"
@@ -31,15 +31,18 @@ READING = (
 )
 
 
-def arms(assessor: str = "") -> Sequence[Arm]:
+def arms(assessor: str = "", agents: Sequence[str] = (), max_tokens: int = 0) -> Sequence[Arm]:
     """The measured dialectic, and what it must be better than.
 
     Args:
         assessor: Who assesses for the routing; empty: the router's default.
+        agents: Delegation agents, each a control by itself.
+        max_tokens: Tokens of each text [count]; 0: the services' own limits.
     """
-    controls = [named(name) for name in ("roles-greedy", "roles-random")]
+    controls = [named(name) for name in ("roles-greedy", "roles-random", *(AGENT + agent for agent in agents))]
     same = named("self-consistency", like=DIALECTIC)
-    return [named(ROUTE, assessor=assessor), named("system1"), measured_dialectic(), same, *controls]
+    made = [named(ROUTE, assessor=assessor), named("system1"), measured_dialectic(), same, *controls]
+    return [limited(arm, max_tokens) for arm in made]
 
 
 def write_report(records: Sequence[Record], folder: Path, chance: Chance | None = None) -> str:

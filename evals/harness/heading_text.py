@@ -13,22 +13,29 @@ READING = (
 )
 
 
-def opening(title: str, made: Recorded) -> str:
-    """Title and everything that the figures were made with."""
+def opening(title: str, made: Recorded, *, reading: str = READING, **more: str) -> str:
+    """Title and everything that the figures were made with.
+
+    Args:
+        title: What the report asks.
+        made: The records.
+        reading: How its figures are to be read.
+        more: What else is told, by name.
+    """
     first = made.runs[0]
-    models = dict.fromkeys(model for row in made.rows for model in row.said.models)
     told = {
-        "model": ", ".join(models) or "not told",
+        "model": ", ".join(_models(made)) or "not told",
+        **more,
         "items": f"{_items(made)} of {', '.join(first['data']['sets'])}; {_seeds(made)}",
         "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in made.runs)),
-        "configuration": _configuration(first["suite"]),
+        "configuration": _configuration(first["suite"]) or ", ".join(f"`{name}`" for name in _configurations(made)),
         "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in _digests(made).items()),
         "recorded": _recorded(made),
         "spent": spent_text(made),
         "refused": _refusals(made),
     }
     lines = "\n".join(f"- {name}: {text}" for name, text in told.items() if text)
-    return f"### {title}\n\n`{first['data']['typed']}`\n\n{lines}\n\n{READING}"
+    return f"### {title}\n\n`{first['data']['typed']}`\n\n{lines}\n\n{reading}"
 
 
 def spent_text(made: Recorded) -> str:
@@ -54,6 +61,16 @@ def settings_table(made: Recorded) -> str:
 
 def _items(made: Recorded) -> int:
     return len({row.item.id for row in made.rows})
+
+
+def _models(made: Recorded) -> Sequence[str]:
+    """Models that spoke, and the one behind the router where that was asked."""
+    spoke = [model for row in made.rows for model in row.said.models]
+    return list(dict.fromkeys([*spoke, *(run["suite"]["model"] for run in made.runs if run["suite"].get("model"))]))
+
+
+def _configurations(made: Recorded) -> Sequence[str]:
+    return list(dict.fromkeys(row.said.configuration for row in made.rows if row.said.configuration))
 
 
 def _seeds(made: Recorded) -> str:

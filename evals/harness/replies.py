@@ -27,6 +27,7 @@ class Said:
         models: Names of the models that spoke, as far as they are told.
         digests: Prompt digests by name, as far as they are told.
         degraded: Whether something failed on the way.
+        configuration: Version of the configuration in force; empty where that is not told.
     """
 
     text: str
@@ -36,6 +37,7 @@ class Said:
     models: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
     degraded: bool = False
+    configuration: str = ""
 
 
 def said(record: Record) -> Said | None:
@@ -125,6 +127,7 @@ def _task(reply: Reply) -> Said:
         models=_named(*(vote["model"] for vote in reply["votes"])),
         digests=reply["prompt_digests"],
         degraded=reply["degraded"],
+        configuration=reply.get("config_version") or "",
     )
 
 

@@ -257,7 +257,25 @@ def _over_seeds(asked: Sequence[Question], score: Score) -> Spread:
 
 
 def _measure(asked: Sequence[Question], name: str, chance: Chance) -> Estimate:
-    return _defined([question.measures.get(name) for question in asked], chance)
+    return _defined([_told(question, name) for question in asked], chance)
+
+
+def _told(question: Question, name: str) -> float | None:
+    """A measure as the arbiter told it; where it told none, what can be counted from the samples alone."""
+    if question.measures or name not in _COUNTED:
+        level: float | None = question.measures.get(name)
+        return level
+    return _COUNTED[name](question)
+
+
+def _entropy_reduction(question: Question) -> float | None:
+    before, after = vote(question, question.solved).entropy, vote(question, question.arbiter).entropy
+    return None if before is None or after is None else before - after
+
+
+def _compression(question: Question) -> float | None:
+    before, reduction = vote(question, question.solved).entropy, _entropy_reduction(question)
+    return None if not before or reduction is None else reduction / before
 
 
 def _defined(found: Sequence[float | None], chance: Chance) -> Estimate:
@@ -267,3 +285,11 @@ def _defined(found: Sequence[float | None], chance: Chance) -> Estimate:
 def _invalid(samples: Sequence[Sequence[Sampled]]) -> float:
     each = [sample.answer is None for some in samples for sample in some]
     return sum(each) / len(each) if each else 0.0
+
+
+_COUNTED: Mapping[str, Callable[[Question], float | None]] = {
+    "entropy_reduction": _entropy_reduction,
+    "compression": _compression,
+    "solver_invalid_share": lambda question: _invalid([question.solved]),
+    "arbiter_invalid_share": lambda question: _invalid([question.arbiter]),
+}

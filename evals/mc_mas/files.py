@@ -1,7 +1,8 @@
 """What the evaluation of arbitration leaves in its folder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,18 +11,21 @@ from evals.errors import RecordsUnusable
 from evals.harness.heading_text import opening, settings_table
 from evals.harness.rows import Recorded, Row, recorded
 from evals.harness.scores import by_item
-from evals.harness.session import REPORT
+from evals.harness.session import RECORDS, REPORT
 from evals.markdown import number
 from evals.mc_mas.arms import FULL, REPLAYS, SAME_GENERATIONS
 from evals.mc_mas.figures import figures
-from evals.mc_mas.questions import Question, questions, read_recordings
+from evals.mc_mas.questions import Question, about, made_with, questions, read_recordings
+from evals.mc_mas.replaying import AGAIN
 from evals.mc_mas.report import Replayed, pictures, sections
-from evals.records import Record
+from evals.records import Record, read_records
 from evals.stats.chance import Chance, seeded
 from evals.stats.gains import mean_interval
 
 COMMAND, SEED = "mc-mas", 7
 TITLE = "Does arbitration help, and by what?"
+LEFT_OUT = "self-consistency, which these recordings do not hold; measures of meaning, ablations: take --replay"
+LEFT_OUT_AGAIN = "self-consistency, and the texts of critiques in redundancy: these recordings do not hold them"
 
 
 def write_report(records: Sequence[Record], folder: Path, chance: Chance | None = None) -> str:
@@ -40,23 +44,50 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
 
 
 def report_recordings(file: Path, folder: Path, chance: Chance | None = None) -> str:
-    """Write the report on recordings that were made elsewhere; returns it.
+    """Write the report on recordings that were made elsewhere, with their replays where `folder` holds these.
 
     Raises:
         RecordsUnusable: When they cannot be read.
     """
-    asked = read_recordings(file)
+    chance, again = chance or seeded(SEED), _again(folder)
+    asked = read_recordings(file, _measures(again))
     sampled = sum(len(question.solved) + question.critiques + len(question.arbiter) for question in asked)
     told = {
+        **_made_with(file),
         "questions": f"{len(asked)} recorded ones",
         "samples": f"{number(sampled, 0)}, {number(sum(question.tokens for question in asked), 0)} tokens generated",
         "commit of this report": commit(),
-        "left out": "measures of meaning and self-consistency, which these recordings do not hold",
+        "left out": LEFT_OUT if again is None else LEFT_OUT_AGAIN,
     }
     lines = "\n".join(f"- {name}: {text}" for name, text in told.items())
-    head = [f"### {TITLE}\n\n`metacog eval mc-mas --recordings {file.name}`\n\n{lines}"]
+    typed = f"metacog eval mc-mas --recordings {file.name}{' --replay' if again else ''}"
+    head = [f"### {TITLE}\n\n`{typed}`\n\n{lines}"]
     folder.mkdir(parents=True, exist_ok=True)
-    return _written(asked, [], (head, Replayed(novelty={})), folder, chance or seeded(SEED))
+    replayed = Replayed(novelty={}) if again is None else _replayed(again, chance)
+    return _written(asked, [], (head, replayed), folder, chance)
+
+
+def _again(folder: Path) -> Recorded | None:
+    """The replays that `folder` holds; None without any."""
+    file = folder / RECORDS
+    return recorded(read_records(file), COMMAND) if file.exists() else None
+
+
+def _measures(again: Recorded | None) -> Mapping[str, Mapping[str, Any]]:
+    """The arbiter's measures by question."""
+    return {row.item.id: row.reply["arbitration"]["measures"] for row in again.of(AGAIN)} if again else {}
+
+
+def _made_with(file: Path) -> Mapping[str, str]:
+    told = made_with(file)
+    if not told:
+        return {"model, prompts, seed": f"not told: there is no {about(file).name}"}
+    return {
+        "model": told["model"],
+        "commit": told["commit"],
+        "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in told["prompt_digests"].items()),
+        "recorded": f"{told['time']}, seed {told['seed']}, {told['configuration']}",
+    }
 
 
 def _written(

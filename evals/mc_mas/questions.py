@@ -78,25 +78,67 @@ def questions(rows: Sequence[Row]) -> Sequence[Question]:
     return [Question(row.item, row.seed, recording(row.reply), row.reply["measures"]) for row in whole]
 
 
-def read_recordings(file: Path) -> Sequence[Question]:
+def read_recordings(file: Path, measures: Mapping[str, Mapping[str, Any]] | None = None) -> Sequence[Question]:
     """Questions of a file of recordings, one JSON object a line, in the fields that replays take.
+
+    Args:
+        file: The recordings.
+        measures: The arbiter's measures by question, where they were replayed there.
 
     Raises:
         RecordsUnusable: When the file cannot be read, or a line holds no recording.
     """
+    known = measures or {}
+    return [_of_line(line, place, known.get(line.get("id", ""), {})) for place, line in lines_of(file)]
+
+
+def lines_of(file: Path) -> Sequence[tuple[str, Record]]:
+    """The lines of a file of recordings, each with its place for messages.
+
+    Raises:
+        RecordsUnusable: When the file cannot be read, is empty, or a line holds no object.
+    """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as wrong:
         raise RecordsUnusable(f"{file} cannot be read: {wrong}") from wrong
-    made = [_of_line(line, f"{file}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    made = [(f"{file}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
     if not made:
         raise RecordsUnusable(f"{file} holds no recording")
-    return made
+    return [(place, _object(line, place)) for place, line in made]
 
 
-def _of_line(line: str, place: str) -> Question:
+def _object(line: str, place: str) -> Record:
     try:
         told: Record = json.loads(line)
+    except ValueError as wrong:
+        raise RecordsUnusable(f"{place}: no recording: {wrong!r}") from wrong
+    if not isinstance(told, dict):
+        raise RecordsUnusable(f"{place}: no recording: {line[:40]}")
+    return told
+
+
+def made_with(file: Path) -> Mapping[str, Any]:
+    """What the recordings of `file` were made with, as the file beside it tells; empty where there is none.
+
+    Raises:
+        RecordsUnusable: When that file cannot be read.
+    """
+    beside = about(file)
+    try:
+        told: Mapping[str, Any] = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else {}
+    except (OSError, ValueError) as wrong:
+        raise RecordsUnusable(f"{beside} cannot be read: {wrong}") from wrong
+    return told
+
+
+def about(file: Path) -> Path:
+    """The file beside recordings that says what they were made with: model, commit, seed, prompt digests, time."""
+    return file.with_suffix(".about.json")
+
+
+def _of_line(told: Record, place: str, measures: Mapping[str, Any]) -> Question:
+    try:
         known = Known(
             answer=told["truth"],
             answer_type=AnswerType(told["answer_type"]),
@@ -110,7 +152,7 @@ def _of_line(line: str, place: str) -> Question:
             known=known,
             prompt_characters=len(told.get("question") or ""),
         )
-        return Question(item, 0, told, {})
+        return Question(item, 0, told, measures)
     except (ValueError, KeyError, TypeError) as wrong:
         raise RecordsUnusable(f"{place}: no recording: {wrong!r}") from wrong
 

@@ -8,7 +8,7 @@ import numpy as np
 from evals.errors import RecordsUnusable
 from evals.records import Record
 from evals.stats.chance import Chance
-from evals.stats.recovery import cost_at_half, cost_at_most, knowing, mean_recovered
+from evals.stats.recovery import Path, cost_at_half, cost_at_most, knowing, mean_recovered, recovery
 from evals.stats.separation import Flags, Levels, area_gain
 from kernel.statistics.bootstrap import Estimate, bootstrap_difference, bootstrap_interval
 from kernel.statistics.discrimination import Discrimination, auroc
@@ -39,6 +39,7 @@ class Scored:
         at_most: The same of four fifths.
         over_random: How much more it recovers than random levels do in the mean, which is half.
         over_length: How much larger its area is than that of the prompt's length; None for the length itself.
+        path: The gap recovered at growing shares of strong calls; None without a gap.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Scored:
     at_most: Estimate
     over_random: Estimate
     over_length: Estimate | None
+    path: Path | None
 
 
 @value
@@ -143,4 +145,5 @@ def _scored(name: str, levels: Levels, length: Levels, right: tuple[Flags, Flags
             mean_recovered, [level, weak, strong], [levels, weak, strong], rng=chance.rng, resamples=chance.draws
         ),
         over_length=None if name == LENGTH else area_gain(length, levels, ~weak, chance),
+        path=recovery(levels, weak, strong),
     )

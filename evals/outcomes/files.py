@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from evals.errors import RecordsUnusable
+from evals.harness.heading_text import opening
+from evals.harness.rows import recorded
 from evals.harness.session import REPORT
 from evals.markdown import area, estimate, gain, number, table
-from evals.outcomes.figures import ORACLE, RANDOM, SetScores, asked_of, figures
+from evals.outcomes.figures import ORACLE, RANDOM, Scored, SetScores, asked_of, figures
+from evals.outcomes.plots import recovery_plot
 from evals.records import Record
 from evals.stats.chance import Chance, seeded
 from evals.stats.gains import conclusion
 
 COMMAND, SEED = "routing --outcomes", 7
+TITLE = "Whom would the router send to the strong model?"
 READING = (
     "AUROC: does the level tell where the weak model is wrong? APGR: share of the gap between the models that is "
     "recovered, in the mean over all shares of strong calls; 0.5 is chance. Cost: least share of strong calls that "
@@ -28,29 +31,23 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     Raises:
         RecordsUnusable: When they are no scoring on outcomes.
     """
-    runs = [record for record in records if record["kind"] == "run"]
-    if not runs or runs[0].get("command") != COMMAND:
-        raise RecordsUnusable("the records are none of `metacog eval routing --outcomes`")
+    made = recorded(records, COMMAND)
     found = figures(asked_of(records), chance or seeded(SEED))
-    said = "\n\n".join([_opening(runs, records), READING, *(_set(each) for each in found)]) + "\n"
+    head = opening(TITLE, made, reading=READING, outcomes=_models(records))
+    said = "\n\n".join([head, *(_set(each) for each in found)]) + "\n"
     (folder / REPORT).write_text(said, encoding="utf-8")
+    for each in found:
+        (folder / _picture(each)).write_text(recovery_plot(each), encoding="utf-8")
     return said
 
 
-def _opening(runs: Sequence[Record], records: Sequence[Record]) -> str:
-    first, suite = runs[0], runs[0]["suite"]
-    models = next(
-        (f"{one['weak_model']} (weak), {one['strong_model']} (strong)" for one in records if "weak_model" in one), ""
-    )
-    told = {
-        "outcomes": models,
-        "commit": ", ".join(dict.fromkeys(run["commit"] for run in runs)),
-        "router": f"configuration `{suite['config_version']}`, threshold {suite['threshold']}",
-        "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in first["prompt_digests"].items()),
-        "recorded": f"{first['time']}, seed {first['seeds'][0]}",
-    }
-    lines = "\n".join(f"- {name}: {text}" for name, text in told.items())
-    return f"### Whom would the router send to the strong model?\n\n`{first['data']['typed']}`\n\n{lines}"
+def _models(records: Sequence[Record]) -> str:
+    pairs = [(one["weak_model"], one["strong_model"]) for one in records if "weak_model" in one]
+    return "; ".join(f"{weak} (weak), {strong} (strong)" for weak, strong in dict.fromkeys(pairs))
+
+
+def _picture(found: SetScores) -> str:
+    return f"recovered-{found.name}.svg"
 
 
 def _set(found: SetScores) -> str:
@@ -62,7 +59,7 @@ def _set(found: SetScores) -> str:
             estimate(each.at_half),
             estimate(each.at_most),
             f"{gain(each.over_random)} **{conclusion(each.over_random)}**" if each.name not in (RANDOM, ORACLE) else "",
-            gain(each.over_length) if each.over_length and each.name not in (RANDOM, ORACLE) else "",
+            _over_length(each),
         ]
         for each in found.scored
     ]
@@ -76,4 +73,11 @@ def _set(found: SetScores) -> str:
         "APGR over random",
         "AUROC over length",
     ]
-    return f"**{found.name}**, {found.items} questions, {right}:\n\n{table(head, rows)}"
+    shown = f"![gap recovered, {found.name}]({_picture(found)})"
+    return f"**{found.name}**, {found.items} questions, {right}:\n\n{table(head, rows)}\n\n{shown}"
+
+
+def _over_length(scored: Scored) -> str:
+    if scored.over_length is None or scored.name in (RANDOM, ORACLE):
+        return ""
+    return f"{gain(scored.over_length)} **{conclusion(scored.over_length)}**"

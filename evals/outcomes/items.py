@@ -7,7 +7,7 @@ from typing import Any
 
 from evals.errors import ItemsUnreadable
 from evals.harness.introducing import introduction
-from evals.items import Item, unique
+from evals.items import Item, interleaved, unique
 from evals.records import Record
 from kernel.answers import AnswerType
 from kernel.values import value
@@ -42,13 +42,14 @@ class Outcomes:
 
 
 def read_outcomes(files: Sequence[Path], most: int) -> Outcomes:
-    """The first `most` questions of each file.
+    """The first `most` questions of each file, the files taken in turns, so that a run that is cut short is balanced.
 
     Raises:
         ItemsUnreadable: For a file that cannot be read or is empty, or a line that holds no outcome; names it.
     """
-    read = [pair for file in files for pair in _of_file(file, most)]
-    return Outcomes(items=unique([item for item, _ in read]), by_item={item.id: outcome for item, outcome in read})
+    read = [_of_file(file, most) for file in files]
+    items = interleaved([[item for item, _ in pairs] for pairs in read])
+    return Outcomes(items=unique(items), by_item={item.id: outcome for pairs in read for item, outcome in pairs})
 
 
 def _of_file(file: Path, most: int) -> Sequence[tuple[Item, Outcome]]:

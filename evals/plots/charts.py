@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import log10
 
-from evals.plots.frame import HEIGHT, MARGIN, QUIET, WIDTH, Frame, Point, colour, picture, text
+from evals.plots.frame import HEIGHT, KEY, MARGIN, QUIET, WIDTH, Frame, Point, colour, picture, text
 from kernel.statistics.reliability import ReliabilityBin
 from kernel.values import value
 
@@ -47,11 +47,11 @@ def grouped_bars(groups: Mapping[str, Mapping[str, Bar]], up: str = "share right
     width = max(WIDTH, 2 * MARGIN + BAR_WIDTH * step * len(groups))
     ticks = [(place * step + len(series) / 2, name) for place, name in enumerate(groups)]
     frame = Frame(across="", up=up, x=(-0.5, step * len(groups) - 0.5), x_ticks=ticks, width=width)
-    parts = [frame.box(), frame.legend(series, top=True)]
+    parts = [frame.box(), frame.key(series)]
     for group, bars in enumerate(groups.values()):
         for place, name in enumerate(series):
             parts += _bar(frame, group * step + place, bars.get(name), colour(place))
-    return picture(parts, width=width)
+    return picture(parts, width=width - MARGIN + KEY)
 
 
 def _bar(frame: Frame, left: float, bar: Bar | None, hue: str) -> Sequence[str]:
@@ -73,12 +73,12 @@ def against_tokens(points: Mapping[str, tuple[float, Bar]], across: str = "token
     high = int(max((at for at, _ in known.values()), default=0.0)) + 1
     ticks = [(float(power), f"{10**power:,}") for power in range(low, high + 1)]
     frame = Frame(across=across, up="share right", x=(low, high), x_ticks=ticks, width=2 * WIDTH)
-    parts = [frame.box(), frame.legend(list(known))]
+    parts = [frame.box(), frame.key(list(known))]
     for place, (at, bar) in enumerate(known.values()):
         if bar.low is not None and bar.high is not None:
             parts.append(frame.whisker(at, bar.low, bar.high))
         parts.append(frame.dot((at, bar.level or 0.0), colour(place), radius=4.0))
-    return picture(parts, width=2 * WIDTH)
+    return picture(parts, width=2 * WIDTH - MARGIN + KEY)
 
 
 def curve(series: Mapping[str, Sequence[tuple[float, Bar]]], across: str, up: str = "share right") -> str:

@@ -6,7 +6,12 @@ from html import escape
 from kernel.values import value
 
 WIDTH, HEIGHT, MARGIN = 360, 300, 44
-COLOURS = ("#1b6ca8", "#c8553d", "#3a7d44", "#8d5a97", "#7a7a7a", "#b8860b", "#2f9e9e")
+COLOURS = (
+    "#1b6ca8", "#c8553d", "#3a7d44", "#8d5a97", "#7a7a7a", "#b8860b", "#2f9e9e", "#d68fb5", "#6b4f3a", "#1d1d1d",
+    "#9bbf3b", "#5f6fd0",
+)  # fmt: skip
+# Room for names beside a frame [pixels].
+KEY = 170
 QUIET = "#bbbbbb"
 
 Point = tuple[float, float]
@@ -84,6 +89,13 @@ class Frame:
     def whisker(self, x: float, low: float, high: float) -> str:
         """An interval at `x`."""
         return self.line([(x, low), (x, high)], "#333333")
+
+    def key(self, names: Sequence[str]) -> str:
+        """Names in their colours, beside the frame on its right, where nothing is drawn over them."""
+        left = self.width - MARGIN + 10
+        return "".join(
+            text((left, MARGIN + 12 + 15 * place), name, colour=colour(place)) for place, name in enumerate(names)
+        )
 
     def legend(self, names: Sequence[str], *, top: bool = False) -> str:
         """Names in their colours, in a corner on the right."""

@@ -41,9 +41,11 @@ def _heading(made: Recorded, found: Figures) -> str:
         "items": f"{found.wrong.of} of {len(found.sets)} data sets, seed {first['seed']}",
         "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in made.runs)),
         "router": f"configuration `{first['config_version']}`, threshold {first['threshold']}, {_weights(first)}",
-        "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in first["prompt_digests"].items()),
+        "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in made.digests.items()),
         "recorded": f"{first['time']}, {first['concurrency']} at a time, each given {first['timeout_ms'] / 1000:g} s"
         + (f", in {len(made.runs)} starts" if len(made.runs) > 1 else ""),
+        "spent": f"{number(made.spent.generations, 0)} samples, {number(made.spent.prompt_tokens, 0)} prompt tokens, "
+        f"{number(made.spent.completion_tokens, 0)} generated, {made.hours:.2f} h of the router's time",
     }
     lines = "\n".join(f"- {name}: {text}" for name, text in told.items())
     return f"### Does the router know when System 1 is wrong?\n\n{_command(first)}\n\n{lines}\n\n{READING}"

@@ -103,12 +103,18 @@ class Recorded:
         rows: Items with a System 1 answer.
         unanswered: Items without one [count].
         refusals: Requests refused by the router, by its reason [count].
+        digests: Prompt digests by name: those of the question, and those that assessing used.
+        spent: Everything that was spent.
+        hours: Time of the router, in all requests [h].
     """
 
     runs: Sequence[Record]
     rows: Sequence[Row]
     unanswered: int
     refusals: Mapping[str, int]
+    digests: Mapping[str, str]
+    spent: Spent
+    hours: float
 
 
 def recorded(records: Sequence[Record]) -> Recorded:
@@ -135,7 +141,32 @@ def recorded(records: Sequence[Record]) -> Recorded:
     answered = [row for row in rows if row is not None]
     if not answered:
         raise RecordsUnusable("there is nothing to report on yet: no item has a System 1 answer")
-    return Recorded(runs=runs, rows=answered, unanswered=len(rows) - len(answered), refusals=refusals)
+    made = [reply for each in replies.values() for reply in each.values()]
+    return Recorded(
+        runs=runs,
+        rows=answered,
+        unanswered=len(rows) - len(answered),
+        refusals=refusals,
+        digests=_digests(runs[0], made),
+        spent=_in_all(made),
+        hours=sum(reply["duration_ms"] for reply in made) / 3_600_000,
+    )
+
+
+def _digests(run: Record, replies: Sequence[Record]) -> Mapping[str, str]:
+    found: dict[str, str] = dict(run["prompt_digests"])
+    for reply in replies:
+        found.update(reply.get("prompt_digests") or {})
+    return found
+
+
+def _in_all(replies: Sequence[Record]) -> Spent:
+    each = [_spent(reply, stage) for reply in replies for stage in reply["usage"]["stages"]]
+    return Spent(
+        generations=sum(spent.generations for spent in each),
+        prompt_tokens=sum(spent.prompt_tokens for spent in each),
+        completion_tokens=sum(spent.completion_tokens for spent in each),
+    )
 
 
 def _row(item: Record, replies: Mapping[str, Record]) -> Row | None:

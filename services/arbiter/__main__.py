@@ -39,7 +39,7 @@ async def main() -> None:
     keyring = read_keys(suite.keys_file)
     demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ARBITER_HOST")
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
-    voices = Voices(await default_backend(suite), build_backend)
+    voices = Voices(await default_backend(suite), build_backend, suite.prices)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
     tracer = Tracer(embeddings, batch_timeout_s=settings.embedding_timeout_ms / 1000)
     defaults = _defaults(settings)

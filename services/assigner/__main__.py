@@ -36,7 +36,7 @@ async def main() -> None:
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
     weights = read_role_weights(settings.role_weights_file) if settings.role_weights_file else VersionedWeights()
     affect = analyser(suite.affect)
-    voices = Voices(await default_backend(suite), build_backend)
+    voices = Voices(await default_backend(suite), build_backend, suite.prices)
     defaults = _defaults(settings, weights)
     bench = Bench(agents=agents.current, voices=voices, affect=affect, defaults=defaults)
     give, discuss = partial(assign, weights=weights), partial(deliberate, bench=bench)

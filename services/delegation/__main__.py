@@ -51,7 +51,7 @@ async def main() -> None:
     dimensions = read_dimensions(settings.dimensions_file or CONFIG / "dimensions.yaml")
     engine = db.build_engine(suite.database_url)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
-    voices = Voices(await default_backend(suite), build_backend)
+    voices = Voices(await default_backend(suite), build_backend, suite.prices)
     world = World(
         sessions=db.build_sessions(engine),
         voices=voices,

@@ -63,7 +63,7 @@ async def main() -> None:
     deciding = _deciding(settings)
     engine = db.build_engine(suite.database_url)
     known = _knowledge(suite, settings, PostgresKnowledge(db.build_sessions(engine)))
-    voices = Voices(await default_backend(suite, max_tokens=settings.answer_max_tokens), build_backend)
+    voices = Voices(await default_backend(suite, max_tokens=settings.answer_max_tokens), build_backend, suite.prices)
     services = _peers(suite)
     calibration = build_calibration(
         db.build_sessions(engine),
@@ -94,6 +94,7 @@ async def main() -> None:
         answerers=_answerers(system_one, services),
         drafter=system_one.drafter,
         limits=default,
+        models=[voices.assessor()],
         recorder=records.journal,
         repeats=Repeats(records.runs.by_request, records.journal.recent),
         admission=admission,
@@ -101,10 +102,22 @@ async def main() -> None:
     )
     use = rpc.UseCases(
         assess=admission.bounding(
-            partial(assess, assessors=assessors, default=default[None], drafter=system_one.drafter)
+            partial(
+                assess,
+                assessors=assessors,
+                default=default[None],
+                drafter=system_one.drafter,
+                models=[voices.assessor()],
+            )
         ),
         route=admission.bounding(
-            partial(route, deciding=desk.deciding, default=default[None], drafter=system_one.drafter)
+            partial(
+                route,
+                deciding=desk.deciding,
+                default=default[None],
+                drafter=system_one.drafter,
+                models=[voices.assessor()],
+            )
         ),
         answer=partial(answer, desk=desk),
         get_run=records.get_run,

@@ -15,10 +15,13 @@ from chassis.peer import NOT_SENT, REPLIES, Peer
 from chassis.spend import Spend
 from chassis.wire import event, from_plain, to_proto
 from kernel.answers import Outcome
-from kernel.envelope import Envelope, Reservation, Usage
+from kernel.envelope import BudgetExhausted, Envelope, Usage
 from kernel.errors import Code
+from kernel.ledger import Reservation
+from kernel.prices import amount_of, units_of
 from services.router.service.answer import Answered, Made, Task
 from services.router.service.asking import chosen
+from services.router.service.plain_money import fallback_cost
 from services.router.service.stopping import until_stop
 from services.router.service.values import AnswerToken, Relayed
 
@@ -80,11 +83,12 @@ class Relay:
             PeerRefused: When it refuses.
         """
         timeout_s = spend.seconds_left() * (1 - KEPT_TIME if task.ask.fallback else 1)
-        part = _part(spend, task.ask.fallback)
+        part = _part(spend, task)
         envelope = Envelope(
             max_generations=part.generations,
             max_generated_tokens=part.tokens,
             timeout_ms=max(1, int((timeout_s - HEAD_START_S) * 1000)),
+            max_cost=None if part.cost is None else amount_of(part.cost),
         )
         try:
             async with aclosing(self._relayed(task, envelope, timeout_s)) as items:
@@ -123,18 +127,30 @@ class Relay:
         yield finished
 
 
-def _part(spend: Spend, fallback: bool) -> Reservation:
-    """All that is left of the envelope, less what a fallback would need."""
-    ledger = spend.ledger
-    kept = min(KEPT_TOKENS, ledger.tokens_left // 4) if fallback else 0
+def _part(spend: Spend, task: Task) -> Reservation:
+    """All that is left of the envelope, less what a fallback would need.
+
+    Raises:
+        BudgetExhausted: When that is nothing.
+    """
+    ledger, fallback = spend.ledger, task.ask.fallback
+    if fallback and ledger.generations_left <= KEPT_GENERATIONS:
+        left = ledger.generations_left
+        said = f"no generation would be left for a plain answer after it; the envelope has {left}"
+        raise BudgetExhausted(said, stage="system2", generations_left=str(left))
+    kept = min(KEPT_TOKENS, ledger.unspent_tokens // 4) if fallback else 0
     generations = ledger.generations_left - (KEPT_GENERATIONS if fallback else 0)
-    return ledger.reserve("system2", max(1, generations), max(1, ledger.tokens_left - kept))
+    cost = ledger.cost_left
+    if cost is not None:
+        cost = max(1, cost - (fallback_cost(ledger, task.messages, kept) if fallback else 0))
+    return ledger.reserve("system2", max(1, generations), max(1, ledger.unspent_tokens - kept), cost)
 
 
 def _settle(part: Reservation, finished: Mapping[str, Any], spend: Spend) -> None:
     usage = from_plain(finished["usage"], Usage)
     part.settle(usage.stages)
-    spend.ledger.lose(usage.unknown_generations, usage.unknown_tokens)
+    unknown = None if usage.unknown_cost is None else units_of(usage.unknown_cost)
+    spend.ledger.lose(usage.unknown_generations, usage.unknown_tokens, unknown)
 
 
 def dialectic(peer: Peer) -> Relay:

@@ -8,7 +8,8 @@ from chassis.agents import AgentConfig
 from chassis.inference.values import Call, Completion, Delta, Sample, Structured
 from chassis.spend import Spend
 from kernel.answers import Outcome
-from kernel.envelope import Ledger, StageUsage
+from kernel.envelope import StageUsage
+from kernel.ledger import Ledger
 from kernel.msv import MSV
 from services.assigner.service.deliberate import Bench, Defaults, deliberate
 from services.router.core.feedback import is_right

@@ -98,7 +98,8 @@ async def test_an_answer_names_everything_that_explains_it(router: Face) -> None
 
     assert (run["answer"], run["outcome"], run["strategy"], run["model"]) == ("it is 4", "ANSWERED", "system1", "fake")
     assert (run["confidence"], run["confidence_source"]) == (0.75, "assessment")
-    assert run["envelope"] == {"max_generations": 32, "max_generated_tokens": 8192, "timeout_ms": 900}
+    limits = {"max_generations": 32, "max_generated_tokens": 8192, "timeout_ms": 900, "max_cost": None}
+    assert run["envelope"] == limits
     assert {stage: spent["completion_tokens"] for stage, spent in run["usage"]["stages"].items()} == {
         "assess": 7,
         "system1": 3,

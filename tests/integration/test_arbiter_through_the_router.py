@@ -12,8 +12,8 @@ from chassis.agents import AgentConfig
 from kernel.envelope import Limits
 from tests.support.arbiter import Script, arbiter_at, stage_of
 from tests.support.faces import Refused, RestFace, RpcFace
-from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import ROUTER, RunningRouter, router_at
+from tests.support.scripted_llm import Refuse, ScriptedLLM
+from tests.support.stack import ROUTER, RunningRouter, assigner_at, router_at
 
 TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
 VERDICT = ["4"] * 30 + ["5"] * 20
@@ -137,3 +137,21 @@ async def test_a_wrong_option_is_named_to_the_stock_client(router: RunningRouter
 def openai(router: RunningRouter) -> AsyncOpenAI:
     """The stock client."""
     return AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none", max_retries=0)
+
+
+async def test_where_every_strategy_fails_the_reason_is_the_first_cause_and_not_the_envelope(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    async with (
+        assigner_at(scripted) as assigner,
+        arbiter_at(scripted) as arbiter,
+        router_at(
+            scripted, database_url, tmp_path, others={"assigner": assigner.grpc, "arbiter": arbiter.grpc}
+        ) as running,
+    ):
+        scripted.fault(*[Refuse(503, "loading")] * 200)
+        envelope = {"max_generations": 16, "max_generated_tokens": 240, "timeout_ms": 60_000}
+        with pytest.raises(Refused) as refused:
+            await RestFace(running.rest, ROUTER).ask("Answer", **ASKED, envelope=envelope)
+
+    assert refused.value.reason == "BACKEND_UNAVAILABLE"

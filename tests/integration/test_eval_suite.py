@@ -31,6 +31,7 @@ from evals.items import Item, read_sets
 from evals.mc_mas import arms as arbitration_arms
 from evals.mc_mas import files as arbitration_files
 from evals.mc_mas.questions import questions
+from evals.mc_mas.replaying import AGAIN, replay_plan
 from evals.mc_mas.votes import arbitrated
 from evals.outcomes import files as outcome_files
 from evals.outcomes.items import read_outcomes
@@ -160,6 +161,15 @@ async def test_arbitration_is_sampled_once_and_our_votes_are_the_services(
     said = arbitration_files.write_report(records, tmp_path, seeded(7, draws=40))
     assert "| sums (3) | self-consistency | " in said
     assert "The adaptive mode on the same samples" in said
+    # What was sampled is replayed elsewhere, as a recording, with the same answers.
+    file, out = tmp_path / "recordings.jsonl", tmp_path / "again"
+    lines = [{"id": row.item.id, "answer_type": row.reply["answer_type"], "truth": row.item.known.answer,
+              **arbitration_arms.recording(row.reply)} for row in made.of("mc-mas")]  # fmt: skip
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    plan = replay_plan(file)
+    again = recorded(await evaluated("mc-mas", plan.arms, plan.items, suite, out, seeds=plan.seeds), "mc-mas")
+    assert {row.item.id: row.reply["arbitration"]["answer"] for row in again.of(AGAIN)} == answers
+    assert "--replay`" in arbitration_files.report_recordings(file, out, seeded(7, draws=40))
 
 
 async def test_the_service_decides_as_the_replay_does_from_the_ratings_it_was_given(

@@ -62,7 +62,8 @@ async def test_a_router_is_ready_when_system_one_can_answer(
 
 async def test_the_whole_suite_answers_on_system_two(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> None:
     scripted.answer = cast()
-    common = settings(scripted, database_url, tmp_path)
+    prices = {"METACOG_PRICES": '{"*": {"prompt": 0, "completion": 1.5}}'}
+    common = {**settings(scripted, database_url, tmp_path), **prices}
     async with process("assigner", **common) as assigner:
         more = {"METACOG_ASSIGNER_ADDRESS": assigner.grpc, "METACOG_ROUTER_MODEL_ALIASES": '{"gpt-4o": "metacog"}'}
         async with process("router", **common, **more) as router, httpx.AsyncClient(base_url=router.rest) as client:
@@ -77,6 +78,9 @@ async def test_the_whole_suite_answers_on_system_two(scripted: ScriptedLLM, data
     assert "gpt-4o" in [model["id"] for model in listed["data"]]
     assert 'metacog_routed_total{because="requested",strategy="dialectic",system="SYSTEM_TWO"} 1.0' in metrics
     assert 'metacog_tokens_total{kind="completion",stage="synthesis"} 2.0' in metrics
+    assert 'metacog_cost_total{stage="synthesis"} 3e-06' in metrics
+    usage = reply.json()["metacog"]["usage"]
+    assert usage["cost"] == round(usage["completion_tokens"] * 1.5e-6, 12)
 
 
 @pytest.mark.parametrize("service", ["router", "assigner"])

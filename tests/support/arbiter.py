@@ -24,6 +24,7 @@ from chassis.mathematics import Calculating, Here
 from chassis.rest import build_app
 from chassis.serve import grpc_server
 from kernel.envelope import Limits
+from kernel.prices import Prices
 from services.arbiter import rest, rpc
 from services.arbiter.service.arbitrate import Bench, arbitrate
 from services.arbiter.service.measure import MeasureLimits, measure
@@ -32,7 +33,7 @@ from services.arbiter.service.replay import replay
 from services.arbiter.service.seats import Usual, Voices
 from services.arbiter.service.tracing import Encoding, Tracer
 from tests.support.faces import Running, serving
-from tests.support.stack import MAX_BODY_BYTES, Server, voices_of
+from tests.support.stack import MAX_BODY_BYTES, NO_PRICES, Server, voices_of
 
 ARBITER = arbiter_pb2.DESCRIPTOR.services_by_name["ArbiterService"]
 LIMITS = Limits(max_generations=96, max_generated_tokens=32_768, timeout_ms=60_000)
@@ -125,10 +126,11 @@ async def arbiter_at(
     limits: Limits = LIMITS,
     usual: Usual | None = None,
     calculator: Calculating | None = None,
+    prices: Prices = NO_PRICES,
     **sizes: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
     """An arbiter on `llm`, both faces; `encoder` is one, or its URL."""
-    voices = voices_of(llm)
+    voices = voices_of(llm, prices)
     embeddings = Embeddings(encoder) if isinstance(encoder, str) else None
     encoding = embeddings or (encoder if not isinstance(encoder, str) else None) or WordEncoder()
     bench = replace(

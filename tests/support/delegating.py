@@ -14,6 +14,7 @@ from chassis.health import Health
 from chassis.ids import new_id
 from chassis.rest import build_app
 from kernel.envelope import Limits
+from kernel.prices import Prices
 from services.delegation.composition import CONTRACT, Options, World, build_server, composed, with_paths
 from services.delegation.core.drift import DriftLimits
 from services.delegation.core.rules import Exploration, Rules
@@ -22,7 +23,7 @@ from services.delegation.service.process import Defaults
 from services.delegation.service.recalibrating import Recalibrator
 from services.delegation.service.use_cases import UseCases
 from tests.support.faces import RestFace, RpcFace, Running, serving
-from tests.support.stack import MAX_BODY_BYTES, NOBODY, ROOT, Body, Server, voices_of
+from tests.support.stack import MAX_BODY_BYTES, NO_PRICES, NOBODY, ROOT, Body, Server, voices_of
 
 AGENTS = read_agents(ROOT / "config" / "agents.delegation.yaml")
 DIMENSIONS = read_dimensions(ROOT / "config" / "dimensions.yaml")
@@ -69,11 +70,12 @@ async def delegation_at(
     keyring: Keyring | None = None,
     encoder_url: str = "",
     recalibrating: bool = False,
+    prices: Prices = NO_PRICES,
 ) -> AsyncIterator[Delegation]:
     """A delegation service on `llm`; without an encoder it can only ask a model for dimensions."""
     keyring = keyring or Keyring()
     engine = db.build_engine(database)
-    voices = voices_of(llm)
+    voices = voices_of(llm, prices)
     embeddings = Embeddings(encoder_url or f"http://{NOBODY}/v1")
     world = World(
         sessions=db.build_sessions(engine),

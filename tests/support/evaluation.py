@@ -82,6 +82,7 @@ def routed(
         "usage": usage("assess", 50, 10, 5),
         "duration_ms": duration_ms,
         "draft": draft,
+        "prompt_digests": {"rating": "cd" * 32},
     }
     return {"kind": "reply", "item": item, "asked": asked, "elapsed_ms": duration_ms + 1, "reply": reply}
 

@@ -15,9 +15,10 @@ from typing import Any
 from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletionChunk
 
+from kernel.prices import Prices
 from services.router.store.runs import PostgresRuns
 from tests.support.faces import Running
-from tests.support.stack import Server, assigner_at, router_at
+from tests.support.stack import NO_PRICES, Server, assigner_at, router_at
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
 
@@ -48,11 +49,18 @@ class Suite:
 
 
 @asynccontextmanager
-async def gateway(llm: Server, database: str, spool: Path, **more: Any) -> AsyncIterator[Suite]:  # noqa: ANN401
+async def gateway(
+    llm: Server,
+    database: str,
+    spool: Path,
+    *,
+    prices: Prices = NO_PRICES,
+    **more: Any,  # noqa: ANN401
+) -> AsyncIterator[Suite]:
     """A router on `llm` with an assigner behind it; `more` is for the router."""
     async with (
-        assigner_at(llm) as assigner,
-        router_at(llm, database, spool, others={"assigner": assigner.grpc}, **more) as router,
+        assigner_at(llm, prices=prices) as assigner,
+        router_at(llm, database, spool, others={"assigner": assigner.grpc}, prices=prices, **more) as router,
         AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none", max_retries=0) as client,
     ):
         yield Suite(router, router.runs, client)

@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, Self
 
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
@@ -40,6 +41,7 @@ from chassis.voices import DEFAULT_AGENTS_FILE, Voices
 from embedded import postgres
 from embedded.pgfiles import database_url
 from kernel.envelope import Limits
+from kernel.prices import Prices, price_of
 from services.assigner import rest as assigner_rest
 from services.assigner import rpc as assigner_rpc
 from services.assigner.service.assign import assign
@@ -74,6 +76,7 @@ MAX_BODY_BYTES = 1 << 20
 BODY_LIMITS = {"/v1/knowledge": 8 << 20}
 ROUTER = router_pb2.DESCRIPTOR.services_by_name["RouterService"]
 ASSIGNER = assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"]
+NO_PRICES: Prices = MappingProxyType({})
 LIMITS = Limits(max_generations=32, max_generated_tokens=8192, timeout_ms=60_000)
 
 Body = dict[str, Any]
@@ -180,9 +183,11 @@ class RunningRouter(Running):
     calibrator: Calibrator
 
 
-def voices_of(llm: Server) -> Voices:
+def voices_of(llm: Server, prices: Prices = NO_PRICES) -> Voices:
     """Voices whose default is the model of `llm`."""
-    return Voices(build_backend(BackendConfig(name="default", base_url=llm.url, model=llm.model)), build_backend)
+    price = price_of(llm.model, prices)
+    config = BackendConfig(name="default", base_url=llm.url, model=llm.model, price=price)
+    return Voices(build_backend(config), build_backend, prices)
 
 
 def bench_of(
@@ -195,11 +200,16 @@ def bench_of(
 
 @asynccontextmanager
 async def assigner_at(
-    llm: Server, agents: Sequence[AgentConfig] | None = None, *, keyring: Keyring | None = None, **sizes: int
+    llm: Server,
+    agents: Sequence[AgentConfig] | None = None,
+    *,
+    keyring: Keyring | None = None,
+    prices: Prices = NO_PRICES,
+    **sizes: int,
 ) -> AsyncIterator[Running]:
     """An assigner on `llm`, both faces."""
     keyring = keyring or Keyring()
-    voices = voices_of(llm)
+    voices = voices_of(llm, prices)
     discuss = partial(deliberate, bench=bench_of(voices, agents, **sizes))
     health = Health({}, {"inference": voices.default.probe})
     app = build_app("assigner", health=health, keyring=keyring, max_body_bytes=MAX_BODY_BYTES)
@@ -229,6 +239,7 @@ async def router_at(
     encoder_url: str = "",
     keeping: Keeping | None = None,
     fitting: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
+    prices: Prices = NO_PRICES,
 ) -> AsyncIterator[RunningRouter]:
     """A router on `llm`, both faces; `others` are the addresses of the other services, nobody's if left out.
 
@@ -236,7 +247,7 @@ async def router_at(
     """
     keyring = keyring or Keyring()
     engine = db.build_engine(database)
-    voices = voices_of(llm)
+    voices = voices_of(llm, prices)
     known = knowledge_base(encoder_url or f"http://{NOBODY}/v1", PostgresKnowledge(db.build_sessions(engine)))
     without_model = [Affect(vader), *([Experience(known.match)] if encoder_url else [])]
     names = ("assigner", "arbiter", "delegation")
@@ -263,6 +274,7 @@ async def router_at(
             Strategy.DELEGATION: peers.delegation(reached["delegation"]),
         },
         limits=dict.fromkeys([None, *Strategy], limits),
+        models=[voices.assessor()],
         recorder=records.journal,
         repeats=Repeats(records.runs.by_request, records.journal.recent),
         admission=admission or Admission(),
@@ -331,9 +343,10 @@ def use_cases(
 ) -> router_rpc.UseCases:
     """What a router with `desk` can do."""
     bounding = desk.admission.bounding
+    usual: dict[str, Any] = {"default": limits, "drafter": desk.drafter, "models": desk.models}
     return router_rpc.UseCases(
-        assess=bounding(partial(assess, assessors=desk.deciding.assessors, default=limits, drafter=desk.drafter)),
-        route=bounding(partial(route, deciding=desk.deciding, default=limits, drafter=desk.drafter)),
+        assess=bounding(partial(assess, assessors=desk.deciding.assessors, **usual)),
+        route=bounding(partial(route, deciding=desk.deciding, **usual)),
         answer=partial(answer, desk=desk),
         get_run=get_run,
         list_runs=list_runs,

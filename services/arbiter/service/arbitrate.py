@@ -49,6 +49,7 @@ def arbitrate(ask: ArbitrateRequest, *, bench: Bench) -> AsyncGenerator[Event, N
         MalformedRequest: Without a question, with two, or with agents that fit no solvers.
         RequestOverLimit: For more solvers or samples than are allowed.
         UnknownAgent: For an agent that is not configured.
+        UnpricedModel: When the cost is limited, and a model that takes part has no price.
         MetacogError: The refusal, when nothing could be sampled at all.
     """
     plan = planned(ask, bench.defaults)
@@ -58,7 +59,7 @@ def arbitrate(ask: ArbitrateRequest, *, bench: Bench) -> AsyncGenerator[Event, N
 
 async def _run(ask: ArbitrateRequest, plan: Plan, seated: Seats, bench: Bench, emit: Emit[Event]) -> None:
     began = time.monotonic()
-    spend = Spend(limits(ask.envelope, plan.wide_enough(bench.defaults.limits)))
+    spend = Spend(limits(ask.envelope, plan.wide_enough(bench.defaults.limits)), models=seated.voices)
     emit(_started(plan, seated))
     stages = Speaking(plan, temperatures(ask, bench.defaults), seated, spend, base_seed(ask))
     course = Course(plan, stages, spend, emit, bench.calculator.within(spend.seconds_left))

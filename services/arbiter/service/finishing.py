@@ -114,6 +114,8 @@ def tell_metrics(end: ArbitrationFinished) -> None:
         telemetry.child(telemetry.TOKENS, stage, "prompt").inc(spent.prompt_tokens)
         telemetry.child(telemetry.TOKENS, stage, "completion").inc(spent.completion_tokens)
         telemetry.child(telemetry.GENERATIONS, stage).inc(spent.generations)
+        if spent.cost is not None:
+            telemetry.child(telemetry.COST, stage).inc(spent.cost)
 
 
 async def _judged(ended: Ended, traced: Traced | str) -> Judged:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kernel.envelope import Ledger, StageUsage
+from kernel.envelope import StageUsage
 from kernel.errors import MetacogError
+from kernel.ledger import Ledger
 from kernel.seeds import derived_seed
 from services.arbiter.core.errors import RecordingTooShort
 from services.arbiter.service.counting import Drawn, Form

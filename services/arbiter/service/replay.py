@@ -49,7 +49,7 @@ async def replay(
     """
     began = time.monotonic()
     _check(ask, most)
-    spend = Spend(replace(limits(ask.envelope, UNLIMITED), timeout_ms=LARGEST_LIMIT))
+    spend = Spend(replace(limits(ask.envelope, UNLIMITED), timeout_ms=LARGEST_LIMIT, max_cost=None))
     recorded = Recorded(ask, spend.ledger)
     plan = _planned(ask, recorded, defaults)
     mathematics = calculator.within()

@@ -8,6 +8,7 @@ from chassis.agents import AgentConfig
 from chassis.inference.values import Call, Completion
 from chassis.spend import Spend
 from chassis.wire import MalformedRequest
+from kernel.prices import Price
 from services.arbiter.core.errors import UnknownAgent
 from services.arbiter.core.kinds import Variant
 from services.arbiter.service.values import ArbitrateRequest
@@ -22,6 +23,7 @@ class Voice(Protocol):
     """A model that speaks for an agent."""
 
     model: str
+    price: Price | None
 
     async def complete(self, call: Call, spend: Spend) -> Completion:
         """The samples of one call."""
@@ -52,6 +54,11 @@ class Seats:
     solvers: Sequence[Seat]
     critic: Seat | None
     arbiter: Seat
+
+    @property
+    def voices(self) -> Sequence[Voice]:
+        """The voices of all."""
+        return [seat.voice for seat in (*self.solvers, self.critic, self.arbiter) if seat is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,8 @@ class Course:
         self._emit = emit
         self._began = time.monotonic()
         self._run_id = ask.run_id or new_id()
-        self._spend = Spend(limits(ask.envelope, self._usual.limits))
+        voices = [world.voices.assessor(), *map(world.voices.of, agents)]
+        self._spend = Spend(limits(ask.envelope, self._usual.limits), models=voices)
         self._assessing = Assessing(
             question,
             world.voices,

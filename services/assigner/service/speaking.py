@@ -13,6 +13,7 @@ from chassis.prompts import shortened
 from chassis.spend import Spend
 from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
+from kernel.prices import Price
 from kernel.seeds import derived_seed
 from kernel.values import value
 from services.assigner import prompts
@@ -53,6 +54,7 @@ class Voice(Protocol):
     """A model that speaks for an agent."""
 
     model: str
+    price: Price | None
 
     async def stream(self, call: Call, spend: Spend) -> Stream:
         """The text of one call, as it is generated."""

@@ -55,6 +55,7 @@ from services.delegation.service.work import (
     known_agent,
     participants,
     rules_in_force,
+    speakers,
     task_text,
 )
 
@@ -147,6 +148,7 @@ def process(ask: ProcessRequest, *, key: ApiKey, hub: Hub) -> AsyncGenerator[Eve
         RequestOverLimit: For a task that is too long.
         UnknownDimension, UnknownAgent, NoAgents: For what is not configured.
         SandboxUnavailable: When unit tests were asked for and cannot be run.
+        UnpricedModel: When the cost is limited, and a model that takes part has no price.
         RequestIdReused, RequestInProgress: For a name that was used before.
         MetacogError: The refusal that left no answer at all.
     """
@@ -155,14 +157,16 @@ def process(ask: ProcessRequest, *, key: ApiKey, hub: Hub) -> AsyncGenerator[Eve
     if ask.first_agent:
         known_agent(ask.first_agent, agents)
     question = task_text(ask.task, ask.messages, hub.defaults.task_characters)
+    everybody = {agent.id: agent for agent in hub.agents()}
+    judge = [everybody[ask.judge.agent]] if ask.judge and ask.judge.agent else []
     work = partial(
         Work,
         question=question,
         agents=agents,
-        everybody={agent.id: agent for agent in hub.agents()},
+        everybody=everybody,
         rules=rules_in_force(ask.parameters, hub.defaults.rules),
         ablations=_ablations(ask),
-        spend=Spend(limits(ask.envelope, hub.defaults.limits)),
+        spend=Spend(limits(ask.envelope, hub.defaults.limits), models=speakers(hub.voices, [*agents.values(), *judge])),
         voices=hub.voices,
         seed=ask.seed,
     )

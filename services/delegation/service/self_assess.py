@@ -8,7 +8,7 @@ from services.delegation.core.reading import reading
 from services.delegation.service.assessing import Assessing
 from services.delegation.service.process import Hub, dimensions_of
 from services.delegation.service.values import SelfAssessRequest, SelfAssessResponse
-from services.delegation.service.work import Work, participants, rules_in_force, task_text
+from services.delegation.service.work import Work, participants, rules_in_force, speakers, task_text
 
 
 async def self_assess(ask: SelfAssessRequest, *, hub: Hub) -> SelfAssessResponse:
@@ -17,6 +17,7 @@ async def self_assess(ask: SelfAssessRequest, *, hub: Hub) -> SelfAssessResponse
     Raises:
         MalformedRequest, RequestOverLimit: For an unusable task.
         UnknownDimension, UnknownAgent, NoAgents: For what is not configured.
+        UnpricedModel: When the cost is limited, and a model that takes part has no price.
         MetacogError: When the dimension had to be classified and could not be.
     """
     began = time.monotonic()
@@ -25,7 +26,7 @@ async def self_assess(ask: SelfAssessRequest, *, hub: Hub) -> SelfAssessResponse
         question=task_text(ask.task, ask.messages, hub.defaults.task_characters),
         agents=agents,
         rules=rules_in_force(ask.parameters, hub.defaults.rules),
-        spend=Spend(limits(ask.envelope, hub.defaults.limits)),
+        spend=Spend(limits(ask.envelope, hub.defaults.limits), models=speakers(hub.voices, agents.values())),
         voices=hub.voices,
         emit=lambda _event: None,
         seed=ask.seed,

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from chassis.inference.values import Call, Completion, Delta
 from chassis.prompts import Prompt
 from chassis.spend import Spend
 from chassis.wire import MalformedRequest
+from kernel.prices import Price
 from kernel.seeds import derived_seed
 from services.delegation.core.errors import NoAgents, UnknownAgent
 from services.delegation.core.rules import Ablation, Rules
@@ -43,6 +44,7 @@ class Voice(Protocol):
     """A model that speaks for an agent."""
 
     model: str
+    price: Price | None
 
     async def stream(self, call: Call, spend: Spend) -> Stream:
         """The text of one call, as it is generated."""
@@ -119,6 +121,11 @@ class Work:
         """`prompt`, whose digest is remembered."""
         self.digests[prompt.name] = prompt.digest
         return prompt
+
+
+def speakers(voices: Voices, agents: Iterable[AgentConfig]) -> list[Voice]:
+    """Everybody who may be asked: the voices of `agents`, and the one that classifies and judges."""
+    return [voices.assessor(), *map(voices.of, agents)]
 
 
 def participants(asked: Sequence[str], configured: Sequence[AgentConfig]) -> dict[str, AgentConfig]:

@@ -39,15 +39,15 @@ _PARTS = """
 PARTS = frozenset(_PARTS.split())
 _NUMBERS = """
     arbiter_invalid arbiter_invalid_share attempts budget_exhausted certainty competence_after competence_before
-    completion_tokens compression confidence confidence_threshold conflict constant_verbalized correct correctness
+    completion_tokens compression confidence confidence_threshold conflict constant_verbalized correct correctness cost
     degraded disagreement disagreement_gain disagreement_threshold duration_ms eligible emotional_response entropy
     entropy_arbiter entropy_reduction entropy_solver estimated experience explored generations http_calls importance
     invalid learning_rate minimum_observations novelty novelty_threshold observations outcome overconfident_error
     planned_generations probability profile prompt_tokens propensity rank_value recalibrate redundancy
     sampling_divergence saved_generations semantic_share sequence short_list_size skip_routine solver
     solver_divergence solver_invalid solver_invalid_share stopping_error structured_disagreement succeeded
-    symbolic_share threshold total_fitness truncated unknown_generations unknown_tokens untraced_share verbalized
-    verbalized_raw verbalized_weight weight won
+    symbolic_share threshold total_fitness truncated unknown_cost unknown_generations unknown_tokens untraced_share
+    verbalized verbalized_raw verbalized_weight weight won
 """
 NUMBERS = frozenset(_NUMBERS.split())
 

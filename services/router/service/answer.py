@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from chassis.errors import ClientGone
 from chassis.ids import new_id
 from chassis.log import logger
-from chassis.spend import Spend
+from chassis.spend import Priced, Spend
 from kernel.answers import Outcome
-from kernel.envelope import Envelope, Limits, limits
+from kernel.envelope import Limits, limits
 from kernel.errors import Bug, MetacogError
 from kernel.values import value
 from services.router.core.strategies import Strategy, named_strategy
@@ -107,6 +107,7 @@ class Desk:
         answerers: The strategies.
         drafter: Makes the System 1 answer for assessors that judge it.
         limits: Default envelope by strategy; `None` is for requests that leave the strategy to the router.
+        models: Models that assessors and System 1 ask.
         recorder: Where runs are remembered.
         repeats: Answers to requests that were made before.
         admission: How much may be under way.
@@ -120,6 +121,7 @@ class Desk:
     limits: Mapping[Strategy | None, Limits]
     recorder: Recorder
     repeats: Repeats
+    models: Sequence[Priced] = ()
     admission: Admission = field(default_factory=Admission)
     recalibrated: Recalibration = as_it_is
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -131,6 +133,7 @@ class Desk:
             answerers={**self.answerers, Strategy.SYSTEM_ONE: answerer},
             drafter=drafter,
             limits=self.limits,
+            models=self.models,
             recorder=self.recorder,
             repeats=self.repeats,
             admission=self.admission,
@@ -260,7 +263,7 @@ class Record:
         self._first_token_ms: float | None = None
         self._fallbacks: list[FellBack] = []
         self._limits = limits(ask.envelope, wide_enough(desk.limits[named], ask, origin.samples, named))
-        self.spend = Spend(self._limits)
+        self.spend = Spend(self._limits, models=desk.models)
 
     def query(self, named: Strategy | None) -> Query:
         """What is to be decided on."""
@@ -325,11 +328,7 @@ class Record:
             confidence_source=done.confidence_source,
             deliberation=done.deliberation,
             usage=self.spend.ledger.usage(),
-            envelope=Envelope(
-                max_generations=self._limits.max_generations,
-                max_generated_tokens=self._limits.max_generated_tokens,
-                timeout_ms=self._limits.timeout_ms,
-            ),
+            envelope=self._limits.envelope,
             degraded=bool(reasons),
             degraded_reasons=reasons,
             fallbacks=self._fallbacks,

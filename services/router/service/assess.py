@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
-from chassis.spend import Spend
-from kernel.envelope import Ledger, Limits, limits
+from chassis.spend import Priced, Spend
+from kernel.envelope import Limits, limits
 from kernel.errors import Code, MetacogError
+from kernel.ledger import Ledger
 from kernel.msv import MSV, MSVKind
 from kernel.ratings import RATING_MAX_TOKENS
 from kernel.values import value
@@ -170,15 +171,22 @@ class Assessors:
 
 
 async def assess(
-    ask: AssessRequest, *, assessors: Assessors, default: Limits, drafter: DrafterOf, key_name: str = ""
+    ask: AssessRequest,
+    *,
+    assessors: Assessors,
+    default: Limits,
+    drafter: DrafterOf,
+    models: Sequence[Priced] = (),
+    key_name: str = "",
 ) -> AssessResponse:
     """State of the query.
 
     Raises:
+        UnpricedModel: When the cost is limited, and one of `models`, which may be asked, has no price.
         MalformedRequest: When there is nothing to assess.
         UnknownAssessor: For an assessor that the router does not have.
     """
-    began, spend = time.monotonic(), Spend(limits(ask.envelope, default))
+    began, spend = time.monotonic(), Spend(limits(ask.envelope, default), models=models)
     messages = assessable(conversation(ask.query, ask.messages))
     draft = drafter(AnswerRequest(messages=messages, seed=ask.seed), messages)
     subject = Subject(messages=messages, key_name=key_name, seed=ask.seed, draft=draft)

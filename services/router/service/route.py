@@ -1,11 +1,12 @@
 """Choose System 1 or System 2, without answering."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 from chassis.rest import dumps
-from chassis.spend import Spend
+from chassis.spend import Priced, Spend
 from kernel.envelope import Limits, limits
 from kernel.msv import MSV
 from kernel.policy import Policy
@@ -23,6 +24,7 @@ from services.router.core.policy import ruling
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
 from services.router.service.assess import Assessment, Assessor, Assessors, milliseconds_since
 from services.router.service.kept_decisions import KeptDecisions
+from services.router.service.plain_money import affords_assessing, kept_for_an_answer
 from services.router.service.subject import Drafted, DrafterOf, Subject, assessable, conversation
 from services.router.service.values import AnswerRequest, Routed, RouteRequest, RouteResponse
 
@@ -100,11 +102,18 @@ def version_of(config: RoutingConfig) -> str:
 
 
 async def route(
-    ask: RouteRequest, *, deciding: Deciding, default: Limits, drafter: DrafterOf, key_name: str = ""
+    ask: RouteRequest,
+    *,
+    deciding: Deciding,
+    default: Limits,
+    drafter: DrafterOf,
+    models: Sequence[Priced] = (),
+    key_name: str = "",
 ) -> RouteResponse:
     """The choice for a query, or for a ready state.
 
     Raises:
+        UnpricedModel: When the cost is limited, and one of `models`, which may be asked, has no price.
         UnknownStrategy: For a strategy that the router does not have.
         UnknownAssessor: For an assessor that the router does not have.
         MalformedRequest: When there is nothing to decide on.
@@ -116,7 +125,7 @@ async def route(
         draft = drafter(AnswerRequest(messages=messages, seed=ask.seed), messages)
         subject = Subject(messages=messages, key_name=key_name, seed=ask.seed, draft=draft)
     query = Query(subject=subject, msv=ask.msv, named=named, assessor=ask.assessor)
-    return (await decide(query, Spend(limits(ask.envelope, default)), deciding)).routed
+    return (await decide(query, Spend(limits(ask.envelope, default), models=models), deciding)).routed
 
 
 async def decide(query: Query, spend: Spend, deciding: Deciding) -> Decision:
@@ -130,7 +139,7 @@ async def decide(query: Query, spend: Spend, deciding: Deciding) -> Decision:
     """
     began, made = time.monotonic(), Assessment(msv=query.msv, assessor="")
     assessor = deciding.assessors.chosen(query.assessor, streamed=query.streamed)
-    if query.msv is None and query.named is None and not assessor.fits(spend.ledger):
+    if query.msv is None and query.named is None and not _carries(query, assessor, spend):
         query = replace(query, named=Strategy.SYSTEM_ONE, because="envelope")
     if query.msv is None and query.named is None:
         if (kept := _kept(query, deciding)) is not None:
@@ -162,7 +171,14 @@ async def decide(query: Query, spend: Spend, deciding: Deciding) -> Decision:
 async def _assessed(subject: Subject | None, assessor: Assessor, spend: Spend) -> Assessment:
     assert subject is not None, "without a ready state or a named strategy there is a subject"
     assessable(subject.messages)
-    return await assessor(subject, spend)
+    with kept_for_an_answer(spend, subject):
+        return await assessor(subject, spend)
+
+
+def _carries(query: Query, assessor: Assessor, spend: Spend) -> bool:
+    """Whether the envelope carries an assessment and an answer."""
+    has_money = query.subject is None or affords_assessing(spend.ledger, query.subject)
+    return assessor.fits(spend.ledger) and has_money
 
 
 def _kept(query: Query, deciding: Deciding) -> Routed | None:

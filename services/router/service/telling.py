@@ -2,7 +2,7 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from chassis.telemetry import GENERATIONS, TOKENS, child
+from chassis.telemetry import COST, GENERATIONS, TOKENS, child
 from services.router.service.values import FellBack, RouteResponse, Run
 
 ROUTED = Counter(
@@ -41,3 +41,5 @@ def of_run(run: Run) -> None:
         child(GENERATIONS, stage).inc(spent.generations)
         child(TOKENS, stage, "prompt").inc(spent.prompt_tokens)
         child(TOKENS, stage, "completion").inc(spent.completion_tokens)
+        if spent.cost is not None:
+            child(COST, stage).inc(spent.cost)

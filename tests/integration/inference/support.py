@@ -54,9 +54,11 @@ class Patience:
         return Timing(clock=lambda: self.now, sleep=self.sleep, chance=lambda: 0.5)
 
 
-def spend_of(generations: int = 100, tokens: int = 10_000, timeout_ms: int = 60_000) -> Spend:
-    """An envelope that is large unless said otherwise."""
-    return Spend(Limits(max_generations=generations, max_generated_tokens=tokens, timeout_ms=timeout_ms))
+def spend_of(
+    generations: int = 100, tokens: int = 10_000, timeout_ms: int = 60_000, cost: float | None = None
+) -> Spend:
+    """An envelope that is large unless said otherwise, and not limited in cost."""
+    return Spend(Limits(max_generations=generations, max_generated_tokens=tokens, timeout_ms=timeout_ms, max_cost=cost))
 
 
 def asking(**changes: object) -> Call:

@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from chassis.errors import ConfigurationInvalid
 from chassis.settings import FaceSettings, SuiteSettings, is_loopback, read
 from kernel.errors import Code
+from kernel.prices import Price
 from services.arbiter.settings import Settings as ArbiterSettings
 from services.assigner.settings import Settings as AssignerSettings
 from services.delegation.settings import Settings as DelegationSettings
@@ -71,6 +72,34 @@ def test_an_unusable_value_is_refused_by_the_name_of_its_variable(
     assert refused.value.metadata == {"setting": variable}
     assert refused.value.message.startswith(f"{variable}: ")
     assert refused.value.code is Code.FAILED_PRECONDITION
+
+
+def test_prices_are_read_by_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "METACOG_PRICES", '{"m": {"prompt": 0.15, "completion": 0.6}, "*": {"prompt": 1, "completion": 4}}'
+    )
+
+    assert read(SuiteSettings).prices == {"m": Price(prompt=0.15, completion=0.6), "*": Price(prompt=1, completion=4)}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("m=1", "Expecting value"),
+        ('{"m": 0.15}', "the price of 'm' must have `prompt` and `completion`"),
+        ('{"m": {"prompt": -1, "completion": 1}}', "the price of 'm': prompt is -1; it must be a number in"),
+    ],
+)
+def test_prices_that_cannot_be_used_are_refused_with_the_model(
+    monkeypatch: pytest.MonkeyPatch, text: str, complaint: str
+) -> None:
+    monkeypatch.setenv("METACOG_PRICES", text)
+
+    with pytest.raises(ConfigurationInvalid, match=complaint) as refused:
+        read(SuiteSettings)
+
+    assert refused.value.message.startswith("METACOG_PRICES: ")
+    assert refused.value.metadata == {"setting": "METACOG_PRICES"}
 
 
 def test_settings_cannot_be_changed_after_they_are_read() -> None:

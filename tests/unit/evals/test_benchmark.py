@@ -55,6 +55,14 @@ def test_there_are_seven_hundred_tasks_a_hundred_of_them_cross_domain() -> None:
     assert len({item.id for item in tasks}) == 700
 
 
+def test_a_smaller_benchmark_is_balanced_in_the_same_way() -> None:
+    counts = summary(benchmark(offered(), 7, per_cell=2, per_maker=3))
+
+    assert {name: set(levels.values()) for name, levels in counts.items()} == {
+        **{name: {2} for name in DIMENSIONS}, "cross_domain": {5},
+    }  # fmt: skip
+
+
 def test_a_seed_gives_the_same_tasks_in_the_same_order_whatever_order_they_come_in() -> None:
     items = offered()
 

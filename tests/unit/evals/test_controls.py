@@ -83,6 +83,18 @@ def test_a_router_that_knows_is_worth_something_and_chance_is_not() -> None:
     assert routings[ROUTER].separation.auroc == 1.0
 
 
+def test_the_cost_of_quality_is_the_share_that_must_be_sent_for_it(tmp_path: Path) -> None:
+    routings = {each.name: each for each in found_where(knowing=True).routings}
+
+    # The wrong half comes first, and all of the gap with it: a straight line up to one half, then level.
+    found = routings[ROUTER].quality
+    assert found is not None
+    assert (found.recovered.value, found.at_half.value, found.at_most.value) == (0.75, 0.25, 0.4)
+    assert routings[ORACLE].quality is None
+    told = write_report(compared(knowing=True, better=False), tmp_path, seeded(7, draws=50))
+    assert "there is no gap to recover" in told
+
+
 def test_an_ignorant_router_comes_out_as_no_gain() -> None:
     routings = {each.name: each for each in found_where(knowing=False).routings}
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from evals.delegation.baselines import MAJORITY, ORACLE, RANDOM, ROUND_ROBIN, SINGLE, SKILL, ways
-from evals.delegation.figures import FULL, figures
+from evals.delegation.arms import SKILL as SKILL_ARM
+from evals.delegation.baselines import MAJORITY, ORACLE, RANDOM, ROUND_ROBIN, SINGLE, SKILL, shuffled, ways
+from evals.delegation.figures import FULL, SHUFFLED, figures
 from evals.delegation.files import COMMAND, OPTIMAL, write_report
 from evals.delegation.replay import Records, Rules, Without, election, replay, standing
 from evals.delegation.tasks import Solved, Task, tasks
@@ -151,13 +152,37 @@ def test_a_vote_is_won_by_weight_then_by_number_then_in_order() -> None:
 
 def test_baselines_choose_from_the_same_answers() -> None:
     made = a_task({}, "bg")
-    chosen = {name: way(made, 1) for name, way in ways([made], AGENTS).items()}
+    chosen = {name: one for name, way in ways([made], AGENTS).items() if (one := way(made, 1)) is not None}
 
     assert {name: one.right for name, one in chosen.items()} == {
         SINGLE: 0.0, ROUND_ROBIN: 1.0, RANDOM: pytest.approx(2 / 3), SKILL: 1.0, MAJORITY: 1.0,
         "best single agent (beta)": 1.0, ORACLE: 1.0,
     }  # fmt: skip
     assert (chosen[MAJORITY].calls, chosen[SKILL].delegated, chosen[SINGLE].delegated) == (3, True, None)
+
+
+def test_choices_dealt_by_chance_are_weighed_by_how_often_they_were_made() -> None:
+    # Of four tasks alpha does one, beta three; only beta is ever right, and answers take 30 tokens after 10 of asking.
+    each = [a_task({"alpha": 0.9 if n == 0 else 0.1, "beta": 0.9, "gamma": 0.1}, "b", number=n) for n in range(4)]
+    done = [one for task in each for one in replay([task], AGENTS, Rules()).done]
+
+    dealt = shuffled(done, AGENTS)(each[0], 0)
+
+    assert dealt is not None
+    assert [one.executor for one in done] == ["alpha", "beta", "beta", "beta"]
+    assert (dealt.right, dealt.calls) == (0.75, (2 + 4 + 4 + 4) / 4)
+    assert dealt.tokens == (10 + 30 + 30 + 30) / 4 + 30
+
+
+def test_the_report_says_how_autogen_was_run_and_on_how_many_tasks(tmp_path: Path) -> None:
+    settings = {"package": "autogen-agentchat 0.7.5", "max_tokens": 64}
+    answer = {"text": RIGHT, "usage": spent(2), "duration_ms": 3.0, "model": "scripted", "settings": settings}
+    kept = [one for one in a_recording(12, honest=True) if (one.get("item"), one.get("arm")) != ("t-0", SKILL_ARM)]
+
+    told = write_report([*kept, reply("t-1", "autogen", answer, path="autogen")], tmp_path, seeded(7, draws=50))
+
+    assert "- AutoGen: package autogen-agentchat 0.7.5, max_tokens 64\n" in told
+    assert "Fewer tasks, and compared on these: Skill-Fixed 11, AutoGen 1." in told
 
 
 def a_recording(count: int, *, honest: bool) -> list[Record]:
@@ -190,6 +215,10 @@ def test_agents_that_know_what_they_can_are_a_gain_and_others_are_not() -> None:
         assert by_name[RANDOM].accuracy.value == pytest.approx(1 / 3)
         assert conclusion(by_name[RANDOM].gain) is said  # type: ignore[arg-type]
         if honest:
+            # The same choices dealt by chance: no better than chance, though as much is asked beforehand.
+            assert by_name[SHUFFLED].accuracy.value == pytest.approx(1 / 3, abs=0.02)
+            assert conclusion(by_name[SHUFFLED].gain) is said  # type: ignore[arg-type]
+            assert by_name[SHUFFLED].calls == pytest.approx(by_name[FULL].calls)
             assert by_name[FULL].accuracy.value == 1.0
             assert found.behaviour.stayed.value == 1.0
             assert by_name[FULL].precision is not None

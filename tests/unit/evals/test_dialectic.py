@@ -14,7 +14,7 @@ from evals.records import Record
 from evals.stats.chance import seeded
 from evals.stats.gains import conclusion
 from tests.support.evaluating import RIGHT, WRONG, chat, decision, reply, run_record, spent
-from tests.support.evaluation import introduced
+from tests.support.evaluation import an_item, introduced
 
 STAGES = {"THESIS": "EXPERT", "ANTITHESIS": "CRITIC", "RESOLUTION": "EVALUATOR", "SYNTHESIS": "SYNTHESIZER"}
 
@@ -98,3 +98,21 @@ def test_the_controls_are_asked_beside_it() -> None:
     assert [arm.name for arm in arms()] == [
         "route", "system1", DIALECTIC, "self-consistency", "roles-greedy", "roles-random",
     ]  # fmt: skip
+    assert [arm.name for arm in arms(agents=["alpha"])][-1] == "agent:alpha"
+
+
+def test_a_limit_of_tokens_reaches_every_text_and_no_decision() -> None:
+    asked = {arm.name: arm for arm in arms(agents=["alpha"], max_tokens=64)}
+    calls = {name: arm.call(an_item(1), 7, {DIALECTIC: {"usage": spent(5)}}) for name, arm in asked.items()}
+
+    limits = {
+        name: {field: told for field, told in call.body.items() if field.endswith("max_tokens")}
+        for name, call in calls.items()
+        if call is not None
+    }
+    assert limits["route"] == {}
+    assert limits["system1"] == {"max_tokens": 64}
+    assert limits[DIALECTIC] == limits["roles-random"] == {"stage_max_tokens": 64}
+    assert limits["agent:alpha"] == {"answer_max_tokens": 64}
+    assert set(limits["self-consistency"].values()) == {64}
+    assert asked["system1"].settings["max_tokens"] == 64

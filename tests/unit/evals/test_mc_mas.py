@@ -8,10 +8,12 @@ import pytest
 
 from evals.errors import RecordsUnusable
 from evals.harness.rows import Facts, recorded
+from evals.harness.session import RECORDS
 from evals.mc_mas.arms import FULL, Sampling, arms
 from evals.mc_mas.figures import MAJORITY, SAME, SINGLE, best_solver, curve, figures
 from evals.mc_mas.files import COMMAND, report_recordings, write_report
-from evals.mc_mas.questions import Question, questions
+from evals.mc_mas.questions import Question, about, questions
+from evals.mc_mas.replaying import AGAIN, replay_plan
 from evals.mc_mas.votes import arbitrated, share_right, vote, with_fewer
 from evals.records import Record
 from evals.scorers.answers import Known
@@ -197,9 +199,45 @@ def test_recordings_made_elsewhere_are_reported_on_without_a_call(tmp_path: Path
 
     assert "| all (2) | MC-MAS | 0.50 [" in told
     assert "questions: 2 recorded ones" in told
+    assert "not told: there is no recordings.about.json" in told
+    made = {"model": "scripted", "commit": "0123456789ab", "time": "2026-01-01", "seed": 1, "configuration": "K_s = 1"}
+    about(file).write_text(json.dumps({**made, "prompt_digests": {"solve": "cd" * 32}}))
+    told = report_recordings(file, tmp_path / "out", seeded(7, draws=50))
+    assert "- model: scripted\n- commit: 0123456789ab\n- prompts: `solve` cdcdcdcdcdcd\n" in told
+    assert "- recorded: 2026-01-01, seed 1, K_s = 1\n" in told
     file.write_text('{"id": "x"}')
     with pytest.raises(RecordsUnusable, match="line 1: no recording"):
         report_recordings(file, tmp_path)
+
+
+def test_recordings_are_replayed_for_what_their_samples_do_not_tell(tmp_path: Path) -> None:
+    solved = [sample("4", 0), sample("5", 0), sample("4", 1), sample("4", 1)]
+    line = {"id": "sums-1", "answer_type": "NUMBER", "recorded_solver_samples": solved, "truth": "4",
+            "recorded_arbitration_samples": [sample("4")] * 3, "recorded_critiques": []}  # fmt: skip
+    file, out = tmp_path / "recordings.jsonl", tmp_path / "out"
+    file.write_text(json.dumps(line) + "\n")
+    plan = replay_plan(file)
+    bodies = {arm.name: arm.call(plan.items[0], 0, {}).body for arm in plan.arms}  # type: ignore[union-attr]
+    counted = report_recordings(file, out, seeded(7, draws=50))
+
+    assert {name: body["variant"] for name, body in bodies.items()} == {
+        AGAIN: "FULL", "replay-reflections": "REFLECTIONS", "replay-single": "SINGLE_ARBITER",
+        "replay-adaptive": "FULL",
+    }  # fmt: skip
+    assert (bodies[AGAIN]["solver_samples"], bodies[AGAIN]["arbitration_samples"]) == (2, 3)
+    assert bodies[AGAIN]["embedding_measures"]
+    assert not bodies["replay-adaptive"]["embedding_measures"]
+    # Three of four for 4: H = 0.562 before, 0 after; that needs no arbiter, and novelty does.
+    assert "| sums (1) | - | - | 0.56 [0.56, 0.56] (1) | 1.00 [1.00, 1.00] (1) |" in counted
+
+    told = {"novelty": 0.25, "redundancy": 0.5, "entropy_reduction": 0.56, "compression": 1.0}
+    whole = {"arbitration": arbitration("4", measures=told), "same_answer": True}
+    replies = [reply("sums-1", arm, whole, seed=0, path="/v1/replays") for arm in bodies]
+    made = [run_record(COMMAND, *bodies), introduced("sums-1"), *replies]
+    (out / RECORDS).write_text("".join(json.dumps(one) + "\n" for one in made))
+    replayed = report_recordings(file, out, seeded(7, draws=50))
+    assert "| sums (1) | 0.25 [0.25, 0.25] (1) | 0.50 [0.50, 0.50] (1) | 0.56" in replayed
+    assert "The adaptive mode on the same samples" in replayed
 
 
 def test_everything_is_sampled_once_and_the_rest_is_replayed() -> None:

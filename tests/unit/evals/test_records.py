@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from evals.autogen.team import answered_in
 from evals.errors import RecordsUnusable
 from evals.records import Recorder, read_records
 
@@ -45,6 +46,15 @@ def test_a_line_in_the_middle_that_is_no_record_is_refused_with_its_number(tmp_p
 
     with pytest.raises(RecordsUnusable, match="line 2"):
         read_records(file)
+
+
+def test_what_a_team_was_cut_off_in_saying_is_asked_again(tmp_path: Path) -> None:
+    said = tmp_path / "said.jsonl"
+    assert answered_in(said) == set()
+    said.write_text('{"id": "a", "reply": {}}\n{"id": "b", "re')
+
+    assert answered_in(said) == {"a"}
+    assert said.read_text() == '{"id": "a", "reply": {}}\n'
 
 
 def test_missing_records_are_refused(tmp_path: Path) -> None:

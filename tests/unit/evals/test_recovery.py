@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from evals.stats.recovery import cost_at, knowing, mean_recovered, recovery
 from tests.support.evaluating import decision, reply, run_record
 from tests.support.evaluation import introduced
 
-SUITE = {"config_version": "paper", "threshold": 0.45, "weights": {"correctness": 1.0}}
+SUITE = {"model": "scripted", "config_version": "paper", "threshold": 0.45, "weights": {"correctness": 1.0}}
 WEAK = np.array([True, False, False, True, False, True, True, False])
 STRONG = np.array([True, True, True, True, False, True, False, True])
 LEVELS = np.array([0.1, 0.9, 0.7, 0.3, 0.6, 0.2, 0.8, 0.5])
@@ -91,7 +92,7 @@ def test_a_router_that_knows_is_told_from_chance_by_its_area_and_its_cost() -> N
 
 
 def test_a_router_that_knows_nothing_is_no_gain(tmp_path: Path) -> None:
-    records = outcomes(90, 0.3)
+    records = outcomes(90, 0.32)
     levels = [record["reply"]["activation"]["value"] for record in records if record["kind"] == "reply"]
     wrong = [not record["weak_correct"] for record in records if record["kind"] == "item"]
 
@@ -99,7 +100,13 @@ def test_a_router_that_knows_nothing_is_no_gain(tmp_path: Path) -> None:
 
     hybrid = next(each for each in found.scored if each.name == "hybrid")
     assert hybrid.weak_wrong.auroc == pytest.approx(roc_auc_score(wrong, levels))
-    assert "weak right 66.7 %, strong right 100.0 %" in write_report(records, tmp_path, seeded(7, draws=50))
+    told = write_report(records, tmp_path, seeded(7, draws=50))
+    assert "weak right 66.7 %, strong right 100.0 %" in told
+    assert "**no gain**" in next(line for line in told.splitlines() if line.startswith("| hybrid |"))
+    for made_with in ("- model: scripted", "- outcomes: w (weak), s (strong)", "- configuration: `paper`", "seed 7",
+                      "- spent: 90 generations"):  # fmt: skip
+        assert made_with in told
+    assert ElementTree.parse(tmp_path / "recovered-routing_x.svg").getroot().tag.endswith("svg")
 
 
 def test_outcomes_are_read_line_by_line_and_named_where_they_are_none(tmp_path: Path) -> None:
@@ -112,6 +119,9 @@ def test_outcomes_are_read_line_by_line_and_named_where_they_are_none(tmp_path: 
     read = read_outcomes([file], 5)
 
     assert [item.id for item in read.items] == ["r-1", "r-2"]
+    other = tmp_path / "routing_other.jsonl"
+    other.write_text(json.dumps({**row, "id": "o-1"}) + "\n" + json.dumps({**row, "id": "o-2"}))
+    assert [item.id for item in read_outcomes([file, other], 5).items] == ["r-1", "o-1", "r-2", "o-2"]
     assert read.introduce(read.items[0], "Which?")["weak_correct"] is False
     file.write_text(json.dumps({**row, "weak_correct": 1}))
     with pytest.raises(ItemsUnreadable, match="line 1: no outcome of two models"):

@@ -29,6 +29,8 @@ def test_the_report_says_what_it_was_made_with(tmp_path: Path) -> None:
         "scripted",
         "`question` abababababab",
         "seed 7",
+        "`rating` cdcdcdcdcdcd",
+        "spent: 41 samples, 420 prompt tokens, 88 generated",
     ):
         assert told in said
     assert "metacog eval routing --data questions --sets sums --items 4" in said

@@ -6,15 +6,14 @@ from kernel.envelope import (
     BudgetExhausted,
     Envelope,
     InvalidEnvelope,
-    Ledger,
     Limits,
-    Reservation,
     StageUsage,
     Usage,
     limits,
     total_usage,
 )
 from kernel.errors import Code
+from kernel.ledger import Ledger, Reservation
 
 DEFAULT = Limits(max_generations=24, max_generated_tokens=4096, timeout_ms=120_000)
 THESIS = StageUsage(generations=1, http_calls=1, prompt_tokens=40, completion_tokens=30)

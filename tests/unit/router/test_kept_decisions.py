@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from chassis.spend import Spend
-from kernel.envelope import Ledger, Limits, StageUsage
+from kernel.envelope import Limits, StageUsage
+from kernel.ledger import Ledger
 from kernel.msv import MSV
 from services.router.core.activation import Route
 from services.router.service.assess import Assessment, Assessors

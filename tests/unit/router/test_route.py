@@ -6,7 +6,8 @@ import pytest
 
 from chassis.spend import Spend
 from chassis.wire import MalformedRequest
-from kernel.envelope import Ledger, Limits
+from kernel.envelope import Limits
+from kernel.ledger import Ledger
 from kernel.msv import MSV
 from services.router.core.activation import Route
 from services.router.service.assess import Assessment, Assessors

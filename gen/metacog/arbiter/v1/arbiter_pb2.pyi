@@ -2220,7 +2220,7 @@ class ReplayRequest(_message.Message):
 
     @_builtins.property
     def envelope(self) -> _envelope_pb2.Envelope:
-        """Hard limits to replay under; the time limit is not read. Left out: none."""
+        """Hard limits to replay under; those on time and cost are not read. Left out: none."""
 
     def __init__(
         self,

@@ -30,29 +30,40 @@ class Envelope(_message.Message):
     MAX_GENERATIONS_FIELD_NUMBER: _builtins.int
     MAX_GENERATED_TOKENS_FIELD_NUMBER: _builtins.int
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    MAX_COST_FIELD_NUMBER: _builtins.int
     max_generations: _builtins.int
     """Samples that may be drawn from models [count, >= 1]."""
     max_generated_tokens: _builtins.int
     """Tokens that may be generated, prompts not counted [count, >= 1]."""
     timeout_ms: _builtins.int
     """Time until the best answer so far is due [ms, >= 1]."""
+    max_cost: _builtins.float
+    """What the models may cost, prompts included [currency of the configured prices, > 0 and <= 1e9]. There is no default.
+
+    Every model that may be asked must have a price; else the request is refused with `INVALID_ENVELOPE`.
+    """
     def __init__(
         self,
         *,
         max_generations: _builtins.int | None = ...,
         max_generated_tokens: _builtins.int | None = ...,
         timeout_ms: _builtins.int | None = ...,
+        max_cost: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_generated_tokens", b"_max_generated_tokens", "_max_generations", b"_max_generations", "_timeout_ms", b"_timeout_ms", "max_generated_tokens", b"max_generated_tokens", "max_generations", b"max_generations", "timeout_ms", b"timeout_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cost", b"_max_cost", "_max_generated_tokens", b"_max_generated_tokens", "_max_generations", b"_max_generations", "_timeout_ms", b"_timeout_ms", "max_cost", b"max_cost", "max_generated_tokens", b"max_generated_tokens", "max_generations", b"max_generations", "timeout_ms", b"timeout_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_generated_tokens", b"_max_generated_tokens", "_max_generations", b"_max_generations", "_timeout_ms", b"_timeout_ms", "max_generated_tokens", b"max_generated_tokens", "max_generations", b"max_generations", "timeout_ms", b"timeout_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cost", b"_max_cost", "_max_generated_tokens", b"_max_generated_tokens", "_max_generations", b"_max_generations", "_timeout_ms", b"_timeout_ms", "max_cost", b"max_cost", "max_generated_tokens", b"max_generated_tokens", "max_generations", b"max_generations", "timeout_ms", b"timeout_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_cost: _TypeAlias = _typing.Literal["max_cost"]  # noqa: Y015
+    _WhichOneofArgType__max_cost: _TypeAlias = _typing.Literal["_max_cost", b"_max_cost"]  # noqa: Y015
     _WhichOneofReturnType__max_generated_tokens: _TypeAlias = _typing.Literal["max_generated_tokens"]  # noqa: Y015
     _WhichOneofArgType__max_generated_tokens: _TypeAlias = _typing.Literal["_max_generated_tokens", b"_max_generated_tokens"]  # noqa: Y015
     _WhichOneofReturnType__max_generations: _TypeAlias = _typing.Literal["max_generations"]  # noqa: Y015
     _WhichOneofArgType__max_generations: _TypeAlias = _typing.Literal["_max_generations", b"_max_generations"]  # noqa: Y015
     _WhichOneofReturnType__timeout_ms: _TypeAlias = _typing.Literal["timeout_ms"]  # noqa: Y015
     _WhichOneofArgType__timeout_ms: _TypeAlias = _typing.Literal["_timeout_ms", b"_timeout_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_cost) -> _WhichOneofReturnType__max_cost | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_generated_tokens) -> _WhichOneofReturnType__max_generated_tokens | None: ...
     @_typing.overload
@@ -73,6 +84,7 @@ class StageUsage(_message.Message):
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     COMPLETION_TOKENS_FIELD_NUMBER: _builtins.int
     ESTIMATED_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
     generations: _builtins.int
     """Samples drawn [count]."""
     http_calls: _builtins.int
@@ -83,6 +95,10 @@ class StageUsage(_message.Message):
     """Tokens generated over all samples [count]."""
     estimated: _builtins.bool
     """Whether a token figure is an estimate, because the backend reported none."""
+    cost: _builtins.float
+    """What these tokens cost [currency of the configured prices, >= 0]; left out where a model that used some has no
+    price, and where none were used.
+    """
     def __init__(
         self,
         *,
@@ -91,12 +107,15 @@ class StageUsage(_message.Message):
         prompt_tokens: _builtins.int = ...,
         completion_tokens: _builtins.int = ...,
         estimated: _builtins.bool = ...,
+        cost: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "cost", b"cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_tokens", b"completion_tokens", "estimated", b"estimated", "generations", b"generations", "http_calls", b"http_calls", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "completion_tokens", b"completion_tokens", "cost", b"cost", "estimated", b"estimated", "generations", b"generations", "http_calls", b"http_calls", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__cost: _TypeAlias = _typing.Literal["cost"]  # noqa: Y015
+    _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost) -> _WhichOneofReturnType__cost | None: ...
 
 Global___StageUsage: _TypeAlias = StageUsage  # noqa: Y015
 
@@ -135,6 +154,8 @@ class Usage(_message.Message):
     UNKNOWN_GENERATIONS_FIELD_NUMBER: _builtins.int
     UNKNOWN_TOKENS_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    UNKNOWN_COST_FIELD_NUMBER: _builtins.int
     generations: _builtins.int
     """Samples drawn [count]."""
     http_calls: _builtins.int
@@ -149,6 +170,14 @@ class Usage(_message.Message):
     """Samples reserved for calls whose outcome never became known [count]; they count against the envelope only."""
     unknown_tokens: _builtins.int
     """Tokens reserved for calls whose outcome never became known [count]; they count against the envelope only."""
+    cost: _builtins.float
+    """What these tokens cost [currency of the configured prices, >= 0]; left out where a model that used some has no
+    price, and where none were used.
+    """
+    unknown_cost: _builtins.float
+    """What calls whose outcome never became known may have cost at worst [currency of the configured prices, >= 0]; it
+    counts against the envelope only. Left out where one of them has no price, and where no cost is known at all.
+    """
     @_builtins.property
     def stages(self) -> _containers.MessageMap[_builtins.str, Global___StageUsage]:
         """The same figures by stage name, e.g. `assess`, `thesis`."""
@@ -164,11 +193,20 @@ class Usage(_message.Message):
         unknown_generations: _builtins.int = ...,
         unknown_tokens: _builtins.int = ...,
         stages: _abc.Mapping[_builtins.str, Global___StageUsage] | None = ...,
+        cost: _builtins.float | None = ...,
+        unknown_cost: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_unknown_cost", b"_unknown_cost", "cost", b"cost", "unknown_cost", b"unknown_cost"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_tokens", b"completion_tokens", "estimated", b"estimated", "generations", b"generations", "http_calls", b"http_calls", "prompt_tokens", b"prompt_tokens", "stages", b"stages", "unknown_generations", b"unknown_generations", "unknown_tokens", b"unknown_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_unknown_cost", b"_unknown_cost", "completion_tokens", b"completion_tokens", "cost", b"cost", "estimated", b"estimated", "generations", b"generations", "http_calls", b"http_calls", "prompt_tokens", b"prompt_tokens", "stages", b"stages", "unknown_cost", b"unknown_cost", "unknown_generations", b"unknown_generations", "unknown_tokens", b"unknown_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__cost: _TypeAlias = _typing.Literal["cost"]  # noqa: Y015
+    _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015
+    _WhichOneofReturnType__unknown_cost: _TypeAlias = _typing.Literal["unknown_cost"]  # noqa: Y015
+    _WhichOneofArgType__unknown_cost: _TypeAlias = _typing.Literal["_unknown_cost", b"_unknown_cost"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost) -> _WhichOneofReturnType__cost | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unknown_cost) -> _WhichOneofReturnType__unknown_cost | None: ...
 
 Global___Usage: _TypeAlias = Usage  # noqa: Y015

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from chassis.inference.values import Call, Work
 from chassis.log import logger
 from chassis.spend import Spend
-from kernel.envelope import Reservation
 from kernel.errors import MetacogError
+from kernel.ledger import Reservation
 from kernel.values import value
 from services.router import prompts
 from services.router.core.agreement import support

@@ -1,7 +1,15 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chassis.inference.counting import Measured, apportioned, counted, prompt_characters
+from chassis.inference.counting import (
+    MEDIA_TOKENS,
+    TEMPLATE_TOKENS,
+    Measured,
+    apportioned,
+    counted,
+    most_prompt_tokens,
+    prompt_characters,
+)
 from chassis.inference.tally import Tally
 from kernel.envelope import StageUsage
 
@@ -85,3 +93,34 @@ def test_pieces_are_counted_until_usage_comes() -> None:
     tally.piece()
 
     assert tally.cost() == StageUsage(generations=1, prompt_tokens=2, completion_tokens=2, estimated=True)
+
+
+@given(st.text(), st.text())
+@settings(deadline=None)
+def test_a_prompt_never_has_more_tokens_than_its_texts_have_bytes(system: str, user: str) -> None:
+    body = {"messages": [{"role": "system", "content": system}, {"role": "user", "content": user}]}
+
+    assert most_prompt_tokens(body, None) >= len((system + user).encode()) + TEMPLATE_TOKENS
+
+
+def test_what_tools_say_is_part_of_a_prompt() -> None:
+    plain = {"messages": [{"role": "user", "content": "Hi"}]}
+    tools = [{"type": "function", "function": {"name": "weather", "description": "d" * 1000}}]
+
+    assert most_prompt_tokens({**plain, "tools": tools}, None) > most_prompt_tokens(plain, None) + 1000
+
+
+def test_an_image_counts_as_much_as_it_may_however_it_is_sent() -> None:
+    def with_image(url: str) -> dict[str, object]:
+        content = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": url}}]
+        return {"messages": [{"role": "user", "content": content}]}
+
+    short, long = (most_prompt_tokens(with_image(url), None) for url in ("http://a/b", "data:" + "A" * 100_000))
+
+    assert short == long > MEDIA_TOKENS
+
+
+def test_a_prompt_never_has_more_tokens_than_the_context() -> None:
+    body = {"messages": [{"role": "user", "content": "word " * 10_000}]}
+
+    assert most_prompt_tokens(body, 4096) == 4096

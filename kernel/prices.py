@@ -1,0 +1,121 @@
+"""What tokens cost, and money that adds up.
+
+Inside, money is counted in `UNITS`, whole millionths of a millionth of the currency, so that sums do not drift. Outside
+it is a number of that currency, whichever one the prices are in.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from kernel.values import value
+
+# Units of one currency unit.
+UNITS = 10**12
+# Tokens that a price is for.
+PER_TOKENS = 10**6
+# The largest price or limit; far above it, a number could no longer tell single units.
+LARGEST_AMOUNT = 1e9
+# Stands for every model without a price of its own.
+ANY_MODEL = "*"
+
+
+@value
+class Price:
+    """Price of one model's tokens [currency per million tokens, 0..1e9; counted to six decimals].
+
+    Attributes:
+        prompt: Of those that it reads.
+        completion: Of those that it generates, reasoning included.
+
+    Raises:
+        ValueError: On construction, for a price that is negative, too large or no number.
+    """
+
+    prompt: float
+    completion: float
+
+    def __post_init__(self) -> None:
+        for name in ("prompt", "completion"):
+            price = getattr(self, name)
+            if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price <= LARGEST_AMOUNT:
+                raise ValueError(f"{name} is {price!r}; it must be a number in [0, {LARGEST_AMOUNT:g}]")
+
+    def units(self, prompt_tokens: int, completion_tokens: int) -> int:
+        """What so many tokens cost [units].
+
+        Example:
+            >>> Price(prompt=0.15, completion=0.6).units(1000, 100) / UNITS
+            0.00021
+        """
+        return prompt_tokens * _each(self.prompt) + completion_tokens * _each(self.completion)
+
+    def completion_tokens(self, units: int) -> int | None:
+        """Tokens that can be generated for `units` [count, >= 0]; None: any number, they are free."""
+        each = _each(self.completion)
+        return max(0, units) // each if each else None
+
+
+def _each(price: float) -> int:
+    """Price of one token [units]."""
+    return round(price * (UNITS // PER_TOKENS))
+
+
+Prices = Mapping[str, Price]
+
+
+def price_of(model: str, prices: Prices) -> Price | None:
+    """Price of `model`: its own, else that of any model; None where there is neither."""
+    return prices.get(model) or prices.get(ANY_MODEL)
+
+
+def read_prices(given: object) -> dict[str, Price]:
+    """Prices by model, from `{"model": {"prompt": 0.15, "completion": 0.6}}`; `"*"` stands for any other model.
+
+    Raises:
+        ValueError: For anything else; names the model and the complaint.
+
+    Example:
+        >>> read_prices({"*": {"prompt": 0, "completion": 1.5}})
+        {'*': Price(prompt=0, completion=1.5)}
+    """
+    if not isinstance(given, Mapping):
+        raise ValueError('give an object: model name -> {"prompt": price, "completion": price}')
+    return {model: _read_price(model, stated) for model, stated in given.items()}
+
+
+def _read_price(model: str, stated: object) -> Price:
+    if isinstance(stated, Price):
+        return stated
+    if not isinstance(stated, Mapping) or set(stated) != {"prompt", "completion"}:
+        raise ValueError(f"the price of {model!r} must have `prompt` and `completion`, and nothing else")
+    try:
+        return Price(**stated)
+    except ValueError as wrong:
+        raise ValueError(f"the price of {model!r}: {wrong}") from wrong
+
+
+def dearest(prices: Sequence[Price]) -> Price | None:
+    """The largest of each price; None of no prices."""
+    if not prices:
+        return None
+    return Price(prompt=max(p.prompt for p in prices), completion=max(p.completion for p in prices))
+
+
+def units_of(amount: float) -> int:
+    """An amount of the currency in units.
+
+    Example:
+        >>> units_of(0.1) + units_of(0.2) == units_of(0.3)
+        True
+    """
+    return round(amount * UNITS)
+
+
+def amount_of(units: int) -> float:
+    """So many units as an amount of the currency."""
+    return units / UNITS
+
+
+def is_amount(amount: float) -> bool:
+    """Whether `amount` can be a limit: above 0 and at most `LARGEST_AMOUNT`."""
+    return math.isfinite(amount) and 0 < amount <= LARGEST_AMOUNT
