@@ -15,7 +15,7 @@ from chassis.peer import NOT_SENT, REPLIES, Peer
 from chassis.spend import Spend
 from chassis.wire import event, from_plain, to_proto
 from kernel.answers import Outcome
-from kernel.envelope import BudgetExhausted, Envelope, Usage
+from kernel.envelope import Envelope, Usage
 from kernel.errors import Code
 from kernel.ledger import Reservation
 from kernel.prices import amount_of, units_of
@@ -135,9 +135,7 @@ def _part(spend: Spend, task: Task) -> Reservation:
     """
     ledger, fallback = spend.ledger, task.ask.fallback
     if fallback and ledger.generations_left <= KEPT_GENERATIONS:
-        left = ledger.generations_left
-        said = f"no generation would be left for a plain answer after it; the envelope has {left}"
-        raise BudgetExhausted(said, stage="system2", generations_left=str(left))
+        ledger.reserve("system2", KEPT_GENERATIONS + 1, 0)  # which is refused
     kept = min(KEPT_TOKENS, ledger.unspent_tokens // 4) if fallback else 0
     generations = ledger.generations_left - (KEPT_GENERATIONS if fallback else 0)
     cost = ledger.cost_left

@@ -155,3 +155,12 @@ async def test_where_every_strategy_fails_the_reason_is_the_first_cause_and_not_
             await RestFace(running.rest, ROUTER).ask("Answer", **ASKED, envelope=envelope)
 
     assert refused.value.reason == "BACKEND_UNAVAILABLE"
+
+
+async def test_an_envelope_of_one_generation_gives_a_plain_answer_and_says_that_a_limit_was_reached(
+    router: RunningRouter, scripted: ScriptedLLM
+) -> None:
+    run = (await RestFace(router.rest, ROUTER).ask("Answer", **ASKED, envelope={"max_generations": 1}))["run"]
+
+    assert (run["strategy"], run["usage"]["generations"], len(scripted.bodies)) == ("system1", 1, 1)
+    assert (run["degraded"], run["budget_exhausted"]) == (True, True)
