@@ -10,6 +10,8 @@ from jinja2 import Environment, StrictUndefined, Template
 
 from kernel.values import value
 
+_INCLUDED = re.compile(r"{% include \"(\w+)\" %}")
+
 _environment = Environment(
     undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False
 )
@@ -43,8 +45,9 @@ def _compiled(source: str) -> Template:
 
 @cache
 def template(package: str, name: str) -> tuple[str, str]:
-    """Source and digest [sha256, hexadecimal] of a template."""
+    """Source and digest [sha256, hexadecimal] of a template, with the templates that it includes in their places."""
     source = (files(package) / f"{name}.md").read_text()
+    source = _INCLUDED.sub(lambda found: template(package, found[1])[0].rstrip("\n"), source)
     return source, sha256(source.encode()).hexdigest()
 
 

@@ -44,7 +44,8 @@ def read_rating(document: object, order: Sequence[str] = ORDER) -> dict[str, flo
     """Numbers of a rating by name [0..100], from a document that follows `rating_schema(order)`.
 
     Raises:
-        ValueError: For a document that does not.
+        ValueError: For a document that does not, and for one that counts its places (1, 2, 3, ...): small models fill a
+            list that way, and it says nothing of what was to be rated.
 
     Example:
         >>> read_rating({"r": [90, 80, 70, 10, 30, 20, 5]})["internal_inconsistency"]
@@ -53,6 +54,8 @@ def read_rating(document: object, order: Sequence[str] = ORDER) -> dict[str, flo
     numbers = document.get("r") if isinstance(document, dict) else None
     if not isinstance(numbers, list) or len(numbers) != len(order) or not all(map(_is_rated, numbers)):
         raise ValueError(f"a rating lists {len(order)} whole numbers from 0 to {SCALE}")
+    if len(order) > 1 and numbers in ([*range(len(order))], [*range(1, len(order) + 1)]):
+        raise ValueError(f"the rating counts its places ({numbers[0]} to {numbers[-1]}) instead of rating")
     return {name: float(number) for name, number in zip(order, numbers, strict=True)}
 
 

@@ -8,19 +8,10 @@ from kernel.answers import AnswerType
 _HERE = __name__
 
 
-# What is said of the form of an answer, for the types that have one.
-FORMS: Mapping[AnswerType, str] = {
-    AnswerType.BOOLEAN: "The answer is true or false; end with it on a line of its own: Final Answer: true or false.",
-    AnswerType.CHOICE: "The answer is one option; end with its letter on a line of its own: Final Answer: letter.",
-    AnswerType.NUMBER: "The answer is a number; end with it on a line of its own: Final Answer: number.",
-    AnswerType.CODE: "The answer is code; give it in one code block.",
-}
-
-
 def thesis(*, question: str, draft: str = "", answer_type: AnswerType | None = None) -> Prompt:
     """Ask the expert for a first answer; `draft` is a quick one that was made before and is doubted."""
     earlier = quoted("quick_answer", draft) if draft.strip() else ""
-    values = {"question": quoted("question", question), "draft": earlier, "form": _form(answer_type)}
+    values = {"question": quoted("question", question), "draft": earlier, "answer_type": _named(answer_type)}
     return render(_HERE, "thesis", values)
 
 
@@ -40,7 +31,7 @@ def synthesis(
 ) -> Prompt:
     """Ask the synthesizer for the final answer."""
     values = _chain(question, thesis, antithesis) | {"resolution": quoted("weighing", resolution)}
-    return render(_HERE, "synthesis", values | {"form": _form(answer_type)})
+    return render(_HERE, "synthesis", values | {"answer_type": _named(answer_type)})
 
 
 def note(*, question: str, stages: Mapping[str, str], answer: str) -> Prompt:
@@ -62,8 +53,8 @@ def text_assessment(*, question: str, others: Mapping[str, str], text: str) -> P
     return render(_HERE, "text_assessment", values)
 
 
-def _form(answer_type: AnswerType | None) -> str:
-    return FORMS.get(answer_type, "") if answer_type else ""
+def _named(answer_type: AnswerType | None) -> str:
+    return answer_type.value if answer_type else ""
 
 
 def _chain(question: str, thesis: str, antithesis: str) -> dict[str, str]:

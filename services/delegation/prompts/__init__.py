@@ -7,15 +7,6 @@ from kernel.answers import AnswerType
 
 _HERE = __name__
 
-# What is said of the form of an answer, for the types that have one.
-FORMS: Mapping[AnswerType, str] = {
-    AnswerType.BOOLEAN: "The answer is true or false; end with it on a line of its own: Final Answer: true or false.",
-    AnswerType.CHOICE: "The answer is one option; end with its letter on a line of its own: Final Answer: letter.",
-    AnswerType.NUMBER: "The answer is a number; end with it on a line of its own: Final Answer: number.",
-    AnswerType.TEXT: "End with the answer alone, as short as can be, on a line of its own: Final Answer: answer.",
-    AnswerType.CODE: "The answer is Python code; give it in one code block.",
-}
-
 
 def self_assessment(*, task: str) -> Prompt:
     """Ask an agent how far it would be up to a task."""
@@ -30,8 +21,8 @@ def classification(*, task: str, dimensions: Mapping[str, str]) -> Prompt:
 
 def solution(*, task: str, answer_type: AnswerType | None = None) -> Prompt:
     """Ask an agent to do a task."""
-    form = FORMS.get(answer_type, "") if answer_type else ""
-    return render(_HERE, "solution", {"task": quoted("task", task), "form": form})
+    values = {"task": quoted("task", task), "answer_type": answer_type.value if answer_type else ""}
+    return render(_HERE, "solution", values)
 
 
 def same_meaning(*, task: str, answers: Sequence[str]) -> Prompt:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from chassis.prompts import Prompt, quoted, render, shortened, template
+from kernel.answers import AnswerType
 from services.assigner import prompts as assigner
+from services.delegation import prompts as delegation
 from services.router import prompts as router
 
 ROOT = Path(__file__).parents[3]
@@ -31,6 +33,9 @@ RENDERERS: dict[str, Callable[[], Prompt]] = {
 }
 
 
+# Included by others, never sent alone.
+PARTS = {"assigner/form"}
+
 # What is said at the end of the conversation itself quotes nothing.
 SAID_AFTER_A_CONVERSATION = {"router/probe", "router/check"}
 
@@ -51,7 +56,45 @@ def test_every_prompt_renders(name: str) -> None:
 def test_no_prompt_file_of_these_services_is_left_out() -> None:
     ours = {place(file) for file in FILES if file.parents[1].name in {"router", "assigner"}}
 
-    assert ours == set(RENDERERS)
+    assert ours == set(RENDERERS) | PARTS
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "said"),
+    [
+        (AnswerType.BOOLEAN, 'reads "Final Answer: true" or "Final Answer: false".'),
+        (AnswerType.CHOICE, 'reads "Final Answer: " and then the letter of that option.'),
+        (AnswerType.NUMBER, 'reads "Final Answer: " and then that number.'),
+        (AnswerType.CODE, "give it in one code block."),
+    ],
+)
+def test_who_answers_is_told_the_form_of_the_answer_last(answer_type: AnswerType, said: str) -> None:
+    first = assigner.thesis(question="Q1", answer_type=answer_type).text
+    last = assigner.synthesis(**TEXTS, answer_type=answer_type).text
+    delegated = delegation.solution(task="Q1", answer_type=answer_type).text
+
+    assert all(text.endswith(said) for text in (first, last, delegated))
+
+
+@pytest.mark.parametrize("answer_type", [None, AnswerType.TEXT])
+def test_nothing_is_said_of_a_form_that_an_answer_does_not_have(answer_type: AnswerType | None) -> None:
+    assert "Final Answer" not in assigner.synthesis(**TEXTS, answer_type=answer_type).text
+
+
+def test_the_digest_of_a_prompt_covers_what_it_includes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    digests = []
+    for name, part in (("prompts_one", "Be brief."), ("prompts_two", "Be thorough.")):
+        package = tmp_path / name
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "part.md").write_text(f"{part}\n")
+        (package / "whole.md").write_text('{{ question }}\n{% include "part" %}\n')
+        prompt = render(name, "whole", {"question": "Q1"})
+        digests.append(prompt.digest)
+        assert prompt.text == f"Q1\n{part}"
+
+    assert len(set(digests)) == 2
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if "{{" in file.read_text()], ids=place)
@@ -60,7 +103,7 @@ def test_a_missing_value_is_an_error_and_never_a_gap(file: Path) -> None:
         render(PACKAGES[file], file.stem, {})
 
 
-@pytest.mark.parametrize("file", FILES, ids=place)
+@pytest.mark.parametrize("file", [file for file in FILES if "{% include" not in file.read_text()], ids=place)
 def test_a_prompt_is_traced_by_the_digest_of_its_file(file: Path) -> None:
     _, digest = template(PACKAGES[file], file.stem)
 

@@ -50,6 +50,21 @@ def test_a_document_that_is_no_rating_is_refused_and_not_read_as_zeros(document:
         read_rating(document)
 
 
+@pytest.mark.parametrize("numbers", [[1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]])
+def test_a_list_that_counts_its_places_is_no_rating(numbers: list[float]) -> None:
+    with pytest.raises(ValueError, match="counts its places"):
+        read_rating({"r": numbers})
+
+
+@pytest.mark.parametrize("numbers", [[2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4, 5, 6, 8], [7, 6, 5, 4, 3, 2, 1], [1] * 7])
+def test_other_low_numbers_are_ratings(numbers: list[int]) -> None:
+    assert list(read_rating({"r": numbers}).values()) == numbers
+
+
+def test_a_single_one_is_a_rating() -> None:
+    assert read_rating({"r": [1]}, ["urgency"]) == {"urgency": 1.0}
+
+
 def test_the_schema_asks_for_as_many_numbers_as_are_read() -> None:
     numbers = RATING_SCHEMA["properties"]["r"]
 
