@@ -106,7 +106,13 @@ class Application(FastAPI):
 
     def refused(self, refusal: MetacogError, path: str) -> Response:
         """The answer that carries a refusal, as `path` spells it."""
-        return problem(refusal, self.state.shapes.get(path))
+        return problem(refusal, self.shape(path))
+
+    def shape(self, path: str) -> Shape | None:
+        """How `path`, or what it lies under, spells a refusal; None: as the other paths do."""
+        shapes = self.state.shapes
+        under = (shapes[place] for place in shapes if place.endswith("/") and path.startswith(place))
+        return shapes.get(path) or next(under, None)
 
 
 def build_app(
@@ -249,7 +255,7 @@ async def _disconnected(request: Request) -> None:
 
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, MetacogError)
-    return problem(error, request.app.state.shapes.get(request.url.path))
+    return problem(error, request.app.shape(request.url.path))
 
 
 async def _refuse_malformed(request: Request, error: Exception) -> Response:
@@ -264,7 +270,7 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
     said = f"{request.method} {request.url.path}: {error.detail}"
     known = error.status_code in (404, 405)
     refusal = PathNotFound(f"{said}; /docs lists what there is") if known else MalformedRequest(said)
-    return problem(refusal, request.app.state.shapes.get(request.url.path), status=error.status_code)
+    return problem(refusal, request.app.shape(request.url.path), status=error.status_code)
 
 
 async def _refuse_bug(request: Request, error: Exception) -> Response:

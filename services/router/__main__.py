@@ -94,6 +94,7 @@ async def main() -> None:
         answerers=_answerers(system_one, services),
         drafter=system_one.drafter,
         limits=default,
+        answer_tokens=settings.answer_max_tokens,
         models=[voices.assessor()],
         recorder=records.journal,
         repeats=Repeats(records.runs.by_request, records.journal.recent),

@@ -22,7 +22,8 @@ from services.router.service.completions import error_body
 from services.router.service.passthrough import Passthrough
 from services.router.service.values import Passed, Routed, Run, RunFinished, RunStarted
 
-PATHS = ("/v1/chat/completions", "/v1/models")
+# A slash at the end: all that lies under it.
+PATHS = ("/v1/chat/completions", "/v1/models", "/v1/models/")
 RUN_ID = "x-metacog-run-id"
 
 Events = AsyncGenerator[Any, None]

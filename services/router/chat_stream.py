@@ -1,5 +1,6 @@
 """The chunks of a chat completion that is streamed."""
 
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
@@ -30,7 +31,7 @@ class Writer:
     def __init__(self, run_id: str, chat: Chat) -> None:
         self._chat = chat
         self._head = completions.head(run_id, int(time.time()), chat, "chat.completion.chunk")
-        self._backend = _Passing(own_id=self._head["id"], include_usage=chat.include_usage)
+        self._backend = _Passing(own=self._head, include_usage=chat.include_usage)
         self._sent = ""
         self._void = False
 
@@ -127,7 +128,7 @@ class _Passing:
     The end of a choice is held back, for the last one carries more; usage comes once, last, and from us.
 
     Args:
-        own_id: Name of the completion, where chunks of ours went before.
+        own: The completion's `id` and `model`, where chunks of ours went before.
         include_usage: Whether every chunk has a `usage`.
 
     Attributes:
@@ -137,19 +138,19 @@ class _Passing:
         usage: Usage as the backend tells it.
     """
 
-    def __init__(self, *, own_id: str, include_usage: bool) -> None:
+    def __init__(self, *, own: Mapping[str, Any], include_usage: bool) -> None:
         self.began = False
         self.renamed = False
         self.last: Mapping[str, Any] | None = None
         self.usage: Mapping[str, Any] = {}
-        self._own_id = own_id
-        self._their_id = b""
+        self._own = {name: own[name] for name in ("id", "model")}
+        self._theirs: Sequence[tuple[re.Pattern[bytes], bytes]] = ()
         self._include_usage = include_usage
 
     def passed(self, piece: Passed) -> list[bytes]:
         """What goes to the client now."""
         if not self.began and self.renamed:
-            self._their_id = _id_of(piece.raw)
+            self._theirs = _renaming(piece.raw, self._own)
         self.began = True
         chunk = piece.document
         if chunk is None:
@@ -158,7 +159,7 @@ class _Passing:
         if not chunk.get("choices"):
             return []
         ready = self._released()
-        self.last = {**chunk, "id": self._own_id} if self.renamed else chunk
+        self.last = {**chunk, **self._own} if self.renamed else chunk
         return ready
 
     def _released(self) -> list[bytes]:
@@ -169,8 +170,8 @@ class _Passing:
 
     def _marked(self, raw: bytes) -> bytes:
         """`raw` under our name where it needs one, and with a null for its usage where each chunk has one."""
-        if self._their_id:
-            raw = raw.replace(self._their_id, dumps(self._own_id), 1)
+        for theirs, ours in self._theirs:
+            raw = theirs.sub(lambda _, ours=ours: ours, raw, count=1)
         if self._include_usage and raw.startswith(b"data:"):
             chunk = raw.rstrip()
             if chunk.endswith(b"}") and b'"usage"' not in chunk:
@@ -178,10 +179,14 @@ class _Passing:
         return raw
 
 
-def _id_of(raw: bytes) -> bytes:
-    """Name of the completion that the chunk in `raw` belongs to, as JSON; empty for none."""
-    name = document(parsed(raw).data or b"").get("id")
-    return dumps(name) if name else b""
+def _renaming(raw: bytes, own: Mapping[str, Any]) -> Sequence[tuple[re.Pattern[bytes], bytes]]:
+    """What to look for in chunks like `raw`, and what to put there, so that they bear the `own` names."""
+    theirs = document(parsed(raw).data or b"")
+    return [
+        (re.compile(rb'"%s"\s*:\s*%s' % (name.encode(), re.escape(dumps(theirs[name])))), dumps({name: ours})[1:-1])
+        for name, ours in own.items()
+        if theirs.get(name)
+    ]
 
 
 def data(document: object) -> bytes:

@@ -247,7 +247,12 @@ def _arbitrated(data: Mapping[str, Any]) -> Answered:
     solvers = [solver["model"] for solver in data["solver_results"]]
     # How well a share among the arbiter's samples is calibrated says nothing of one among the solvers'.
     settled = _settled("arbiter" if data["answer_source"] == "ARBITER" else "solvers")(data)
-    return replace(settled, model=data["arbiter_model"] or next(iter(solvers), ""))
+    alike = [sample["truncated"] for sample in data["samples"] if sample["text"].strip() == settled.text.strip()]
+    return replace(
+        settled,
+        model=data["arbiter_model"] or next(iter(solvers), ""),
+        finish_reason="length" if alike and all(alike) else "stop",
+    )
 
 
 def delegation(peer: Peer) -> Relay:
@@ -259,8 +264,8 @@ def delegation(peer: Peer) -> Relay:
             method=stub.Process,
             request=_process_request,
             finished="task_finished",
-            silent=frozenset({"task_started"}),
-            token=lambda _name, _data: "",
+            silent=frozenset({"task_started", "answer_token"}),
+            token=lambda name, data: data["text"] if name == "answer_token" else "",
             answered=_processed,
         ),
     )

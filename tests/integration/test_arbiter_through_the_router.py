@@ -93,6 +93,24 @@ async def test_the_stock_client_chooses_them_in_the_metacog_object(
     assert (answer.model_extra or {})["metacog"]["strategy"] == "arbiter"
 
 
+@pytest.mark.parametrize(("max_tokens", "reason"), [(8, "length"), (100, "stop")])
+async def test_a_sample_that_the_bound_cut_says_so(
+    router: RunningRouter, scripted: ScriptedLLM, max_tokens: int, reason: str
+) -> None:
+    script = Script(TORN, VERDICT)
+    scripted.answer = lambda body: [f"{text} for sure" for text in script(body)]
+
+    answer = await openai(router).chat.completions.create(
+        model="metacog/arbiter",
+        messages=[{"role": "user", "content": "What is 2 + 2?"}],
+        max_tokens=max_tokens,
+        extra_body={"metacog": {"answer_type": "NUMBER"}},
+    )
+
+    assert (answer.choices[0].message.content or "").endswith("4" if reason == "length" else "4 for sure")
+    assert answer.choices[0].finish_reason == reason
+
+
 async def test_more_samples_than_usual_fit_the_envelope_of_a_request_that_states_none(
     router: RunningRouter, scripted: ScriptedLLM
 ) -> None:

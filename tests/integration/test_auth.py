@@ -119,6 +119,14 @@ async def test_a_wrong_key_is_refused_in_openais_shape(router: RunningRouter) ->
     assert (refused.value.type, refused.value.code) == ("authentication_error", "invalid_api_key")
 
 
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/metacog", "/v1/models/metacog/system1"])
+async def test_the_models_are_refused_in_openais_shape_too(router: RunningRouter, path: str) -> None:
+    async with httpx.AsyncClient(base_url=router.rest, headers={"authorization": "Bearer guess"}) as client:
+        replies = [await client.get(path), await client.delete(path)]
+
+    assert [reply.json()["error"]["type"] for reply in replies] == ["authentication_error"] * 2
+
+
 @pytest.mark.parametrize(("path", "status"), [("/healthz", 200), ("/readyz", 200), ("/metrics", 401), ("/docs", 401)])
 async def test_health_alone_needs_no_key(router: RunningRouter, path: str, status: int) -> None:
     async with httpx.AsyncClient(base_url=router.rest) as client:

@@ -140,6 +140,22 @@ async def test_the_newer_bound_on_tokens_goes_before_the_older(suite: Suite, scr
     assert [body["max_tokens"] for body in scripted.bodies if stage_of(body) == "synthesis"] == [3]
 
 
+async def test_a_whole_number_may_come_with_a_point(suite: Suite, scripted: ScriptedLLM) -> None:
+    await suite.ask("metacog/system1", extra_body={"max_tokens": 5.0, "n": 2.0, "seed": 7.0})
+
+    sent = [scripted.bodies[0][name] for name in ("max_tokens", "n", "seed")]
+    assert (sent, [type(number) for number in sent]) == ([5, 2, 7], [int, int, int])
+
+
+@pytest.mark.parametrize("model", ["metacog", "metacog/system1"])
+async def test_each_of_many_answers_has_as_much_room_as_one(suite: Suite, scripted: ScriptedLLM, model: str) -> None:
+    await suite.ask("metacog/system1")
+    await suite.ask(model, n=10, temperature=1.0)
+
+    alone, among_ten = scripted.bodies[0]["max_tokens"], scripted.bodies[-1]["max_tokens"]
+    assert alone == among_ten == 1024
+
+
 async def test_a_negative_seed_is_a_seed_too(suite: Suite, scripted: ScriptedLLM) -> None:
     await suite.ask("metacog/system1", seed=-1)
     await suite.ask("metacog/dialectic", seed=-1)
@@ -374,7 +390,7 @@ async def test_all_chunks_of_an_answer_have_one_name(suite: Suite, scripted: Scr
 
     assert told(fallen[-1])["strategy"] == "system1"
     for chunks in (plain, fallen):
-        assert len({chunk.id for chunk in chunks}) == 1
+        assert len({(chunk.id, chunk.model) for chunk in chunks}) == 1
 
 
 async def test_silence_is_bridged_by_comments(

@@ -107,6 +107,7 @@ class Desk:
         answerers: The strategies.
         drafter: Makes the System 1 answer for assessors that judge it.
         limits: Default envelope by strategy; `None` is for requests that leave the strategy to the router.
+        answer_tokens: Tokens of a System 1 answer whose request states none [count].
         models: Models that assessors and System 1 ask.
         recorder: Where runs are remembered.
         repeats: Answers to requests that were made before.
@@ -121,6 +122,7 @@ class Desk:
     limits: Mapping[Strategy | None, Limits]
     recorder: Recorder
     repeats: Repeats
+    answer_tokens: int = 1024
     models: Sequence[Priced] = ()
     admission: Admission = field(default_factory=Admission)
     recalibrated: Recalibration = as_it_is
@@ -133,6 +135,7 @@ class Desk:
             answerers={**self.answerers, Strategy.SYSTEM_ONE: answerer},
             drafter=drafter,
             limits=self.limits,
+            answer_tokens=self.answer_tokens,
             models=self.models,
             recorder=self.recorder,
             repeats=self.repeats,
@@ -262,7 +265,8 @@ class Record:
         self._began = time.monotonic()
         self._first_token_ms: float | None = None
         self._fallbacks: list[FellBack] = []
-        self._limits = limits(ask.envelope, wide_enough(desk.limits[named], ask, origin.samples, named))
+        default = wide_enough(desk.limits[named], ask, origin.samples, named, answer_tokens=desk.answer_tokens)
+        self._limits = limits(ask.envelope, default)
         self.spend = Spend(self._limits, models=desk.models)
 
     def query(self, named: Strategy | None) -> Query:

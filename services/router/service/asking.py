@@ -36,11 +36,22 @@ def default_limits(
     return by_strategy | {None: reduce(widest, chosen, usual)}
 
 
-def wide_enough(default: Limits, ask: AnswerRequest, samples: int, named: Strategy | None = None) -> Limits:
-    """The default envelope, never narrower than the answers, or the arbitration, that the caller asked for."""
+def wide_enough(
+    default: Limits, ask: AnswerRequest, samples: int, named: Strategy | None = None, *, answer_tokens: int = 0
+) -> Limits:
+    """The default envelope, never narrower than the answers, or the arbitration, that the caller asked for.
+
+    Args:
+        default: The envelope of a request that asks for nothing out of the ordinary.
+        ask: The request.
+        samples: Answers that it wants of a plain call [count, >= 1].
+        named: The strategy that it names.
+        answer_tokens: Tokens of each of several answers where the request states none [count, >= 0].
+    """
     drawn = arbitrated(ask.arbitration) if named is Strategy.ARBITER else 0
     more = max(1.0, drawn / ARBITRATED)
-    wide = (drawn or 2 * samples) * (ask.max_tokens or 0)
+    each = ask.max_tokens or (answer_tokens if samples > 1 else 0)
+    wide = (drawn or 2 * samples) * each
     return Limits(
         max_generations=_held(max(ceil(default.max_generations * more), samples + 1)),
         max_generated_tokens=_held(max(ceil(default.max_generated_tokens * more), wide)),

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from chassis.inference.checks import checked_body
 from chassis.wire import Count, MalformedRequest, RequestId, Seed, from_plain
 from kernel.answers import AnswerType
 from kernel.envelope import Envelope
@@ -19,7 +20,7 @@ from services.router.service.values import AnswerRequest, ArbitrationOptions, As
 
 MODEL = "metacog"
 # Fields that System 2 has no use for, refused all the same where no model could take them: name, least, most.
-RANGES = (("top_p", 0.0, 1.0), ("presence_penalty", -2.0, 2.0), ("frequency_penalty", -2.0, 2.0))
+RANGES = (("presence_penalty", -2.0, 2.0), ("frequency_penalty", -2.0, 2.0))
 MODELS: Mapping[str, str] = {MODEL: "", **{f"{MODEL}/{strategy}": strategy for strategy in Strategy}}
 
 
@@ -108,6 +109,7 @@ def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") 
 
     Raises:
         MalformedRequest: For a body that is no chat request; names the field.
+        InvalidCall: For a field of the call that no backend takes; names it.
         UnknownModel: For a model that the gateway does not offer.
     """
     if not isinstance(body, dict):
@@ -124,10 +126,10 @@ def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") 
         )
     turns = fields.turns(given.get("messages"))
     stream = fields.flag(given, "stream")
-    if (seed := fields.seed(given)) is not None:
-        given["seed"] = seed
+    given |= fields.whole(given)
     strategy, because = _strategy(given, MODELS[named])
-    if strategy != Strategy.SYSTEM_ONE:  # whose backend says itself what it takes
+    if strategy != Strategy.SYSTEM_ONE:  # whose call is checked as it is made
+        checked_body(given)
         for name, least, most in RANGES:
             fields.number(given, name, least, most)
     asked_usage = fields.flag(fields.mapped(given, "stream_options"), "include_usage")

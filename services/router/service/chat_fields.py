@@ -6,6 +6,7 @@ from typing import Any
 from chassis.wire import MAX_COUNT, MAX_SEED, MalformedRequest
 from services.router.service.values import Turn
 
+COUNTS = ("n", "max_tokens", "max_completion_tokens")
 TEXT_PARTS = ("text", "refusal")
 
 
@@ -44,6 +45,13 @@ def seed(body: Mapping[str, Any]) -> int | None:
     """The seed as ours are: OpenAI's may be negative, and some backends draw at random for a negative one."""
     given = whole_number(body, "seed", -MAX_SEED - 1, MAX_SEED)
     return None if given is None else given & MAX_SEED
+
+
+def whole(body: Mapping[str, Any]) -> Mapping[str, int]:
+    """The whole numbers of `body` as such, also where they came as 5.0; the seed as ours are."""
+    counts = {name: count(body, name) for name in COUNTS if name in body}
+    found = {**counts, "seed": seed(body)} if "seed" in body else counts
+    return {name: number for name, number in found.items() if number is not None}
 
 
 def mapped(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from kernel.answers import Outcome
 from kernel.errors import Code, MetacogError
+from services.router.core.strategies import Strategy
 from services.router.service.chat import Chat, ChatOptions
 from services.router.service.values import Run
 
@@ -65,7 +66,8 @@ def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:
 
 def content(run: Run, options: ChatOptions) -> str:
     """Text of the answer for a chat client."""
-    text = run.answer if run.outcome is Outcome.ANSWERED else run.answer or ABSTENTION
+    plain = run.strategy == Strategy.SYSTEM_ONE  # whose backend has said what it said
+    text = run.answer if plain or run.outcome is Outcome.ANSWERED else run.answer or ABSTENTION
     note = (run.deliberation or {}).get("note")
     return f"{text}\n\nNote: {note}" if options.note and note else text
 

@@ -33,9 +33,10 @@ async def until_stop(made: AsyncGenerator[Made, None], stops: Sequence[str]) -> 
 
 
 def begins_anew(event: Relayed) -> bool:
-    """Whether the text of the answer so far is void, since the stage that writes it is tried once more."""
+    """Whether the text of the answer so far is void: its stage is tried once more, or another agent answers."""
     data = event.data
-    return event.name == "stage_started" and data.get("stage") == "SYNTHESIS" and data.get("attempt", 1) > 1
+    again = event.name == "stage_started" and data.get("stage") == "SYNTHESIS" and data.get("attempt", 1) > 1
+    return again or event.name == "mode_chosen"
 
 
 def _cut(answered: Answered, stops: Sequence[str]) -> Answered:

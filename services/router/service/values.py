@@ -156,7 +156,7 @@ class RunStarted:
 
 @value
 class AnswerToken:
-    """Text of the answer, as it is generated; text before a `FellBack` is void."""
+    """Text of the answer, as it is generated; text before a `FellBack`, or another choice of agent, is void."""
 
     text: str
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from openai import AsyncOpenAI
+
 from tests.support.delegating import Cast, delegation_at, new_names
 from tests.support.faces import RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM
@@ -55,6 +57,31 @@ async def test_a_verdict_on_a_run_teaches_the_profile_of_the_one_who_answered(
     [solve] = [body for body in scripted.bodies if "response_format" not in body]
     assert solve["max_tokens"] == 20
     assert "seed" in solve
+
+
+async def test_the_executors_text_is_streamed_and_ends_where_the_caller_wants(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    agents, _ = new_names()
+    text = "one two END three"
+    scripted.answer = Cast({agent.id: 90 for agent in agents}, {agent.id: text for agent in agents})
+    asked: Any = {"model": "metacog/delegation", "messages": [{"role": "user", "content": "Why?"}]}
+    async with (
+        delegation_at(scripted, database_url, agents=agents) as delegation,
+        router_at(scripted, database_url, tmp_path, others={"delegation": delegation.grpc}) as router,
+        AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none") as client,
+    ):
+        whole = [chunk async for chunk in await client.chat.completions.create(stream=True, **asked)]
+        ended = [chunk async for chunk in await client.chat.completions.create(stream=True, stop="END", **asked)]
+        events = await RpcFace(router.grpc, ROUTER).events("Answer", query="Why?", strategy="delegation", stop=["END"])
+
+    pieces, until_stop = [
+        [choice.delta.content for chunk in chunks for choice in chunk.choices if choice.delta.content]
+        for chunks in (whole, ended)
+    ]
+    tokens = "".join(data["text"] for name, data in events if name == "answer_token")
+    assert ("".join(pieces), len(pieces) > 1) == (text, True)
+    assert "".join(until_stop) == tokens == events[-1][1]["run"]["answer"] == "one two "
 
 
 async def test_a_real_model_assesses_itself_and_answers(llm_url: str, database_url: str) -> None:

@@ -37,6 +37,11 @@ def test_the_envelope_carries_the_answers_that_were_asked_for() -> None:
     assert wide_enough(ARBITRATION, long, 1, Strategy.ARBITER).max_generated_tokens == 62 * 2000
 
 
+def test_several_answers_without_a_limit_have_as_much_room_as_one() -> None:
+    assert wide_enough(USUAL, ASK, 10, answer_tokens=1024).max_generated_tokens == 2 * 10 * 1024
+    assert wide_enough(USUAL, ASK, 1, answer_tokens=100_000) == USUAL
+
+
 def test_the_envelope_carries_the_arbitration_that_was_asked_for() -> None:
     twice = AnswerRequest(query="Why?", arbitration=ArbitrationOptions(arbitration_samples=112))  # 124 of 62
     fewer = AnswerRequest(query="Why?", arbitration=ArbitrationOptions(arbitration_samples=10))

@@ -74,6 +74,18 @@ async def test_what_was_said_by_a_strategy_that_failed_is_set_off_from_the_answe
     assert {chunk["id"] for chunk in told} == {"chatcmpl-r"}
 
 
+async def test_a_stream_has_one_id_and_one_model_whoever_speaks() -> None:
+    theirs = {"id": "theirs", "model": "small", "choices": [{"index": 0, "delta": {"content": '"model":"small"'}}]}
+    spaced = Passed(raw=b"data: " + json.dumps(theirs).encode() + b"\n\n")
+    compact = Passed(raw=b"data: " + json.dumps(theirs, separators=(",", ":")).encode() + b"\n\n")
+    last = Passed(raw=b"", document={**theirs, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+
+    told = await chunks(AnswerToken(text="Half"), FELL, spaced, compact, last, finished(""))
+
+    assert {(chunk["id"], chunk["model"]) for chunk in told} == {("chatcmpl-r", "metacog")}
+    assert text(told).count('"model":"small"') == 2
+
+
 async def test_a_final_text_that_was_begun_anew_is_told_whole() -> None:
     told = await chunks(AnswerToken(text="It may"), AGAIN, AnswerToken(text="It is."), finished("It is."))
 

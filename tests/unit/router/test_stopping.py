@@ -103,3 +103,11 @@ async def test_only_another_attempt_at_the_final_text_begins_anew(stage: str) ->
     streamed, _ = await read(AnswerToken(text="a END"), again, AnswerToken(text="b"), Answered(text="b"))
 
     assert streamed == ("a b" if stage == "SYNTHESIS" else "a ")
+
+
+async def test_the_text_of_another_agent_begins_anew() -> None:
+    again = Relayed(name="mode_chosen", data={"because": "agent_failed"})
+
+    streamed, _ = await read(AnswerToken(text="a END"), again, AnswerToken(text="b"), Answered(text="b"))
+
+    assert streamed == "a b"

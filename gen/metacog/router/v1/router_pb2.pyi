@@ -730,7 +730,7 @@ Global___RunStarted: _TypeAlias = RunStarted  # noqa: Y015
 
 @_typing.final
 class AnswerToken(_message.Message):
-    """Text of the answer, as it is generated; text before a `fell_back` event is void."""
+    """Text of the answer, as it is generated; text before a `fell_back` event is void, and before another `mode_chosen`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1056,7 +1056,6 @@ class AnswerResponse(_message.Message):
     MODE_CHOSEN_FIELD_NUMBER: _builtins.int
     AGENT_ANSWERED_FIELD_NUMBER: _builtins.int
     ANSWER_JUDGED_FIELD_NUMBER: _builtins.int
-    TASK_ANSWER_TOKEN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run_started(self) -> Global___RunStarted:
         """The run begins."""
@@ -1137,10 +1136,6 @@ class AnswerResponse(_message.Message):
     def answer_judged(self) -> _tasks_pb2.Verdict:
         """Delegation: the answer is judged."""
 
-    @_builtins.property
-    def task_answer_token(self) -> _tasks_pb2.AnswerToken:
-        """Delegation: text of an executor's answer; on REST `answer_token`."""
-
     def __init__(
         self,
         *,
@@ -1164,13 +1159,12 @@ class AnswerResponse(_message.Message):
         mode_chosen: _tasks_pb2.ModeChosen | None = ...,
         agent_answered: _tasks_pb2.Vote | None = ...,
         answer_judged: _tasks_pb2.Verdict | None = ...,
-        task_answer_token: _tasks_pb2.AnswerToken | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_answer_token", b"task_answer_token", "task_dispatched", b"task_dispatched"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_dispatched", b"task_dispatched"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_answer_token", b"task_answer_token", "task_dispatched", b"task_dispatched"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_dispatched", b"task_dispatched"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["run_started", "routed", "agent_assessed", "roles_assigned", "stage_started", "stage_token", "stage_finished", "stage_measured", "answer_token", "fell_back", "run_finished", "samples_drawn", "solvers_finished", "critique_finished", "answer_settled", "task_dispatched", "task_agent_assessed", "mode_chosen", "agent_answered", "answer_judged", "task_answer_token"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["run_started", "routed", "agent_assessed", "roles_assigned", "stage_started", "stage_token", "stage_finished", "stage_measured", "answer_token", "fell_back", "run_finished", "samples_drawn", "solvers_finished", "critique_finished", "answer_settled", "task_dispatched", "task_agent_assessed", "mode_chosen", "agent_answered", "answer_judged"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

@@ -13,14 +13,15 @@ EMOTIONAL, EXPERIENCE = "emotional_response", "experience"
 
 
 class Affect:
-    """ER: affect of the last turn."""
+    """ER: affect of what the user said, in every turn of the conversation."""
 
     def __init__(self, analyse: AffectAnalyser) -> None:
         self._analyse = analyse
 
     async def __call__(self, subject: Subject, spend: Spend) -> Reading:
         """The affect, and its parts by emotion."""
-        found = dict(self._analyse(subject.messages[-1].content))
+        turns = [turn for turn in subject.messages if turn.role == "user"] or subject.messages[-1:]
+        found = dict(self._analyse("\n".join(turn.content for turn in turns)))
         return Reading(components={EMOTIONAL: found.pop("intensity")}, parts=found)
 
 
