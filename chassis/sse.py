@@ -1,8 +1,9 @@
 """Server-sent events: values under their names, heartbeats between them, and a refusal as the last."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TypeVar
 
 from fastapi.responses import Response, StreamingResponse
@@ -14,7 +15,9 @@ from kernel.errors import Bug, MetacogError
 
 T = TypeVar("T")
 
-HEARTBEAT_S = 15.0
+HEARTBEAT, HEARTBEAT_S = b": still here\n\n", 15.0
+# Items of a stream that are made before somebody takes them.
+READ_AHEAD = 64
 
 _log = logger(__name__)
 
@@ -45,9 +48,9 @@ async def event_stream(
         try:
             if first is not None:
                 yield sse(*named(first))
-            async with aclosing(with_heartbeat(events, heartbeat_s)) as items:
-                async for item in items:
-                    yield b": still here\n\n" if item is None else sse(*named(item))
+            async with aclosing(in_batches(events, heartbeat_s)) as batches:
+                async for batch in batches:
+                    yield b"".join(sse(*named(item)) for item in batch) or HEARTBEAT
         except Exception as error:  # noqa: BLE001 - the edge: the status is sent, so the stream itself has to tell
             yield sse("error", problem_body(told(error)))
 
@@ -62,29 +65,62 @@ def told(error: Exception) -> MetacogError:
     return Bug()
 
 
-async def with_heartbeat(items: AsyncIterator[T], every_s: float) -> AsyncGenerator[T | None, None]:
-    """The items, with None whenever `every_s` passed without one; closing it closes `items`."""
-    pending: asyncio.Task[T] | None = None
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """The end of a stream, and what ended it before its time."""
+
+    failure: Exception | None
+
+
+async def in_batches(items: AsyncIterator[T], every_s: float) -> AsyncGenerator[Sequence[T], None]:
+    """The items, those together that have come by the time they are asked for; closing it closes `items`.
+
+    They are read by a task of their own, at most `READ_AHEAD` ahead of whoever takes them.
+
+    Args:
+        items: What is to be streamed.
+        every_s: Time after which an empty batch tells that nothing came [s, > 0].
+    """
+    come: asyncio.Queue[T | _Ended] = asyncio.Queue(READ_AHEAD)
+    reading = asyncio.create_task(_read(items, come))
     try:
         while True:
-            pending = pending or asyncio.ensure_future(_next(items))
-            done, _ = await asyncio.wait({pending}, timeout=every_s)
-            if not done:
-                yield None
-                continue
-            finished, pending = pending, None
-            try:
-                yield finished.result()
-            except StopAsyncIteration:
+            batch, end = await _taken(come, every_s)
+            if batch or end is None:
+                yield batch
+            if end is not None:
+                if end.failure is not None:
+                    raise end.failure
                 return
     finally:
-        if pending is not None:
-            pending.cancel()
-            await asyncio.wait({pending})
+        reading.cancel()
+        await asyncio.wait({reading})
         close = getattr(items, "aclose", None)
         if close is not None:
             await close()
 
 
-async def _next(items: AsyncIterator[T]) -> T:
-    return await anext(items)
+async def _read(items: AsyncIterator[T], come: asyncio.Queue[T | _Ended]) -> None:
+    failure: Exception | None = None
+    try:
+        async for item in items:
+            await come.put(item)
+    except Exception as error:  # noqa: BLE001 - raised where the items are taken
+        failure = error
+    await come.put(_Ended(failure))
+
+
+async def _taken(come: asyncio.Queue[T | _Ended], every_s: float) -> tuple[list[T], _Ended | None]:
+    """What has come, after waiting for it, and the end if it is there."""
+    batch: list[T] = []
+    try:
+        async with asyncio.timeout(every_s if come.empty() else None):
+            item = await come.get()
+    except TimeoutError:
+        return batch, None
+    while not isinstance(item, _Ended):
+        batch.append(item)
+        if come.empty():
+            return batch, None
+        item = come.get_nowait()
+    return batch, item

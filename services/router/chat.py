@@ -1,7 +1,7 @@
 """The OpenAI face of the router: `/v1/chat/completions` and `/v1/models`."""
 
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -11,7 +11,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from chassis.inference.client import Backend
 from chassis.rest import Application, Json, caller, problem, until_disconnect
-from chassis.sse import HEARTBEAT_S, told, with_heartbeat
+from chassis.sse import HEARTBEAT_S, in_batches, told
 from chassis.wire import MalformedRequest
 from services.router.chat_stream import Writer
 from services.router.service import chat as chats
@@ -27,6 +27,7 @@ PATHS = ("/v1/chat/completions", "/v1/models", "/v1/models/")
 RUN_ID = "x-metacog-run-id"
 
 Events = AsyncGenerator[Any, None]
+Batches = AsyncGenerator[Sequence[Any], None]
 
 
 def add_paths(app: Application, *, desk: Desk, backend: Backend, aliases: Mapping[str, str]) -> None:
@@ -94,27 +95,27 @@ async def _stream(events: Events, chat: Chat) -> Response:
     It begins, with a heartbeat, when that event is long in coming.
     """
     started = await anext(events)
-    items = with_heartbeat(events, HEARTBEAT_S)
-    early: list[Any] = []
+    batches = in_batches(events, HEARTBEAT_S)
+    early: list[Sequence[Any]] = []
     try:
-        async for event in items:
-            early.append(event)
-            if not isinstance(event, Routed):
+        async for batch in batches:
+            early.append(batch)
+            if not (batch and all(isinstance(event, Routed) for event in batch)):
                 break
     except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
         return _refused(error, started)
     headers = {RUN_ID: started.run_id, "cache-control": "no-store"}
-    written = Writer(started.run_id, chat).written(_resumed(early, items))
+    written = Writer(started.run_id, chat).written(_resumed(early, batches))
     return StreamingResponse(written, media_type="text/event-stream", headers=headers)
 
 
-async def _resumed(early: list[Any], items: Events) -> Events:
-    """The items, with those that were taken already."""
-    async with aclosing(items):
-        for item in early:
-            yield item
-        async for item in items:
-            yield item
+async def _resumed(early: Sequence[Sequence[Any]], batches: Batches) -> Batches:
+    """The batches, with those that were taken already."""
+    async with aclosing(batches):
+        for batch in early:
+            yield batch
+        async for batch in batches:
+            yield batch
 
 
 def _refused(error: Exception, started: RunStarted) -> Response:

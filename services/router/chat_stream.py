@@ -9,7 +9,7 @@ from typing import Any
 from chassis.inference.fields import document
 from chassis.inference.sse import parsed
 from chassis.rest import dumps
-from chassis.sse import told
+from chassis.sse import HEARTBEAT, told
 from chassis.wire import event_name
 from services.router.service import completions
 from services.router.service.chat import Chat
@@ -17,7 +17,6 @@ from services.router.service.stopping import begins_anew
 from services.router.service.values import AnswerToken, FellBack, Passed, Relayed, Routed, Run, RunFinished
 
 DONE = b"data: [DONE]\n\n"
-HEARTBEAT = b": still here\n\n"
 
 
 class Writer:
@@ -35,13 +34,17 @@ class Writer:
         self._sent = ""
         self._void = False
 
-    async def written(self, events: AsyncGenerator[Any, None]) -> AsyncIterator[bytes]:
-        """Chunks for the events, the last with the `metacog` field, then the end mark; for None a heartbeat."""
+    async def written(self, batches: AsyncGenerator[Sequence[Any], None]) -> AsyncIterator[bytes]:
+        """Chunks for the events, those of a batch together; the last has the `metacog` field, then comes the end mark.
+
+        An empty batch is a heartbeat.
+        """
         try:
-            async with aclosing(events) as items:
-                async for event in items:
-                    for chunk in self._chunks(event):
-                        yield chunk
+            async with aclosing(batches) as taken:
+                async for batch in taken:
+                    chunks = [chunk for event in batch for chunk in self._chunks(event)]
+                    if chunks or not batch:
+                        yield b"".join(chunks) or HEARTBEAT
         except Exception as error:  # noqa: BLE001 - the edge: the status is sent, so the stream itself has to tell
             yield data(completions.error_body(told(error)))
         yield DONE
@@ -60,8 +63,6 @@ class Writer:
             case Routed() | Relayed():
                 self._void = self._void or (isinstance(event, Relayed) and bool(self._sent) and begins_anew(event))
                 return self._told(event)
-            case None:
-                return [HEARTBEAT]
         return []
 
     def _told(self, event: Routed | Relayed | FellBack) -> list[bytes]:
@@ -171,7 +172,7 @@ class _Passing:
     def _marked(self, raw: bytes) -> bytes:
         """`raw` under our name where it needs one, and with a null for its usage where each chunk has one."""
         for theirs, ours in self._theirs:
-            raw = theirs.sub(lambda _, ours=ours: ours, raw, count=1)
+            raw = theirs.sub(ours, raw, count=1)
         if self._include_usage and raw.startswith(b"data:"):
             chunk = raw.rstrip()
             if chunk.endswith(b"}") and b'"usage"' not in chunk:
@@ -182,10 +183,10 @@ class _Passing:
 def _renaming(raw: bytes, own: Mapping[str, Any]) -> Sequence[tuple[re.Pattern[bytes], bytes]]:
     """What to look for in chunks like `raw`, and what to put there, so that they bear the `own` names."""
     theirs = document(parsed(raw).data or b"")
+    pairs = [(name, dumps(theirs[name]), dumps({name: ours})[1:-1]) for name, ours in own.items() if theirs.get(name)]
     return [
-        (re.compile(rb'"%s"\s*:\s*%s' % (name.encode(), re.escape(dumps(theirs[name])))), dumps({name: ours})[1:-1])
-        for name, ours in own.items()
-        if theirs.get(name)
+        (re.compile(rb'"%s"\s*:\s*%s' % (name.encode(), re.escape(said))), written.replace(b"\\", rb"\\"))
+        for name, said, written in pairs
     ]
 
 

@@ -223,7 +223,7 @@ async def test_a_real_model_is_assessed_and_answers(llm_url: str, database_url: 
     llm = At(llm_url, "smollm2")
     async with router_at(llm, database_url, tmp_path) as router:
         face = RpcFace(router.grpc, ROUTER)
-        assessed = await face.ask("Assess", query="What is two and two?")
+        assessed = await face.ask("Assess", query="What is two and two?", assessor="probe")
         events = await face.events("Answer", query="What is two and two?", strategy="system1", max_tokens=24, seed=1)
 
     assert assessed["msv"]["correctness"] is not None

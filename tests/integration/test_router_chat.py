@@ -562,7 +562,7 @@ async def test_a_real_model_answers_by_system_one(llm_url: str, database_url: st
     ):
         suite = Suite(router, router.runs, client)
         answer = await suite.ask("metacog/system1", max_tokens=16)
-        assessed = await suite.ask("metacog", max_tokens=16, metacog={"stage_max_tokens": 16})
+        assessed = await suite.ask("metacog", max_tokens=16, metacog={"stage_max_tokens": 16, "assessor": "probe"})
 
     assert answer.choices[0].message.content
     assert (answer.model, told(answer)["outcome"]) == ("smollm2", "ANSWERED")

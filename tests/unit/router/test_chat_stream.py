@@ -1,13 +1,14 @@
 """The chunks of a streamed chat completion, from the events of its run."""
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from chassis.sse import HEARTBEAT
 from kernel.answers import Outcome
 from kernel.envelope import Envelope
-from services.router.chat_stream import DONE, HEARTBEAT, Writer
+from services.router.chat_stream import DONE, Writer
 from services.router.service.chat import understood
 from services.router.service.values import AnswerToken, FellBack, Passed, Relayed, Run, RunFinished
 
@@ -39,9 +40,10 @@ def ended() -> Passed:
     return Passed(raw=b"data: ...", document=chunk)
 
 
-async def events(*items: object) -> AsyncGenerator[object, None]:
+async def events(*items: object) -> AsyncGenerator[Sequence[object], None]:
+    """A batch for each; an empty one for None."""
     for item in items:
-        yield item
+        yield [] if item is None else [item]
 
 
 async def written(*items: object, **body: object) -> list[bytes]:
@@ -50,8 +52,8 @@ async def written(*items: object, **body: object) -> list[bytes]:
 
 
 async def chunks(*items: object, **body: object) -> list[dict[str, Any]]:
-    *told, done = await written(*items, **body)
-    assert done == DONE
+    *told, done = b"".join(await written(*items, **body)).split(b"\n\n")[:-1]
+    assert done + b"\n\n" == DONE
     return [json.loads(chunk.removeprefix(b"data: ")) for chunk in told]
 
 
@@ -116,9 +118,20 @@ async def test_silence_is_a_comment() -> None:
     assert (await written(None, finished("a")))[0] == HEARTBEAT
 
 
+async def test_what_came_together_is_written_together() -> None:
+    async def batches() -> AsyncGenerator[Sequence[object], None]:
+        yield [AnswerToken(text="a "), AnswerToken(text="b")]
+        yield [finished("a b")]
+
+    chat = understood({"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True}, {})
+    pieces = [piece async for piece in Writer("r", chat).written(batches())]
+
+    assert [piece.count(b"data: ") for piece in pieces] == [2, 1, 1]
+
+
 async def test_a_failure_after_the_beginning_is_told_in_openais_shape() -> None:
-    async def failing() -> AsyncGenerator[object, None]:
-        yield AnswerToken(text="a")
+    async def failing() -> AsyncGenerator[Sequence[object], None]:
+        yield [AnswerToken(text="a")]
         raise ValueError("of no concern to a client")
 
     chat = understood({"model": "metacog", "messages": [{"role": "user", "content": "?"}]}, {})
