@@ -20,6 +20,8 @@ from evals.commit import commit
 from evals.items import Item, read_sets
 from evals.mc_mas.questions import about
 
+# What is kept of a critique: its text is not, its tokens are.
+CRITIQUE = ("solver", "succeeded", "usage")
 ENVELOPE_GENERATIONS = 62
 ENVELOPE_TOKENS = 65_536
 SEED = 1
@@ -102,7 +104,7 @@ def _recording(item: Item, end: dict[str, Any]) -> dict[str, Any]:
         "answer_type": end["answer_type"],
         "recorded_solver_samples": [sample for sample in end["samples"] if sample["solver"] is not None],
         "recorded_arbitration_samples": [sample for sample in end["samples"] if sample["solver"] is None],
-        "recorded_critiques": [{"solver": made["solver"], "succeeded": made["succeeded"]} for made in end["critiques"]],
+        "recorded_critiques": [{name: made[name] for name in CRITIQUE} for made in end["critiques"]],
         "truth": item.answer,
         "truth_aliases": list(item.aliases or ()),
     }

@@ -15,7 +15,7 @@ from rich.progress import Progress
 
 from cli.eval_autogen import autogen
 from cli.eval_benchmark import benchmark
-from cli.eval_common import COLUMNS, ROUTER, Router, interruptible, listed, notes, show
+from cli.eval_common import COLUMNS, ROUTER, Data, Hub, Router, Sets, interruptible, items_of, listed, notes, show
 from cli.eval_compare import compare
 from cli.eval_delegation import delegation
 from cli.eval_dialectic import dialectic
@@ -46,8 +46,9 @@ def measure() -> None:
 
 @app.command()
 def routing(  # noqa: PLR0913 - each is an option of the command
-    data: Annotated[Path | None, typer.Option(help="Folder with a .jsonl file for each data set.")] = None,
-    sets: Annotated[str, typer.Option(help="Data sets, with commas between them; default: all.")] = "",
+    data: Data = None,
+    hub: Hub = "",
+    sets: Sets = "",
     items: Annotated[int, typer.Option(min=1, help="Items of each set.")] = 40,
     router: Router = ROUTER,
     out: Annotated[Path, typer.Option(help="Folder for records and report; made if missing.")] = Path("eval-routing"),
@@ -66,7 +67,8 @@ def routing(  # noqa: PLR0913 - each is an option of the command
 ) -> None:
     """Does activation predict that System 1 is wrong, and what does knowing cost?
 
-    Run it again with the same --out to go on after an interruption. The key is taken from METACOG_API_KEY.
+    Run it again with the same --out to go on after an interruption, and to ask again for what was refused in passing
+    (a timeout, too many requests). The key is taken from METACOG_API_KEY.
     """
     from evals.routing.files import REPORT
     from evals.routing.running import rewrite
@@ -76,7 +78,7 @@ def routing(  # noqa: PLR0913 - each is an option of the command
         asked = Asked(listed(outcomes), items, names, seed, out, router, concurrency, timeout)
         return score_outcomes(asked) if report_only is None else score_again(report_only)
     if report_only is None:
-        plan, source = _quick(names, seed) if quick else _whole(data, listed(sets), items, names)
+        plan, source = _quick(names, seed) if quick else _whole(data, hub, sets, items, names)
         plan = replace(plan, seed=seed, plain=plain, concurrency=concurrency)
         plan = plan if quick else replace(plan, timeout_ms=timeout * 1000)
         _record(plan, source, router, out, QUICK_S if quick else None)
@@ -85,15 +87,14 @@ def routing(  # noqa: PLR0913 - each is an option of the command
     return None
 
 
-def _whole(data: Path | None, sets: tuple[str, ...], items: int, assessors: tuple[str, ...]) -> "tuple[Plan, Source]":
-    from evals.items import read_sets
+def _whole(data: Path | None, hub: str, sets: str, items: int, assessors: tuple[str, ...]) -> "tuple[Plan, Source]":
     from evals.routing.asking import Plan
-    from evals.routing.running import source
+    from evals.routing.running import public_source, source
 
-    if data is None:
-        raise typer.BadParameter("name the folder with the data sets, or take --quick", param_hint="--data")
-    plan = Plan(items=read_sets(data, sets, items), assessors=assessors)
-    return plan, source(data, plan, items)
+    if data is None and not hub:
+        raise typer.BadParameter("name the folder with the data sets, or take --hub or --quick", param_hint="--data")
+    plan = Plan(items=items_of(data, hub, sets, items, programs=False), assessors=assessors)
+    return plan, source(data, plan, items) if data and not hub else public_source(listed(hub), plan, items)
 
 
 def _quick(assessors: tuple[str, ...], seed: int) -> "tuple[Plan, Source]":

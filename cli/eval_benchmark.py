@@ -1,18 +1,25 @@
 """`metacog eval benchmark`: the tasks of the delegation benchmark, made anew."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.eval_common import Data, Hub, items_of, notes
+from cli.eval_common import Data, items_of, listed, notes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from evals.items import Item
 
 MANY = 1_000_000
 
 
 def benchmark(
     data: Data = None,
-    hub: Hub = "",
+    hub: Annotated[
+        str, typer.Option(help="Public data sets by name, with commas between them, alone or beside those of --data.")
+    ] = "",
     seed: Annotated[int, typer.Option(min=0, help="Seed of every choice.")] = 7,
     per_cell: Annotated[int, typer.Option(min=1, help="Tasks of each dimension and difficulty.")] = 40,
     per_maker: Annotated[int, typer.Option(min=1, help="Cross-domain tasks of each of the five kinds.")] = 20,
@@ -27,6 +34,17 @@ def benchmark(
     from evals.benchmark.tasks import benchmark as built
     from evals.benchmark.tasks import graded
 
-    tasks = built(graded(items_of(data, hub, "", MANY)), seed, per_cell, per_maker)
+    tasks = built(graded(_offered(data, hub)), seed, per_cell, per_maker)
     typer.echo(overview(tasks, write_tasks(tasks, out), seed))
     notes.print(f"written to {out}", soft_wrap=True)
+
+
+def _offered(data: Path | None, hub: str) -> "Sequence[Item]":
+    """Everything that the folder and the public sets offer; no set comes from both."""
+    from evals.items import sets_in
+
+    twice = set(listed(hub)) & set(sets_in(data)) if data else ()
+    if twice:
+        raise typer.BadParameter(f"{', '.join(sorted(twice))}: the folder has it already", param_hint="--hub")
+    public = items_of(None, hub, "", MANY) if hub else ()
+    return [*public, *(items_of(data, "", "", MANY) if data or not hub else ())]

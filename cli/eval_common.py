@@ -28,7 +28,10 @@ Hub = Annotated[str, typer.Option(help="Public data sets by name instead, with c
 Sets = Annotated[str, typer.Option(help="Data sets of the folder, with commas between them; default: all.")]
 Items = Annotated[int, typer.Option(min=1, help="Items of each set.")]
 Seeds = Annotated[str, typer.Option(help="Seeds, with commas between them; each repeats everything.")]
-Agents = Annotated[str, typer.Option(help="Delegation agents, with commas between them, each a control by itself.")]
+Agents = Annotated[
+    str,
+    typer.Option(help="Delegation agents, with commas between them, each a control by itself; none without it."),
+]
 MaxTokens = Annotated[int, typer.Option(min=0, help="Tokens of each text; 0: the services' own limits.")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Items at a time.")]
 Timeout = Annotated[int, typer.Option(min=1, help="Time that one request is given [s].")]
@@ -63,7 +66,7 @@ def items_of(data: Path | None, hub: str, sets: str, per_set: int, *, programs: 
     from evals.items import read_sets
 
     if hub:
-        return load_sets(listed(hub), per_set)
+        return load_sets(listed(hub), per_set, programs=programs)
     if data is None:
         raise typer.BadParameter("name the folder with the data sets, or public sets with --hub", param_hint="--data")
     return read_sets(data, listed(sets), per_set, programs=programs)
@@ -74,6 +77,15 @@ def typed(command: str, **options: object) -> str:
     told = {name.replace("_", "-"): text for name, text in options.items() if text not in (None, "", False)}
     words = [f"--{name}" if text is True else f"--{name} {text}" for name, text in told.items()]
     return " ".join(["metacog eval", command, *words])
+
+
+def unusual(**options: tuple[int, int]) -> dict[str, int]:
+    """The options that are not at their defaults.
+
+    Args:
+        options: What was given, and the default.
+    """
+    return {name: given for name, (given, default) in options.items() if given != default}
 
 
 def record(plan: "Plan", session: "Session", addresses: "Addresses") -> None:

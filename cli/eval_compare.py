@@ -30,6 +30,7 @@ from cli.eval_common import (
     record,
     show,
     typed,
+    unusual,
 )
 
 
@@ -54,7 +55,9 @@ def compare(  # noqa: PLR0913 - each is an option of the command
 ) -> None:
     """Is a strategy worth what it costs? System 1, votes, self-consistency, routings dealt by chance beside it.
 
-    Run it again with the same --out to go on after an interruption. The key is taken from METACOG_API_KEY.
+    The best single agent is among the controls where --agents names some; greedy and random roles are beside
+    roles-optimal. Run it again with the same --out to go on after an interruption, and to ask again for what was
+    refused in passing (a timeout, too many requests). The key is taken from METACOG_API_KEY.
     """
     from evals.controls.arms import SYSTEM_TWOS, arms
     from evals.controls.files import COMMAND, write_report
@@ -74,7 +77,8 @@ def compare(  # noqa: PLR0913 - each is an option of the command
             timeout_ms=timeout * 1000,
         )
         again = typed(COMMAND, strategy=strategy, data=data, hub=hub, sets=sets, items=items, seeds=seeds,
-                      agents=agents, assessor=assessor, max_tokens=max_tokens or None)  # fmt: skip
+                      agents=agents, assessor=assessor, max_tokens=max_tokens or None,
+                      **unusual(concurrency=(concurrency, 1), timeout=(timeout, 600)))  # fmt: skip
         session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
         record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter, delegation=delegation))
     folder, records = records_in(report_only or out)

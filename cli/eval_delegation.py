@@ -72,11 +72,11 @@ def delegation(  # noqa: PLR0913 - each is an option of the command
             timeout_ms=timeout * 1000,
         )
         asked = {"tasks": tasks} if tasks else {"data": data, "hub": hub, "sets": sets, "items": items}
-        again = typed(COMMAND, **asked, seeds=seeds, agents=agents, max_tokens=max_tokens or None)
+        again = typed(COMMAND, **asked, seeds=seeds, agents=agents, max_tokens=max_tokens or None, live=live)
         record(plan, Session(command=COMMAND, typed=again, folder=out), Addresses(delegation=service))
     folder, records = records_in(report_only or out)
     beside = read_records(autogen) if autogen else []
-    show(folder, write_report([*records, *(one for one in beside if one["kind"] == "reply")], folder), REPORT)
+    show(folder, write_report(records, folder, beside=beside), REPORT)
 
 
 def _asked(tasks: Path | None, data: Path | None, hub: str, sets: str, items: int) -> "Sequence[Item]":

@@ -30,6 +30,7 @@ from cli.eval_common import (
     record,
     show,
     typed,
+    unusual,
 )
 
 
@@ -53,7 +54,9 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
 ) -> None:
     """How does the state move from stage to stage, and does the answer get better? Greedy and random roles beside it.
 
-    Run it again with the same --out to go on after an interruption. The key is taken from METACOG_API_KEY.
+    The best single agent is among the controls where --agents names some. Run it again with the same --out to go on
+    after an interruption, and to ask again for what was refused in passing (a timeout, too many requests). The key is
+    taken from METACOG_API_KEY.
     """
     from evals.dialectic.files import COMMAND, arms, write_report
     from evals.harness.arms import Plan
@@ -69,7 +72,8 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
             timeout_ms=timeout * 1000,
         )
         again = typed(COMMAND, data=data, hub=hub, sets=sets, items=items, seeds=seeds, assessor=assessor,
-                      agents=agents, max_tokens=max_tokens or None)  # fmt: skip
+                      agents=agents, max_tokens=max_tokens or None,
+                      **unusual(concurrency=(concurrency, 1), timeout=(timeout, 900)))  # fmt: skip
         session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
         record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter, delegation=delegation))
     folder, records = records_in(report_only or out)

@@ -78,7 +78,8 @@ def mc_mas(  # noqa: PLR0913 - each is an option of the command
             timeout_ms=timeout * 1000,
         )
         again = typed(COMMAND, data=data, hub=hub, sets=sets, items=items, seeds=seeds, solver_samples=solver_samples,
-                      arbitration_samples=arbitration_samples, max_tokens=max_tokens or None)  # fmt: skip
+                      arbitration_samples=arbitration_samples, max_tokens=max_tokens or None,
+                      no_embeddings=not embeddings, no_equal_compute=not equal_compute)  # fmt: skip
         record(plan, Session(command=COMMAND, typed=again, folder=out), Addresses(arbiter=arbiter))
     folder, records = records_in(report_only or out)
     show(folder, write_report(records, folder), REPORT)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.eval_common import record, show, typed
+from cli.eval_common import record, show, typed, unusual
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ def score_outcomes(asked: Asked) -> None:
         timeout_ms=asked.timeout * 1000,
     )
     named = {"outcomes": ",".join(asked.files), "assessors": ",".join(asked.assessors)}
-    again = typed("routing", **named, items=asked.items, seed=asked.seed)
+    times = unusual(concurrency=(asked.concurrency, 1), timeout=(asked.timeout, 600))
+    again = typed("routing", **named, items=asked.items, seed=asked.seed, **times)
     session = Session(command=COMMAND, typed=again, folder=asked.out, asks_router=True, introduce=outcomes.introduce)
     record(plan, session, Addresses(router=asked.router))
     score_again(asked.out)

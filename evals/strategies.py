@@ -141,6 +141,7 @@ def _arbitration(name: str, like: str, samples: int, item: Item, seed: int, repl
         "variant": VARIANTS[name],
         "self_consistency_samples": (generations(replies[like]) if like else samples),
         "embedding_measures": False,
+        "return_samples": True,
         "seed": _seed(seed, name),
         "envelope": dict(WIDE),
     }

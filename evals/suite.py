@@ -21,6 +21,8 @@ class Addresses:
 
 _SHORTEST: Body = {"query": "Say yes.", "strategy": "system1", "fallback": False, "max_tokens": 1, "seed": 0}
 
+_COUNTS = ("generations", "http_calls", "prompt_tokens", "completion_tokens")
+
 
 class Faces:
     """Clients of all services; an async context manager. A service that is never asked need not run.
@@ -57,7 +59,20 @@ class Faces:
         return await self._clients[service].get(path)
 
 
-async def routing_facts(faces: Faces) -> Mapping[str, object]:
+@value
+class RoutingFacts:
+    """What a router is, as runs are headed by it.
+
+    Attributes:
+        suite: Its model, configuration, threshold and weights.
+        spent: What telling its model has cost.
+    """
+
+    suite: Mapping[str, object]
+    spent: Body
+
+
+async def routing_facts(faces: Faces) -> RoutingFacts:
     """The router's configuration in force, by a decision that needs no model; and its model, by an answer of one token.
 
     Raises:
@@ -66,9 +81,11 @@ async def routing_facts(faces: Faces) -> Mapping[str, object]:
     state = {"correctness": 0.5, "experience": 0.5, "conflict": 0.5, "importance": 0.5}
     told = await faces.post("router", "/v1/route", {"msv": state})
     activation = told["activation"]
-    return {
-        "model": (await faces.post("router", "/v1/answers", dict(_SHORTEST)))["run"]["model"],
+    run = (await faces.post("router", "/v1/answers", dict(_SHORTEST)))["run"]
+    suite = {
+        "model": run["model"],
         "config_version": told["config_version"],
         "threshold": activation["threshold"],
         "weights": activation["weights"],
     }
+    return RoutingFacts(suite=suite, spent={name: run["usage"][name] for name in _COUNTS})

@@ -11,9 +11,11 @@ import orjson
 
 from chassis.agents import AgentConfig
 from evals import prompts
+from evals.autogen.team import digest
 from evals.checking import Checker
 from evals.delegation.arms import AUTOGEN
 from evals.errors import NotInstalled, RecordsUnusable
+from evals.harness.introducing import content_digest
 from evals.items import Item
 from evals.records import Record
 from kernel.answers import AnswerType
@@ -47,8 +49,10 @@ async def run_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: T
 
     Raises:
         NotInstalled: When the environment lacks AutoGen.
-        RecordsUnusable: When the team ends before it is done.
+        RecordsUnusable: When the folder holds what another team, or this one with other settings, said, or was asked
+            otherwise; and when the team ends before it is done.
     """
+    same_team(items, agents, team, folder)
     write_prompts(items, folder)
     command = _command(agents, team, folder)
     try:
@@ -62,6 +66,33 @@ async def run_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: T
     return await collect(items, folder)
 
 
+def same_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: Team, folder: Path) -> None:
+    """Refuse to go on with what was said under other settings; what an older file does not tell is not compared.
+
+    Raises:
+        RecordsUnusable: When a setting, or a prompt, is another one; names it.
+    """
+    asked = {item.id: digest(prompts.question(item).text) for item in items}
+    cast = digest(_cast(agents))
+    now = {"model": team.model, "max_tokens": team.max_tokens, "seed": team.seed, "agents": cast}
+    for one in _said(folder):
+        before = {"model": one["reply"].get("model"), **one["reply"].get("settings", {}), "prompt": one.get("prompt")}
+        wanted = {**now, "prompt": asked.get(one["id"])}
+        for name, setting in wanted.items():
+            if setting is not None and before.get(name) not in (None, setting):
+                raise RecordsUnusable(
+                    f"{folder / SAID} has an answer to {one['id']} with {name} {before[name]}, this run has {setting}; "
+                    "take another --out"
+                )
+
+
+def _said(folder: Path) -> Sequence[Mapping[str, Any]]:
+    """What the team has said so far, without a last line that a kill has torn."""
+    file = folder / SAID
+    *whole, _ = file.read_text(encoding="utf-8").split("\n") if file.exists() else [""]
+    return [json.loads(line) for line in whole]
+
+
 def write_prompts(items: Sequence[Item], folder: Path) -> None:
     """Write what the team is to be asked."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +102,7 @@ def write_prompts(items: Sequence[Item], folder: Path) -> None:
 
 async def collect(items: Sequence[Item], folder: Path) -> Path:
     """Write what the team said as records; returns their file."""
-    told = {one["id"]: one["reply"] for line in (folder / SAID).read_text().splitlines() if (one := json.loads(line))}
+    told = {one["id"]: one["reply"] for one in _said(folder)}
     checker = Checker() if any(item.answer_type is AnswerType.CODE for item in items) else None
     made = [await _record(item, told[item.id], checker) for item in items if item.id in told]
     (folder / RECORDS).write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in made))
@@ -81,14 +112,18 @@ async def collect(items: Sequence[Item], folder: Path) -> Path:
 async def _record(item: Item, reply: Mapping[str, Any], checker: Checker | None) -> Record:
     seed = reply.get("settings", {}).get("seed", 7)
     asked = {"item": item.id, "arm": AUTOGEN, "seed": seed, "path": AUTOGEN, "elapsed_ms": reply["duration_ms"]}
-    record = {"kind": "reply", **asked, "reply": dict(reply)}
+    record = {"kind": "reply", **asked, "digest": content_digest(item), "reply": dict(reply)}
     if checker is None or item.answer_type is not AnswerType.CODE:
         return record
     return {**record, "checks": await checker(item, {"answer": reply["text"]})}
 
 
 def _command(agents: Sequence[AgentConfig], team: Team, folder: Path) -> Sequence[str]:
-    cast = json.dumps([{"id": agent.id, "system_prompt": agent.system_prompt} for agent in agents])
-    options = {"url": team.url, "model": team.model, "agents": cast, "max-tokens": team.max_tokens, "seed": team.seed}
+    told = {"url": team.url, "model": team.model, "max-tokens": team.max_tokens, "seed": team.seed}
+    options = {**told, "agents": _cast(agents)}
     named = [word for name, told in options.items() for word in (f"--{name}", str(told))]
     return [str(team.python), str(TEAM), str(folder / PROMPTS), str(folder / SAID), *named]
+
+
+def _cast(agents: Sequence[AgentConfig]) -> str:
+    return json.dumps([{"id": agent.id, "system_prompt": agent.system_prompt} for agent in agents])

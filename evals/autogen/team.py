@@ -3,11 +3,13 @@
     ENVIRONMENT/bin/python evals/autogen/team.py PROMPTS SAID --url URL --model NAME --agents AGENTS [--max-tokens N]
 
 PROMPTS has one JSON object a line with `id` and `prompt`; AGENTS is a JSON list with `id` and `system_prompt`. SAID is
-appended to, and what stands in it is not asked again. Nothing here is imported by the project.
+appended to, and what stands in it is not asked again: that it was made with the same settings is for the caller to see,
+who finds them there. It needs nothing of the project.
 """
 
 import argparse
 import asyncio
+import hashlib
 import json
 import sys
 import time
@@ -62,6 +64,7 @@ async def answered(prompt: str, told: argparse.Namespace) -> dict[str, Any]:
         "settings": {
             "package": f"autogen-agentchat {version('autogen-agentchat')}",
             "team": "SelectorGroupChat",
+            "agents": digest(told.agents),
             **options,
         },
         "usage": {
@@ -72,6 +75,11 @@ async def answered(prompt: str, told: argparse.Namespace) -> dict[str, Any]:
         },
         "duration_ms": round((time.monotonic() - began) * 1000, 3),
     }
+
+
+def digest(text: str) -> str:
+    """What a text is known by [12 hex digits of SHA-256]."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def answered_in(file: Path) -> set[str]:
@@ -93,7 +101,8 @@ async def run(told: argparse.Namespace) -> None:
             task = json.loads(line)
             if task["id"] in known:
                 continue
-            said.write(json.dumps({"id": task["id"], "reply": await answered(task["prompt"], told)}) + "\n")
+            line = {"id": task["id"], "prompt": digest(task["prompt"]), "reply": await answered(task["prompt"], told)}
+            said.write(json.dumps(line) + "\n")
             said.flush()
             sys.stderr.write(f"{task['id']}\n")
 

@@ -58,23 +58,48 @@ def followed(chance: Random, number: int, level: str) -> Item:
     )
 
 
+@value
+class Task:
+    """What a function is to do, and lists that it is tried on."""
+
+    rules: Sequence[Rule]
+    wanted: str
+    lists: Sequence[Sequence[int]]
+
+    def results(self, rules: Sequence[Rule]) -> Sequence[int]:
+        """What comes out of each list when only `rules` are kept."""
+        _, fold = FOLDS[self.wanted]
+        return [fold([n for n in each if all(rule.holds(n) for rule in rules)]) for each in self.lists]
+
+    @property
+    def needs_every_rule(self) -> bool:
+        """Whether some list tells a function that leaves out one of the rules from the right one."""
+        right = self.results(self.rules)
+        return all(self.results([other for other in self.rules if other is not rule]) != right for rule in self.rules)
+
+    @property
+    def varies(self) -> bool:
+        """Whether no function that returns the same for every list can be right."""
+        return len(set(self.results(self.rules))) > 1
+
+
 def written(chance: Random, number: int, level: str) -> Item:
-    """A function to write, by rules that must all hold."""
-    rules = chance.sample(RULES, 1 + LEVELS.index(level))
-    wanted = chance.choice(sorted(FOLDS))
-    code, fold = FOLDS[wanted]
+    """A function to write, by rules that must all hold, and that its tests can all tell apart."""
+    task = _task(chance, level)
+    while not (task.varies and task.needs_every_rule):
+        task = _task(chance, level)
+    code, _ = FOLDS[task.wanted]
     name = f"pick_{number}"
+    rules, results = task.rules, task.results(task.rules)
     words = " and ".join(rule.words for rule in rules)
-    lists = [[chance.choice(NUMBERS) for _ in range(length)] for length in (0, 1, 5, 8, 12, 20)]
-    results = [fold([n for n in each if all(rule.holds(n) for rule in rules)]) for each in lists]
-    tests = [f"assert {name}({each!r}) == {made!r}" for each, made in zip(lists, results, strict=True)]
+    tests = [f"assert {name}({each!r}) == {made!r}" for each, made in zip(task.lists, results, strict=True)]
     condition = " and ".join(rule.code for rule in rules)
     return Item(
         id=f"cross_written-{number}",
         dataset="cross_written",
         question=(
             f"Write a Python function `{name}(numbers)` that takes a list of whole numbers, keeps those that {words}, "
-            f"and returns {wanted} of what it kept.\nFor example: {tests[2]}"
+            f"and returns {task.wanted} of what it kept.\nFor example: {tests[2]}"
         ),
         answer=f"def {name}(numbers):\n    kept = [n for n in numbers if {condition}]\n    return {code}\n",
         answer_type=AnswerType.CODE,
@@ -86,6 +111,13 @@ def written(chance: Random, number: int, level: str) -> Item:
         proxy=f"conditions: {len(rules)}",
         checker="unit tests in the sandbox",
     )
+
+
+def _task(chance: Random, level: str) -> Task:
+    rules = chance.sample(RULES, 1 + LEVELS.index(level))
+    wanted = chance.choice(sorted(FOLDS))
+    lists = [[chance.choice(NUMBERS) for _ in range(length)] for length in (0, 1, 5, 8, 12, 20)]
+    return Task(rules=rules, wanted=wanted, lists=lists)
 
 
 def _plain(begin: int, start: int, end: int, step: int, divisor: int) -> tuple[str, int, int]:

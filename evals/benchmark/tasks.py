@@ -72,12 +72,16 @@ def cross_domain(seed: int, per_maker: int = PER_MAKER) -> Sequence[Item]:
         >>> made = cross_domain(7)
         >>> len(made), sorted({item.difficulty for item in made}), min(len(item.takes) for item in made)
         (100, ['easy', 'hard', 'medium'], 2)
+        >>> made[0].id
+        'cross_followed-7-0'
     """
-    return [
-        make(_chance(seed, make.__name__, str(number)), number, LEVELS[number % len(LEVELS)])
-        for make in MAKERS
-        for number in range(per_maker)
-    ]
+    return [_made(make, seed, number) for make in MAKERS for number in range(per_maker)]
+
+
+def _made(make: Callable[[Random, int, str], Item], seed: int, number: int) -> Item:
+    """One made task; the seed is in its name, since another seed makes another task of the same number."""
+    item = make(_chance(seed, make.__name__, str(number)), number, LEVELS[number % len(LEVELS)])
+    return replace(item, id=f"{item.dataset}-{seed}-{number}")
 
 
 def graded(items: Sequence[Item]) -> Sequence[Item]:

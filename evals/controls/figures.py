@@ -7,13 +7,13 @@ import numpy as np
 from scipy.special import expit
 
 from evals.controls.arms import SYSTEM_ONE, control_names
-from evals.harness.arm_figures import ArmFigures, arm_figures
+from evals.harness.arm_figures import ArmFigures, Means, arm_figures, means
 from evals.harness.rows import Recorded, Row
 from evals.harness.scores import by_item, gain_over, paired
 from evals.stats.chance import Chance
 from evals.stats.gains import Conclusion, Scores, conclusion, mean_interval
 from evals.stats.mixing import Pair, highest, mixed, shuffled_mixes, worth_interval
-from evals.stats.recovery import cost_at_half, cost_at_most, mean_recovered
+from evals.stats.recovery import Dealt, cost_at_half, cost_at_most, dealt_costs, mean_recovered
 from evals.stats.separation import Band, Flags
 from evals.strategies import AGENT, ROUTE
 from kernel.statistics.bootstrap import Estimate, bootstrap_interval
@@ -28,11 +28,19 @@ SENT = "SYSTEM_TWO"
 
 @value
 class Gain:
-    """One arm against another, on the items that both answered."""
+    """One arm against another.
+
+    Attributes:
+        arm: The one.
+        over: The other.
+        found: How much more often it is right, on the items that both answered.
+        strict: The same where refused requests count as wrong; None where neither has any.
+    """
 
     arm: str
     over: str
     found: Estimate
+    strict: Estimate | None = None
 
     @property
     def said(self) -> Conclusion:
@@ -48,11 +56,13 @@ class Quality:
         recovered: Gap recovered in the mean over all shares sent (APGR).
         at_half: Least share sent that recovers half of the gap.
         at_most: The same of four fifths.
+        dealt: What both cost where the same level is dealt to the items by chance.
     """
 
     recovered: Estimate
     at_half: Estimate
     at_most: Estimate
+    dealt: Dealt
 
 
 @value
@@ -63,7 +73,9 @@ class Routing:
         name: Who decides.
         sent: Share of the items given to System 2 [0..1].
         accuracy: Share right of the mix.
+        items: Items that it decides on [count].
         tokens: Tokens of an answer, in the mean [count]; what deciding costs is not in it.
+        deciding: Tokens that deciding takes, in the mean [count]; 0 where no model is asked.
         worth: How much more often the mix is right than with the same decisions dealt by chance.
         shuffled: Shares right with the same decisions dealt by chance.
         separation: How well the level that decides tells wrong System 1 answers from right ones.
@@ -73,7 +85,9 @@ class Routing:
     name: str
     sent: float
     accuracy: Estimate
+    items: int
     tokens: float
+    deciding: float
     worth: Estimate
     shuffled: Band
     separation: Discrimination | None
@@ -103,6 +117,7 @@ class Figures:
         gains: The strategy against each control, and the best agent.
         by_set: Share right by arm, and the gain over System 1, in each data set.
         routings: Decisions between System 1 and the strategy; empty where nothing decided.
+        deciding: What the router spends on a decision; None where it made none.
         best_agent: The best single agent; empty without any.
     """
 
@@ -111,26 +126,31 @@ class Figures:
     gains: Sequence[Gain]
     by_set: Mapping[str, InSet]
     routings: Sequence[Routing]
+    deciding: Means | None
     best_agent: str
 
 
 def figures(made: Recorded, system_two: str, chance: Chance) -> Figures:
     """The figures of a recorded comparison of `system_two`."""
     answering = [name for name in made.arms if name != ROUTE]
-    found = [arm_figures(name, made.of(name), chance) for name in answering]
+    found = [arm_figures(name, made.of(name), chance, made.refused_of(name)) for name in answering]
     controls = control_names(answering, system_two)
     return Figures(
         system_two=system_two,
         arms=found,
-        gains=[Gain(arm=system_two, over=name, found=_gain(made, name, system_two, chance)) for name in controls],
+        gains=[_gain(made, name, system_two, chance) for name in controls],
         by_set=_by_set(made, answering, system_two, chance),
         routings=_routings(made, system_two, chance),
+        deciding=means(made.of(ROUTE)) if made.of(ROUTE) else None,
         best_agent=_best_agent(found),
     )
 
 
-def _gain(made: Recorded, before: str, after: str, chance: Chance) -> Estimate:
-    return gain_over(made.of(before), made.of(after), chance)
+def _gain(made: Recorded, before: str, after: str, chance: Chance) -> Gain:
+    first, second = made.refused_of(before), made.refused_of(after)
+    found = gain_over(made.of(before), made.of(after), chance)
+    strict = gain_over([*made.of(before), *first], [*made.of(after), *second], chance) if first or second else None
+    return Gain(arm=after, over=before, found=found, strict=strict)
 
 
 def _by_set(made: Recorded, answering: Sequence[str], system_two: str, chance: Chance) -> Mapping[str, InSet]:
@@ -163,10 +183,11 @@ def legacy_gate(levels: Scores) -> Flags:
 
 @value
 class _Columns:
-    """The items that both systems answered and a decision was made on."""
+    """The items that both systems answered and a decision was made on; what deciding on them took, in the mean."""
 
     pair: Pair
     tokens: Pair
+    deciding: float
     sent: Flags
     activation: Scores
     length: Scores
@@ -197,7 +218,9 @@ def _routing(name: str, sent: Flags, levels: Scores | None, known: _Columns, cha
         name=name,
         sent=float(sent.mean()),
         accuracy=mean_interval(mixed(known.pair, sent), chance),
+        items=len(sent),
         tokens=float(mixed(known.tokens, sent).mean()),
+        deciding=known.deciding if name in (ROUTER, LEGACY) else 0.0,
         worth=worth_interval(known.pair, sent, chance),
         shuffled=shuffled_mixes(known.pair, sent, chance),
         separation=None if levels is None else auroc(levels, wrong),
@@ -209,7 +232,8 @@ def _quality(levels: Scores, pair: Pair, chance: Chance) -> Quality:
     interval = partial(bootstrap_interval, rng=chance.rng, resamples=chance.draws)
     found = (interval(each, levels, pair.first, pair.second) for each in (mean_recovered, cost_at_half, cost_at_most))
     recovered, at_half, at_most = found
-    return Quality(recovered=recovered, at_half=at_half, at_most=at_most)
+    dealt = dealt_costs(levels, pair.first, pair.second, chance)
+    return Quality(recovered=recovered, at_half=at_half, at_most=at_most, dealt=dealt)
 
 
 def _columns(made: Recorded, system_two: str) -> _Columns | None:
@@ -226,6 +250,7 @@ def _columns(made: Recorded, system_two: str) -> _Columns | None:
     return _Columns(
         pair=Pair(first=both.first, second=both.second),
         tokens=Pair(first=_tokens(first, both.items), second=_tokens(second, both.items)),
+        deciding=means(chosen).tokens,
         sent=np.array([row.reply["system"] == SENT for row in chosen], dtype=np.bool_),
         activation=np.array([_activation(row) for row in chosen], dtype=np.float64),
         length=np.array([row.item.prompt_characters for row in chosen], dtype=np.float64),

@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from evals.controls.figures import ORACLE, Figures, Routing
-from evals.harness.arm_figures import ArmFigures, accuracy_by, bar, difficulties, dimensions
+from evals.harness.arm_figures import ArmFigures, Means, accuracy_by, bar, difficulties, dimensions
 from evals.harness.heading_text import opening, settings_table
 from evals.harness.rows import Recorded
 from evals.markdown import area, band, estimate, gain, number, table
 from evals.plots.charts import Bar, against_tokens, grouped_bars, reliability_diagram
 from evals.stats.chance import Chance
+from evals.stats.gains import conclusion
 from evals.strategies import ROUTE
 
+AS_WRONG = "refusals as wrong"
 TOKENS, GROUPS, RELIABILITY = "tokens.svg", "groups.svg", "reliability.svg"
 
 
@@ -31,7 +33,7 @@ def figures_sections(found: Figures) -> Sequence[str]:
         arms_section(found.arms),
         gains_section(found),
         sets_section(found),
-        routing_section(found.routings),
+        routing_section(found.routings, found.deciding),
         quality_section(found.routings),
         trust_section(found.arms),
     ]
@@ -44,7 +46,9 @@ def sets_section(found: Figures) -> str:
         [name, *(estimate(each.accuracy[arm]) for arm in names), gain(each.gain.found), f"**{each.gain.said}**"]
         for name, each in found.by_set.items()
     ]
-    return "By data set:\n\n" + table(["data set", *names, "gain over System 1", "said"], rows)
+    head = ["data set", *names, "gain over System 1", "said"]
+    left_out = " (refused requests left out)" if any(arm.refused for arm in found.arms) else ""
+    return f"By data set{left_out}:\n\n{table(head, rows)}"
 
 
 def pictures(made: Recorded, found: Figures, chance: Chance) -> Mapping[str, str]:
@@ -64,48 +68,63 @@ def pictures(made: Recorded, found: Figures, chance: Chance) -> Mapping[str, str
 
 
 def arms_section(arms: Sequence[ArmFigures]) -> str:
-    """Share right and what it cost, arm by arm."""
-    rows = [
-        [
-            arm.name,
-            str(arm.items),
-            estimate(arm.accuracy),
-            f"{number(arm.by_seed.mean)} ± {number(arm.by_seed.deviation)} ({arm.by_seed.seeds})",
-            str(arm.unreadable),
-            number(arm.means.generations, 1),
-            number(arm.means.calls, 1),
-            number(arm.means.prompt_tokens, 0),
-            number(arm.means.completion_tokens, 0),
-            number(arm.means.duration_ms, 0),
-        ]
-        for arm in arms
-    ]
-    head = ["arm", "items", "share right", "over seeds (seeds)", "unreadable", "generations", "calls"]
+    """Share right and what it cost, arm by arm; where an arm refused requests, its share with these as wrong too."""
+    head = ["arm", "items", "share right", "over seeds (seeds)", "unreadable", "refused", "generations", "calls"]
+    rows = [row for arm in arms for row in _arm_rows(arm)]
     return table([*head, "prompt tokens", "generated", "ms p50"], rows)
 
 
-def gains_section(found: Figures) -> str:
-    """The strategy against each control."""
-    best = {found.best_agent: f"{found.best_agent} (best agent)"}
-    rows = [
-        [best.get(each.over, each.over), gain(each.found), str(each.found.items), f"**{each.said}**"]
-        for each in found.gains
+def _arm_rows(arm: ArmFigures) -> Sequence[Sequence[str]]:
+    answered = [
+        arm.name,
+        str(arm.items),
+        estimate(arm.accuracy),
+        f"{number(arm.by_seed.mean)} ± {number(arm.by_seed.deviation)} ({arm.by_seed.seeds})",
+        str(arm.unreadable),
+        str(arm.refused),
+        number(arm.means.generations, 1),
+        number(arm.means.calls, 1),
+        number(arm.means.prompt_tokens, 0),
+        number(arm.means.completion_tokens, 0),
+        number(arm.means.duration_ms, 0),
     ]
+    if arm.strict is None:
+        return [answered]
+    return [answered, [f"{arm.name}, {AS_WRONG}", str(arm.strict.items), estimate(arm.strict), *[""] * 8]]
+
+
+def gains_section(found: Figures) -> str:
+    """The strategy against each control; where requests were refused, with these as wrong too."""
+    best = {found.best_agent: f"{found.best_agent} (best agent)"}
+    rows = []
+    for each in found.gains:
+        name = best.get(each.over, each.over)
+        rows.append([name, gain(each.found), str(each.found.items), f"**{each.said}**"])
+        if each.strict is not None:
+            said = f"**{conclusion(each.strict)}**"
+            rows.append([f"{name}, {AS_WRONG}", gain(each.strict), str(each.strict.items), said])
     head = ["over", "gain in share right", "items", "said"]
-    note = f"`{found.system_two}` against each control, on the items that both answered:"
-    return f"{note}\n\n{table(head, rows)}" if rows else ""
+    note = f"`{found.system_two}` against each control, on the items that both answered"
+    if any(each.strict is not None for each in found.gains):
+        note += (
+            f"; with {AS_WRONG}, on all that both were asked (a control that is given what `{found.system_two}` has "
+            "spent is not asked where that is unknown)"
+        )
+    return f"{note}:\n\n{table(head, rows)}" if rows else ""
 
 
-def routing_section(routings: Sequence[Routing]) -> str:
-    """What the decisions are worth."""
+def routing_section(routings: Sequence[Routing], deciding: Means | None = None) -> str:
+    """What the decisions are worth, and what deciding costs."""
     if not routings:
         return ""
     rows = [
         [
             each.name,
+            str(each.items),
             f"{100 * each.sent:.0f} %",
             estimate(each.accuracy),
             number(each.tokens, 0),
+            number(each.deciding, 0),
             band(each.shuffled),
             gain(each.worth),
             "bound, no strategy" if each.name == ORACLE else f"**{each.said}**",
@@ -113,16 +132,28 @@ def routing_section(routings: Sequence[Routing]) -> str:
         ]
         for each in routings
     ]
-    head = ["decides", "to System 2", "share right", "tokens", "shuffled", "worth over shuffled", "said", "AUROC"]
+    head = ["decides", "items", "to System 2", "share right", "tokens of the answer", "of deciding", "shuffled"]
     note = (
-        "Routing, replayed from the answers of both systems, so that every way to decide is seen on the same answers. "
-        "`shuffled` are the same decisions dealt to the items by chance; random routing at the same share is right as "
-        "often as they are in the mean. `random` draws its decisions: it must come out as no gain. `prompt length` "
-        "sends the longest. `oracle` sends just the items that only System 2 gets right: the most that routing could "
-        "reach. `legacy gate` is what activation replaced: it always fires. "
-        'AUROC is that of the level which decides, for "System 1 is wrong".'
+        "Routing, replayed from the answers of both systems with the first seed, where both answered: every way to "
+        "decide is seen on the same answers. `shuffled` are the same decisions dealt to the items by chance; random "
+        "routing at the same share is right as often as they are in the mean. `random` draws its decisions: it must "
+        "come out as no gain. `prompt length` sends the longest. `oracle` sends just the items that only System 2 "
+        "gets right: the most that routing could reach. `legacy gate` is what activation replaced: it always fires. "
+        "AUROC is that of the level which decides, for 'System 1 is wrong'. Tokens of deciding come on top of those "
+        "of the answer; what asks no model has none."
     )
-    return f"{note}\n\n{table(head, rows)}"
+    return f"{note}{_deciding(deciding)}\n\n{table([*head, 'worth over shuffled', 'said', 'AUROC'], rows)}"
+
+
+def _deciding(spent: Means | None) -> str:
+    """What the router spends on a decision, over everything that it decided."""
+    if spent is None:
+        return ""
+    return (
+        f" A decision takes {number(spent.generations, 1)} generations, {number(spent.prompt_tokens, 0)} prompt "
+        f"tokens, {number(spent.completion_tokens, 0)} generated (means) and {number(spent.duration_ms, 0)} ms (median "
+        "time)."
+    )
 
 
 def quality_section(routings: Sequence[Routing]) -> str:
@@ -134,13 +165,18 @@ def quality_section(routings: Sequence[Routing]) -> str:
         return (
             "Cost at quality: System 2 is right no more often than System 1 here, so that there is no gap to recover."
         )
-    rows = [[name, *(estimate(each) for each in (q.recovered, q.at_half, q.at_most))] for name, q in known]
+    rows = [
+        [name, estimate(q.recovered), estimate(q.at_half), band(q.dealt.at_half), estimate(q.at_most),
+         band(q.dealt.at_most)]
+        for name, q in known
+    ]  # fmt: skip
     note = (
         "Cost at quality, at any threshold: APGR is the share of the gap between both systems that is recovered, a "
         "mean over all shares sent (chance: 0.5); the costs are the least share sent that recovers half, and four "
-        "fifths, of it (chance: 0.5 and 0.8)."
+        "fifths, of it, read where that is reached first. `dealt` is what the same level costs dealt to the items by "
+        "chance (mean, and where 95 % of the dealings fall): a small gap is reached early by chance too."
     )
-    return f"{note}\n\n{table(['decides', 'APGR', 'cost at 50 %', 'cost at 80 %'], rows)}"
+    return f"{note}\n\n{table(['decides', 'APGR', 'cost at 50 %', 'dealt', 'cost at 80 %', 'dealt'], rows)}"
 
 
 def trust_section(arms: Sequence[ArmFigures]) -> str:

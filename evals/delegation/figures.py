@@ -1,7 +1,9 @@
 """The figures behind the paper's tables of delegation. Pure.
 
 What the procedure learns depends on the order of the tasks, so it is replayed in several orders; a task's score is its
-mean over them, and the deviation over orders is told.
+mean over them, and the deviation over orders is told. Each seed is replayed by itself, so that no task is learned from
+twice. What needs every task just once (delegation precision, calibration, rates of section G) is taken from the first
+replay: the first seed, in the order of the records.
 """
 
 from collections import Counter
@@ -38,10 +40,10 @@ class Method:
         name: Its name.
         accuracy: Share right.
         over_orders: The same over orders of the tasks; of what knows no order one figure.
-        precision: Delegated tasks that came out right; None where nothing is delegated.
-        calls: Self-assessments and answers, over all tasks [count].
+        precision: Delegated tasks that came out right, in the first replay; None where nothing is delegated.
+        calls: Self-assessments and answers, over all tasks of a seed, in the mean over orders and seeds [count].
         tokens: Tokens of a task, in the mean [count].
-        trust: How far its confidence can be trusted; None where it tells none.
+        trust: How far its confidence can be trusted, in the first replay; None where it tells none.
         gain: How much more often the full procedure is right; None of itself.
     """
 
@@ -60,10 +62,11 @@ class Behaviour:
     """How the full procedure hands tasks over.
 
     Attributes:
-        rates: Share of tasks that did not stay with their first agent, by difficulty and cross-domain, and in all.
-        delegated: Share of tasks that were handed to one other agent, in all.
+        rates: Share of tasks that did not stay with their first agent, by difficulty and cross-domain, and in all; in
+            the first replay.
+        delegated: Share of tasks that were handed to one other agent, in all; in the first replay.
         flows: Hand-overs from one agent to another [count over all orders].
-        to_better: Hand-overs to an agent that is right more often in the task's kind.
+        to_better: Hand-overs to an agent that is right more often in the task's kind; in the first replay.
         random_peer: How much more often a delegated task comes out right than with a peer picked by chance.
         stayed: How much more often than if it had stayed.
         levels: Competence by agent and kind at the end, in the mean over orders.
@@ -105,7 +108,7 @@ class Figures:
 
 @value
 class Runs:
-    """One set of rules, replayed in several orders."""
+    """One set of rules, replayed in several orders of each seed; the first is the first seed's order of the records."""
 
     replays: Sequence[Replayed]
 
@@ -127,7 +130,7 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
         tasks: The tasks.
         others: Rows of AutoGen on the same items; empty where it was not run.
         chance: For orders and all resampling.
-        orders: Orders in which the procedure is replayed [count, >= 1].
+        orders: Orders in which the procedure is replayed over the tasks of each seed [count, >= 1].
     """
     agents = list(tasks[0].solved)
     dealt = _orders(tasks, chance, orders)
@@ -186,8 +189,17 @@ def _place(group: str) -> tuple[int, str]:
 
 
 def _orders(tasks: Sequence[Task], chance: Chance, count: int) -> Sequence[Sequence[Task]]:
-    """The order of the records, and others by chance."""
-    return [tasks, *([tasks[place] for place in chance.rng.permutation(len(tasks))] for _ in range(count - 1))]
+    """Of each seed the order of the records, and others by chance."""
+    each = [[task for task in tasks if task.seed == seed] for seed in _seeds(tasks)]
+    return [order for some in each for order in (some, *(_dealt(some, chance) for _ in range(count - 1)))]
+
+
+def _dealt(tasks: Sequence[Task], chance: Chance) -> Sequence[Task]:
+    return [tasks[place] for place in chance.rng.permutation(len(tasks))]
+
+
+def _seeds(tasks: Sequence[Task]) -> Sequence[int]:
+    return list(dict.fromkeys(task.seed for task in tasks))
 
 
 def _scores_of(tasks: Sequence[Task], way: Way) -> Mapping[str, float]:
@@ -196,16 +208,18 @@ def _scores_of(tasks: Sequence[Task], way: Way) -> Mapping[str, float]:
 
 
 def _baseline(name: str, way: Way, tasks: Sequence[Task], gain: Estimate, chance: Chance) -> Method:
-    chosen = [made for place, task in enumerate(tasks) if (made := way(task, place)) is not None]
-    handed = [each.right > 0.5 for each in chosen if each.delegated]
+    seeds = _seeds(tasks)
+    each = [(task.seed, made) for place, task in enumerate(tasks) if (made := way(task, place)) is not None]
+    handed = [made.right > 0.5 for seed, made in each if made.delegated and seed == seeds[0]]
+    chosen = [made for _, made in each]
     right = list(_scores_of(tasks, way).values())
     return Method(
         name=name,
         accuracy=mean_interval(right, chance),
         over_orders=spread([float(np.mean(right))]),
         precision=share(handed) if handed else None,
-        calls=sum(each.calls for each in chosen),
-        tokens=float(np.mean([each.tokens for each in chosen])),
+        calls=sum(made.calls for made in chosen) / len(seeds),
+        tokens=float(np.mean([made.tokens for made in chosen])),
         trust=None,
         gain=gain,
     )
@@ -241,7 +255,7 @@ def _autogen(rows: Sequence[Row], full: Mapping[str, float], chance: Chance) -> 
             accuracy=mean_interval(list(found.values()), chance),
             over_orders=spread([float(np.mean(list(found.values())))]),
             precision=None,
-            calls=sum(each.generations for each in spent),
+            calls=sum(each.generations for each in spent) / len({row.seed for row in rows}),
             tokens=float(np.mean([each.prompt_tokens + each.completion_tokens for each in spent])),
             trust=None,
             gain=_gain(found, full, chance),

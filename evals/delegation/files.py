@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from evals.delegation.arms import AUTOGEN, LIVE
+from evals.delegation.arms import ASSESS, AUTOGEN, LIVE, SOLVE
 from evals.delegation.figures import AUTOGEN as AUTOGEN_NAME
 from evals.delegation.figures import figures
 from evals.delegation.live import live_section
@@ -23,19 +23,32 @@ COMMAND, SEED, OPTIMAL = "delegation", 7, "optimal.jsonl"
 TITLE = "Does delegation help, and by what?"
 
 
-def write_report(records: Sequence[Record], folder: Path, chance: Chance | None = None) -> str:
+def write_report(
+    records: Sequence[Record], folder: Path, chance: Chance | None = None, beside: Sequence[Record] = ()
+) -> str:
     """Write everything that follows from `records` into `folder`; returns the report.
+
+    Args:
+        records: Raw records of this evaluation.
+        folder: Where to.
+        chance: For orders and all resampling.
+        beside: Records of AutoGen; its replies to tasks that `records` do not hold, or hold with another question or
+            right answer under the name, are counted and left out.
 
     Raises:
         RecordsUnusable: When they are no evaluation of delegation, or no task is whole yet.
     """
-    made = recorded(records, COMMAND)
+    others = [record for record in beside if record["kind"] == "reply"]
+    asked = {record["id"]: record for record in records if record["kind"] == "item"}
+    fitting = [record for record in others if _is_about(record, asked.get(record["item"]))]
+    made = recorded([*records, *fitting], COMMAND)
     known = tasks(made)
     if not known:
         raise RecordsUnusable("there is nothing to report on yet: no task has everybody's rating and answer")
     found = figures(known, made.of(AUTOGEN), chance or seeded(SEED))
-    head = opening(TITLE, made, **_autogen(made))
-    parts = [head, settings_table(made), *sections(found, len(known)), live_section(made.of(LIVE))]
+    head = opening(TITLE, made, **_autogen(made, len(others) - len(fitting)), **_refused(made))
+    distinct = len({task.item.id for task in known})
+    parts = [head, settings_table(made), *sections(found, distinct), live_section(made.of(LIVE))]
     said = "\n\n".join(part for part in parts if part) + "\n"
     (folder / REPORT).write_text(said, encoding="utf-8")
     for name, drawn in pictures(found).items():
@@ -44,10 +57,29 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     return said
 
 
-def _autogen(made: Recorded) -> Mapping[str, str]:
-    """With what AutoGen was run, where it was."""
+def _refused(made: Recorded) -> Mapping[str, str]:
+    """How many tasks no replay has, since a rating or an answer was refused."""
+    lost = {(row.item.id, row.seed) for arm in (ASSESS, SOLVE) for row in made.refused_of(arm)}
+    if not lost:
+        return {}
+    said = f"{len(lost)}, since a rating or an answer was refused; no replay has them"
+    return {"tasks left out": said}
+
+
+def _is_about(reply: Record, item: Record | None) -> bool:
+    """Whether `reply` is to the task that was recorded, as far as the two tell their contents."""
+    if item is None:
+        return False
+    told = [one["digest"] for one in (reply, item) if "digest" in one]
+    return len(set(told)) < 2
+
+
+def _autogen(made: Recorded, unknown: int) -> Mapping[str, str]:
+    """With what AutoGen was run, where it was; and how many of its replies are to other tasks."""
     told: Mapping[str, Any] = next((row.reply["settings"] for row in made.of(AUTOGEN) if "settings" in row.reply), {})
-    return {AUTOGEN_NAME: ", ".join(f"{name} {setting}" for name, setting in told.items())}
+    settings = ", ".join(f"{name} {setting}" for name, setting in told.items())
+    left_out = f"{unknown} of its replies are left out: their tasks are not recorded here" if unknown else ""
+    return {AUTOGEN_NAME: "; ".join(part for part in (settings, left_out) if part)}
 
 
 def _optimal(task: Task) -> Record:

@@ -38,6 +38,16 @@ SYMBOLS: Mapping[str, str] = {"theta": "theta", "weight": "lambda", "rate": "alp
 # Section G, in percent.
 RATES: Mapping[str, str] = {"easy": "10.5", "medium": "25.5", "hard": "41.5", "cross": "63.0", "all": "31.1"}
 TO_BETTER = "83.5"
+# Who hands over, in percent of all hand-overs.
+HANDED_OVER: Mapping[str, str] = {"alpha": "25.7", "beta": "43.1", "gamma": "31.2"}
+# Competence after learning, as far as the paper prints it, by agent and dimension.
+LEARNED: Mapping[tuple[str, str], str] = {
+    ("alpha", "logical_reasoning"): "0.89",
+    ("alpha", "math_computation"): "0.85",
+    ("alpha", "code_generation"): "0.62",
+    ("gamma", "code_generation"): "0.87",
+    ("gamma", "logical_reasoning"): "0.64",
+}
 ECE_BY_DIFFICULTY: Mapping[str, str] = {"all": ".087", "easy": ".051", "hard": ".132"}
 
 DOUBTS = (

@@ -25,6 +25,10 @@ class Without(StrEnum):
     VERBALIZED = "w/o verbalized"
 
 
+# Without these nobody is asked about itself.
+UNASKED = (Without.SELF_ASSESSMENT, Without.VERBALIZED)
+
+
 @value
 class Rules:
     """The numbers that decide; the defaults are the paper's.
@@ -165,17 +169,28 @@ def _decided(task: Task, first: str, agents: Sequence[str], rules: Rules, record
     own = standing(task, first, rules, records)
     confident = own.eligible and reaches(own.confidence, own.threshold)
     if confident or rules.without is Without.DELEGATION or len(agents) == 1:
-        return _by_one(task, "EXECUTED", first, own, assessed=1)
+        return _by_one(task, "EXECUTED", first, own, assessed=_asked(rules, 1))
     others = [agent for agent in agents if agent != first]
     if rules.without is Without.CROSS_EVALUATION:
         peer = agents[(agents.index(first) + 1) % len(agents)]
-        return _by_one(task, "DELEGATED", first, standing(task, peer, rules, records), assessed=1)
+        return _by_one(task, "DELEGATED", first, _by_record(task, peer, rules, records), assessed=_asked(rules, 1))
     peers = [standing(task, agent, rules, records) for agent in others]
     able = [peer for peer in peers if peer.eligible and reaches(peer.confidence, rules.theta)]
     if able:
         best = max(able, key=lambda peer: round(peer.confidence, DECIMALS))
-        return _by_one(task, "DELEGATED", first, best, assessed=len(agents))
-    return _by_all(task, first, [own, *peers])
+        return _by_one(task, "DELEGATED", first, best, assessed=_asked(rules, len(agents)))
+    return _by_all(task, first, [own, *peers], assessed=_asked(rules, len(agents)))
+
+
+def _asked(rules: Rules, agents: int) -> int:
+    """How many of `agents` that are looked at are asked about themselves [count]."""
+    return 0 if rules.without in UNASKED else agents
+
+
+def _by_record(task: Task, agent: str, rules: Rules, records: Records) -> Standing:
+    """How an agent stands that is not asked: its record alone."""
+    record = records.level(agent, task.kinds)
+    return Standing(agent=agent, confidence=record, threshold=rules.theta, eligible=True)
 
 
 def _by_one(task: Task, mode: str, first: str, who: Standing, *, assessed: int) -> Done:
@@ -192,7 +207,7 @@ def _by_one(task: Task, mode: str, first: str, who: Standing, *, assessed: int) 
     )
 
 
-def _by_all(task: Task, first: str, everybody: Sequence[Standing]) -> Done:
+def _by_all(task: Task, first: str, everybody: Sequence[Standing], *, assessed: int) -> Done:
     elected, share = election(task, {each.agent: each.confidence for each in everybody})
     return Done(
         task=task,
@@ -201,8 +216,8 @@ def _by_all(task: Task, first: str, everybody: Sequence[Standing]) -> Done:
         executor="",
         right=any(task.solved[agent].right for agent in elected),
         confidence=share,
-        calls=2 * len(everybody),
-        tokens=len(everybody) * task.assess_tokens + sum(each.tokens for each in task.solved.values()),
+        calls=assessed + len(everybody),
+        tokens=assessed * task.assess_tokens + sum(each.tokens for each in task.solved.values()),
         voters=elected,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from evals.delegation import paper
 from evals.delegation.baselines import ORACLE
-from evals.delegation.figures import FULL, SHUFFLED, Figures, Method
+from evals.delegation.figures import FULL, SHUFFLED, Behaviour, Figures, Method
 from evals.harness.arm_figures import bar
 from evals.markdown import UNKNOWN, estimate, gain, number, share, table
 from evals.mc_mas.report import over_seeds
@@ -16,6 +16,10 @@ BY_KIND, BY_DIFFICULTY, RELIABILITY, FLOWS, TOKENS = (
     "dimensions.svg", "difficulty.svg", "reliability.svg", "flows.svg", "tokens.svg",
 )  # fmt: skip
 NOTHING = (UNKNOWN,) * 4
+FIRST = (
+    "Shares right, calls and tokens are means over the orders; precision and ECE are those of one order, that of the "
+    "records (with several seeds of the first of them)."
+)
 
 
 def sections(found: Figures, tasks: int) -> Sequence[str]:
@@ -62,7 +66,7 @@ def _second(found: Figures, tasks: int) -> str:
         "and answers, so that they differ by their choices alone; calls are self-assessments and answers, "
         "classification is left out because the tasks name their dimensions. `Random-Routing` is its mean. The best "
         f"single agent is chosen in hindsight, and the oracle is a bound, no method. `{SHUFFLED}` are those of {FULL}, "
-        "dealt to the tasks by chance: what it spends without knowing whom."
+        f"dealt to the tasks by chance: what it spends without knowing whom. {FIRST}"
     )
     return f"{note}{_fewer(found, tasks)}\n\n{table([*head, *theirs], rows)}"
 
@@ -120,7 +124,11 @@ def _fourth(found: Figures) -> str:
     rows = [[*_method(each), *paper.TABLE_4.get(each.name, NOTHING[:2])] for each in found.ablations]
     head = ["without", "share right", "over orders (orders)", "delegation precision", "ECE (by chance)", "calls"]
     head += ["tokens per task", "the whole over it", "said", "paper's accuracy %", "its precision"]
-    return f"**Table IV**, ablations:\n\n{table(head, rows)}"
+    note = (
+        "**Table IV**, ablations. Without self-assessment and without verbalized confidence nobody is asked, and no "
+        f"call is counted for it; without cross-evaluation the peer's record alone is its confidence. {FIRST}"
+    )
+    return f"{note}\n\n{table(head, rows)}"
 
 
 def _fifth(found: Figures) -> str:
@@ -145,7 +153,8 @@ def _trusts(found: Figures) -> str:
         for name, told in found.trusts.items()
     ]
     head = ["tasks", "n", "ECE", "ECE by chance alone", "Brier", "paper's ECE"]
-    return f"**Fig. 3**, calibration of {FULL} in the order of the records:\n\n{table(head, rows)}"
+    note = f"**Fig. 3**, calibration of {FULL} in the order of the records (with several seeds of the first of them)"
+    return f"{note}:\n\n{table(head, rows)}"
 
 
 def _behaviour(found: Figures) -> str:
@@ -153,11 +162,12 @@ def _behaviour(found: Figures) -> str:
     rates = [[name, share(each), paper.RATES.get(name, UNKNOWN)] for name, each in told.rates.items()]
     handed = sum(told.flows.values()) or 1
     flows = [
-        [one, *(f"{100 * told.flows.get((one, other), 0) / handed:.1f} %" for other in found.agents)]
+        [one, *(_percent(each, handed) for each in (*to, sum(to))), paper.HANDED_OVER.get(one, UNKNOWN)]
         for one in found.agents
+        for to in [[told.flows.get((one, other), 0) for other in found.agents]]
     ]
     kinds = list(dict.fromkeys(kind for _, kind in told.levels))
-    learned = [[agent, *(number(told.levels.get((agent, kind))) for kind in kinds)] for agent in found.agents]
+    learned = [[agent, *(_learned(told, agent, kind) for kind in kinds)] for agent in found.agents]
     words = (
         f"Handed to one other agent: {share(told.delegated)}; to one that is right more often in the task's kind: "
         f"{share(told.to_better)} (paper {paper.TO_BETTER} %). A delegated task comes out right more often than with a "
@@ -165,15 +175,26 @@ def _behaviour(found: Figures) -> str:
         f"stayed by {gain(told.stayed)} (**{conclusion(told.stayed)}**)."
     )
     parts = [
-        "**Section G**, tasks that did not stay with their first agent:",
+        "**Section G**, tasks that did not stay with their first agent, in the order of the records (with several "
+        "seeds of the first of them), as are the two shares below; the two gains, the hand-overs and the competence "
+        "are over all orders:",
         table(["tasks", "left", "paper %"], rates),
         words,
         "Hand-overs, from (row) to (column):",
-        table(["from", *found.agents], flows),
-        "Competence at the end, the mean over orders:",
+        table(["from", *found.agents, "all", "paper %"], flows),
+        "Competence at the end, the mean over orders (the paper's, where it prints one):",
         table(["agent", *kinds], learned),
     ]
     return "\n\n".join(parts)
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %"
+
+
+def _learned(told: Behaviour, agent: str, kind: str) -> str:
+    printed = paper.LEARNED.get((agent, kind))
+    return number(told.levels.get((agent, kind))) + (f" ({printed})" if printed else "")
 
 
 def _at(levels: Mapping[str, Estimate], group: str) -> str:

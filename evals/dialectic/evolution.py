@@ -5,12 +5,18 @@ Source: SPEC 1.5: what the paper claims, and what is measured here, is that conf
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from evals.harness.rows import Row
 from evals.stats.chance import Chance
 from evals.stats.gains import mean_interval, paired_gain
-from kernel.statistics.bootstrap import Estimate
-from kernel.statistics.discrimination import Discrimination, auroc
+from evals.stats.separation import area, flags
+from kernel.statistics.bootstrap import Estimate, bootstrap_interval
 from kernel.values import value
+
+Array = npt.NDArray[np.intp]
+State = Mapping[str, Mapping[str, float | None]]
 
 STAGES = ("THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS")
 FIRST, LAST = STAGES[0], STAGES[-1]
@@ -19,7 +25,7 @@ COMPONENTS = ("correctness", "conflict", "importance", "experience", "emotional_
 
 @value
 class Stage:
-    """One stage: mean of each component where it is known, and how many texts were measured."""
+    """One stage: mean of each component over the items where it is known, and how many texts were measured."""
 
     name: str
     means: Mapping[str, Estimate]
@@ -36,7 +42,8 @@ class Evolution:
         first_right: Share of first texts that are right.
         last_right: Share of final texts that are right.
         better: Final less first, paired.
-        knows: How well correctness of the final text, as its assessor rates it, tells wrong answers from right ones.
+        knows: How well correctness of the final text, as its assessor rates it, tells wrong answers from right ones:
+            the area.
         models: Agents that held each role [count], by role and agent.
     """
 
@@ -45,7 +52,7 @@ class Evolution:
     first_right: Estimate
     last_right: Estimate
     better: Estimate
-    knows: Discrimination
+    knows: Estimate
     models: Mapping[tuple[str, str], int]
 
 
@@ -56,29 +63,45 @@ def evolution(rows: Sequence[Row], chance: Chance) -> Evolution:
     both = [(row, text) for row, text in zip(rows, texts, strict=True) if FIRST in text and LAST in text]
     first = _means([(row.item.id, float(row.judged_text(text[FIRST], "").right)) for row, text in both])
     last = _means([(row.item.id, float(row.judged_text(text[LAST], "answer").right)) for row, text in both])
-    sure = [(level, row.right) for row in rows if (level := row.said.confidence) is not None]
     return Evolution(
-        stages=[_stage(name, states, chance) for name in STAGES],
+        stages=[_stage(name, rows, states, chance) for name in STAGES],
         moved={name: _moved(name, rows, states, chance) for name in COMPONENTS},
         first_right=mean_interval(first, chance),
         last_right=mean_interval(last, chance),
         better=paired_gain(first, last, chance),
-        knows=auroc([1 - level for level, _ in sure], [not right for _, right in sure]),
+        knows=_knows(rows, chance),
         models=_roles(rows),
     )
 
 
-def _stage(name: str, states: Sequence[Mapping[str, Mapping[str, float | None]]], chance: Chance) -> Stage:
-    found = [state[name] for state in states if name in state]
-    levels = {each: [level for state in found if (level := state.get(each)) is not None] for each in COMPONENTS}
-    return Stage(
-        name=name, means={each: mean_interval(some, chance) for each, some in levels.items()}, measured=len(found)
-    )
+def _stage(name: str, rows: Sequence[Row], states: Sequence[State], chance: Chance) -> Stage:
+    found = [(row.item.id, state[name]) for row, state in zip(rows, states, strict=True) if name in state]
+    levels = {
+        each: _means([(item, level) for item, state in found if (level := state.get(each)) is not None])
+        for each in COMPONENTS
+    }
+    means = {each: mean_interval(some, chance) for each, some in levels.items()}
+    return Stage(name=name, means=means, measured=len(found))
 
 
-def _moved(
-    component: str, rows: Sequence[Row], states: Sequence[Mapping[str, Mapping[str, float | None]]], chance: Chance
-) -> Estimate:
+def _knows(rows: Sequence[Row], chance: Chance) -> Estimate:
+    """The area over all final texts; what is resampled are items, each with all of its seeds."""
+    sure = [(row.item.id, 1 - level, not row.right) for row in rows if (level := row.said.confidence) is not None]
+    doubts = np.array([doubt for _, doubt, _ in sure], dtype=np.float64)
+    wrong = flags([each for _, _, each in sure])
+    places: dict[str, list[int]] = {}
+    for place, (item, _, _) in enumerate(sure):
+        places.setdefault(item, []).append(place)
+    of_item = list(places.values())
+
+    def among(picks: Array) -> float | None:
+        picked = np.array([place for pick in picks for place in of_item[int(pick)]], dtype=np.intp)
+        return area(doubts[picked], wrong[picked])
+
+    return bootstrap_interval(among, np.arange(len(of_item)), rng=chance.rng, resamples=chance.draws)
+
+
+def _moved(component: str, rows: Sequence[Row], states: Sequence[State], chance: Chance) -> Estimate:
     ends = [
         (row.item.id, before, after)
         for row, state in zip(rows, states, strict=True)

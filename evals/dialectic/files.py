@@ -13,7 +13,7 @@ from evals.harness.arms import Arm
 from evals.harness.heading_text import opening, settings_table
 from evals.harness.rows import recorded
 from evals.harness.session import REPORT
-from evals.markdown import area, estimate, gain, number, table
+from evals.markdown import estimate, gain, number, table
 from evals.plots.charts import curve
 from evals.records import Record
 from evals.stats.chance import Chance, seeded
@@ -92,7 +92,7 @@ def _evolution(moved: Evolution) -> str:
     told = table(["synthesis less thesis", "difference", "items", "claimed", "said"], ends)
     words = (
         f"First texts right: {estimate(moved.first_right)}; final ones: {estimate(moved.last_right)}. AUROC of the "
-        f"final text's 1 - correctness for a wrong answer: {area(moved.knows)}."
+        f"final text's 1 - correctness for a wrong answer: {estimate(moved.knows)}."
     )
     roles = sorted(moved.models.items(), key=lambda pair: (pair[0][0], -pair[1]))
     held = "; ".join(f"{role.lower()}: {agent} {number(count, 0)}" for (role, agent), count in roles)

@@ -66,6 +66,8 @@ class ArmFigures:
         undecided: Answers that no rule can judge; they count as wrong [count].
         means: What it spends.
         trust: How far its confidences can be trusted.
+        refused: Refused requests, which are left out of all of these [count].
+        strict: Share right where they count as wrong; None without any.
     """
 
     name: str
@@ -76,11 +78,21 @@ class ArmFigures:
     undecided: int
     means: Means
     trust: Trust
+    refused: int = 0
+    strict: Estimate | None = None
 
 
-def arm_figures(name: str, rows: Sequence[Row], chance: Chance) -> ArmFigures:
-    """The figures of one arm."""
+def arm_figures(name: str, rows: Sequence[Row], chance: Chance, refused: Sequence[Row] = ()) -> ArmFigures:
+    """The figures of one arm.
+
+    Args:
+        name: Its name.
+        rows: What it answered.
+        chance: For resampling.
+        refused: What it was asked and refused.
+    """
     scores = by_item(rows)
+    strict = by_item([*rows, *refused])
     return ArmFigures(
         name=name,
         items=len(scores),
@@ -90,6 +102,8 @@ def arm_figures(name: str, rows: Sequence[Row], chance: Chance) -> ArmFigures:
         undecided=sum(not row.verdict.decided for row in rows),
         means=means(rows),
         trust=trust([(row.said.confidence, row.right) for row in rows]),
+        refused=len(refused),
+        strict=mean_interval(list(strict.values()), chance) if refused else None,
     )
 
 

@@ -1,15 +1,18 @@
 """How every report begins: with what it was made, and what it cost. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evals.harness.alike import gathered, listed
 from evals.harness.rows import Recorded
 from evals.markdown import number, table
 
 READING = (
     "Intervals are 95 %, by bootstrap over items, paired where two arms are compared; an item with several seeds is "
-    "drawn as a whole. **A gain whose interval holds zero is reported as no gain.** An answer that cannot be read "
-    "counts as wrong."
+    "drawn as a whole. **A gain whose interval holds zero is reported as no gain**, one that rests on "
+    "fewer than six items that differ as too few. An answer that cannot be read counts as wrong; a refused request is "
+    "left out, and counted."
 )
 
 
@@ -26,26 +29,30 @@ def opening(title: str, made: Recorded, *, reading: str = READING, **more: str) 
     told = {
         "model": ", ".join(_models(made)) or "not told",
         **more,
-        "items": f"{_items(made)} of {', '.join(first['data']['sets'])}; {_seeds(made)}",
+        "items": f"{_items(made)}; {_seeds(made)}",
         "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in made.runs)),
         "configuration": _configuration(first["suite"]) or ", ".join(f"`{name}`" for name in _configurations(made)),
-        "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in _digests(made).items()),
+        "prompts": listed(_digests(made)),
         "recorded": _recorded(made),
         "spent": spent_text(made),
         "refused": _refusals(made),
     }
     lines = "\n".join(f"- {name}: {text}" for name, text in told.items() if text)
-    return f"### {title}\n\n`{first['data']['typed']}`\n\n{lines}\n\n{reading}"
+    typed = "\n\n".join(dict.fromkeys(f"`{run['data']['typed']}`" for run in made.runs))
+    return f"### {title}\n\n{typed}\n\n{lines}\n\n{reading}"
 
 
 def spent_text(made: Recorded) -> str:
-    """Everything that was spent."""
+    """Everything that was spent, what asking for the router's model has cost included."""
     spent = [row.said.spent for row in made.rows]
+    first: Counter[str] = Counter()
+    for run in made.runs:
+        first.update(run.get("spent") or {})
     hours = sum(row.said.duration_ms for row in made.rows) / 3_600_000
     return (
-        f"{number(sum(each.generations for each in spent), 0)} generations, "
-        f"{number(sum(each.prompt_tokens for each in spent), 0)} prompt tokens, "
-        f"{number(sum(each.completion_tokens for each in spent), 0)} generated, "
+        f"{number(sum(each.generations for each in spent) + first['generations'], 0)} generations, "
+        f"{number(sum(each.prompt_tokens for each in spent) + first['prompt_tokens'], 0)} prompt tokens, "
+        f"{number(sum(each.completion_tokens for each in spent) + first['completion_tokens'], 0)} generated, "
         f"{hours:.2f} h of the services' time"
     )
 
@@ -59,8 +66,12 @@ def settings_table(made: Recorded) -> str:
     return table(["arm", "is"], rows)
 
 
-def _items(made: Recorded) -> int:
-    return len({row.item.id for row in made.rows})
+def _items(made: Recorded) -> str:
+    """What was answered, of what was asked for."""
+    answered = len({row.item.id for row in made.rows})
+    asked = max(run["items"] for run in made.runs)
+    sets = ", ".join(dict.fromkeys(row.item.dataset for row in made.rows))
+    return f"{answered} of {sets}" + (f" ({asked} were asked for)" if asked > answered else "")
 
 
 def _models(made: Recorded) -> Sequence[str]:
@@ -85,11 +96,8 @@ def _configuration(suite: Mapping[str, Any]) -> str:
     return f"`{suite['config_version']}`, threshold {suite['threshold']}, weights {weights}"
 
 
-def _digests(made: Recorded) -> Mapping[str, str]:
-    found: dict[str, str] = dict(made.runs[0]["prompt_digests"])
-    for row in made.rows:
-        found.update(row.said.digests)
-    return found
+def _digests(made: Recorded) -> Mapping[str, tuple[str, ...]]:
+    return gathered([*(run["prompt_digests"] for run in made.runs), *(row.said.digests for row in made.rows)])
 
 
 def _recorded(made: Recorded) -> str:

@@ -10,20 +10,21 @@ from evals.commit import commit
 from evals.errors import RecordsUnusable
 from evals.harness.arms import Plan
 from evals.records import Record
+from evals.suite import RoutingFacts
 
 TEMPLATES = ("question", "task", "program")
 # What stays the same over a run that is resumed; arms, seeds and items may join.
 FIXED = ("command", "timeout_ms", "prompt_digests", "suite")
 
 
-def heading(plan: Plan, command: str, data: Mapping[str, Any], suite: Mapping[str, Any]) -> Record:
+def heading(plan: Plan, command: str, data: Mapping[str, Any], facts: RoutingFacts) -> Record:
     """The opening record.
 
     Args:
         plan: What is to be asked.
         command: Name of the evaluation, e.g. `mc-mas`.
         data: Where the items come from.
-        suite: What the suite says of itself: the router's configuration, where it is asked.
+        facts: What the suite says of itself, where it is asked: the router's model and configuration.
     """
     return {
         "kind": "run",
@@ -37,7 +38,8 @@ def heading(plan: Plan, command: str, data: Mapping[str, Any], suite: Mapping[st
         "concurrency": plan.concurrency,
         "timeout_ms": plan.timeout_ms,
         "prompt_digests": {name: template(prompts.__name__, name)[1] for name in TEMPLATES},
-        "suite": dict(suite),
+        "suite": dict(facts.suite),
+        "spent": dict(facts.spent),
     }
 
 

@@ -40,6 +40,9 @@ class Said:
     configuration: str = ""
 
 
+NOTHING_SAID = Said(text="", confidence=None, spent=StageUsage(), duration_ms=0.0)
+
+
 def said(record: Record) -> Said | None:
     """What the reply in `record` amounts to; None for a refusal.
 

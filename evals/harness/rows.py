@@ -6,7 +6,8 @@ from dataclasses import field
 from typing import Any
 
 from evals.errors import RecordsUnusable
-from evals.harness.replies import Said, said
+from evals.harness.refusals import reason
+from evals.harness.replies import NOTHING_SAID, Said, said
 from evals.records import Record
 from evals.scorers.answers import Known, Verdict, judged
 from kernel.answers import AnswerType
@@ -73,12 +74,14 @@ class Recorded:
     Attributes:
         runs: Headings of its runs, one for each start.
         rows: What was answered.
-        refusals: Refused requests, by arm and reason [count].
+        refusals: Refused requests, by arm and reason [count]; those that were answered when asked again are not.
+        refused: The same as rows that say nothing, and are wrong.
     """
 
     runs: Sequence[Record]
     rows: Sequence[Row]
     refusals: Mapping[tuple[str, str], int]
+    refused: Sequence[Row] = ()
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -88,6 +91,10 @@ class Recorded:
     def of(self, arm: str) -> Sequence[Row]:
         """The rows of one arm."""
         return [row for row in self.rows if row.arm == arm]
+
+    def refused_of(self, arm: str) -> Sequence[Row]:
+        """The refused requests of one arm."""
+        return [row for row in self.refused if row.arm == arm]
 
 
 def recorded(records: Sequence[Record], command: str) -> Recorded:
@@ -109,7 +116,13 @@ def recorded(records: Sequence[Record], command: str) -> Recorded:
     rows = [row for record in replies if (row := _row(record, facts)) is not None]
     if not rows:
         raise RecordsUnusable("there is nothing to report on yet: no request has a reply")
-    return Recorded(runs=runs, rows=rows, refusals=_refusals(replies))
+    refused = _unanswered(replies)
+    return Recorded(
+        runs=runs,
+        rows=rows,
+        refusals=Counter((record["arm"], reason(record["refusal"])) for record in refused),
+        refused=[_lost(record, facts) for record in refused],
+    )
 
 
 def facts_of(record: Record) -> Facts:
@@ -148,9 +161,7 @@ def _row(record: Record, facts: Mapping[str, Facts]) -> Row | None:
     answer = said(record)
     if answer is None:
         return None
-    item = facts.get(record["item"])
-    if item is None:
-        raise RecordsUnusable(f"the records have a reply to {record['item']} but not the item")
+    item = _item(record, facts)
     checks = record.get("checks") or {}
     return Row(
         item=item,
@@ -163,11 +174,31 @@ def _row(record: Record, facts: Mapping[str, Facts]) -> Row | None:
     )
 
 
-def _refusals(replies: Sequence[Record]) -> Mapping[tuple[str, str], int]:
-    refused = [record for record in replies if "refusal" in record]
-    return Counter((record["arm"], _reason(record["refusal"])) for record in refused)
+def _item(record: Record, facts: Mapping[str, Facts]) -> Facts:
+    item = facts.get(record["item"])
+    if item is None:
+        raise RecordsUnusable(f"the records have a reply to {record['item']} but not the item")
+    return item
 
 
-def _reason(problem: Mapping[str, Any]) -> str:
-    named = problem.get("reason") or (problem.get("error") or {}).get("code") or problem.get("status")
-    return str(named)
+def _unanswered(replies: Sequence[Record]) -> Sequence[Record]:
+    """The last refusal of each request that has no answer."""
+    answered = {_key(record) for record in replies if "refusal" not in record}
+    refused = {_key(record): record for record in replies if "refusal" in record}
+    return [record for key, record in refused.items() if key not in answered]
+
+
+def _key(record: Record) -> tuple[str, str, int]:
+    return record["item"], record["arm"], record["seed"]
+
+
+def _lost(record: Record, facts: Mapping[str, Facts]) -> Row:
+    """A refused request as an answer that says nothing."""
+    return Row(
+        item=_item(record, facts),
+        arm=record["arm"],
+        seed=record["seed"],
+        said=NOTHING_SAID,
+        verdict=Verdict(answer=None, right=False, decided=True),
+        reply={},
+    )

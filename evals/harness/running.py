@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from evals import prompts
+from evals.harness.alike import Heard, before
 from evals.harness.arms import Arm, Call, Case, Plan
 from evals.harness.introducing import introduction
-from evals.harness.replies import texts
+from evals.harness.refusals import is_final
+from evals.harness.replies import said, texts
 from evals.items import Item
 from evals.records import Record
 from evals.router_client import Body, Refused
@@ -58,8 +60,16 @@ def key_of(record: Record) -> Key:
     return record["item"], record["arm"], record["seed"]
 
 
+def heard(record: Record) -> Heard | None:
+    """With what a reply was made; None of a refusal."""
+    answer = said(record)
+    if answer is None:
+        return None
+    return Heard(arm=record["arm"], models=answer.models, digests=answer.digests, configuration=answer.configuration)
+
+
 async def ask_all(plan: Plan, world: World, records: Sequence[Record], told: Callable[[], None]) -> None:
-    """Ask for everything in `plan` that is not in `records` yet.
+    """Ask for everything in `plan` that is not in `records` yet, and again for what was refused in passing.
 
     Args:
         plan: What is to be asked.
@@ -69,6 +79,7 @@ async def ask_all(plan: Plan, world: World, records: Sequence[Record], told: Cal
 
     Raises:
         RouterAway: When a service, or the model behind it, is away; what came before is recorded.
+        RecordsUnusable: When a reply was made with another model, prompt or configuration than those in `records`.
     """
     desk = _Desk(plan, world, records)
     waiting = iter(plan.cases)
@@ -91,7 +102,9 @@ class _Desk:
     def __init__(self, plan: Plan, world: World, records: Sequence[Record]) -> None:
         self._plan = plan
         self._world = world
-        self._answered = {key_of(record): record for record in records if record["kind"] == "reply"}
+        replies = [record for record in records if record["kind"] == "reply"]
+        self._answered = {key_of(record): record for record in replies if is_final(record)}
+        self._before = before(told for record in replies if (told := heard(record)) is not None)
         self._introduced = {record["id"] for record in records if record["kind"] == "item"}
 
     async def serve(self, case: Case, told: Callable[[], None]) -> None:
@@ -113,13 +126,20 @@ class _Desk:
         except Refused as refusal:
             outcome = {"refusal": refusal.problem}
         elapsed_ms = round((time.monotonic() - began) * 1000, 3)
+        asked = {"item": case.item.id, "arm": arm.name, "seed": case.seed, "path": call.path}
+        record = {"kind": "reply", **asked, "elapsed_ms": elapsed_ms, **outcome}
+        self._demand_alike(record)
         if case.item.id not in self._introduced:
             self._introduced.add(case.item.id)
             self._world.writer.add(self._world.introduce(case.item, prompts.question(case.item).text))
-        asked = {"item": case.item.id, "arm": arm.name, "seed": case.seed, "path": call.path}
-        record = {"kind": "reply", **asked, "elapsed_ms": elapsed_ms, **outcome}
         self._world.writer.add(record)
         return record
+
+    def _demand_alike(self, record: Record) -> None:
+        """Where the arm was recorded before, its reply must be made as it was then."""
+        told = heard(record) if record["arm"] in self._before.arms else None
+        if told is not None:
+            self._before.demand_alike(told)
 
     async def _outcome(self, case: Case, call: Call) -> dict[str, Any]:
         timed = {**call.body, **_bounded(call, self._plan.timeout_ms)}

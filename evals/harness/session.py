@@ -6,12 +6,12 @@ from typing import Any
 
 from evals.checking import Checker
 from evals.harness.arms import Plan
-from evals.harness.introducing import introduction
+from evals.harness.introducing import introduction, same_items
 from evals.harness.manifest import heading, resumable
 from evals.harness.running import World, ask_all
 from evals.items import Item
 from evals.records import Record, Recorder, read_records
-from evals.suite import Faces, routing_facts
+from evals.suite import Faces, RoutingFacts, routing_facts
 from kernel.answers import AnswerType
 from kernel.values import value
 
@@ -38,11 +38,11 @@ class Session:
 
 
 async def record(session: Session, plan: Plan, faces: Faces, told: Callable[[], None]) -> None:
-    """Ask for everything in `plan` that the session's folder does not hold yet.
+    """Ask for everything in `plan` that the session's folder does not hold yet, and again what was refused in passing.
 
     Raises:
         RouterAway: When a service, or the model behind it, is away; what came before is recorded.
-        RecordsUnusable: When the folder holds records that were made otherwise.
+        RecordsUnusable: When the folder holds records that were made otherwise, or of other items of the same names.
         NotInstalled: When programs are asked for, and there is no sandbox to run them in.
     """
     programs = any(item.answer_type is AnswerType.CODE for item in plan.items)
@@ -50,9 +50,10 @@ async def record(session: Session, plan: Plan, faces: Faces, told: Callable[[], 
     file = session.folder / RECORDS
     with Recorder(file) as recorder:
         records = read_records(file)
-        suite = await routing_facts(faces) if session.asks_router else {}
-        opening = heading(plan, session.command, _source(session, plan), suite)
+        facts = await routing_facts(faces) if session.asks_router else RoutingFacts(suite={}, spent={})
+        opening = heading(plan, session.command, _source(session, plan), facts)
         resumable(opening, records)
+        same_items(plan.items, records)
         recorder.add(opening)
         world = World(
             suite=faces,

@@ -14,21 +14,26 @@ Load = Callable[[HubSet], Rows]
 SEED = 7
 
 
-def load_sets(names: Sequence[str], per_set: int, load: Load | None = None) -> Sequence[Item]:
+def load_sets(names: Sequence[str], per_set: int, load: Load | None = None, *, programs: bool = True) -> Sequence[Item]:
     """The first `per_set` items of each set, taken in turns.
 
     Args:
         names: Names in `SETS`.
         per_set: Items of each [count, >= 1].
         load: Gets the rows of a set; left out: from the hub, through `datasets`.
+        programs: Whether items may ask for programs, which are judged by running their tests.
 
     Raises:
-        ItemsUnreadable: For an unknown name, a set that cannot be loaded, or a row that lacks what it should have.
+        ItemsUnreadable: For an unknown name, a set of programs where none may be, a set that cannot be loaded, or a row
+            that lacks what it should have.
         NotInstalled: When `datasets` is not installed.
     """
     unknown = [name for name in names if name not in SETS]
     if unknown:
         raise ItemsUnreadable(f"there is no public set {', '.join(unknown)}; there are {', '.join(SETS)}")
+    wrong = [name for name in names if SETS[name].programs and not programs]
+    if wrong:
+        raise ItemsUnreadable(f"{', '.join(wrong)}: programs are not scored by this evaluation; leave these sets out")
     taken = [_items(name, (load or from_hub)(SETS[name]), per_set) for name in names]
     return unique(interleaved(taken))
 

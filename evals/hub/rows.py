@@ -15,6 +15,8 @@ from kernel.values import value
 Row = Mapping[str, Any]
 Reader = Callable[[Row, str], Item]
 
+_LOGIC = "logical_reasoning"
+_BULLET, _LETTER = re.compile(r"^(?:\([A-Z]\)|-)\s*"), re.compile(r"\(([A-Z])\)")
 _LAST_NUMBER = re.compile(r"####\s*(-?[\d.,/]+)")
 
 
@@ -27,12 +29,14 @@ class HubSet:
         subset: Its configuration; empty: the default one.
         split: The split that is evaluated on.
         read: From a row and the item's name to the item.
+        programs: Whether its items ask for programs, which not every evaluation can judge.
     """
 
     path: str
     subset: str
     split: str
     read: Reader
+    programs: bool = False
 
 
 def boolq(row: Row, name: str) -> Item:
@@ -129,6 +133,31 @@ def truthfulqa(row: Row, name: str) -> Item:
     return _choice("truthfulqa", "knowledge_retrieval", name, row["question"], texts, place)
 
 
+def expression(row: Row, name: str) -> Item:
+    """A Boolean expression; the row's text ends with the `is` that it is to be completed after."""
+    asked = f"Evaluate the expression: {row['input'].strip().removesuffix(' is')}. Is it true?"
+    return _logical("bbh_boolean_expressions", name, asked, "yes" if row["target"] == "True" else "no")
+
+
+def web_of_lies(row: Row, name: str) -> Item:
+    """People who lie or tell the truth about each other, and a question about the last of them."""
+    asked = row["input"].strip().removeprefix("Question: ")
+    return _logical("bbh_web_of_lies", name, asked, row["target"].lower())
+
+
+def listed(dataset: str) -> Reader:
+    """Reader of sets of BIG-bench Hard whose text ends with its options; the target is a letter or an option itself."""
+
+    def read(row: Row, name: str) -> Item:
+        asked, _, options = row["input"].partition("\nOptions:\n")
+        texts = [_BULLET.sub("", line.strip()) for line in options.splitlines() if line.strip()]
+        letter = _LETTER.fullmatch(row["target"])
+        place = ascii_uppercase.index(letter[1]) if letter else texts.index(row["target"])
+        return _choice(dataset, _LOGIC, name, asked.strip(), texts, place)
+
+    return read
+
+
 def humaneval(row: Row, name: str) -> Item:
     """A function to complete, with tests that define `check`."""
     return Item(
@@ -157,6 +186,17 @@ def mbpp(row: Row, name: str) -> Item:
     )
 
 
+def _logical(dataset: str, name: str, question: str, answer: str) -> Item:
+    return Item(
+        id=name,
+        dataset=dataset,
+        question=question,
+        answer=answer,
+        answer_type=AnswerType.BOOLEAN,
+        dimension=_LOGIC,
+    )
+
+
 def _choice(dataset: str, dimension: str, name: str, question: str, texts: Sequence[str], place: int) -> Item:
     return Item(
         id=name,
@@ -174,6 +214,8 @@ _ARC = labelled("arc_easy", _KNOWN)
 _ARC_HARD = labelled("arc_challenge", _KNOWN)
 _MMLU = indexed("mmlu", _KNOWN, "choices", "answer", "question")
 _HELLASWAG = indexed("hellaswag", _COMMON, "endings", "label", "ctx")
+# BIG-bench Hard: one configuration for each of its tasks, with the fields `input` and `target`.
+_HARD = "lukaemon/bbh"
 _PIQA = indexed("piqa", _COMMON, ("sol1", "sol2"), "label", "goal")
 
 SETS: Mapping[str, HubSet] = {
@@ -191,6 +233,14 @@ SETS: Mapping[str, HubSet] = {
     "hellaswag": HubSet(path="Rowan/hellaswag", subset="", split="validation", read=_HELLASWAG),
     "piqa": HubSet(path="ybisk/piqa", subset="", split="validation", read=_PIQA),
     "winogrande": HubSet(path="allenai/winogrande", subset="winogrande_xl", split="validation", read=winogrande),
-    "humaneval": HubSet(path="openai/openai_humaneval", subset="", split="test", read=humaneval),
-    "mbpp": HubSet(path="google-research-datasets/mbpp", subset="sanitized", split="test", read=mbpp),
+    "bbh_boolean_expressions": HubSet(path=_HARD, subset="boolean_expressions", split="test", read=expression),
+    "bbh_web_of_lies": HubSet(path=_HARD, subset="web_of_lies", split="test", read=web_of_lies),
+    "bbh_formal_fallacies": HubSet(
+        path=_HARD, subset="formal_fallacies", split="test", read=listed("bbh_formal_fallacies")
+    ),
+    "bbh_logical_deduction": HubSet(
+        path=_HARD, subset="logical_deduction_five_objects", split="test", read=listed("bbh_logical_deduction")
+    ),
+    "humaneval": HubSet(path="openai/openai_humaneval", subset="", split="test", read=humaneval, programs=True),
+    "mbpp": HubSet(path="google-research-datasets/mbpp", subset="sanitized", split="test", read=mbpp, programs=True),
 }

@@ -7,7 +7,7 @@ from typing import Any
 from evals import prompts
 from evals.harness.arms import Arm, Call, Replies
 from evals.items import Item
-from evals.strategies import WIDE, named
+from evals.strategies import WIDE, limited, named
 from kernel.seeds import derived_seed
 from kernel.values import value
 
@@ -48,14 +48,14 @@ class Sampling:
 
 
 def arms(sampling: Sampling, *, equal_compute: bool = True) -> Sequence[Arm]:
-    """The full procedure, its control with as many generations, and the replays.
+    """The full procedure, its control with as many generations of the same length, and the replays.
 
     Args:
         sampling: How much is sampled.
         equal_compute: Whether self-consistency with as many generations is sampled beside it.
     """
     full = Arm(name=FULL, call=partial(_arbitration, sampling), settings=sampling.asked)
-    control = [named(SAME_GENERATIONS, like=FULL)] if equal_compute else []
+    control = [limited(named(SAME_GENERATIONS, like=FULL), sampling.max_tokens)] if equal_compute else []
     replays = [
         Arm(name=name, call=partial(_replay, sampling, asked), settings=asked) for name, asked in REPLAYS.items()
     ]

@@ -21,7 +21,7 @@ SINGLE, MAJORITY, FULL, SAME = "one sample", "majority vote", "MC-MAS", "self-co
 # Ways to pick fewer arbitration samples, for the curve over K_a.
 PICKS = 40
 
-Score = Callable[[Question], float]
+Score = Callable[[Question], float | None]
 
 
 @value
@@ -33,9 +33,10 @@ class Compared:
         accuracy: Share right.
         by_seed: The same over seeds.
         overconfident: Share of overconfident errors.
-        tokens: Generated tokens of a question, in the mean [count]; critiques are not in it.
+        tokens: Generated tokens of a question, in the mean [count].
         generations: Samples of a question, in the mean [count].
         gain: How much more often the full procedure is right; None of itself.
+        partial: Whether the recording does not tell all tokens, so that there were more.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Compared:
     tokens: float
     generations: float
     gain: Estimate | None
+    partial: bool = False
 
 
 @value
@@ -154,8 +156,8 @@ def _set(name: str, asked: Sequence[Question], control: Sequence[Row], chance: C
         ways=[_alone(asked, chance), *ways, *_same_generations(asked, control, chance)],
         measures={each: _measure(asked, each, chance) for each in MEASURES},
         entropies=(
-            _defined([vote(q, q.solved).entropy for q in asked], chance),
-            _defined([vote(q, q.arbiter).entropy for q in asked], chance),
+            mean_interval(_per_item(asked, lambda q: vote(q, q.solved).entropy), chance),
+            mean_interval(_per_item(asked, lambda q: vote(q, q.arbiter).entropy), chance),
         ),
         invalid=(_invalid([q.solved for q in asked]), _invalid([q.arbiter for q in asked])),
         agreed=float(np.mean([vote(q, q.solved).entropy == 0 for q in asked])),
@@ -180,22 +182,23 @@ def _compared(
 ) -> Compared:
     found = {id(question): elect(question) for question in asked}
     right = _per_item(asked, lambda q: found[id(q)].right)
-    critiques = [question.critiques if name == FULL else 0 for question in asked]
+    whole = name == FULL
     return Compared(
         name=name,
         accuracy=mean_interval(right, chance),
         by_seed=_over_seeds(asked, lambda q: found[id(q)].right),
         overconfident=mean_interval(_per_item(asked, lambda q: found[id(q)].overconfident), chance),
-        tokens=float(np.mean([sum(sample.tokens for sample in samples(q)) for q in asked])),
-        generations=float(np.mean([len(samples(q)) + extra for q, extra in zip(asked, critiques, strict=True)])),
-        gain=None if name == FULL else paired_gain(right, _per_item(asked, lambda q: _whole(q).right), chance),
+        tokens=float(np.mean([q.tokens if whole else _tokens(samples(q)) for q in asked])),
+        generations=float(np.mean([len(samples(q)) + whole * q.critiques for q in asked])),
+        gain=None if whole else paired_gain(right, _per_item(asked, lambda q: _whole(q).right), chance),
+        partial=whole and any(q.critique_tokens is None for q in asked),
     )
 
 
 def _alone(asked: Sequence[Question], chance: Chance) -> Compared:
     """One sample of a solver: what a plain answer is worth."""
     right = _per_item(asked, lambda q: share_right(q, q.solved))
-    tokens = [sum(sample.tokens for sample in q.solved) / max(1, len(q.solved)) for q in asked]
+    tokens = [_tokens(q.solved) / max(1, len(q.solved)) for q in asked]
     return Compared(
         name=SINGLE,
         accuracy=mean_interval(right, chance),
@@ -243,21 +246,36 @@ def _fewer(asked: Sequence[Question], count: int, chance: Chance) -> Fewer:
     )
 
 
+def _tokens(samples: Sequence[Sampled]) -> int:
+    return sum(sample.tokens for sample in samples)
+
+
 def _per_item(asked: Sequence[Question], score: Score) -> list[float]:
-    """Mean score of each item over its seeds, in the order of the items."""
+    """Mean score of each item over the seeds that have one, in the order of the items."""
+    return list(means_by_item([(question.item.id, score(question)) for question in asked]).values())
+
+
+def means_by_item(scored: Sequence[tuple[str, float | None]]) -> Mapping[str, float]:
+    """Mean score of each item over its seeds; without those where it is not defined.
+
+    Example:
+        >>> means_by_item([("a", 0.0), ("b", 0.5), ("a", 1.0), ("b", None), ("c", None)])
+        {'a': 0.5, 'b': 0.5}
+    """
     scores: dict[str, list[float]] = {}
-    for question in asked:
-        scores.setdefault(question.item.id, []).append(score(question))
-    return [sum(each) / len(each) for each in scores.values()]
+    for item, score in scored:
+        if score is not None:
+            scores.setdefault(item, []).append(score)
+    return {item: sum(each) / len(each) for item, each in scores.items()}
 
 
-def _over_seeds(asked: Sequence[Question], score: Score) -> Spread:
+def _over_seeds(asked: Sequence[Question], score: Callable[[Question], float]) -> Spread:
     seeds = dict.fromkeys(question.seed for question in asked)
     return spread([float(np.mean([score(q) for q in asked if q.seed == seed])) for seed in seeds])
 
 
 def _measure(asked: Sequence[Question], name: str, chance: Chance) -> Estimate:
-    return _defined([_told(question, name) for question in asked], chance)
+    return mean_interval(_per_item(asked, lambda question: _told(question, name)), chance)
 
 
 def _told(question: Question, name: str) -> float | None:
@@ -276,10 +294,6 @@ def _entropy_reduction(question: Question) -> float | None:
 def _compression(question: Question) -> float | None:
     before, reduction = vote(question, question.solved).entropy, _entropy_reduction(question)
     return None if not before or reduction is None else reduction / before
-
-
-def _defined(found: Sequence[float | None], chance: Chance) -> Estimate:
-    return mean_interval([each for each in found if each is not None], chance)
 
 
 def _invalid(samples: Sequence[Sequence[Sampled]]) -> float:

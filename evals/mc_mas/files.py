@@ -14,8 +14,9 @@ from evals.harness.scores import by_item
 from evals.harness.session import RECORDS, REPORT
 from evals.markdown import number
 from evals.mc_mas.arms import FULL, REPLAYS, SAME_GENERATIONS
-from evals.mc_mas.figures import figures
+from evals.mc_mas.figures import figures, means_by_item
 from evals.mc_mas.questions import Question, about, made_with, questions, read_recordings
+from evals.mc_mas.refused import refused_section
 from evals.mc_mas.replaying import AGAIN
 from evals.mc_mas.report import Replayed, pictures, sections
 from evals.records import Record, read_records
@@ -24,6 +25,7 @@ from evals.stats.gains import mean_interval
 
 COMMAND, SEED = "mc-mas", 7
 TITLE = "Does arbitration help, and by what?"
+UNTOLD = " without those of critiques, which the recordings do not tell"
 LEFT_OUT = "self-consistency, which these recordings do not hold; measures of meaning, ablations: take --replay"
 LEFT_OUT_AGAIN = "self-consistency, and the texts of critiques in redundancy: these recordings do not hold them"
 
@@ -39,7 +41,7 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     if not asked:
         raise RecordsUnusable("there is nothing to report on yet: no question has samples")
     chance = chance or seeded(SEED)
-    head = [opening(TITLE, made), settings_table(made)]
+    head = [opening(TITLE, made), settings_table(made), refused_section(made, chance)]
     return _written(asked, made.of(SAME_GENERATIONS), (head, _replayed(made, chance)), folder, chance)
 
 
@@ -52,10 +54,12 @@ def report_recordings(file: Path, folder: Path, chance: Chance | None = None) ->
     chance, again = chance or seeded(SEED), _again(folder)
     asked = read_recordings(file, _measures(again))
     sampled = sum(len(question.solved) + question.critiques + len(question.arbiter) for question in asked)
+    untold = any(question.critique_tokens is None for question in asked)
+    generated = f"{number(sum(question.tokens for question in asked), 0)} tokens generated"
     told = {
         **_made_with(file),
         "questions": f"{len(asked)} recorded ones",
-        "samples": f"{number(sampled, 0)}, {number(sum(question.tokens for question in asked), 0)} tokens generated",
+        "samples": f"{number(sampled, 0)}, {generated}{UNTOLD if untold else ''}",
         "commit of this report": commit(),
         "left out": LEFT_OUT if again is None else LEFT_OUT_AGAIN,
     }
@@ -109,10 +113,10 @@ def _replayed(made: Recorded, chance: Chance) -> Replayed:
     """What the replays in the records tell."""
     novelty = {}
     for name in REPLAYS:
-        levels = [row.reply["arbitration"]["measures"].get("novelty") for row in made.of(name)]
-        known = [level for level in levels if level is not None]
-        if known:
-            novelty[name] = mean_interval(known, chance)
+        rows = made.of(name)
+        levels = means_by_item([(row.item.id, row.reply["arbitration"]["measures"].get("novelty")) for row in rows])
+        if levels:
+            novelty[name] = mean_interval(list(levels.values()), chance)
     adaptive = made.of("replay-adaptive")
     if not adaptive:
         return Replayed(novelty=novelty)

@@ -38,6 +38,7 @@ class Question:
         solvers: Samples of each solver.
         arbiter: Samples of the arbiter.
         critiques: Critiques that were written [count].
+        critique_tokens: Tokens of these [count]; None where one of them does not tell its own.
         measures: The arbiter's measures.
     """
 
@@ -49,6 +50,7 @@ class Question:
         self.solvers = tuple(_sampled([s for s in own if (s["solver"] or 0) == number]) for number in numbers)
         self.arbiter = _sampled(samples["recorded_arbitration_samples"])
         self.critiques = len(samples["recorded_critiques"])
+        self.critique_tokens = _critique_tokens(samples["recorded_critiques"])
         self.measures = measures
 
     @cached_property
@@ -64,8 +66,8 @@ class Question:
 
     @property
     def tokens(self) -> int:
-        """Tokens of all samples [count]; those of critiques are not in it."""
-        return sum(sample.tokens for sample in (*self.solved, *self.arbiter))
+        """Tokens of all samples, and of critiques as far as they are told [count]."""
+        return sum(sample.tokens for sample in (*self.solved, *self.arbiter)) + (self.critique_tokens or 0)
 
     def _is_right(self, answer: str) -> bool:
         known = self.item.known
@@ -159,3 +161,9 @@ def _of_line(told: Record, place: str, measures: Mapping[str, Any]) -> Question:
 
 def _sampled(samples: Sequence[Mapping[str, Any]]) -> tuple[Sampled, ...]:
     return tuple(Sampled(answer=each["answer"], tokens=each.get("completion_tokens") or 0) for each in samples)
+
+
+def _critique_tokens(critiques: Sequence[Mapping[str, Any]]) -> int | None:
+    told = [(each.get("usage") or {}).get("completion_tokens") for each in critiques]
+    known: list[int] = [tokens for tokens in told if tokens is not None]
+    return sum(known) if len(known) == len(told) else None

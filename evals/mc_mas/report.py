@@ -81,7 +81,9 @@ def _first(found: Figures) -> str:
         "**Table 1** and the controls that the paper does not have. `one sample` is the mean over the solvers' "
         "samples: what a plain answer is worth. `solver` is the better of the two solvers by its own vote; "
         "`majority vote` takes the samples of both; `self-consistency` as many samples of one solver as MC-MAS draws "
-        "in all. Answers that cannot be read are dropped from votes, and wrong where one sample stands alone."
+        "in all. Answers that cannot be read are dropped from votes, and wrong where one sample stands alone. "
+        "`generated` are all tokens that models wrote for a question, those of critiques too; ≥: the recording does "
+        "not tell those."
     )
     return f"{note}\n\n{table(head, rows)}\n\nThe paper's (200 questions, 3 seeds):\n\n{printed}"
 
@@ -94,7 +96,7 @@ def _ways(found: SetFigures) -> Sequence[Sequence[str]]:
             estimate(way.accuracy),
             over_seeds(way.by_seed),
             number(way.generations, 0),
-            number(way.tokens, 0),
+            f"{'≥ ' if way.partial else ''}{number(way.tokens, 0)}",
             gain(way.gain) if way.gain else "",
             f"**{conclusion(way.gain)}**" if way.gain else "",
         ]
@@ -126,7 +128,10 @@ def _second(found: Figures) -> str:
     head += ["solvers agree", "samples without an answer (solvers, arbiter)"]
     printed = [list(row) for row in paper.TABLE_2]
     theirs = table(["model", "data set", "novelty %", "redundancy %", "“entropy”", "compression"], printed)
-    note = "**Table 2**, means over the questions where a measure is defined, with their number; entropies in nats."
+    note = (
+        "**Table 2**, means over the questions where a measure is defined, with their number, a question with several "
+        "seeds being one; entropies in nats."
+    )
     return f"{note}\n\n{table(head, rows)}\n\nThe paper's:\n\n{theirs}"
 
 

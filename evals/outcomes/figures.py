@@ -8,7 +8,17 @@ import numpy as np
 from evals.errors import RecordsUnusable
 from evals.records import Record
 from evals.stats.chance import Chance
-from evals.stats.recovery import Path, cost_at_half, cost_at_most, knowing, mean_recovered, recovery
+from evals.stats.gains import contrast
+from evals.stats.recovery import (
+    Dealt,
+    Path,
+    cost_at_half,
+    cost_at_most,
+    dealt_costs,
+    knowing,
+    mean_recovered,
+    recovery,
+)
 from evals.stats.separation import Flags, Levels, area_gain
 from kernel.statistics.bootstrap import Estimate, bootstrap_difference, bootstrap_interval
 from kernel.statistics.discrimination import Discrimination, auroc
@@ -37,6 +47,7 @@ class Scored:
         recovered: Gap recovered in the mean over all shares (APGR).
         at_half: Share of strong calls that recovers half of the gap.
         at_most: The same of four fifths.
+        dealt: What both cost where the same levels are dealt to the questions by chance.
         over_random: How much more it recovers than random levels do in the mean, which is half.
         over_length: How much larger its area is than that of the prompt's length; None for the length itself.
         path: The gap recovered at growing shares of strong calls; None without a gap.
@@ -47,6 +58,7 @@ class Scored:
     recovered: Estimate
     at_half: Estimate
     at_most: Estimate
+    dealt: Dealt
     over_random: Estimate
     over_length: Estimate | None
     path: Path | None
@@ -134,6 +146,7 @@ def _of_set(name: str, asked: Sequence[Asked], chance: Chance) -> SetScores:
 def _scored(name: str, levels: Levels, length: Levels, right: tuple[Flags, Flags], chance: Chance) -> Scored:
     weak, strong = right
     interval = partial(bootstrap_interval, rng=chance.rng, resamples=chance.draws)
+    difference = partial(bootstrap_difference, rng=chance.rng, resamples=chance.draws)
     level = np.zeros(len(levels))
     return Scored(
         name=name,
@@ -141,8 +154,11 @@ def _scored(name: str, levels: Levels, length: Levels, right: tuple[Flags, Flags
         recovered=interval(mean_recovered, levels, weak, strong),
         at_half=interval(cost_at_half, levels, weak, strong),
         at_most=interval(cost_at_most, levels, weak, strong),
-        over_random=bootstrap_difference(
-            mean_recovered, [level, weak, strong], [levels, weak, strong], rng=chance.rng, resamples=chance.draws
+        dealt=dealt_costs(levels, weak, strong, chance),
+        over_random=contrast(
+            difference(mean_recovered, [level, weak, strong], [levels, weak, strong]),
+            len(levels),
+            int((weak != strong).sum()),
         ),
         over_length=None if name == LENGTH else area_gain(length, levels, ~weak, chance),
         path=recovery(levels, weak, strong),

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from chassis.prompts import template
 from evals import prompts
 from evals.errors import RecordsUnusable, RouterAway
+from evals.harness.alike import Heard, before
 from evals.harness.introducing import introduction
+from evals.harness.refusals import is_final
 from evals.items import Item
 from evals.records import Record
 from evals.router_client import Body, Refused
@@ -89,8 +91,16 @@ def asks(plan: Plan) -> Sequence[Ask]:
 
 
 def answered(records: Sequence[Record]) -> frozenset[tuple[str, str]]:
-    """Item and assessor of every request that is recorded."""
-    return frozenset((record["item"], record["asked"]) for record in records if record["kind"] == "reply")
+    """Item and assessor of every request that is recorded and not asked again: what was refused in passing is."""
+    replies = (record for record in records if record["kind"] == "reply")
+    return frozenset((record["item"], record["asked"]) for record in replies if is_final(record))
+
+
+def heard(record: Record) -> Heard:
+    """With what the reply in `record` was made."""
+    told = record["reply"]
+    models = (told["model"],) if told.get("model") else ()
+    return Heard(arm=record["asked"], models=models, digests=told.get("prompt_digests") or {})
 
 
 async def heading(router: Router, plan: Plan, about: Record) -> Record:
@@ -113,6 +123,7 @@ async def heading(router: Router, plan: Plan, about: Record) -> Record:
         **about,
         "seed": plan.seed,
         "assessors": list(plan.assessors),
+        "plain": plan.plain,
         "concurrency": plan.concurrency,
         "timeout_ms": plan.timeout_ms,
         "config_version": told["config_version"],
@@ -140,7 +151,7 @@ def resumable(heading: Record, records: Sequence[Record]) -> None:
 async def ask_all(
     router: Router, plan: Plan, records: Sequence[Record], writer: Writer, told: Callable[[], None]
 ) -> None:
-    """Ask for everything in `plan` that is not in `records` yet.
+    """Ask for everything in `plan` that is not in `records` yet, and again for what was refused in passing.
 
     Args:
         router: Who is asked.
@@ -151,6 +162,7 @@ async def ask_all(
 
     Raises:
         RouterAway: When the router, or the model behind it, is away; what came before is recorded.
+        RecordsUnusable: When a reply was made with another model or prompt than those in `records`.
     """
     desk = _Desk(router, plan, writer, records)
     waiting = iter(asks(plan))
@@ -177,7 +189,9 @@ class _Desk:
         self._writer = writer
         self._answered = set(answered(records))
         self._introduced = {record["id"] for record in records if record["kind"] == "item"}
-        self._undrafted = {record["item"] for record in records if record["kind"] == "reply" and _lacks_draft(record)}
+        replies = [record for record in records if record["kind"] == "reply"]
+        self._undrafted = {record["item"] for record in replies if is_final(record) and _lacks_draft(record)}
+        self._before = before(heard(record) for record in replies if "reply" in record)
 
     async def serve(self, ask: Ask) -> None:
         """Ask once; and for the System 1 answer by itself where a draft is missing."""
@@ -197,10 +211,12 @@ class _Desk:
             outcome = {"refusal": refusal.problem}
         elapsed_ms = round((time.monotonic() - began) * 1000, 3)
         _demand_a_model(outcome)
+        record = {"kind": "reply", "item": ask.item.id, "asked": ask.asked, "elapsed_ms": elapsed_ms, **outcome}
+        if "reply" in record and ask.asked in self._before.arms:
+            self._before.demand_alike(heard(record))
         if ask.item.id not in self._introduced:
             self._introduced.add(ask.item.id)
             self._writer.add(introduction(ask.item, prompt.text))
-        record = {"kind": "reply", "item": ask.item.id, "asked": ask.asked, "elapsed_ms": elapsed_ms, **outcome}
         if _lacks_draft(record):
             self._undrafted.add(ask.item.id)
         self._writer.add(record)

@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from evals.harness.alike import listed
 from evals.markdown import UNKNOWN, area, band, estimate, gain, number, share, table
 from evals.records import Record
+from evals.routing.asking import Plan
 from evals.routing.figures import LENGTH, AssessorFigures, Difference, Figures
 from evals.routing.rows import Recorded
+from evals.stats.gains import LEAST_ITEMS, Conclusion, conclusion
 
+# What stands in records where no folder of data does.
+QUICK, HUB = "--quick", "--hub"
 READING = (
     "AUROC: probability that an item which System 1 gets wrong has the higher level than one it gets right; 0.5 is "
     "chance. Intervals are 95 %: DeLong's for one area over all items (~: Wilson's, where he has none), bootstrap over "
@@ -41,7 +46,7 @@ def _heading(made: Recorded, found: Figures) -> str:
         "items": f"{found.wrong.of} of {len(found.sets)} data sets, seed {first['seed']}",
         "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in made.runs)),
         "router": f"configuration `{first['config_version']}`, threshold {first['threshold']}, {_weights(first)}",
-        "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in made.digests.items()),
+        "prompts": listed(made.digests),
         "recorded": f"{first['time']}, {first['concurrency']} at a time, each given {first['timeout_ms'] / 1000:g} s"
         + (f", in {len(made.runs)} starts" if len(made.runs) > 1 else ""),
         "spent": f"{number(made.spent.generations, 0)} samples, {number(made.spent.prompt_tokens, 0)} prompt tokens, "
@@ -52,11 +57,21 @@ def _heading(made: Recorded, found: Figures) -> str:
 
 
 def _command(run: Record) -> str:
-    chosen = f"--data {run['data']} --sets {','.join(run['sets'])} --items {run['items']}"
+    """The command that makes the run again; what stands at its default is left out."""
+    data, count = str(run["data"]), f"--items {run['items']}"
+    folder = f"--data {data} --sets {','.join(run['sets'])} {count}"
+    chosen = data if data == QUICK else f"{data} {count}" if data.startswith(HUB) else folder
+    usual = Plan(items=())
+    times = "" if run["data"] == QUICK else _unless(usual.timeout_ms / 1000, "timeout", run["timeout_ms"] / 1000)
     return (
-        f"`metacog eval routing {'--quick' if run['data'] == '--quick' else chosen} "
-        f"--assessors {','.join(run['assessors'])} --seed {run['seed']} --out DIR`"
+        f"`metacog eval routing {chosen} --assessors {','.join(run['assessors'])} --seed {run['seed']}"
+        f"{_unless(usual.plain, 'plain', run.get('plain', usual.plain))}"
+        f"{_unless(usual.concurrency, 'concurrency', run['concurrency'])}{times} --out DIR`"
     )
+
+
+def _unless(usual: float, option: str, given: float) -> str:
+    return "" if given == usual else f" --{option} {given:g}"
 
 
 def _weights(run: Record) -> str:
@@ -118,7 +133,10 @@ def _by_set(found: Figures) -> str:
 
 def _differences(found: Figures) -> str:
     rows = [[f"{each.second} over {each.first}", gain(each.gain), _shown(each)] for each in found.differences]
-    said = "Gains in AUROC of activation, paired on the same items (not corrected for their number):"
+    said = (
+        "Gains in AUROC of activation, paired on the same items (not corrected for their number; with fewer than "
+        f"{LEAST_ITEMS} items that System 1 gets wrong, or right, nothing is said):"
+    )
     return f"{said}\n\n{table(['gain of', 'difference', 'reading'], rows)}\n\n{_leading(found)}"
 
 
@@ -130,17 +148,20 @@ def _leading(found: Figures) -> str:
         return "System 1 is wrong on all of these items, or on none: there is nothing to tell apart."
     best = max(areas, key=lambda name: areas[name])
     pairs = [each for each in found.differences if best in (each.first, each.second)]
-    alike = [each.second if each.first == best else each.first for each in pairs if not each.gain.excludes_zero]
+    alike = [each.second if each.first == best else each.first for each in pairs if not _is_told(each)]
     others = f"these items do not tell it from {', '.join(alike)}" if alike else "its gain over all others is shown"
     return f"The largest area is that of `{best}`; {others}."
+
+
+def _is_told(difference: Difference) -> bool:
+    return conclusion(difference.gain) in (Conclusion.GAIN, Conclusion.LOSS)
 
 
 def _shown(difference: Difference) -> str:
     if difference.gain.value is None:
         return UNKNOWN
-    if not difference.gain.excludes_zero:
-        return "no gain: the interval holds 0"
-    return "gain" if (difference.gain.value or 0) > 0 else "loss"
+    said = conclusion(difference.gain)
+    return "no gain: the interval holds 0" if said is Conclusion.NONE else str(said)
 
 
 def _threshold(found: Figures) -> str:
@@ -214,12 +235,14 @@ def _verdicts(assessors: Sequence[AssessorFigures]) -> str:
         said: Mapping[str, Sequence[str]] = {
             "by themselves no better than chance (the interval holds 0.5)": [p.name for p in each.parts if p.is_chance],
             "by themselves worse than chance (the wrong way round here)": [p.name for p in each.parts if p.misleads],
-            "add nothing to the activation (the gain's interval holds 0)": [
-                one.term for one in each.ablations if one.gain.value is not None and not one.gain.excludes_zero
-            ],
-            "make the activation worse": [
-                one.term for one in each.ablations if one.gain.excludes_zero and (one.gain.value or 0) < 0
-            ],
+            "add nothing to the activation (the gain's interval holds 0)": _terms(each, Conclusion.NONE),
+            "make the activation worse": _terms(each, Conclusion.LOSS),
+            "not told: too few items of the rarer outcome": _terms(each, Conclusion.UNKNOWN),
         }
         lines += [f"- `{each.name}`, {what}: {', '.join(names)}." for what, names in said.items() if names]
     return "What does not help on these data:\n\n" + ("\n".join(lines) or "- nothing that these items show.")
+
+
+def _terms(found: AssessorFigures, said: Conclusion) -> Sequence[str]:
+    """The terms of whose gain `said` is what may be said."""
+    return [one.term for one in found.ablations if one.gain.value is not None and conclusion(one.gain) is said]

@@ -1,10 +1,13 @@
 """Raw records, read as one row for each item: was System 1 wrong, and what did each assessor make of it. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.errors import RecordsUnusable
+from evals.harness.alike import gathered
+from evals.harness.refusals import reason
 from evals.records import Record
 from evals.routing.asking import DRAFT, PLAIN
 from evals.scorers.answers import Known, Verdict, judged
@@ -103,7 +106,7 @@ class Recorded:
         rows: Items with a System 1 answer.
         unanswered: Items without one [count].
         refusals: Requests refused by the router, by its reason [count].
-        digests: Prompt digests by name: those of the question, and those that assessing used.
+        digests: All prompt digests of each name: those of the question, and those that assessing used.
         spent: Everything that was spent.
         hours: Time of the router, in all requests [h].
     """
@@ -112,7 +115,7 @@ class Recorded:
     rows: Sequence[Row]
     unanswered: int
     refusals: Mapping[str, int]
-    digests: Mapping[str, str]
+    digests: Mapping[str, Sequence[str]]
     spent: Spent
     hours: float
 
@@ -127,13 +130,9 @@ def recorded(records: Sequence[Record]) -> Recorded:
     if not runs:
         raise RecordsUnusable("the records have no heading; are they those of `metacog eval routing`?")
     replies: dict[str, dict[str, Record]] = {}
-    refusals: dict[str, int] = {}
     for record in records:
         if record["kind"] == "reply" and "reply" in record:
             replies.setdefault(record["item"], {})[record["asked"]] = record["reply"]
-        elif record["kind"] == "reply":
-            reason = str(record["refusal"].get("reason", record["refusal"].get("status")))
-            refusals[reason] = refusals.get(reason, 0) + 1
     try:
         rows = [_row(record, replies.get(record["id"], {})) for record in records if record["kind"] == "item"]
     except (KeyError, TypeError, ValueError) as wrong:
@@ -146,18 +145,18 @@ def recorded(records: Sequence[Record]) -> Recorded:
         runs=runs,
         rows=answered,
         unanswered=len(rows) - len(answered),
-        refusals=refusals,
-        digests=_digests(runs[0], made),
+        refusals=_refusals([record for record in records if record["kind"] == "reply"]),
+        digests=gathered(each.get("prompt_digests") or {} for each in (*runs, *made)),
         spent=_in_all(made),
         hours=sum(reply["duration_ms"] for reply in made) / 3_600_000,
     )
 
 
-def _digests(run: Record, replies: Sequence[Record]) -> Mapping[str, str]:
-    found: dict[str, str] = dict(run["prompt_digests"])
-    for reply in replies:
-        found.update(reply.get("prompt_digests") or {})
-    return found
+def _refusals(replies: Sequence[Record]) -> Mapping[str, int]:
+    """Refused requests that were not answered when they were asked again, by reason [count]."""
+    answered = {(record["item"], record["asked"]) for record in replies if "reply" in record}
+    refused = {(record["item"], record["asked"]): record["refusal"] for record in replies if "reply" not in record}
+    return Counter(reason(problem) for key, problem in refused.items() if key not in answered)
 
 
 def _in_all(replies: Sequence[Record]) -> Spent:

@@ -1,21 +1,23 @@
 """One evaluation from start to report: what is recorded already is not asked for again."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from evals.commit import commit
+from evals.harness.introducing import same_items
 from evals.records import Recorder, read_records
 from evals.router_client import RouterClient
 from evals.routing.asking import Plan, ask_all, heading, resumable
 from evals.routing.files import RECORDS, write_report
+from evals.routing.report import HUB
 from kernel.values import value
 
 
 @value
 class Source:
-    """Where the items come from: the folder's name, the sets, and how many of each."""
+    """Where the items come from: the folder's name (or the option that stands for it), the sets, how many of each."""
 
     folder: str
     sets: tuple[str, ...]
@@ -36,7 +38,7 @@ async def record(
 
     Raises:
         RouterAway: When the router, or the model behind it, is away; what came before is recorded.
-        RecordsUnusable: When the folder holds records that were made otherwise.
+        RecordsUnusable: When the folder holds records that were made otherwise, or of other items of the same names.
     """
     file = folder / RECORDS
     with Recorder(file) as recorder:
@@ -44,6 +46,7 @@ async def record(
         about = {"commit": commit(), "data": source.folder, "sets": list(source.sets), "items": source.items}
         opening = await heading(router, plan, about)
         resumable(opening, records)
+        same_items(plan.items, records)
         recorder.add(opening)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -66,3 +69,10 @@ def rewrite(records: Path) -> tuple[Path, str]:
 def source(folder: Path, plan: Plan, items: int) -> Source:
     """Where the items of `plan` come from."""
     return Source(folder=folder.name, sets=tuple(dict.fromkeys(item.dataset for item in plan.items)), items=items)
+
+
+def public_source(names: Sequence[str], plan: Plan, items: int) -> Source:
+    """Where the items of `plan` come from, if they are public sets by these names."""
+    return Source(
+        folder=f"{HUB} {','.join(names)}", sets=tuple(dict.fromkeys(item.dataset for item in plan.items)), items=items
+    )

@@ -13,7 +13,7 @@ from kernel.values import value
 
 Scores = npt.NDArray[np.float64]
 
-# Fewer items allow no conclusion: even if all differ one way, chance does so more often than 1 time in 20 (2 / 2^5).
+# Fewer items that differ allow no conclusion: if all go one way, chance does so more often than 1 time in 20 (2 / 2^5).
 LEAST_ITEMS = 6
 
 
@@ -24,6 +24,19 @@ class Conclusion(StrEnum):
     LOSS = "loss"
     NONE = "no gain"
     UNKNOWN = "too few items"
+
+
+@value
+class Contrast(Estimate):
+    """A difference between two arms, and on how many items it rests.
+
+    Attributes:
+        counted: Items that it is taken from [count]; of areas those of the rarer outcome.
+        differing: Items on which the arms differ [count]: all others say nothing of who is better.
+    """
+
+    counted: int
+    differing: int
 
 
 @value
@@ -44,17 +57,38 @@ class Spread:
 def conclusion(found: Estimate) -> Conclusion:
     """What may be said of a difference: a gain whose interval holds zero is no gain, and few items say nothing.
 
+    A gain, or a loss, needs `LEAST_ITEMS` items that differ: an interval that holds zero is no gain whatever their
+    number, and one that does not may be chance where they are fewer.
+
     Example:
         >>> conclusion(Estimate(value=0.1, low=-0.01, high=0.2, items=50, resamples=2000))
         <Conclusion.NONE: 'no gain'>
         >>> conclusion(Estimate(value=0.1, low=0.01, high=0.2, items=50, resamples=2000))
         <Conclusion.GAIN: 'gain'>
+        >>> conclusion(Contrast(value=0.1, low=0.01, high=0.2, items=50, resamples=2000, counted=50, differing=5))
+        <Conclusion.UNKNOWN: 'too few items'>
     """
-    if found.low is None or found.high is None or found.items < LEAST_ITEMS:
+    counted, differing = _rests_on(found)
+    if found.low is None or found.high is None or counted < LEAST_ITEMS:
         return Conclusion.UNKNOWN
-    if found.low > 0:
-        return Conclusion.GAIN
-    return Conclusion.LOSS if found.high < 0 else Conclusion.NONE
+    if not found.excludes_zero:
+        return Conclusion.NONE
+    if differing < LEAST_ITEMS:
+        return Conclusion.UNKNOWN
+    return Conclusion.GAIN if found.low > 0 else Conclusion.LOSS
+
+
+def contrast(found: Estimate, counted: int, differing: int) -> Contrast:
+    """`found` as a difference that is taken from `counted` items, `differing` of which differ."""
+    return Contrast(
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        items=found.items,
+        resamples=found.resamples,
+        counted=counted,
+        differing=differing,
+    )
 
 
 def mean_interval(scores: Sequence[float] | Scores, chance: Chance) -> Estimate:
@@ -65,7 +99,7 @@ def mean_interval(scores: Sequence[float] | Scores, chance: Chance) -> Estimate:
     return percentile_estimate(float(column.mean()), resampled_means(column[None], chance)[:, 0], len(column))
 
 
-def paired_gain(before: Sequence[float] | Scores, after: Sequence[float] | Scores, chance: Chance) -> Estimate:
+def paired_gain(before: Sequence[float] | Scores, after: Sequence[float] | Scores, chance: Chance) -> Contrast:
     """How much higher the mean of `after` is, item by item, with its paired bootstrap interval.
 
     Args:
@@ -82,7 +116,12 @@ def paired_gain(before: Sequence[float] | Scores, after: Sequence[float] | Score
         >>> found.value, found.excludes_zero
         (0.25, True)
     """
-    return mean_interval(np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64), chance)
+    better = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
+    return contrast(mean_interval(better, chance), len(better), int(np.count_nonzero(better)))
+
+
+def _rests_on(found: Estimate) -> tuple[int, int]:
+    return (found.counted, found.differing) if isinstance(found, Contrast) else (found.items, found.items)
 
 
 def spread(by_seed: Sequence[float]) -> Spread:

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evals.stats.chance import Chance
-from evals.stats.gains import Scores
+from evals.stats.gains import Contrast, Scores, contrast
 from evals.stats.resampling import NOTHING, percentile_estimate, resampled_means
 from evals.stats.separation import Band, Flags
-from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 
 # Dealings of decisions by chance, for a band: its ends need no more.
@@ -44,14 +43,15 @@ def worth(first: Scores, second: Scores, sent: npt.NDArray[np.float64]) -> float
     return float(np.mean(sent * better) - np.mean(sent) * np.mean(better))
 
 
-def worth_interval(pair: Pair, sent: Flags, chance: Chance) -> Estimate:
-    """The worth of decisions, with its bootstrap interval over items."""
+def worth_interval(pair: Pair, sent: Flags, chance: Chance) -> Contrast:
+    """The worth of decisions, with its bootstrap interval over items; it rests on those where the systems differ."""
     if not len(sent):
-        return NOTHING
+        return contrast(NOTHING, 0, 0)
     given, better = sent.astype(np.float64), pair.second - pair.first
     means = resampled_means(np.stack([given * better, given, better]), chance)
     seen = worth(pair.first, pair.second, given)
-    return percentile_estimate(seen, means[:, 0] - means[:, 1] * means[:, 2], len(sent))
+    found = percentile_estimate(seen, means[:, 0] - means[:, 1] * means[:, 2], len(sent))
+    return contrast(found, len(sent), int(np.count_nonzero(better)))
 
 
 def shuffled_mixes(pair: Pair, sent: Flags, chance: Chance) -> Band:

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from evals.stats.separation import Flags, Levels
+from evals.stats.chance import Chance
+from evals.stats.mixing import DEALINGS
+from evals.stats.separation import Band, Flags, Levels
 from kernel.values import value
 
 Array = npt.NDArray[np.float64]
@@ -85,14 +87,49 @@ def cost_at(levels: Levels, weak: Flags | Array, strong: Flags | Array, wanted: 
     return float(path.shares[at - 1] + share * (path.shares[at] - path.shares[at - 1]))
 
 
-def cost_at_half(levels: Levels, weak: Array, strong: Array) -> float | None:
+def cost_at_half(levels: Levels, weak: Flags | Array, strong: Flags | Array) -> float | None:
     """Share of strong calls at half of the gap."""
     return cost_at(levels, weak, strong, 0.5)
 
 
-def cost_at_most(levels: Levels, weak: Array, strong: Array) -> float | None:
+def cost_at_most(levels: Levels, weak: Flags | Array, strong: Flags | Array) -> float | None:
     """Share of strong calls at four fifths of the gap."""
     return cost_at(levels, weak, strong, 0.8)
+
+
+@value
+class Dealt:
+    """What the same levels cost where they are dealt to the items by chance.
+
+    The cost is read where the gap is reached first, which chance does early where the gap is small: compare with this
+    and not with the share itself.
+
+    Attributes:
+        at_half: Shares of strong calls at half of the gap.
+        at_most: The same at four fifths.
+    """
+
+    at_half: Band
+    at_most: Band
+
+
+def dealt_costs(levels: Levels, weak: Flags | Array, strong: Flags | Array, chance: Chance) -> Dealt:
+    """What `levels` cost where they are dealt to the items by chance; without a gap there is no cost."""
+    # A source of its own: what is drawn here moves no other figure.
+    [rng] = chance.rng.spawn(1)
+    costs = [
+        (cost_at_half(made, weak, strong), cost_at_most(made, weak, strong))
+        for made in (rng.permutation(levels) for _ in range(min(chance.draws, DEALINGS)))
+    ]
+    return Dealt(at_half=_band([half for half, _ in costs]), at_most=_band([most for _, most in costs]))
+
+
+def _band(costs: Sequence[float | None]) -> Band:
+    known = [cost for cost in costs if cost is not None]
+    if not known:
+        return Band(mean=None, low=None, high=None, draws=0)
+    low, high = np.quantile(known, [0.025, 0.975])
+    return Band(mean=float(np.mean(known)), low=float(low), high=float(high), draws=len(known))
 
 
 def knowing(weak: Sequence[bool], strong: Sequence[bool]) -> Levels:

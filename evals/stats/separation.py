@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evals.stats.chance import Chance
+from evals.stats.gains import Contrast, contrast
 from kernel.statistics.bootstrap import Estimate, bootstrap_difference, bootstrap_interval
 from kernel.values import value
 
@@ -68,9 +69,14 @@ def within_interval(levels: Levels, wrong: Flags, groups: Groups, chance: Chance
     return bootstrap_interval(mean_area_within, levels, wrong, groups, rng=chance.rng, resamples=chance.draws)
 
 
-def area_gain(before: Levels, after: Levels, wrong: Flags, chance: Chance) -> Estimate:
-    """How much larger the area of one level is than that of another on the same items, with its paired interval."""
-    return bootstrap_difference(area, [before, wrong], [after, wrong], rng=chance.rng, resamples=chance.draws)
+def area_gain(before: Levels, after: Levels, wrong: Flags, chance: Chance) -> Contrast:
+    """How much larger the area of one level is than that of another on the same items, with its paired interval.
+
+    It rests on the items of the rarer outcome: an area is made of pairs, and each of these has one of them.
+    """
+    found = bootstrap_difference(area, [before, wrong], [after, wrong], rng=chance.rng, resamples=chance.draws)
+    rarer = min(int(wrong.sum()), int((~wrong).sum()))
+    return contrast(found, rarer, rarer)
 
 
 def random_band(wrong: Flags, chance: Chance) -> Band:

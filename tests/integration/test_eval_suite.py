@@ -153,8 +153,12 @@ async def test_arbitration_is_sampled_once_and_our_votes_are_the_services(
     assert not [one for one in records if "refusal" in one]
     made = recorded(records, "mc-mas")
     answers = {row.item.id: row.reply["answer"] for row in made.of("mc-mas")}
+    written = {row.item.id: row.said.spent.completion_tokens for row in made.of("mc-mas")}
     for question in questions(made.of("mc-mas")):
         assert arbitrated(question, question.arbiter).answer == answers[question.item.id]
+        # The tokens of all that was written are those that the service counts.
+        assert question.critique_tokens
+        assert question.tokens == written[question.item.id]
     replayed = {row.item.id: row.reply for row in made.of("replay-adaptive")}
     assert len(replayed) == ITEMS
     assert all(one["recorded_answer"] == answers[item] for item, one in replayed.items())
@@ -272,6 +276,8 @@ async def test_a_service_that_does_not_run_is_named(data: Path, tmp_path: Path) 
         (["dialectic", "--report-only", "nowhere"], "nowhere cannot be read"),
         (["benchmark", "--data", "DATA"], "logical_reasoning, easy: 40 items are needed"),
         (["routing", "--outcomes", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
+        (["routing", "--hub", "rivers"], "there is no public set rivers"),
+        (["routing"], "name the folder with the data sets, or take --hub or --quick"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused_by_name(data: Path, tmp_path: Path, words: list[str], complaint: str) -> None:

@@ -4,6 +4,7 @@ from evals.errors import RecordsUnusable, RouterAway
 from evals.records import Record
 from evals.router_client import Refused
 from evals.routing.asking import Plan, ask_all, asks, heading, resumable
+from evals.routing.rows import recorded as rows
 from tests.support.evaluation import HEADING, Kept, Router, an_item, answered, introduced, routed
 
 TWO = (an_item(1), an_item(2))
@@ -93,6 +94,50 @@ async def test_a_refused_request_is_recorded_and_the_next_one_made() -> None:
 
     assert pairs(records) == [("sums-1", "probe"), ("sums-1", "draft")]
     assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG", "detail": "too long"}
+
+
+def refused(asked: str, status: int) -> Record:
+    return {"kind": "reply", "item": "sums-1", "asked": asked, "elapsed_ms": 1.0, "refusal": {"status": status}}
+
+
+async def test_what_was_refused_in_passing_is_asked_again_and_a_refusal_of_the_request_stands() -> None:
+    before = [HEADING, introduced("sums-1"), refused("probe", 504), refused("draft", 413)]
+
+    records = await recorded(Router(), plan(items=TWO[:1]), before)
+
+    assert pairs(records) == [("sums-1", "probe"), ("sums-1", "system1")]
+    assert rows([*before, *records]).refusals == {"413": 1}
+
+
+@pytest.mark.parametrize(
+    ("recorded_before", "complaint"),
+    [
+        (
+            {"prompt_digests": {"rating": "ee" * 32}},
+            "probe with prompt rating eeeeeeeeeeee, and now it is cdcdcdcdcdcd",
+        ),
+        ({"prompt_digests": {"rating": "cd" * 32}}, ""),
+        ({"prompt_digests": {}}, ""),
+    ],
+)
+async def test_a_run_is_not_gone_on_with_by_another_prompt(recorded_before: Record, complaint: str) -> None:
+    reply = {**routed("sums-1", "probe", {"conflict": 0.1}), "item": "sums-1"}
+    before = [HEADING, introduced("sums-1"), {**reply, "reply": {**reply["reply"], **recorded_before}}]
+    made = plan(assessors=("probe",), items=TWO)
+
+    if not complaint:
+        assert len(await recorded(Router(), made, before)) > 1
+        return
+    with pytest.raises(RecordsUnusable, match=complaint):
+        await recorded(Router(), made, before)
+
+
+async def test_a_run_is_not_gone_on_with_by_another_model() -> None:
+    before = answered("sums-1", "2")
+    other = {**before, "reply": {**before["reply"], "model": "another"}}
+
+    with pytest.raises(RecordsUnusable, match="system1 by model another, and now it is scripted; take another --out"):
+        await recorded(Router(), plan(assessors=("probe",)), [HEADING, introduced("sums-1"), other])
 
 
 async def test_a_router_without_its_model_is_no_measurement() -> None:

@@ -147,6 +147,27 @@ def test_every_written_reference_gives_what_its_tests_say() -> None:
         exec(f"{item.answer}\n{item.tests}", {})
 
 
+def test_no_answer_that_is_always_the_same_and_none_that_drops_a_rule_passes_a_written_task() -> None:
+    for item in (item for seed in range(7, 15) for item in cross_domain(seed) if item.dataset == "cross_written"):
+        [condition] = re.findall(r" if (.+)\]\n", item.answer)
+        rules = condition.split(" and ")
+        shorter = [" and ".join(rule for rule in rules if rule is not dropped) or "True" for dropped in rules]
+        constant = [f"def {item.entry_point}(numbers):\n    return {made}\n" for made in _results(item)]
+        assert len(rules) == 1 + LEVELS.index(item.difficulty)
+        for wrong in (*constant, *(item.answer.replace(condition, less) for less in shorter)):
+            with pytest.raises(AssertionError):
+                exec(f"{wrong}\n{item.tests}", {})
+
+
+def _results(item: Item) -> list[str]:
+    return re.findall(r" == (-?\d+)$", item.tests or "", flags=re.MULTILINE)
+
+
+def test_another_seed_makes_other_tasks_under_other_names() -> None:
+    assert not {item.id for item in MADE} & {item.id for item in cross_domain(8)}
+    assert cross_domain(7, per_maker=3)[0] == MADE[0]
+
+
 def test_bills_are_the_sum_of_the_prices_in_the_passage() -> None:
     for item in of_kind("reckoned"):
         prices = dict(re.findall(r"has \d+ (\w+), at (\d+) crowns", item.context or ""))

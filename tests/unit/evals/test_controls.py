@@ -120,7 +120,8 @@ def test_the_report_says_it_in_words_and_pictures(tmp_path: Path) -> None:
 
     assert "| system1 | 0.250 [" in told
     assert "| majority | 0.000 [0.000, 0.000] | 80 | **no gain** |" in told
-    assert "| random | 50 % |" in told
+    assert "| random | 80 | 50 % |" in told
+    assert "| cost at 50 % | dealt | cost at 80 % | dealt |" in told
     pictures = sorted(tmp_path.glob("*.svg"))
     assert len(pictures) == 3
     for picture in pictures:
@@ -145,6 +146,55 @@ def test_a_refusal_is_told_and_leaves_the_item_out_of_the_pair() -> None:
 
     assert gains["system1"].found.items == ITEMS - 1
     assert recorded(records, "compare").refusals == {("dialectic", "overloaded"): 1}
+
+
+def refusing_the_hard(records: list[Record]) -> list[Record]:
+    """The dialectic times out wherever it would have been wrong."""
+    late = {"status": 504, "reason": "DEADLINE_EXCEEDED"}
+    return [
+        {**{name: told for name, told in one.items() if name != "reply"}, "refusal": late}
+        if one.get("arm") == "dialectic" and int(one["item"].removeprefix("sums-")) % 4 == 3
+        else one
+        for one in records
+    ]
+
+
+def test_a_strategy_that_refuses_what_is_hard_gains_nothing_where_refusals_are_wrong(tmp_path: Path) -> None:
+    records = refusing_the_hard(compared(knowing=True))
+    found = of(records)
+
+    gain = {each.over: each for each in found.gains}["system1"]
+    arm = {each.name: each for each in found.arms}["dialectic"]
+    # Right on all 60 that it answers, where System 1 is right on 40; of 80 it is right on 60, System 1 on 40.
+    assert (arm.accuracy.value, arm.refused) == (1.0, 20)
+    assert arm.strict is not None
+    assert (arm.strict.value, arm.strict.items) == (0.75, 80)
+    assert gain.strict is not None
+    assert (gain.found.value, gain.found.items) == (pytest.approx(1 / 3), 60)
+    assert (gain.strict.value, gain.strict.items) == (0.25, 80)
+    told = write_report(records, tmp_path, seeded(7, draws=50))
+    assert "| dialectic, refusals as wrong | 80 | 0.75 [" in told
+    assert "| system1, refusals as wrong | 0.250 [" in told
+    assert "| system1, refusals as wrong | 80 |" not in told
+    assert "By data set (refused requests left out):" in told
+
+
+def test_without_refusals_nothing_is_said_of_them(tmp_path: Path) -> None:
+    told = write_report(compared(knowing=True), tmp_path, seeded(7, draws=50))
+
+    assert "refusals as wrong" not in told
+    assert "refused requests left out" not in told
+
+
+def test_what_deciding_costs_stands_beside_what_the_answers_cost(tmp_path: Path) -> None:
+    routings = {each.name: each for each in found_where(knowing=True).routings}
+
+    assert (routings[ROUTER].items, routings[ROUTER].deciding) == (ITEMS, 30)
+    assert {routings[name].deciding for name in (RANDOM, LENGTH, ORACLE)} == {0}
+    told = write_report(compared(knowing=True), tmp_path, seeded(7, draws=50))
+    assert "| decides | items | to System 2 | share right | tokens of the answer | of deciding |" in told
+    assert "| router | 80 | 50 % |" in told
+    assert "A decision takes 1.0 generations, 20 prompt tokens, 10 generated (means) and 2 ms (median time)." in told
 
 
 def test_controls_are_everything_that_is_not_the_strategy_or_a_rival_of_its_kind() -> None:

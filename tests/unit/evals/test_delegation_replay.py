@@ -1,10 +1,14 @@
 """Delegation replayed from recorded ratings and answers, by hand-computed cases."""
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.__main__ import app
 from evals.delegation.arms import SKILL as SKILL_ARM
 from evals.delegation.baselines import MAJORITY, ORACLE, RANDOM, ROUND_ROBIN, SINGLE, SKILL, shuffled, ways
 from evals.delegation.figures import FULL, SHUFFLED, figures
@@ -13,6 +17,7 @@ from evals.delegation.replay import Records, Rules, Without, election, replay, s
 from evals.delegation.tasks import Solved, Task, tasks
 from evals.errors import RecordsUnusable
 from evals.harness.rows import Facts, recorded
+from evals.harness.session import RECORDS
 from evals.records import Record
 from evals.scorers.answers import Known
 from evals.stats.chance import seeded
@@ -27,7 +32,7 @@ KNOWN = Known(answer="4", answer_type=AnswerType.NUMBER)
 
 def a_task(
     rated: Mapping[str, float | None], right: str = "", *, number: int = 0, kinds: tuple[str, ...] = ("math",),
-    difficulty: str = "easy", answers: Mapping[str, str] | None = None,
+    difficulty: str = "easy", answers: Mapping[str, str] | None = None, seed: int = 7,
 ) -> Task:  # fmt: skip
     """A task on which the agents named in `right` (by initials) are right; the others each have a wrong answer."""
     item = Facts(
@@ -35,7 +40,7 @@ def a_task(
     )
     said = {agent: "4" if agent[0] in right else f"9{agent[0]}" for agent in AGENTS} | dict(answers or {})
     solved = {agent: Solved(answer=said[agent], right=said[agent] == "4", tokens=30) for agent in AGENTS}
-    return Task(item=item, seed=7, verbalized=rated, solved=solved, assess_tokens=10, skilled="gamma")
+    return Task(item=item, seed=seed, verbalized=rated, solved=solved, assess_tokens=10, skilled="gamma")
 
 
 def the_only(made: Task, rules: Rules = Rules(), *, records: Records | None = None) -> tuple[str, str, bool]:  # noqa: B008
@@ -132,6 +137,29 @@ def test_ablations_switch_off_just_what_they_say() -> None:
     assert replay([unsure], AGENTS, Rules(without=Without.LEARNING)).levels == {}
 
 
+def test_without_self_assessment_or_verbalized_nobody_is_asked_and_nobody_is_charged_for_it() -> None:
+    made = a_task({"alpha": 0.1, "beta": 0.7, "gamma": 0.9}, "bg")
+    for part in (Without.SELF_ASSESSMENT, Without.VERBALIZED):
+        [kept] = replay([made], AGENTS, Rules(without=part)).done
+        # Everybody stands at 0.5, below 0.6: a vote of three answers.
+        [voted] = replay([made], AGENTS, Rules(without=part, theta=0.6)).done
+
+        assert (kept.mode, kept.calls, kept.tokens) == ("EXECUTED", 1, 30)
+        assert (voted.mode, voted.calls, voted.tokens) == ("COLLABORATED", 3, 90)
+    # alpha fails the first of four, so that its record is 0.45 when its turn comes again; beta was not asked either.
+    [*_, handed] = replay([made] * 4, AGENTS, Rules(without=Without.VERBALIZED)).done
+    assert (handed.mode, handed.executor, handed.calls, handed.tokens) == ("DELEGATED", "beta", 1, 30)
+
+
+def test_an_unassessed_peer_is_as_sure_as_its_record_says_whatever_it_said_of_itself() -> None:
+    made = a_task({"alpha": 0.1, "beta": 0.9, "gamma": 0.9}, "b")
+
+    [done] = replay([made], AGENTS, Rules(without=Without.CROSS_EVALUATION)).done
+
+    # alpha is asked, 0.06 + 0.2 < 0.5; beta takes the task with the record that everybody starts with.
+    assert (done.executor, done.confidence, done.calls, done.tokens) == ("beta", 0.5, 2, 40)
+
+
 def test_a_lower_theta_delegates_less() -> None:
     each = [a_task({"alpha": 0.4, "beta": 0.6, "gamma": 0.5}, number=n) for n in range(3)]
 
@@ -185,12 +213,59 @@ def test_the_report_says_how_autogen_was_run_and_on_how_many_tasks(tmp_path: Pat
     assert "Fewer tasks, and compared on these: Skill-Fixed 11, AutoGen 1." in told
 
 
+def test_what_autogen_answered_beyond_the_recorded_tasks_is_counted_and_left_out(tmp_path: Path) -> None:
+    answer = {"text": RIGHT, "usage": spent(2), "duration_ms": 3.0, "model": "scripted"}
+    beside = [reply(name, "autogen", answer, path="autogen") for name in ("t-1", "t-2", "t-99")]
+    # t-2 was recorded with another content, as another seed of the benchmark may have it.
+    digests = {"t-1": "ab", "t-2": "ab", "t-99": "ab"}
+    beside = [{**one, "digest": digests[one["item"]]} for one in beside]
+    made = [{**one, "digest": "cd"} if one.get("id") == "t-2" else one for one in a_recording(12, honest=True)]
+    for name, some in ((RECORDS, made), ("autogen.jsonl", beside)):
+        (tmp_path / name).write_text("".join(json.dumps(one) + "\n" for one in some))
+
+    words = ["delegation", "--report-only", str(tmp_path), "--autogen", str(tmp_path / "autogen.jsonl")]
+    ended = CliRunner().invoke(app, ["eval", *words])
+
+    assert ended.exit_code == 0, ended.exception
+    assert "- AutoGen: 2 of its replies are left out: their tasks are not recorded here\n" in ended.stdout
+    assert "Fewer tasks, and compared on these: AutoGen 1." in ended.stdout
+
+
+def test_tasks_that_were_refused_are_counted_since_no_replay_has_them(tmp_path: Path) -> None:
+    made = a_recording(12, honest=True)
+    lost = {"kind": "reply", "item": "t-3", "arm": "solve", "seed": 7, "refusal": {"status": 504}}
+    kept = [one for one in made if (one.get("item"), one.get("arm")) != ("t-3", "solve")]
+
+    told = write_report([*kept, lost], tmp_path, seeded(7, draws=50))
+
+    assert "- tasks left out: 1, since a rating or an answer was refused" in told
+    assert "**Table II**, 11 tasks." in told
+    assert "tasks left out" not in write_report(made, tmp_path, seeded(7, draws=50))
+
+
+def test_with_two_seeds_a_task_is_one_task_done_twice_and_not_learned_from_twice(tmp_path: Path) -> None:
+    once = a_recording(12, honest=True)
+    told = write_report(
+        [*once, *({**one, "seed": 8} for one in once if one["kind"] == "reply")], tmp_path, seeded(7, draws=50)
+    )
+    known = [a_task({"alpha": 0.8, "beta": 0.1, "gamma": 0.1}, "a", seed=seed) for seed in (7, 8)]
+    found = figures(known, [], seeded(7, draws=50), orders=1)
+
+    assert "**Table II**, 12 tasks." in told
+    assert "Fewer tasks" not in told
+    # Three answers to each of twelve tasks, of 30 tokens each.
+    assert re.search(r"\| Majority-Vote \| [^\n]* \| 36 \| 90 \|", told)
+    # 0.5 + 0.1 (1 - 0.5) in each of two replays, whoever is asked first.
+    assert found.behaviour.levels == {("alpha", "math"): pytest.approx(0.55)}
+
+
 def a_recording(count: int, *, honest: bool) -> list[Record]:
     """Tasks that alpha, beta and gamma are good at in turns; they say so, or rate themselves alike."""
     made: list[Record] = [run_record(COMMAND, "assess", "solve", "skill-fixed")]
     for number in range(count):
         name, able = f"t-{number}", AGENTS[(number // 3) % 3]
-        about = {"dimensions": ["math"] if number % 4 else ["math", "code"], "proxy": ""}
+        kinds = ["math_computation"] if number % 4 else ["math_computation", "code_generation"]
+        about = {"dimensions": kinds, "proxy": ""}
         made.append({**introduced(name, dataset="t"), **about, "difficulty": ("easy", "hard")[number % 2]})
         rated = [{"agent": a, "verbalized": (0.8 if a == able else 0.1) if honest else 0.45} for a in AGENTS]
         votes = [vote(a, RIGHT if a == able else f"Final Answer: 9{place}") for place, a in enumerate(AGENTS)]
@@ -233,6 +308,10 @@ def test_the_report_puts_the_papers_figures_beside_ours(tmp_path: Path) -> None:
     assert "What does not add up in the paper" in told
     assert "| w/o delegation |" in told
     assert "theta = 0.3" in told
+    assert "precision and ECE are those of one order, that of the records" in told
+    # Who hands over, beside the paper; and what alpha has learned.
+    assert re.search(r"\| beta \| [^\n]+ % \| 43\.1 \|", told)
+    assert re.search(r"\| alpha \| 0\.\d+ \(0\.62\) \| 0\.\d+ \(0\.85\) \|", told)
     assert (tmp_path / OPTIMAL).read_text().startswith('{"id":"t-0","seed":7,"optimal_agents":["alpha"]}')
     assert len(list(tmp_path.glob("*.svg"))) == 5
 

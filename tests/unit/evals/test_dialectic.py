@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from evals.controls.figures import LEGACY, figures, legacy_gate
 from evals.dialectic.evolution import COMPONENTS, evolution
@@ -40,7 +41,7 @@ def deliberation(first: str, last: str, correctness: list[float], conflict: list
             "degraded": False}  # fmt: skip
 
 
-def a_recording(count: int = 12) -> list[Record]:
+def a_recording(count: int = 18) -> list[Record]:
     made: list[Record] = [run_record(COMMAND, "route", "system1", DIALECTIC)]
     for number in range(count):
         name, mended = f"truth-{number}", number % 3 == 0
@@ -67,10 +68,45 @@ def test_the_state_is_followed_stage_by_stage() -> None:
 def test_texts_that_get_more_right_are_told_from_states_that_only_say_so() -> None:
     found = evolution(recorded(a_recording(), COMMAND).of(DIALECTIC), seeded(7, draws=400))
 
-    # The first text is right on 8 of 12, the last on all.
+    # The first text is right on 12 of 18, the last on all.
     assert (found.first_right.value, found.last_right.value) == (pytest.approx(2 / 3), 1.0)
     assert found.better.value == pytest.approx(1 / 3)
     assert conclusion(found.better) == "gain"
+
+
+def seeded_twice(records: list[Record]) -> list[Record]:
+    """The same replies once more, by another seed: nothing new is known."""
+    return [*records, *({**one, "seed": 8} for one in records if one["kind"] == "reply")]
+
+
+def uneven(count: int = 18) -> list[Record]:
+    """States that differ from item to item, and final texts of which every third is wrong."""
+    made: list[Record] = [run_record(COMMAND, DIALECTIC)]
+    for number in range(count):
+        sure, name = (number * 7 % count) / count, f"truth-{number}"
+        text = deliberation(WRONG, RIGHT if number % 3 else WRONG, [sure, 0.4, 0.6, sure], [0.6, 0.7, 0.5, sure])
+        made += [introduced(name, dataset="truth"), reply(name, DIALECTIC, text, path="/v1/deliberations")]
+    return made
+
+
+def test_a_second_seed_that_says_the_same_makes_no_interval_narrower() -> None:
+    once, twice = (
+        evolution(recorded(records, COMMAND).of(DIALECTIC), seeded(7, draws=200))
+        for records in (uneven(), seeded_twice(uneven()))
+    )
+
+    assert [stage.means for stage in twice.stages] == [stage.means for stage in once.stages]
+    assert [stage.measured for stage in twice.stages] == [36] * 4
+    assert twice.moved == once.moved
+    assert twice.knows == once.knows
+
+
+def test_the_area_of_doubt_is_that_over_all_final_texts() -> None:
+    found = evolution(recorded(uneven(), COMMAND).of(DIALECTIC), seeded(7, draws=200))
+
+    doubts = [1 - (number * 7 % 18) / 18 for number in range(18)]
+    assert found.knows.value == pytest.approx(roc_auc_score([number % 3 == 0 for number in range(18)], doubts))
+    assert (found.knows.low or 0) < (found.knows.value or 0) < (found.knows.high or 0)
 
 
 def test_the_legacy_gate_always_fires() -> None:
@@ -85,8 +121,8 @@ def test_the_legacy_gate_always_fires() -> None:
 def test_the_report_says_which_claims_hold(tmp_path: Path) -> None:
     told = write_report(a_recording(), tmp_path, seeded(7, draws=100))
 
-    assert "| correctness | 0.300 [0.300, 0.300] | 12 | rises | **rises, as claimed** |" in told
-    assert "| conflict | 0.000 [0.000, 0.000] | 12 | falls | **no movement shown** |" in told
+    assert "| correctness | 0.300 [0.300, 0.300] | 18 | rises | **rises, as claimed** |" in told
+    assert "| conflict | 0.000 [0.000, 0.000] | 18 | falls | **no movement shown** |" in told
     assert "| experience | - | 0 |  | **too few items** |" in told
     assert "| truth | 0.67 [" in told
     assert (tmp_path / "states.svg").exists()

@@ -5,6 +5,7 @@ from scipy import stats
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion, conclusion, mean_interval, paired_gain, spread
 from evals.stats.mixing import Pair, highest, mixed, shuffled_mixes, worth, worth_interval
+from evals.stats.separation import area_gain
 
 DRAWS = 4000
 
@@ -58,6 +59,44 @@ def test_a_gain_whose_interval_holds_zero_is_no_gain() -> None:
 
 def test_nothing_is_concluded_from_no_items() -> None:
     assert conclusion(paired_gain([], [], seeded(7))) is Conclusion.UNKNOWN
+
+
+def test_fewer_than_six_items_that_differ_make_no_gain_however_many_are_equal() -> None:
+    half = paired_gain([0.0] * 6, [1.0] * 3 + [0.0] * 3, seeded(7))
+    few = paired_gain([0.0] * 5 + [1.0] * 45, [1.0] * 50, seeded(7))
+    enough = paired_gain([0.0] * 6 + [1.0] * 44, [1.0] * 50, seeded(7))
+
+    # The sign test gives 2 / 2^3 = .25 and 2 / 2^5 = .0625 for what both intervals exclude.
+    assert half.excludes_zero
+    assert few.excludes_zero
+    assert [conclusion(found) for found in (half, few, enough)] == [
+        Conclusion.UNKNOWN, Conclusion.UNKNOWN, Conclusion.GAIN,
+    ]  # fmt: skip
+    assert (few.counted, few.differing) == (50, 5)
+
+
+def test_equal_arms_are_no_gain_and_not_too_few() -> None:
+    assert conclusion(paired_gain([1.0] * 50, [1.0] * 50, seeded(7))) is Conclusion.NONE
+
+
+def test_the_worth_of_decisions_rests_on_the_items_where_both_systems_differ() -> None:
+    first, second = np.zeros(60), np.array([1.0] * 5 + [0.0] * 55)
+
+    found = worth_interval(Pair(first=first, second=second), second > 0, seeded(7))
+
+    assert found.excludes_zero
+    assert conclusion(found) is Conclusion.UNKNOWN
+
+
+def test_a_gain_in_areas_rests_on_the_rarer_outcome() -> None:
+    wrong = np.arange(60) < 5
+    found = area_gain(np.arange(60.0), np.where(wrong, 1.0, 0.0), wrong, seeded(7, draws=200))
+
+    assert found.excludes_zero
+    assert (found.items, found.counted) == (60, 5)
+    assert conclusion(found) is Conclusion.UNKNOWN
+    more = np.arange(60) < 6
+    assert conclusion(area_gain(np.arange(60.0), more.astype(float), more, seeded(7, draws=200))) is Conclusion.GAIN
 
 
 def test_the_spread_over_seeds_is_the_papers_mean_and_deviation() -> None:

@@ -1,9 +1,14 @@
+import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.__main__ import app
+from evals.benchmark.programs import LEVELS
 from evals.errors import ItemsUnreadable, NotInstalled
 from evals.hub.loading import from_hub, load_sets
 from evals.hub.rows import SETS
@@ -36,6 +41,20 @@ ROWS: Mapping[str, tuple[Mapping[str, Any], str]] = {
          "entry_point": "f"},
         "def f():\n    return 1\n",
     ),
+    "bbh_boolean_expressions": ({"input": "not ( True ) and ( True ) is", "target": "False"}, "no"),
+    "bbh_web_of_lies": (
+        {"input": "Question: Ann lies. Bo says Ann lies. Does Bo tell the truth?", "target": "Yes"}, "yes",
+    ),
+    "bbh_formal_fallacies": (
+        {"input": "It rains. So it pours.\nIs that valid or invalid?\nOptions:\n- valid \n- invalid",
+         "target": "invalid"},
+        "B",
+    ),
+    "bbh_logical_deduction": (
+        {"input": "The cup is left of the jug.\nOptions:\n(A) The cup is left\n(B) The jug is left\n(C) None is",
+         "target": "(A)"},
+        "A",
+    ),
     "mbpp": ({"prompt": "Write f.", "code": "f = int", "test_list": ["assert f() == 0"]}, "f = int"),
 }  # fmt: skip
 
@@ -55,6 +74,67 @@ def test_sets_are_taken_in_turns_and_up_to_what_is_asked_for() -> None:
                                                                       "strategyqa"][0]] * 3)  # fmt: skip
 
     assert [item.id for item in found] == ["strategyqa-0", "mmlu-0", "strategyqa-1", "mmlu-1"]
+
+
+def test_the_parts_of_a_row_of_big_bench_hard_are_told_apart() -> None:
+    made = {name: load_sets([name], 1, lambda _, name=name: [ROWS[name][0]])[0] for name in ROWS if "bbh" in name}
+
+    assert made["bbh_boolean_expressions"].question == "Evaluate the expression: not ( True ) and ( True ). Is it true?"
+    assert made["bbh_web_of_lies"].question.startswith("Ann lies.")
+    assert made["bbh_formal_fallacies"].question.endswith("valid or invalid?")
+    assert made["bbh_formal_fallacies"].choices == ("valid", "invalid")
+    assert made["bbh_logical_deduction"].choices == ("The cup is left", "The jug is left", "None is")
+    assert {item.dimension for item in made.values()} == {"logical_reasoning"}
+
+
+PUBLIC = "bbh_web_of_lies,boolq,humaneval,gsm8k,piqa"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub that has six rows of every set."""
+    names = {(one.path, one.subset): name for name, one in SETS.items()}
+    monkeypatch.setattr("evals.hub.loading.from_hub", lambda one: [ROWS[names[one.path, one.subset]][0]] * 6)
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_benchmark_can_be_made_of_public_sets_alone_and_of_a_folder_beside_them(tmp_path: Path) -> None:
+    lines = [{"id": f"own-{n}", "dataset": "own", "dimension": "logical_reasoning", "difficulty": LEVELS[n % 3],
+              "question": "Is it?", "answer": "yes", "answer_type": "boolean"} for n in range(3)]  # fmt: skip
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made = tmp_path / "made" / "tasks.jsonl"
+    smaller = ["eval", "benchmark", "--per-cell", "1", "--per-maker", "1", "--out", str(made)]
+
+    for words, logic in (
+        (["--hub", PUBLIC], {"bbh_web_of_lies"}),
+        (["--hub", PUBLIC.partition(",")[2], "--data", str(tmp_path)], {"own"}),
+    ):
+        ended = CliRunner().invoke(app, [*smaller, *words])
+
+        assert ended.exit_code == 0, ended.exception
+        told = [json.loads(line) for line in made.read_text().splitlines()]
+        assert len(told) == 5 * 3 + 5
+        assert {one["dataset"] for one in told if one["dimensions"] == ["logical_reasoning"]} == logic
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_set_that_the_folder_has_already_is_not_taken_from_the_hub_too(tmp_path: Path) -> None:
+    (tmp_path / "boolq.jsonl").write_text("")
+
+    ended = CliRunner().invoke(app, ["eval", "benchmark", "--hub", PUBLIC, "--data", str(tmp_path)])
+
+    assert "boolq: the folder has it already" in ended.output
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize("command", ["mc-mas", "dialectic"])
+def test_public_programs_are_refused_by_name_where_they_cannot_be_judged(command: str, tmp_path: Path) -> None:
+    words = ["--hub", "gsm8k,humaneval,mbpp", "--out", str(tmp_path / "out")]
+
+    ended = CliRunner().invoke(app, ["eval", command, *words])
+
+    assert isinstance(ended.exception, ItemsUnreadable)
+    assert ended.exception.message.startswith("humaneval, mbpp: programs are not scored by this evaluation")
 
 
 def test_an_unknown_set_and_a_row_that_is_not_as_expected_are_named() -> None:

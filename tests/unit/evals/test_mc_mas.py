@@ -1,6 +1,7 @@
 """Arbitration from recorded samples: votes by hand, and the tables that follow."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,18 @@ from evals.scorers.answers import Known
 from evals.stats.chance import seeded
 from kernel.answers import AnswerType
 from tests.support.evaluating import arbitration, reply, run_record, sample, spent
-from tests.support.evaluation import introduced
+from tests.support.evaluation import an_item, introduced
 
 KNOWN = Known(answer="4", answer_type=AnswerType.NUMBER)
 
 
-def question(first: str, second: str, arbiter: str, *, number: int = 0, dataset: str = "sums") -> Question:
+CRITIQUE: Record = {"solver": 0, "usage": spent(completion=15)}
+
+
+def question(
+    first: str, second: str, arbiter: str, *, number: int = 0, dataset: str = "sums", seed: int = 7,
+    critique: Record = CRITIQUE, measures: Record | None = None,
+) -> Question:  # fmt: skip
     """A question whose samples answer with these digits; `-` is a sample without an answer."""
 
     def read(digits: str, solver: int | None) -> list[Record]:
@@ -36,9 +43,9 @@ def question(first: str, second: str, arbiter: str, *, number: int = 0, dataset:
     samples = {
         "recorded_solver_samples": [*read(first, 0), *read(second, 1)],
         "recorded_arbitration_samples": read(arbiter, None),
-        "recorded_critiques": [{}, {}],
+        "recorded_critiques": [critique, critique],
     }
-    return Question(item, 7, samples, {})
+    return Question(item, seed, samples, measures or {})
 
 
 def test_a_vote_is_the_most_frequent_valid_answer_with_its_share_and_entropy() -> None:
@@ -123,10 +130,37 @@ def test_the_figures_of_four_questions_are_those_counted_by_hand() -> None:
     # The arbiter errs on the second with 9 of 10, and on the third with 10 of 10.
     assert ways["MC-MAS"].overconfident.value == 0.5
     assert ways["MC-MAS"].generations == 22
-    assert ways["MC-MAS"].tokens == 200
+    # Twenty samples of 10 tokens and two critiques of 15.
+    assert (ways["MC-MAS"].tokens, ways["MC-MAS"].partial) == (230, False)
+    assert (ways[MAJORITY].tokens, ways[MAJORITY].partial) == (100, False)
     assert ways[MAJORITY].gain is not None
     assert ways[MAJORITY].gain.value == -0.25
     assert found.agreed == 0.25
+
+
+def test_tokens_of_critiques_that_a_recording_does_not_tell_are_unknown_not_zero() -> None:
+    [found] = figures([question("44", "44", "4", critique={"solver": 0})], [], seeded(7, draws=50)).sets
+
+    ways = {way.name: way for way in found.ways}
+    assert (ways["MC-MAS"].tokens, ways["MC-MAS"].partial) == (50, True)
+
+
+def test_an_item_with_several_seeds_is_drawn_as_a_whole_in_measures_and_entropies_too() -> None:
+    def asked(seeds: int) -> list[Question]:
+        return [
+            question("44", "45" if number % 2 else "44", "4" if number % 3 else "45", number=number, seed=seed,
+                     measures={"novelty": number / 8, "semantic_share": None if number else 0.5})
+            for number in range(8) for seed in range(seeds)
+        ]  # fmt: skip
+
+    [once] = figures(asked(1), [], seeded(7, draws=200)).sets
+    [often] = figures(asked(5), [], seeded(7, draws=200)).sets
+
+    # The same answers five times over are no more items, and no narrower intervals.
+    for name in ("novelty", "semantic_share"):
+        assert often.measures[name] == once.measures[name]
+    assert often.measures["novelty"].items == 8
+    assert often.entropies == once.entropies
 
 
 def test_the_curve_ends_with_what_was_recorded() -> None:
@@ -170,6 +204,21 @@ def test_self_consistency_with_as_many_generations_stands_beside_it() -> None:
     assert same.gain.excludes_zero
 
 
+def test_replays_with_several_seeds_are_averaged_by_item_first(tmp_path: Path) -> None:
+    def told(seeds: int) -> str:
+        made = [one for one in a_recording(20) if one.get("arm") != "replay-single"]
+        replays = [
+            reply(f"sums-{n}", "replay-single", {"arbitration": arbitration("4", measures={"novelty": n / 20})},
+                  seed=seed, path="/v1/replays")
+            for n in range(20) for seed in range(seeds)
+        ]  # fmt: skip
+        report = write_report([*made, *replays], tmp_path, seeded(7, draws=200))
+        return next(line for line in report.splitlines() if line.startswith("| + single arbiter |")).split("|")[3]
+
+    assert "0.47 [" in told(1)
+    assert told(6) == told(1)
+
+
 def test_the_report_has_the_papers_tables_and_says_what_does_not_add_up(tmp_path: Path) -> None:
     told = write_report(a_recording(20), tmp_path, seeded(7, draws=50))
 
@@ -181,6 +230,27 @@ def test_the_report_has_the_papers_tables_and_says_what_does_not_add_up(tmp_path
     assert sorted(file.name for file in tmp_path.glob("*.svg")) == [
         "arbitration-samples.svg", "reliability.svg", "tokens.svg",
     ]  # fmt: skip
+
+
+def test_what_was_refused_is_counted_as_wrong_beside_the_tables_that_leave_it_out(tmp_path: Path) -> None:
+    made = a_recording(20)
+    lost = {"refusal": {"status": 504, "reason": "DEADLINE_EXCEEDED"}}
+
+    def without(arm: str, *items: str) -> list[Record]:
+        return [
+            {**{key: each for key, each in one.items() if key != "reply"}, **lost}
+            if (one.get("arm"), one.get("item")) in {(arm, item) for item in items} else one
+            for one in made
+        ]  # fmt: skip
+
+    plain = write_report(made, tmp_path, seeded(7, draws=50))
+    told = write_report(without("self-consistency", "sums-0", "sums-2"), tmp_path, seeded(7, draws=50))
+
+    assert "Refused requests" not in plain
+    # Of twenty that were all right two are lost: 1.00 of eighteen, 0.90 of twenty.
+    assert "| sums (20) | self-consistency | 1.00 [1.00, 1.00] |" in told
+    assert re.search(r"\| self-consistency \| 2 \| 0\.90 \[0\.\d+, 1\.00\] \(20\) \| -0\.400 \[", told)
+    assert "| mc-mas | 0 | 0.50 [" in told
 
 
 def test_recordings_made_elsewhere_are_reported_on_without_a_call(tmp_path: Path) -> None:
@@ -246,3 +316,17 @@ def test_everything_is_sampled_once_and_the_rest_is_replayed() -> None:
     assert names == [FULL, "self-consistency", "replay-reflections", "replay-single", "replay-adaptive"]
     assert Sampling(max_tokens=64).asked["solver_max_tokens"] == 64
     assert "solver_max_tokens" not in Sampling().asked
+
+
+def test_self_consistency_gets_the_same_limit_to_each_text_and_keeps_its_samples() -> None:
+    def bodies(sampling: Sampling) -> dict[str, Record]:
+        made = {FULL: {"usage": spent(8)}}
+        return {arm.name: call.body for arm in arms(sampling)[:2] if (call := arm.call(an_item(1), 7, made))}
+
+    told = bodies(Sampling(max_tokens=128))
+
+    for limit in ("solver_max_tokens", "critique_max_tokens", "arbitration_max_tokens"):
+        assert (told[FULL][limit], told["self-consistency"][limit]) == (128, 128)
+    assert told["self-consistency"]["self_consistency_samples"] == 8
+    assert told["self-consistency"]["return_samples"] is True
+    assert "solver_max_tokens" not in bodies(Sampling())["self-consistency"]

@@ -1,6 +1,7 @@
 """What a router recovers of the gap between two models, against a count over every share."""
 
 import json
+from itertools import permutations
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,7 +18,7 @@ from evals.quick import quick_items
 from evals.records import Record
 from evals.scorers.answers import Known, judged
 from evals.stats.chance import seeded
-from evals.stats.recovery import cost_at, knowing, mean_recovered, recovery
+from evals.stats.recovery import cost_at, dealt_costs, knowing, mean_recovered, recovery
 from tests.support.evaluating import decision, reply, run_record
 from tests.support.evaluation import introduced
 
@@ -50,6 +51,37 @@ def test_the_cost_is_read_off_where_the_share_is_reached_first() -> None:
     # From the highest level: +1, -1, +1, 0, +1, ... of a gap of 2: half is reached with the first of 8.
     assert cost_at(LEVELS, WEAK, STRONG, 0.5) == 0.125
     assert cost_at(LEVELS, WEAK, STRONG, 0.0) == 0.0
+
+
+def test_dealt_levels_cost_what_all_ways_to_deal_them_do() -> None:
+    levels, weak, strong = LEVELS[:6], WEAK[:6], STRONG[:6]
+
+    found = dealt_costs(levels, weak, strong, seeded(7))
+
+    every = [cost_at(np.array(made), weak, strong, 0.5) or 0.0 for made in permutations(levels)]
+    assert found.at_half.mean == pytest.approx(np.mean(every), abs=0.02)
+    assert (found.at_half.low, found.at_half.high) == pytest.approx(tuple(np.quantile(every, [0.025, 0.975])), abs=0.05)
+    assert found.at_half.draws == 1000
+
+
+def test_a_small_gap_is_reached_early_by_chance() -> None:
+    # 20 items better and 16 worse of 100: a gap of 4, of which two items are half.
+    better = np.array([1.0] * 20 + [-1.0] * 16 + [0.0] * 64)
+    weak, strong = (better < 0).astype(float), (better > 0).astype(float)
+
+    found = dealt_costs(np.arange(100.0), weak, strong, seeded(7))
+
+    assert (found.at_half.mean or 1) < 0.4
+    assert (found.at_most.mean or 1) < 0.7
+
+
+def test_dealing_moves_no_other_figure() -> None:
+    chance, untouched = seeded(7), seeded(7)
+
+    dealt_costs(LEVELS, WEAK, STRONG, chance)
+
+    assert chance.rng.random() == untouched.rng.random()
+    assert dealt_costs(LEVELS, STRONG, WEAK, chance).at_half.mean is None
 
 
 def test_who_knows_both_outcomes_recovers_most() -> None:
@@ -102,6 +134,8 @@ def test_a_router_that_knows_nothing_is_no_gain(tmp_path: Path) -> None:
     assert hybrid.weak_wrong.auroc == pytest.approx(roc_auc_score(wrong, levels))
     told = write_report(records, tmp_path, seeded(7, draws=50))
     assert "weak right 66.7 %, strong right 100.0 %" in told
+    assert "| cost at 50 % | dealt | cost at 80 % | dealt |" in told
+    assert "chance takes 0.5 and 0.8" not in told
     assert "**no gain**" in next(line for line in told.splitlines() if line.startswith("| hybrid |"))
     for made_with in ("- model: scripted", "- outcomes: w (weak), s (strong)", "- configuration: `paper`", "seed 7",
                       "- spent: 90 generations"):  # fmt: skip

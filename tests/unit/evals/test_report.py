@@ -54,6 +54,39 @@ def test_a_signal_that_tells_nothing_comes_out_as_no_gain(tmp_path: Path) -> Non
     assert "1 - check" in said.split("no better than chance")[1]
 
 
+def test_two_items_show_no_gain_however_well_they_are_told_apart(tmp_path: Path) -> None:
+    said = write_report(items(2, reliable=True), tmp_path, seeded(7, draws=200))
+
+    [line] = [line for line in said.splitlines() if line.startswith("| draft over prompt length |")]
+    assert line.endswith("| too few items |")
+    assert "these items do not tell it from prompt length" in said
+    assert "`draft`, not told: too few items of the rarer outcome: correctness, conflict, importance." in said
+
+
+def test_the_command_has_every_option_that_is_not_at_its_default(tmp_path: Path) -> None:
+    asked = {"concurrency": 4, "timeout_ms": 90_000, "plain": 0}
+
+    said = write_report([{**HEADING, **asked}, *items(2, reliable=True)[1:]], tmp_path, seeded(7, draws=20))
+
+    assert "--assessors draft --seed 7 --plain 0 --concurrency 4 --timeout 90 --out DIR`" in said
+
+
+def test_public_sets_are_told_by_their_names(tmp_path: Path) -> None:
+    heading = {**HEADING, "data": "--hub boolq,arc_easy", "sets": ["boolq", "arc"]}
+
+    said = write_report([heading, *items(2, reliable=True)[1:]], tmp_path, seeded(7, draws=20))
+
+    assert "`metacog eval routing --hub boolq,arc_easy --items 4 --assessors draft" in said
+
+
+def test_all_digests_of_a_prompt_are_told(tmp_path: Path) -> None:
+    other = {**HEADING, "prompt_digests": {"question": "ff" * 32}}
+
+    said = write_report([*items(2, reliable=True), other], tmp_path, seeded(7, draws=20))
+
+    assert "`question` abababababab and ffffffffffff" in said
+
+
 def test_the_pictures_are_well_formed(tmp_path: Path) -> None:
     write_report(items(8, reliable=True), tmp_path, seeded(7, draws=200))
 

@@ -1,14 +1,21 @@
+from typing import cast
+
 import pytest
 
 from evals.errors import RecordsUnusable, RouterAway
+from evals.harness.alike import Heard, before
 from evals.harness.arms import Arm, Plan
+from evals.harness.heading_text import opening as head_of_report
+from evals.harness.heading_text import spent_text
 from evals.harness.manifest import heading, resumable
+from evals.harness.rows import recorded as rows
 from evals.harness.running import World, ask_all, key_of
 from evals.records import Record
 from evals.router_client import Refused
 from evals.strategies import named
-from tests.support.evaluating import RIGHT, ScriptedSuite, arbitration, chat, decision, spent
-from tests.support.evaluation import Kept, an_item
+from evals.suite import Faces, RoutingFacts, routing_facts
+from tests.support.evaluating import RIGHT, ScriptedSuite, arbitration, chat, decision, reply, run_record, spent
+from tests.support.evaluation import Kept, an_item, introduced
 
 ITEMS = (an_item(1), an_item(2))
 SAYS = {
@@ -80,6 +87,78 @@ async def test_a_control_of_a_refused_arm_is_not_asked_for() -> None:
     assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG"}
 
 
+def refused(arm: str, status: int) -> Record:
+    asked = {"item": "sums-1", "arm": arm, "seed": 7, "path": "/v1/chat/completions"}
+    return {"kind": "reply", **asked, "elapsed_ms": 1.0, "refusal": {"status": status, "reason": f"R{status}"}}
+
+
+async def test_what_was_refused_in_passing_is_asked_again_and_a_refusal_of_the_request_stands() -> None:
+    before = [*items_of(1), refused("system1", 504), refused("dialectic", 413)]
+
+    records = await recorded(ScriptedSuite(SAYS), plan(items=ITEMS[:1]), before)
+
+    assert keys(records) == [("sums-1", "system1", 7)]
+    made = rows([run_record("compare"), *before, *records], "compare")
+    assert made.refusals == {("dialectic", "R413"): 1}
+    assert [(row.arm, row.right, row.said.text) for row in made.refused] == [("dialectic", False, "")]
+    assert made.refused_of("system1") == []
+
+
+async def test_a_request_that_is_refused_each_time_counts_once() -> None:
+    before = [*items_of(1), refused("system1", 504), refused("system1", 504), reply("sums-1", "dialectic", chat(RIGHT))]
+
+    assert rows([run_record("compare"), *before], "compare").refusals == {("system1", "R504"): 1}
+
+
+def items_of(number: int) -> list[Record]:
+    return [introduced(f"sums-{number}")]
+
+
+STAGE = {"stage": "solve", "model": "scripted", "prompt_digest": "aa" * 32}
+
+
+def staged(**more: object) -> Record:
+    said = chat(RIGHT)
+    return {**said, "metacog": {**said["metacog"], "stages": [{**STAGE, **more}]}}
+
+
+@pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        ({"prompt_digest": "bb" * 32}, "system1 with prompt solve aaaaaaaaaaaa, and now it is bbbbbbbbbbbb"),
+        ({"model": "another"}, "system1 by model scripted, and now it is another; take another --out"),
+    ],
+)
+async def test_a_run_is_not_gone_on_with_by_another_model_or_prompt(told: Record, complaint: str) -> None:
+    before = [*items_of(1), reply("sums-1", "system1", staged())]
+    suite, kept = ScriptedSuite({"/v1/chat/completions": staged(**told)}), Kept()
+
+    with pytest.raises(RecordsUnusable, match=complaint):
+        await ask_all(plan(arms=ARMS[:1]), World(suite=suite, writer=kept), before, lambda: None)
+
+    assert kept.records == []
+
+
+def test_a_run_is_not_gone_on_with_under_another_configuration_where_that_is_told() -> None:
+    known = before([Heard(arm="live", configuration="paper"), Heard(arm="live"), Heard(arm="assess")])
+
+    for alike in (Heard(arm="live", configuration="paper"), Heard(arm="live"), Heard(arm="assess", configuration="x")):
+        known.demand_alike(alike)
+    with pytest.raises(RecordsUnusable, match="live with configuration paper, and now it is tuned"):
+        known.demand_alike(Heard(arm="live", configuration="tuned"))
+
+
+async def test_what_earlier_replies_did_not_tell_is_not_compared_and_a_model_may_have_spoken_elsewhere() -> None:
+    before = [
+        *items_of(1),
+        reply("sums-1", "system1", staged(stage="draft")),
+        reply("sums-1", "dialectic", staged(model="another")),
+    ]
+    suite = ScriptedSuite({"/v1/chat/completions": staged(model="another")})
+
+    assert keys(await recorded(suite, plan(arms=ARMS[:1]), before)) == [("sums-2", "system1", 7)]
+
+
 async def test_a_suite_that_is_away_ends_the_run() -> None:
     with pytest.raises(RouterAway, match="gone"):
         await recorded(ScriptedSuite({**SAYS, "/v1/arbitrations": RouterAway("gone")}), plan())
@@ -95,8 +174,11 @@ async def test_each_arm_draws_with_a_seed_of_its_own_and_gets_the_time_asked_for
     assert [(body.get("metacog") or body)["envelope"]["timeout_ms"] for body in bodies] == [5000] * 3
 
 
+FACTS = RoutingFacts(suite={"threshold": 0.45}, spent={"generations": 1, "prompt_tokens": 9, "completion_tokens": 1})
+
+
 def opening(**more: object) -> Record:
-    return {**heading(plan(), "compare", {"typed": "x", "sets": ["sums"]}, {"threshold": 0.45}), **more}
+    return {**heading(plan(), "compare", {"typed": "x", "sets": ["sums"]}, FACTS), **more}
 
 
 def test_the_heading_says_what_the_run_is_made_with() -> None:
@@ -114,6 +196,45 @@ def test_the_heading_says_what_the_run_is_made_with() -> None:
 def test_records_made_otherwise_are_not_gone_on_with(name: str, other: object) -> None:
     with pytest.raises(RecordsUnusable, match=f"made with {name} .*take another --out"):
         resumable(opening(), [opening(**{name: other})])
+
+
+async def test_what_telling_the_model_costs_is_spent_too() -> None:
+    usage = {"generations": 1, "http_calls": 1, "prompt_tokens": 9, "completion_tokens": 1, "stages": {}}
+    activation = {"threshold": 0.45, "weights": {"conflict": 1.0}}
+    suite = ScriptedSuite(
+        {
+            "/v1/route": {"config_version": "paper", "activation": activation},
+            "/v1/answers": {"run": {"model": "scripted", "usage": usage}},
+        }
+    )
+
+    facts = await routing_facts(cast(Faces, suite))
+    runs = [{**run_record("compare"), "spent": facts.spent}] * 2
+    made = rows([*runs, *items_of(1), reply("sums-1", "system1", chat(RIGHT))], "compare")
+
+    # Twice begun: 9 prompt tokens each, beside the 20 of the answer.
+    assert facts.suite["model"] == "scripted"
+    assert spent_text(made).startswith("3 generations, 38 prompt tokens, 12 generated")
+
+
+def test_the_heading_tells_what_was_answered_of_what_was_asked_and_every_digest() -> None:
+    other = run_record("compare", prompt_digests={"question": "ff" * 32})
+    made = rows([run_record("compare"), other, *items_of(1), reply("sums-1", "system1", staged())], "compare")
+
+    told = head_of_report("?", made)
+
+    assert "- items: 1 of sums (4 were asked for); seed 7" in told
+    assert "- prompts: `question` abababababab and ffffffffffff, `solve` aaaaaaaaaaaa" in told
+
+
+def test_every_command_that_added_to_the_records_is_told_once() -> None:
+    more = run_record("compare", data={"typed": "metacog eval compare --items 8", "sets": ["sums"]})
+    made = rows([run_record("compare"), more, more, *items_of(1), reply("sums-1", "system1", chat(RIGHT))], "compare")
+
+    told = head_of_report("?", made)
+
+    assert told.count("`metacog eval compare --data questions`") == 1
+    assert told.count("`metacog eval compare --items 8`") == 1
 
 
 def test_an_arm_must_be_what_it_was_and_another_may_join() -> None:
