@@ -3,10 +3,18 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import binom
 
 from evals.routing.asking import DRAFT
 from evals.routing.rows import Row, Spent
+from evals.stats.chance import seeded
+from evals.stats.gains import mean_interval
+from evals.stats.resampling import NOTHING
+from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
+
+# Of the intervals of tokens, so that they leave the other figures' draws alone.
+SEED = 7
 
 
 @value
@@ -15,12 +23,12 @@ class Timing:
 
     Attributes:
         n: Requests [count].
-        p50: Median [ms]; None without requests.
+        p50: Median, with its interval by order statistics [ms]; unknown without requests.
         p95: 95th percentile [ms].
     """
 
     n: int
-    p50: float | None
+    p50: Estimate
     p95: float | None
 
 
@@ -30,16 +38,16 @@ class Costs:
 
     Attributes:
         generations: Mean samples drawn [count].
-        prompt_tokens: Mean tokens of the prompts [count].
-        completion_tokens: Mean tokens generated [count].
+        prompt_tokens: Mean tokens of the prompts, with its interval [count].
+        completion_tokens: Mean tokens generated, with its interval [count].
         whole: Time until the choice; with `draft` the System 1 answer is in it.
         beyond: Time beyond the System 1 answer itself: the whole, but with `draft` less what that item's answer took
             when it was asked for by itself.
     """
 
     generations: float
-    prompt_tokens: float
-    completion_tokens: float
+    prompt_tokens: Estimate
+    completion_tokens: Estimate
     whole: Timing
     beyond: Timing
 
@@ -49,20 +57,21 @@ class AnswerCosts:
     """What the System 1 answer costs by itself, on the items where it was asked for so."""
 
     n: int
-    prompt_tokens: float
-    completion_tokens: float
+    prompt_tokens: Estimate
+    completion_tokens: Estimate
     time: Timing
 
 
 def costs(rows: Sequence[Row], assessor: str) -> Costs:
     """What `assessor` spent on the rows that it assessed."""
+    chance = seeded(SEED)
     readings = [row.readings[assessor] for row in rows if assessor in row.readings]
     spent = [reading.assess for reading in readings]
     whole = [reading.duration_ms for reading in readings]
     return Costs(
         generations=_mean([each.generations for each in spent]),
-        prompt_tokens=_mean([each.prompt_tokens for each in spent]),
-        completion_tokens=_mean([each.completion_tokens for each in spent]),
+        prompt_tokens=mean_interval([each.prompt_tokens for each in spent], chance),
+        completion_tokens=mean_interval([each.completion_tokens for each in spent], chance),
         whole=timing(whole),
         beyond=timing(_beyond_the_answer(rows) if assessor == DRAFT else whole),
     )
@@ -72,10 +81,11 @@ def answer_costs(rows: Sequence[Row]) -> AnswerCosts:
     """What the System 1 answer costs by itself."""
     plain = [row.plain for row in rows if row.plain is not None]
     spent: Sequence[Spent] = [each.spent for each in plain]
+    chance = seeded(SEED)
     return AnswerCosts(
         n=len(plain),
-        prompt_tokens=_mean([each.prompt_tokens for each in spent]),
-        completion_tokens=_mean([each.completion_tokens for each in spent]),
+        prompt_tokens=mean_interval([each.prompt_tokens for each in spent], chance),
+        completion_tokens=mean_interval([each.completion_tokens for each in spent], chance),
         time=timing([each.duration_ms for each in plain]),
     )
 
@@ -83,14 +93,27 @@ def answer_costs(rows: Sequence[Row]) -> AnswerCosts:
 def timing(times_ms: Sequence[float]) -> Timing:
     """Median and 95th percentile.
 
+    The ends of the median's interval are two of the times: as many lie below the one, and above the other, as heads
+    fall in that many tosses with a probability of at most 2.5 %. Below six times these are the least and the greatest.
+
     Example:
-        >>> timing([10.0, 20.0, 30.0]).p50
+        >>> timing([10.0, 20.0, 30.0]).p50.value
         20.0
+        >>> found = timing([float(ms) for ms in range(1, 21)]).p50  # Conover's table: the 6th and the 15th of twenty
+        >>> found.low, found.high
+        (6.0, 15.0)
     """
     if not times_ms:
-        return Timing(n=0, p50=None, p95=None)
-    middle, late = np.quantile(times_ms, [0.5, 0.95])
-    return Timing(n=len(times_ms), p50=float(middle), p95=float(late))
+        return Timing(n=0, p50=NOTHING, p95=None)
+    ordered = sorted(times_ms)
+    middle, late = np.quantile(ordered, [0.5, 0.95])
+    outside = max(0, int(binom.ppf(0.025, len(ordered), 0.5)) - 1)
+    low, high = ordered[outside], ordered[-1 - outside]
+    return Timing(
+        n=len(ordered),
+        p50=Estimate(value=float(middle), low=low, high=high, items=len(ordered), resamples=0),
+        p95=float(late),
+    )
 
 
 def _beyond_the_answer(rows: Sequence[Row]) -> Sequence[float]:

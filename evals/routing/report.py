@@ -3,19 +3,21 @@
 from collections.abc import Mapping, Sequence
 
 from evals.harness.alike import listed
-from evals.markdown import UNKNOWN, area, band, estimate, gain, number, share, table
+from evals.markdown import UNKNOWN, area, band, estimate, gain, number, ranged, share, table
 from evals.records import Record
 from evals.routing.asking import Plan
 from evals.routing.figures import LENGTH, AssessorFigures, Difference, Figures
 from evals.routing.rows import Recorded
 from evals.stats.gains import LEAST_ITEMS, Conclusion, conclusion
+from kernel.statistics.bootstrap import Estimate
 
 # What stands in records where no folder of data does.
 QUICK, HUB = "--quick", "--hub"
 READING = (
     "AUROC: probability that an item which System 1 gets wrong has the higher level than one it gets right; 0.5 is "
     "chance. Intervals are 95 %: DeLong's for one area over all items (~: Wilson's, where he has none), bootstrap over "
-    "items for means and differences, Wilson's for shares, and for random and shuffled levels where 95 % of the draws "
+    "items for means and differences, order statistics for "
+    "medians, Wilson's for shares, and for random and shuffled levels where 95 % of the draws "
     "fall. The pooled area mixes two things: telling a hard data set from an easy one, and a hard item from an easy "
     "one of the same set; the mean of the areas inside the sets is the second alone, and `shuffled inside the sets` is "
     "what the first alone gives."
@@ -177,18 +179,18 @@ def _costs(found: Figures) -> str:
         [
             each.name,
             number(each.costs.generations, 1),
-            number(each.costs.prompt_tokens, 0),
-            number(each.costs.completion_tokens, 0),
-            number(each.costs.beyond.p50, 0),
+            _whole(each.costs.prompt_tokens),
+            _whole(each.costs.completion_tokens),
+            _whole(each.costs.beyond.p50),
             number(each.costs.beyond.p95, 0),
-            number(each.costs.whole.p50, 0),
+            _whole(each.costs.whole.p50),
             number(each.costs.whole.p95, 0),
         ]
         for each in found.assessors
     ]
     answers = found.answers
-    alone = [number(answers.time.p50, 0), number(answers.time.p95, 0)]
-    spent = [number(answers.prompt_tokens, 0), number(answers.completion_tokens, 0)]
+    alone = [_whole(answers.time.p50), number(answers.time.p95, 0)]
+    spent = [_whole(answers.prompt_tokens), _whole(answers.completion_tokens)]
     rows.append(["(System 1 answer alone)", "1.0", *spent, *alone, *alone])
     spending = ["samples", "prompt tokens", "tokens generated"]
     head = ["assessor", *spending, "ms p50", "ms p95", "until the choice, ms p50", "p95"]
@@ -198,6 +200,10 @@ def _costs(found: Figures) -> str:
         f"chooses, so its own time is told from the {answers.n} items where the answer was also asked for by itself."
         f"{repeated if found.repeated.of else ''}\n\n{table(head, rows)}"
     )
+
+
+def _whole(found: Estimate) -> str:
+    return ranged(found.value, found.low, found.high, 0)
 
 
 def _unknown(found: Figures) -> str:
