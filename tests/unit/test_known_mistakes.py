@@ -1,6 +1,7 @@
 """What the public code of the papers' authors gets wrong does not happen here (SPEC 1.8, each rule once)."""
 
 import inspect
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -114,8 +115,11 @@ def test_whoever_rates_importance_for_the_router_is_shown_no_answer() -> None:
 @pytest.mark.parametrize("name", ["rating", "self_assessment", "text_assessment"])
 def test_the_polarity_of_conflict_is_not_left_to_the_model(name: str) -> None:
     prompt, _ = IMPORTANCE_PROMPTS[name]
-    conflict = next(line for line in prompt.text.splitlines() if line.startswith(f"{ORDER.index(CONFLICT) + 1}."))
+    asked = [line for line in prompt.text.splitlines() if re.match(r"\d\. |- ", line)]
+    conflict = asked[ORDER.index(CONFLICT)]
 
+    assert len(asked) == len(ORDER)
+    assert "contradict" in conflict
     assert conflict.endswith("(0 = not at all, 100 = wholly)")
     assert list(RATING_SCHEMA["properties"]) == ["r"]  # a list of numbers: no name that a model could read its own way
 
