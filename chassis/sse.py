@@ -17,7 +17,9 @@ T = TypeVar("T")
 
 HEARTBEAT, HEARTBEAT_S = b": still here\n\n", 15.0
 # Items of a stream that are made before somebody takes them.
-READ_AHEAD = 64
+READ_AHEAD = 16
+# Items at the beginning that go out one by one, so that the first word waits for no other.
+FIRST_ALONE = 4
 
 _log = logger(__name__)
 
@@ -82,10 +84,11 @@ async def in_batches(items: AsyncIterator[T], every_s: float) -> AsyncGenerator[
         every_s: Time after which an empty batch tells that nothing came [s, > 0].
     """
     come: asyncio.Queue[T | _Ended] = asyncio.Queue(READ_AHEAD)
-    reading = asyncio.create_task(_read(items, come))
+    taken = asyncio.Event()
+    reading = asyncio.create_task(_read(items, come, taken))
     try:
         while True:
-            batch, end = await _taken(come, every_s)
+            batch, end = await _taken(come, taken, every_s)
             if batch or end is None:
                 yield batch
             if end is not None:
@@ -100,17 +103,24 @@ async def in_batches(items: AsyncIterator[T], every_s: float) -> AsyncGenerator[
             await close()
 
 
-async def _read(items: AsyncIterator[T], come: asyncio.Queue[T | _Ended]) -> None:
+async def _read(items: AsyncIterator[T], come: asyncio.Queue[T | _Ended], taken: asyncio.Event) -> None:
     failure: Exception | None = None
+    alone = FIRST_ALONE
     try:
         async for item in items:
+            taken.clear()
             await come.put(item)
+            if alone:  # whoever takes it has sent the one before
+                alone -= 1
+                await taken.wait()
     except Exception as error:  # noqa: BLE001 - raised where the items are taken
         failure = error
     await come.put(_Ended(failure))
 
 
-async def _taken(come: asyncio.Queue[T | _Ended], every_s: float) -> tuple[list[T], _Ended | None]:
+async def _taken(
+    come: asyncio.Queue[T | _Ended], taken: asyncio.Event, every_s: float
+) -> tuple[list[T], _Ended | None]:
     """What has come, after waiting for it, and the end if it is there."""
     batch: list[T] = []
     try:
@@ -118,6 +128,7 @@ async def _taken(come: asyncio.Queue[T | _Ended], every_s: float) -> tuple[list[
             item = await come.get()
     except TimeoutError:
         return batch, None
+    taken.set()
     while not isinstance(item, _Ended):
         batch.append(item)
         if come.empty():

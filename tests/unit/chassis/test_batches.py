@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from chassis.sse import READ_AHEAD, in_batches
+from chassis.sse import FIRST_ALONE, READ_AHEAD, in_batches
 
 LONG_S = 30.0
 
@@ -17,10 +17,24 @@ async def counted(upto: int, made: list[int] | None = None) -> AsyncIterator[int
         yield number
 
 
-async def test_what_is_there_comes_together_and_in_order() -> None:
-    batches = [list(batch) async for batch in in_batches(counted(5), LONG_S)]
+async def test_what_is_there_comes_together_and_in_order_once_the_first_have_gone_out() -> None:
+    batches = [list(batch) async for batch in in_batches(counted(FIRST_ALONE + 5), LONG_S)]
 
-    assert batches == [[0, 1, 2, 3, 4]]
+    first, rest = batches[:FIRST_ALONE], batches[FIRST_ALONE:]
+    assert first == [[number] for number in range(FIRST_ALONE)]
+    assert rest == [list(range(FIRST_ALONE, FIRST_ALONE + 5))]
+
+
+async def test_nothing_is_read_ahead_of_the_first_that_go_out() -> None:
+    made: list[int] = []
+    batches = in_batches(counted(100, made), LONG_S)
+
+    await anext(batches)
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+    assert len(made) <= 2
+    await batches.aclose()
 
 
 async def test_what_is_there_is_not_held_back_for_what_is_to_come() -> None:
