@@ -124,10 +124,12 @@ def test_drafts_are_timed_beyond_the_answer_where_that_was_timed_too() -> None:
     found = of([*FOUR, answered("sums-1", RIGHT, duration_ms=6.0), answered("more-1", RIGHT, duration_ms=8.0)])
 
     costs = found.assessors[0].costs
-    assert (costs.prompt_tokens, costs.completion_tokens, costs.generations) == (50, 10, 5)
-    assert (costs.whole.n, costs.whole.p50) == (4, 10.0)
-    assert (costs.beyond.n, costs.beyond.p50) == (2, 3.0)
-    assert (found.answers.n, found.answers.completion_tokens, found.answers.time.p50) == (2, 8, 7.0)
+    assert (costs.prompt_tokens.value, costs.completion_tokens.value, costs.generations) == (50, 10, 5)
+    assert (costs.whole.n, costs.whole.p50.value) == (4, 10.0)
+    beyond, alone = costs.beyond.p50, found.answers.time.p50
+    assert (costs.beyond.n, beyond.value, beyond.low, beyond.high) == (2, 3.0, 2.0, 4.0)
+    assert (found.answers.n, found.answers.completion_tokens.value) == (2, 8)
+    assert (alone.value, alone.low, alone.high) == (7.0, 6.0, 8.0)
     assert (found.repeated.count, found.repeated.of) == (1, 2)
 
 
