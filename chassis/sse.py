@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -71,7 +71,7 @@ def told(error: Exception) -> MetacogError:
 class _Ended:
     """The end of a stream, and what ended it before its time."""
 
-    failure: Exception | None
+    failure: BaseException | None
 
 
 async def in_batches(items: AsyncIterator[T], every_s: float) -> AsyncGenerator[Sequence[T], None]:
@@ -104,7 +104,7 @@ async def in_batches(items: AsyncIterator[T], every_s: float) -> AsyncGenerator[
 
 
 async def _read(items: AsyncIterator[T], come: asyncio.Queue[T | _Ended], taken: asyncio.Event) -> None:
-    failure: Exception | None = None
+    failure: BaseException | None = None
     alone = FIRST_ALONE
     try:
         async for item in items:
@@ -113,6 +113,10 @@ async def _read(items: AsyncIterator[T], come: asyncio.Queue[T | _Ended], taken:
             if alone:  # whoever takes it has sent the one before
                 alone -= 1
                 await taken.wait()
+    except asyncio.CancelledError as error:
+        with suppress(asyncio.QueueFull):  # whoever still waits was not the one who cancelled
+            come.put_nowait(_Ended(error))
+        raise
     except Exception as error:  # noqa: BLE001 - raised where the items are taken
         failure = error
     await come.put(_Ended(failure))

@@ -165,9 +165,10 @@ def _task_dispatched(picture: Picture, data: Data) -> Change:
 
 
 def _mode_chosen(picture: Picture, data: Data) -> Change:
+    again, picture.answer = bool(picture.answer), ""  # what another agent had said by now is void
     picture.mode = data
     picture.step(("classify", "self-assess", "decide"), "answer")
-    return Change({PROGRESS, DELEGATION})
+    return Change(set(PANELS) if again else {PROGRESS, DELEGATION})
 
 
 def _agent_answered(picture: Picture, data: Data) -> Change:

@@ -79,6 +79,18 @@ async def test_a_failure_comes_after_what_came_before_it() -> None:
         await anext(batches)
 
 
+async def test_items_that_are_cancelled_from_within_leave_nobody_waiting() -> None:
+    async def items() -> AsyncIterator[int]:
+        yield 1
+        raise asyncio.CancelledError
+
+    batches = in_batches(items(), LONG_S)
+
+    assert await anext(batches) == [1]
+    with pytest.raises(asyncio.CancelledError):
+        await anext(batches)
+
+
 async def test_nothing_at_all_is_no_batch() -> None:
     assert [batch async for batch in in_batches(counted(0), LONG_S)] == []
 

@@ -81,6 +81,18 @@ def test_after_a_fallback_the_text_so_far_is_void() -> None:
     assert change.panels == set(PANELS)
 
 
+def test_when_another_agent_answers_the_text_so_far_is_void() -> None:
+    picture = deliberating()
+    chosen = {"mode": "EXECUTED", "first_agent": "ada", "executor": "ada", "because": "confident", "short_list": []}
+    first = apply(picture, "mode_chosen", chosen)
+    apply(picture, "answer_token", {"text": "half an answer"})
+
+    again = apply(picture, "mode_chosen", {**chosen, "mode": "DELEGATED", "executor": "ben", "because": "agent_failed"})
+
+    assert first.panels != set(PANELS)
+    assert (picture.answer, again.panels) == ("", set(PANELS))
+
+
 def test_a_refusal_ends_it_and_marks_where() -> None:
     picture = deliberating()
 

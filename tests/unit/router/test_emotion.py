@@ -1,0 +1,37 @@
+"""ER: what is heard of a conversation."""
+
+import pytest
+
+from chassis.spend import Spend
+from kernel.envelope import Limits
+from services.router.service.measures.without_model import Affect
+from services.router.service.subject import Subject
+from services.router.service.values import Turn
+
+SPEND = Spend(Limits(max_generations=1, max_generated_tokens=1, timeout_ms=1000))
+SYSTEM, ANSWER = Turn(role="system", content="Be kind."), Turn(role="assistant", content="I love it!")
+FIRST, LAST = Turn(role="user", content="I am furious."), Turn(role="user", content="Why?")
+RESULT = Turn(role="tool", content="42")
+
+
+@pytest.mark.parametrize(
+    ("turns", "heard"),
+    [
+        ([LAST], "Why?"),
+        ([SYSTEM, FIRST, ANSWER, LAST], "I am furious.\nWhy?"),
+        ([FIRST, ANSWER, RESULT], "I am furious."),
+        ([SYSTEM, RESULT], "42"),
+    ],
+    ids=["one turn", "every turn of the user", "a tool has the last word", "no user"],
+)
+async def test_what_the_user_said_is_heard_in_every_turn(turns: list[Turn], heard: str) -> None:
+    texts: list[str] = []
+
+    def analyse(text: str) -> dict[str, float]:
+        texts.append(text)
+        return {"intensity": 0.25, "emotion.negative": 0.5}
+
+    reading = await Affect(analyse)(Subject(messages=turns), SPEND)
+
+    assert texts == [heard]
+    assert (reading.components, reading.parts) == ({"emotional_response": 0.25}, {"emotion.negative": 0.5})
