@@ -1,6 +1,5 @@
 """The results of a batch so far, on disk: whatever happens to the process, what was answered is not asked again."""
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
+from chassis.locking import locked
 from cli.batch_lines import Answered, Asked, result_line
 from cli.exits import UnusableInput
 
@@ -85,10 +85,9 @@ def journal(out: Path) -> Iterator[Journal]:
         raise UnusableInput(f"{path} cannot be written: {wrong.strerror}") from wrong
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not locked(file):
+                raise UnusableInput(f"another process works on {out}")
             kept = Journal(file, path)
-        except BlockingIOError:
-            raise UnusableInput(f"another process works on {out}") from None
         except (ValueError, TypeError) as wrong:
             raise UnusableInput(f"{path} is no journal of a batch; move it away: {wrong}") from wrong
         yield kept

@@ -15,7 +15,21 @@ from rich.progress import Progress
 
 from cli.eval_autogen import autogen
 from cli.eval_benchmark import benchmark
-from cli.eval_common import COLUMNS, ROUTER, Data, Hub, Router, Sets, interruptible, items_of, listed, notes, show
+from cli.eval_common import (
+    COLUMNS,
+    ROUTER,
+    Data,
+    Hub,
+    Router,
+    Sets,
+    interruptible,
+    items_of,
+    listed,
+    notes,
+    refuse_beside,
+    refuse_two_sources,
+    show,
+)
 from cli.eval_compare import compare
 from cli.eval_delegation import delegation
 from cli.eval_dialectic import dialectic
@@ -46,6 +60,7 @@ def measure() -> None:
 
 @app.command()
 def routing(  # noqa: PLR0913 - each is an option of the command
+    ctx: typer.Context,
     data: Data = None,
     hub: Hub = "",
     sets: Sets = "",
@@ -68,11 +83,14 @@ def routing(  # noqa: PLR0913 - each is an option of the command
     """Does activation predict that System 1 is wrong, and what does knowing cost?
 
     Run it again with the same --out to go on after an interruption, and to ask again for what was refused in passing
-    (a timeout, too many requests). The key is taken from METACOG_API_KEY.
+    (a timeout, too many requests, a failure inside the router). The key is taken from METACOG_API_KEY.
     """
     from evals.routing.files import REPORT
     from evals.routing.running import rewrite
 
+    refuse_two_sources(ctx)
+    refuse_beside(ctx, "outcomes", "data", "hub", "sets", "quick", "plain")
+    refuse_beside(ctx, "quick", "data", "hub", "sets", "items", "timeout")
     names = _known(listed(assessors), quick)
     if outcomes:
         asked = Asked(listed(outcomes), items, names, seed, out, router, concurrency, timeout)

@@ -21,7 +21,10 @@ def autogen(  # noqa: PLR0913 - each is an option of the command
     agents: Annotated[Path, typer.Option(help="File of agents; default: those of delegation.")] = AGENTS,
     out: Annotated[Path, typer.Option(help="Folder for what it said.")] = Path("eval-autogen"),
 ) -> None:
-    """Let a team of AutoGen's answer the tasks; `metacog eval delegation --autogen FILE` puts it beside ours."""
+    """Let a team of AutoGen's answer the tasks; `metacog eval delegation --autogen FILE` puts it beside ours.
+
+    A task at which it fails is recorded as refused, and asked again by the same command.
+    """
     from chassis.agents import read_agents
     from evals.autogen.running import Team, run_team
     from evals.items import read_items

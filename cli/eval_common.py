@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,9 +51,9 @@ def listed(names: str) -> tuple[str, ...]:
 
 
 def numbers(written: str, option: str) -> tuple[int, ...]:
-    """Whole numbers between commas, none negative."""
+    """Whole numbers between commas, none negative and none twice."""
     try:
-        found = tuple(int(one) for one in listed(written))
+        found = tuple(dict.fromkeys(int(one) for one in listed(written)))
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong), param_hint=option) from wrong
     if not found or min(found) < 0:
@@ -72,10 +73,52 @@ def items_of(data: Path | None, hub: str, sets: str, per_set: int, *, programs: 
     return read_sets(data, listed(sets), per_set, programs=programs)
 
 
+def refuse_beside(ctx: typer.Context, option: str, *others: str) -> None:
+    """Refuse what would be ignored.
+
+    Args:
+        ctx: Tells what was typed, and what stands at its default.
+        option: Name of a parameter, e.g. `hub`.
+        others: Names of those that mean nothing where it is given.
+
+    Raises:
+        typer.BadParameter: When it was typed, and one of the others too; names them.
+    """
+    ignored = [spelled(name) for name in others if _was_typed(ctx, name)]
+    if ignored and _was_typed(ctx, option):
+        said = f"{', '.join(ignored)} would be ignored beside {spelled(option)}; leave out the one or the other"
+        raise typer.BadParameter(said, param_hint=spelled(option))
+
+
+def refuse_two_sources(ctx: typer.Context) -> None:
+    """Refuse public sets beside a folder, or beside names of its sets."""
+    refuse_beside(ctx, "hub", "data", "sets")
+
+
+def spelled(name: str) -> str:
+    """A parameter as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _was_typed(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def sourced(data: Path | None, hub: str, sets: str, items: int) -> dict[str, object]:
+    """The options that name the items, for the command that makes a run again."""
+    return {"data": data, "hub": hub, "sets": "" if hub else sets, "items": items}
+
+
 def typed(command: str, **options: object) -> str:
-    """The command that makes a run again."""
-    told = {name.replace("_", "-"): text for name, text in options.items() if text not in (None, "", False)}
-    words = [f"--{name}" if text is True else f"--{name} {text}" for name, text in told.items()]
+    """The command that makes a run again; where the services are, and its folder, are left to who types it.
+
+    Example:
+        >>> typed("compare", data="my questions", hub="", seed=0, max_tokens=None, live=True)
+        "metacog eval compare --data 'my questions' --seed 0 --live"
+    """
+    told = {name: text for name, text in options.items() if text is not None and text is not False and text != ""}
+    words = [spelled(name) if text is True else f"{spelled(name)} {quote(str(text))}" for name, text in told.items()]
     return " ".join(["metacog eval", command, *words])
 
 

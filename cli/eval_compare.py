@@ -28,13 +28,16 @@ from cli.eval_common import (
     listed,
     numbers,
     record,
+    refuse_two_sources,
     show,
+    sourced,
     typed,
     unusual,
 )
 
 
 def compare(  # noqa: PLR0913 - each is an option of the command
+    ctx: typer.Context,
     strategy: Annotated[str, typer.Option(help="What is compared, e.g. dialectic, arbiter, delegation.")] = "dialectic",
     data: Data = None,
     hub: Hub = "",
@@ -57,7 +60,8 @@ def compare(  # noqa: PLR0913 - each is an option of the command
 
     The best single agent is among the controls where --agents names some; greedy and random roles are beside
     roles-optimal. Run it again with the same --out to go on after an interruption, and to ask again for what was
-    refused in passing (a timeout, too many requests). The key is taken from METACOG_API_KEY.
+    refused in passing (a timeout, too many requests, a failure inside a service). The key is taken from
+    METACOG_API_KEY.
     """
     from evals.controls.arms import SYSTEM_TWOS, arms
     from evals.controls.files import COMMAND, write_report
@@ -65,6 +69,7 @@ def compare(  # noqa: PLR0913 - each is an option of the command
     from evals.harness.session import REPORT, Session, records_in
     from evals.suite import Addresses
 
+    refuse_two_sources(ctx)
     if report_only is None:
         if strategy not in SYSTEM_TWOS:
             said = f"there is no strategy {strategy} to compare; there are {', '.join(SYSTEM_TWOS)}"
@@ -76,7 +81,7 @@ def compare(  # noqa: PLR0913 - each is an option of the command
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
-        again = typed(COMMAND, strategy=strategy, data=data, hub=hub, sets=sets, items=items, seeds=seeds,
+        again = typed(COMMAND, strategy=strategy, **sourced(data, hub, sets, items), seeds=seeds,
                       agents=agents, assessor=assessor, max_tokens=max_tokens or None,
                       **unusual(concurrency=(concurrency, 1), timeout=(timeout, 600)))  # fmt: skip
         session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)

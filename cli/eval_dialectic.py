@@ -28,13 +28,16 @@ from cli.eval_common import (
     listed,
     numbers,
     record,
+    refuse_two_sources,
     show,
+    sourced,
     typed,
     unusual,
 )
 
 
 def dialectic(  # noqa: PLR0913 - each is an option of the command
+    ctx: typer.Context,
     data: Data = None,
     hub: Hub = "",
     sets: Sets = "truthfulqa,mmlu",
@@ -55,14 +58,15 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
     """How does the state move from stage to stage, and does the answer get better? Greedy and random roles beside it.
 
     The best single agent is among the controls where --agents names some. Run it again with the same --out to go on
-    after an interruption, and to ask again for what was refused in passing (a timeout, too many requests). The key is
-    taken from METACOG_API_KEY.
+    after an interruption, and to ask again for what was refused in passing (a timeout, too many requests, a failure
+    inside a service). The key is taken from METACOG_API_KEY.
     """
     from evals.dialectic.files import COMMAND, arms, write_report
     from evals.harness.arms import Plan
     from evals.harness.session import REPORT, Session, records_in
     from evals.suite import Addresses
 
+    refuse_two_sources(ctx)
     if report_only is None:
         plan = Plan(
             items=items_of(data, hub, sets, items, programs=False),
@@ -71,7 +75,7 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
-        again = typed(COMMAND, data=data, hub=hub, sets=sets, items=items, seeds=seeds, assessor=assessor,
+        again = typed(COMMAND, **sourced(data, hub, sets, items), seeds=seeds, assessor=assessor,
                       agents=agents, max_tokens=max_tokens or None,
                       **unusual(concurrency=(concurrency, 1), timeout=(timeout, 900)))  # fmt: skip
         session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)

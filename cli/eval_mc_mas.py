@@ -19,12 +19,20 @@ from cli.eval_common import (
     items_of,
     numbers,
     record,
+    refuse_beside,
+    refuse_two_sources,
     show,
+    sourced,
     typed,
+    unusual,
 )
+
+# What says how to sample, and means nothing where samples are there.
+UNUSED = ("data", "hub", "sets", "items", "seeds", "solver_samples", "arbitration_samples", "max_tokens", "report_only")
 
 
 def mc_mas(  # noqa: PLR0913 - each is an option of the command
+    ctx: typer.Context,
     data: Data = None,
     hub: Hub = "",
     sets: Sets = "",
@@ -56,10 +64,15 @@ def mc_mas(  # noqa: PLR0913 - each is an option of the command
     from evals.mc_mas.replaying import replay_plan
     from evals.suite import Addresses
 
+    refuse_two_sources(ctx)
+    refuse_beside(ctx, "recordings", *UNUSED)
+    if replay and recordings is None:
+        raise typer.BadParameter("name the recorded samples with --recordings", param_hint="--replay")
     if recordings is not None:
         if replay:
             plan = replay_plan(recordings, concurrency, timeout * 1000)
-            again = typed(COMMAND, recordings=recordings.name, replay=True)
+            times = unusual(concurrency=(concurrency, 1), timeout=(timeout, 900))
+            again = typed(COMMAND, recordings=recordings, replay=True, **times)
             record(plan, Session(command=COMMAND, typed=again, folder=out), Addresses(arbiter=arbiter))
         show(out, report_recordings(recordings, out), REPORT)
         return
@@ -77,9 +90,10 @@ def mc_mas(  # noqa: PLR0913 - each is an option of the command
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
-        again = typed(COMMAND, data=data, hub=hub, sets=sets, items=items, seeds=seeds, solver_samples=solver_samples,
+        again = typed(COMMAND, **sourced(data, hub, sets, items), seeds=seeds, solver_samples=solver_samples,
                       arbitration_samples=arbitration_samples, max_tokens=max_tokens or None,
-                      no_embeddings=not embeddings, no_equal_compute=not equal_compute)  # fmt: skip
+                      no_embeddings=not embeddings, no_equal_compute=not equal_compute,
+                      **unusual(concurrency=(concurrency, 1), timeout=(timeout, 900)))  # fmt: skip
         record(plan, Session(command=COMMAND, typed=again, folder=out), Addresses(arbiter=arbiter))
     folder, records = records_in(report_only or out)
     show(folder, write_report(records, folder), REPORT)

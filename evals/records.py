@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import orjson
 
+from chassis.locking import locked
 from evals.errors import RecordsUnusable
 
 Record = Mapping[str, Any]
@@ -39,8 +40,13 @@ def _record(line: bytes, place: str) -> Record:
 class Recorder:
     """Appends records to a file; a context manager. A line that a kill has torn is dropped first.
 
+    One run has the file at a time.
+
     Args:
         file: Where to; made with its folder if missing.
+
+    Raises:
+        RecordsUnusable: On entering, when another run writes to it.
     """
 
     def __init__(self, file: Path) -> None:
@@ -49,6 +55,9 @@ class Recorder:
     def __enter__(self) -> Self:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._lines = self._file.open("ab+")
+        if not locked(self._lines):
+            self._lines.close()
+            raise RecordsUnusable(f"another run writes to {self._file}; wait for its end, or take another --out")
         self._lines.seek(0)
         self._lines.truncate(self._lines.read().rfind(b"\n") + 1)
         return self

@@ -1,6 +1,7 @@
 """The services of the suite as any client sees them: their public REST faces."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -8,18 +9,25 @@ import aiohttp
 import orjson
 
 from evals.errors import RouterAway
+from evals.harness.refusals import PASSING
 from kernel.errors import Code, MetacogError
+from kernel.values import value
 
 # What a reply may take beyond the time that its request was given.
 GRACE_S = 60.0
-# Refusals of one request, which the next one need not meet.
-OF_THE_REQUEST = frozenset({400, 404, 409, 413, 422, 504})
+# Refusals of one request, which the next one need not meet: some of them stand, the others pass.
+OF_THE_REQUEST = frozenset({400, 404, 409, 413, 422}) | PASSING
+TOO_MANY = 429
+# How often a request that came too soon is made again, and after how long [s]: at most, and where nobody says.
+REPEATS, LONGEST_S, USUAL_S = 3, 30.0, 1.0
 
 Body = Mapping[str, Any]
+Sleep = Callable[[float], Awaitable[object]]
+"""Waits for some seconds [s]."""
 
 
 class Refused(MetacogError):
-    """A service refused a request for what it is."""
+    """A service did not serve one request; the next one it may."""
 
     code = Code.FAILED_PRECONDITION
     reason = "REFUSED"
@@ -30,6 +38,21 @@ class Refused(MetacogError):
         self.problem = {"status": status, **problem}
 
 
+@value
+class _Answer:
+    """What came back.
+
+    Attributes:
+        status: HTTP status.
+        raw: Body.
+        pause_s: After how long another attempt may do better [s]; None where none can.
+    """
+
+    status: int
+    raw: bytes
+    pause_s: float | None
+
+
 class RouterClient:
     """Talks to a running service; an async context manager.
 
@@ -38,11 +61,15 @@ class RouterClient:
         key: API key; empty where the router asks for none.
         timeout_s: Time that one request is given [s]; without a bound a lost connection would be waited for for ever.
         service: Which service it is.
+        sleep: Waits before a request that came too soon is made again.
     """
 
-    def __init__(self, url: str, *, key: str = "", timeout_s: float, service: str = "router") -> None:
+    def __init__(
+        self, url: str, *, key: str = "", timeout_s: float, service: str = "router", sleep: Sleep = asyncio.sleep
+    ) -> None:
         self._url = url.rstrip("/")
         self._service = service
+        self._sleep = sleep
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._timeout = aiohttp.ClientTimeout(total=timeout_s + GRACE_S)
 
@@ -58,7 +85,7 @@ class RouterClient:
         await self._session.close()
 
     async def post(self, path: str, body: Body) -> Body:
-        """Its reply to `body`.
+        """Its reply to `body`; where it has too much to do now, that of a later attempt.
 
         Raises:
             Refused: When it does not serve this request.
@@ -71,14 +98,39 @@ class RouterClient:
         return await self._asked("GET", path, None)
 
     async def _asked(self, method: str, path: str, data: bytes | None) -> Body:
+        answer = await self._attempt(method, path, data)
+        for _ in range(REPEATS):
+            if answer.pause_s is None:
+                break
+            await self._sleep(answer.pause_s)
+            answer = await self._attempt(method, path, data)
+        return _reply(self._service, path, answer.status, answer.raw)
+
+    async def _attempt(self, method: str, path: str, data: bytes | None) -> _Answer:
         try:
             headers = {"Content-Type": "application/json"} if data is not None else {}
             async with self._session.request(method, self._url + path, data=data, headers=headers) as response:
-                return _reply(self._service, path, response.status, await response.read())
+                pause_s = _pause_s(response.status, response.headers)
+                return _Answer(status=response.status, raw=await response.read(), pause_s=pause_s)
         except (aiohttp.ClientError, TimeoutError) as lost:
             said = str(lost) or type(lost).__name__
             hint = f"is it running? (--{self._service})"
             raise RouterAway(f"no {self._service} answers at {self._url}: {said}; {hint}") from lost
+
+
+def _pause_s(status: int, headers: Mapping[str, str]) -> float | None:
+    """After how long a request may be made again [s]; None where that is of no use.
+
+    Example:
+        >>> _pause_s(429, {"Retry-After": "2"}), _pause_s(429, {"Retry-After": "3600"}), _pause_s(429, {})
+        (2.0, 30.0, 1.0)
+        >>> _pause_s(429, {"x-should-retry": "false"}), _pause_s(500, {})
+        (None, None)
+    """
+    if status != TOO_MANY or headers.get("x-should-retry") == "false":
+        return None
+    told = headers.get("Retry-After", "")
+    return min(float(told), LONGEST_S) if told.isdecimal() else USUAL_S
 
 
 def _reply(service: str, path: str, status: int, raw: bytes) -> Body:

@@ -17,6 +17,8 @@ CHAT_MODELS = ("system1", "auto", "dialectic", "arbiter", "delegation")
 ROLES = {"roles-optimal": "OPTIMAL", "roles-greedy": "GREEDY", "roles-random": "RANDOM"}
 VARIANTS = {"majority": "MAJORITY_VOTE", "mc-mas": "FULL", "self-consistency": "SELF_CONSISTENCY"}
 ROUTE = "route"
+# Sampling temperature of samples that are voted on [0..2], said by name so that records tell it (SPEC 2).
+SOLVER_TEMPERATURE = 0.6
 # The fields that limit the tokens of a text, by path.
 LIMITS: Mapping[str, Sequence[str]] = {
     "/v1/chat/completions": ("max_tokens",),
@@ -50,7 +52,11 @@ def named(name: str, *, like: str = "", samples: int = 10, assessor: str = "") -
         return Arm(name=name, call=partial(_alone, agent), settings={"baseline": "SINGLE_AGENT", "agent": agent})
     if name == ROUTE:
         return Arm(name=name, call=partial(_route, assessor), settings={"assessor": assessor or "default"})
-    asked = {"variant": VARIANTS[name], "samples": (like and f"those of {like}") or samples}
+    asked = {
+        "variant": VARIANTS[name],
+        "samples": (like and f"those of {like}") or samples,
+        "solver_temperature": SOLVER_TEMPERATURE,
+    }
     return Arm(name=name, call=partial(_arbitration, name, like, samples), settings=asked)
 
 
@@ -111,7 +117,7 @@ def _deliberation(kind: str, measured: bool, item: Item, seed: int, _: Replies) 
         "question": prompts.task(item).text,
         "answer_type": item.answer_type.value,
         "assignment_kind": kind,
-        "assignment_seed": _seed(seed, "roles"),
+        "assignment_seed": derived_seed(seed, "eval", "roles", item.id),
         "seed": _seed(seed, "dialectic"),
         "measure_stages": measured,
         "envelope": dict(WIDE),
@@ -140,6 +146,7 @@ def _arbitration(name: str, like: str, samples: int, item: Item, seed: int, repl
         "mode": "PAPER",
         "variant": VARIANTS[name],
         "self_consistency_samples": (generations(replies[like]) if like else samples),
+        "solver_temperature": SOLVER_TEMPERATURE,
         "embedding_measures": False,
         "return_samples": True,
         "seed": _seed(seed, name),

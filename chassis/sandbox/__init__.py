@@ -89,7 +89,10 @@ class Locked:
 
 
 def _read(status: int | None, said: bytes, word: str, timeout_s: float) -> Ran:
-    """What the runner's end means: only one that knows the word of this run has passed."""
+    """What the runner's end means: without the word of this run the code has ended the process by itself.
+
+    The word is no secret from the code, which shares the runner's process and finds it there if it sets out to cheat.
+    """
     if status == NOT_LOCKED:
         return Ran(passed=None, detail=f"the sandbox failed: {said.decode(errors='replace')[:MOST_DETAIL]}")
     if status == -signal.SIGXCPU:

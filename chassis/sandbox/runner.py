@@ -2,7 +2,8 @@
 
     python -I -S -B runner.py MEMORY_BYTES SECONDS  <  {"code": ..., "tests": ..., "word": ...}
 
-It says what failed, with the word that only it was told, on standard output. Nothing here is imported by anybody.
+It says what failed on standard output, with the word that it was told, so that an end by the code itself is not taken
+for its own. The code runs in this process and can find the word if it sets out to cheat. Nothing here is imported.
 """
 
 import ctypes

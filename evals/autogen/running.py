@@ -47,10 +47,12 @@ class Team:
 async def run_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: Team, folder: Path) -> Path:
     """Have the team answer every item; returns the file of records. What is answered already is not asked again.
 
+    An item at which the team failed is recorded as refused, and asked again at the next start.
+
     Raises:
         NotInstalled: When the environment lacks AutoGen.
         RecordsUnusable: When the folder holds what another team, or this one with other settings, said, or was asked
-            otherwise; and when the team ends before it is done.
+            otherwise; when the team ends before it is done; and when it has failed at every item.
     """
     same_team(items, agents, team, folder)
     write_prompts(items, folder)
@@ -63,6 +65,9 @@ async def run_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: T
     status = await process.wait()
     if status:
         raise RecordsUnusable(f"AutoGen ended with status {status}; what it had said is in {folder / SAID}")
+    told = _said(folder)
+    if told and not any("reply" in one for one in told):
+        raise RecordsUnusable(f"AutoGen has answered nothing: {told[-1]['failure']}")
     return await collect(items, folder)
 
 
@@ -75,7 +80,7 @@ def same_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: Team, 
     asked = {item.id: digest(prompts.question(item).text) for item in items}
     cast = digest(_cast(agents))
     now = {"model": team.model, "max_tokens": team.max_tokens, "seed": team.seed, "agents": cast}
-    for one in _said(folder):
+    for one in (one for one in _said(folder) if "reply" in one):
         before = {"model": one["reply"].get("model"), **one["reply"].get("settings", {}), "prompt": one.get("prompt")}
         wanted = {**now, "prompt": asked.get(one["id"])}
         for name, setting in wanted.items():
@@ -101,21 +106,34 @@ def write_prompts(items: Sequence[Item], folder: Path) -> None:
 
 
 async def collect(items: Sequence[Item], folder: Path) -> Path:
-    """Write what the team said as records; returns their file."""
-    told = {one["id"]: one["reply"] for one in _said(folder)}
+    """Write what the team said as records, and where it failed as refusals; returns their file."""
+    lines = _said(folder)
+    failed = {one["id"]: one for one in lines if "failure" in one}
+    told = {one["id"]: one["reply"] for one in lines if "reply" in one}
     checker = Checker() if any(item.answer_type is AnswerType.CODE for item in items) else None
-    made = [await _record(item, told[item.id], checker) for item in items if item.id in told]
+    answers = [await _record(item, told[item.id], checker) for item in items if item.id in told]
+    made = [*answers, *(_refusal(item, failed[item.id]) for item in items if item.id in failed.keys() - told.keys())]
     (folder / RECORDS).write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in made))
     return folder / RECORDS
 
 
 async def _record(item: Item, reply: Mapping[str, Any], checker: Checker | None) -> Record:
     seed = reply.get("settings", {}).get("seed", 7)
-    asked = {"item": item.id, "arm": AUTOGEN, "seed": seed, "path": AUTOGEN, "elapsed_ms": reply["duration_ms"]}
-    record = {"kind": "reply", **asked, "digest": content_digest(item), "reply": dict(reply)}
+    record = {**_asked(item, seed), "elapsed_ms": reply["duration_ms"], "reply": dict(reply)}
     if checker is None or item.answer_type is not AnswerType.CODE:
         return record
     return {**record, "checks": await checker(item, {"answer": reply["text"]})}
+
+
+def _refusal(item: Item, failed: Mapping[str, Any]) -> Record:
+    """A failure as a refused request, under the name of its error."""
+    said = failed["failure"]
+    return {**_asked(item, failed.get("seed", 7)), "refusal": {"reason": said.partition(":")[0], "detail": said}}
+
+
+def _asked(item: Item, seed: int) -> Record:
+    asked = {"item": item.id, "arm": AUTOGEN, "seed": seed, "path": AUTOGEN}
+    return {"kind": "reply", **asked, "digest": content_digest(item)}
 
 
 def _command(agents: Sequence[AgentConfig], team: Team, folder: Path) -> Sequence[str]:

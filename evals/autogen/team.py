@@ -3,8 +3,9 @@
     ENVIRONMENT/bin/python evals/autogen/team.py PROMPTS SAID --url URL --model NAME --agents AGENTS [--max-tokens N]
 
 PROMPTS has one JSON object a line with `id` and `prompt`; AGENTS is a JSON list with `id` and `system_prompt`. SAID is
-appended to, and what stands in it is not asked again: that it was made with the same settings is for the caller to see,
-who finds them there. It needs nothing of the project.
+appended to, and what is answered in it is not asked again: that it was made with the same settings is for the caller to
+see, who finds them there. A task that fails has a line with its `failure`, and is asked again at the next start. It
+needs nothing of the project.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import hashlib
 import json
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,11 @@ MODEL_INFO = {
     "vision": False, "function_calling": False, "json_output": False, "structured_output": False,
     "multiple_system_messages": True, "family": "unknown",
 }  # fmt: skip
+# A failure's text is cut there [characters].
+LONGEST = 500
+
+Ask = Callable[[str, argparse.Namespace], Awaitable[dict[str, Any]]]
+"""From a prompt and the settings to a reply."""
 
 
 def counted(client: Any) -> list[float]:  # noqa: ANN401 - AutoGen's own client
@@ -54,9 +61,11 @@ async def answered(prompt: str, told: argparse.Namespace) -> dict[str, Any]:
     # The task is the first message, the reply of the selected agent the second.
     team = SelectorGroupChat(members, model_client=client, termination_condition=MaxMessageTermination(2))
     began = time.monotonic()
-    result = await team.run(task=prompt)
+    try:
+        result = await team.run(task=prompt)
+    finally:
+        await client.close()
     usage, last = client.total_usage(), result.messages[-1]
-    await client.close()
     return {
         "text": str(last.content),
         "agent": last.source,
@@ -83,28 +92,38 @@ def digest(text: str) -> str:
 
 
 def answered_in(file: Path) -> set[str]:
-    """Names of the tasks that `file` holds a reply to; a last line that a kill has torn is dropped from it."""
+    """Names of the tasks that `file` holds an answer to; a last line that a kill has torn is dropped from it."""
     if not file.exists():
         return set()
     told = file.read_bytes()
     whole = told[: told.rfind(b"\n") + 1]
     if whole != told:
         file.write_bytes(whole)
-    return {json.loads(line)["id"] for line in whole.splitlines()}
+    return {one["id"] for one in map(json.loads, whole.splitlines()) if "reply" in one}
 
 
-async def run(told: argparse.Namespace) -> None:
-    """Every task that was not asked yet."""
+async def attempted(prompt: str, told: argparse.Namespace, ask: Ask) -> dict[str, Any]:
+    """What the team says to one task, or how it failed at it: one prompt that is too long ends no run."""
+    try:
+        return {"prompt": digest(prompt), "reply": await ask(prompt, told)}
+    except ImportError:
+        raise
+    except Exception as wrong:  # noqa: BLE001 - whatever AutoGen and its client raise
+        return {"failure": f"{type(wrong).__name__}: {wrong}"[:LONGEST], "seed": told.seed}
+
+
+async def run(told: argparse.Namespace, ask: Ask = answered) -> None:
+    """Every task that was not answered yet."""
     known = answered_in(told.said)
     with told.said.open("a") as said:
         for line in told.prompts.read_text().splitlines():
             task = json.loads(line)
             if task["id"] in known:
                 continue
-            line = {"id": task["id"], "prompt": digest(task["prompt"]), "reply": await answered(task["prompt"], told)}
-            said.write(json.dumps(line) + "\n")
+            outcome = await attempted(task["prompt"], told, ask)
+            said.write(json.dumps({"id": task["id"], **outcome}) + "\n")
             said.flush()
-            sys.stderr.write(f"{task['id']}\n")
+            sys.stderr.write(f"{task['id']} {outcome.get('failure', '')}".rstrip() + "\n")
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The benchmark as a whole: what is taken from public sets, what is made, and in which order. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import product
@@ -19,7 +19,10 @@ DIMENSIONS = (
     "logical_reasoning", "knowledge_retrieval", "code_generation", "math_computation", "commonsense_inference",
 )  # fmt: skip
 PER_CELL, PER_MAKER = 40, 20
-MAKERS: Sequence[Callable[[Random, int, str], Item]] = (followed, written, reckoned, reasoned, everyday)
+# Draws after which there is taken to be no other task of a kind [count].
+DRAWS = 1000
+Maker = Callable[[Random, int, str], Item]
+MAKERS: Sequence[Maker] = (followed, written, reckoned, reasoned, everyday)
 CHECKERS: Mapping[AnswerType, str] = {
     AnswerType.BOOLEAN: "equal yes or no",
     AnswerType.CHOICE: "equal choice",
@@ -43,7 +46,7 @@ def benchmark(items: Sequence[Item], seed: int, per_cell: int = PER_CELL, per_ma
         ones.
 
     Raises:
-        ItemsUnreadable: When a cell has too few items; names it.
+        ItemsUnreadable: When a cell has too few items, or a kind of made task has too few different ones; names it.
     """
     chosen = [cell(items, *key, seed, per_cell) for key in product(DIMENSIONS, LEVELS)]
     whole = [*(item for each in chosen for item in each), *cross_domain(seed, per_maker)]
@@ -66,7 +69,12 @@ def cell(items: Sequence[Item], dimension: str, level: str, seed: int, count: in
 
 
 def cross_domain(seed: int, per_maker: int = PER_MAKER) -> Sequence[Item]:
-    """The tasks that are made here, `per_maker` of each of the five kinds, in all three difficulties.
+    """The tasks that are made here, `per_maker` of each of the five kinds, in all three difficulties, none twice.
+
+    Each kind begins with another difficulty, so that a few of each are as even as they can be.
+
+    Raises:
+        ItemsUnreadable: When there are not so many different ones of a kind; names it.
 
     Example:
         >>> made = cross_domain(7)
@@ -75,13 +83,30 @@ def cross_domain(seed: int, per_maker: int = PER_MAKER) -> Sequence[Item]:
         >>> made[0].id
         'cross_followed-7-0'
     """
-    return [_made(make, seed, number) for make in MAKERS for number in range(per_maker)]
+    return [item for place in range(len(MAKERS)) for item in _of_kind(place, seed, per_maker)]
 
 
-def _made(make: Callable[[Random, int, str], Item], seed: int, number: int) -> Item:
-    """One made task; the seed is in its name, since another seed makes another task of the same number."""
-    item = make(_chance(seed, make.__name__, str(number)), number, LEVELS[number % len(LEVELS)])
-    return replace(item, id=f"{item.dataset}-{seed}-{number}")
+def _of_kind(place: int, seed: int, count: int) -> Sequence[Item]:
+    """`count` made tasks of one kind; the first of them are the same with a larger count."""
+    made: dict[object, Item] = {}
+    for number in range(count):
+        item = _untaken(MAKERS[place], seed, number, LEVELS[(place + number) % len(LEVELS)], made)
+        made[_content(item)] = item
+    return list(made.values())
+
+
+def _untaken(make: Maker, seed: int, number: int, level: str, taken: Collection[object]) -> Item:
+    """One made task that is not taken; the seed is in its name, since another seed makes another of the same number."""
+    for draw in range(DRAWS):
+        item = make(_chance(seed, make.__name__, str(number), *([str(draw)] if draw else [])), number, level)
+        if _content(item) not in taken:
+            return replace(item, id=f"{item.dataset}-{seed}-{number}")
+    raise ItemsUnreadable(f"{make.__name__}, {level}: there are no {number + 1} different tasks")
+
+
+def _content(item: Item) -> tuple[object, ...]:
+    """What a task is told from another one by."""
+    return item.question, item.context, tuple(item.choices or ())
 
 
 def graded(items: Sequence[Item]) -> Sequence[Item]:

@@ -1,5 +1,6 @@
 """The figures of a comparison with its controls. Pure."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -78,8 +79,9 @@ class Routing:
         deciding: Tokens that deciding takes, in the mean [count]; 0 where no model is asked.
         worth: How much more often the mix is right than with the same decisions dealt by chance.
         shuffled: Shares right with the same decisions dealt by chance.
-        separation: How well the level that decides tells wrong System 1 answers from right ones.
+        separation: How well the level that decides tells wrong System 1 answers from right ones; where it is known.
         quality: What the level recovers of the gap between the systems, and at which share; None without a level.
+        undetermined: Items on which the level is not known, so that they go to System 2 [count].
     """
 
     name: str
@@ -92,6 +94,7 @@ class Routing:
     shuffled: Band
     separation: Discrimination | None
     quality: Quality | None
+    undetermined: int = 0
 
     @property
     def said(self) -> Conclusion:
@@ -183,7 +186,10 @@ def legacy_gate(levels: Scores) -> Flags:
 
 @value
 class _Columns:
-    """The items that both systems answered and a decision was made on; what deciding on them took, in the mean."""
+    """The items that both systems answered and a decision was made on; what deciding on them took, in the mean.
+
+    Activation is NaN where it was undetermined.
+    """
 
     pair: Pair
     tokens: Pair
@@ -205,7 +211,7 @@ def _routings(made: Recorded, system_two: str, chance: Chance) -> Sequence[Routi
         RANDOM: (highest(drawn, count), drawn),
         LENGTH: (highest(known.length, count), known.length),
         ORACLE: (wrong, None),
-        LEGACY: (legacy_gate(known.activation), None),
+        LEGACY: (legacy_gate(known.activation) | np.isnan(known.activation), None),
         f"always {SYSTEM_ONE}": (np.zeros_like(known.sent), None),
         f"always {system_two}": (np.ones_like(known.sent), None),
     }
@@ -213,7 +219,8 @@ def _routings(made: Recorded, system_two: str, chance: Chance) -> Sequence[Routi
 
 
 def _routing(name: str, sent: Flags, levels: Scores | None, known: _Columns, chance: Chance) -> Routing:
-    wrong = known.pair.first < 0.5
+    told = np.ones_like(sent) if levels is None else ~np.isnan(levels)
+    wrong, pair = known.pair.first[told] < 0.5, Pair(first=known.pair.first[told], second=known.pair.second[told])
     return Routing(
         name=name,
         sent=float(sent.mean()),
@@ -223,8 +230,9 @@ def _routing(name: str, sent: Flags, levels: Scores | None, known: _Columns, cha
         deciding=known.deciding if name in (ROUTER, LEGACY) else 0.0,
         worth=worth_interval(known.pair, sent, chance),
         shuffled=shuffled_mixes(known.pair, sent, chance),
-        separation=None if levels is None else auroc(levels, wrong),
-        quality=None if levels is None else _quality(levels, known.pair, chance),
+        separation=None if levels is None else auroc(levels[told], wrong),
+        quality=None if levels is None else _quality(levels[told], pair, chance),
+        undetermined=int((~told).sum()),
     )
 
 
@@ -242,11 +250,11 @@ def _columns(made: Recorded, system_two: str) -> _Columns | None:
     first, second, decided = (
         [row for row in made.of(name) if row.seed == seed] for name in (SYSTEM_ONE, system_two, ROUTE)
     )
-    levels = {row.item.id: row for row in decided if _activation(row) is not None}
-    both = paired(by_item(first), by_item([row for row in second if row.item.id in levels]))
+    decisions = {row.item.id: row for row in decided}
+    both = paired(by_item(first), by_item([row for row in second if row.item.id in decisions]))
     if not both.items:
         return None
-    chosen = [levels[item] for item in both.items]
+    chosen = [decisions[item] for item in both.items]
     return _Columns(
         pair=Pair(first=both.first, second=both.second),
         tokens=Pair(first=_tokens(first, both.items), second=_tokens(second, both.items)),
@@ -257,9 +265,10 @@ def _columns(made: Recorded, system_two: str) -> _Columns | None:
     )
 
 
-def _activation(row: Row) -> float | None:
+def _activation(row: Row) -> float:
+    """The activation of a decision; NaN where it was undetermined, which goes to System 2 (SPEC 1.1)."""
     level: float | None = (row.reply.get("activation") or {}).get("value")
-    return level
+    return math.nan if level is None else level
 
 
 def _tokens(rows: Sequence[Row], items: Sequence[str]) -> Scores:

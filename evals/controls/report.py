@@ -13,6 +13,7 @@ from evals.stats.gains import conclusion
 from evals.strategies import ROUTE
 
 AS_WRONG = "refusals as wrong"
+UNDECIDED = "`undecided`: no rule can judge the answer (a long free text, a program whose tests did not run): wrong."
 TOKENS, GROUPS, RELIABILITY = "tokens.svg", "groups.svg", "reliability.svg"
 
 
@@ -69,9 +70,10 @@ def pictures(made: Recorded, found: Figures, chance: Chance) -> Mapping[str, str
 
 def arms_section(arms: Sequence[ArmFigures]) -> str:
     """Share right and what it cost, arm by arm; where an arm refused requests, its share with these as wrong too."""
-    head = ["arm", "items", "share right", "over seeds (seeds)", "unreadable", "refused", "generations", "calls"]
+    head = ["arm", "items", "share right", "over seeds (seeds)", "unreadable", "undecided", "refused", "generations"]
     rows = [row for arm in arms for row in _arm_rows(arm)]
-    return table([*head, "prompt tokens", "generated", "ms p50"], rows)
+    told = table([*head, "calls", "prompt tokens", "generated", "ms p50"], rows)
+    return f"{told}\n\n{UNDECIDED}" if any(arm.undecided for arm in arms) else told
 
 
 def _arm_rows(arm: ArmFigures) -> Sequence[Sequence[str]]:
@@ -81,6 +83,7 @@ def _arm_rows(arm: ArmFigures) -> Sequence[Sequence[str]]:
         estimate(arm.accuracy),
         f"{number(arm.by_seed.mean)} ± {number(arm.by_seed.deviation)} ({arm.by_seed.seeds})",
         str(arm.unreadable),
+        str(arm.undecided),
         str(arm.refused),
         number(arm.means.generations, 1),
         number(arm.means.calls, 1),
@@ -90,7 +93,7 @@ def _arm_rows(arm: ArmFigures) -> Sequence[Sequence[str]]:
     ]
     if arm.strict is None:
         return [answered]
-    return [answered, [f"{arm.name}, {AS_WRONG}", str(arm.strict.items), estimate(arm.strict), *[""] * 8]]
+    return [answered, [f"{arm.name}, {AS_WRONG}", str(arm.strict.items), estimate(arm.strict), *[""] * 9]]
 
 
 def gains_section(found: Figures) -> str:
@@ -142,7 +145,8 @@ def routing_section(routings: Sequence[Routing], deciding: Means | None = None) 
         "AUROC is that of the level which decides, for 'System 1 is wrong'. Tokens of deciding come on top of those "
         "of the answer; what asks no model has none."
     )
-    return f"{note}{_deciding(deciding)}\n\n{table([*head, 'worth over shuffled', 'said', 'AUROC'], rows)}"
+    told = table([*head, "worth over shuffled", "said", "AUROC"], rows)
+    return f"{note}{_deciding(deciding)}{_undetermined(routings)}\n\n{told}"
 
 
 def _deciding(spent: Means | None) -> str:
@@ -153,6 +157,17 @@ def _deciding(spent: Means | None) -> str:
         f" A decision takes {number(spent.generations, 1)} generations, {number(spent.prompt_tokens, 0)} prompt "
         f"tokens, {number(spent.completion_tokens, 0)} generated (means) and {number(spent.duration_ms, 0)} ms (median "
         "time)."
+    )
+
+
+def _undetermined(routings: Sequence[Routing]) -> str:
+    """How many decisions were made without an activation."""
+    unknown = max(each.undetermined for each in routings)
+    if not unknown:
+        return ""
+    return (
+        f" On {unknown} of the items the router knew no activation and took System 2; they are in all figures but the "
+        "AUROC and the cost at quality of its level."
     )
 
 

@@ -8,22 +8,28 @@ from evals import prompts
 from evals.checking import program_tests
 from evals.harness.arms import Arm, Call, Replies
 from evals.items import Item
-from evals.strategies import WIDE
+from evals.records import Record
+from evals.strategies import WIDE, limited, named
 from kernel.answers import AnswerType
 from kernel.seeds import derived_seed
 
 ASSESS, SOLVE, SKILL, LIVE, AUTOGEN = "assess", "solve", "skill-fixed", "live", "autogen"
+SAME_CALLS = "self-consistency"
 # Of the rule by keywords only its choice is used; what it would answer is taken from the recorded answers.
 SHORTEST_ANSWER = 8
 
 
-def arms(agents: Sequence[str] = (), *, max_tokens: int = 0, live: bool = False) -> Sequence[Arm]:
-    """Everybody's self-assessment, everybody's answer, and the rule by keywords.
+def arms(
+    agents: Sequence[str] = (), *, max_tokens: int = 0, live: bool = False, equal_compute: bool = True
+) -> Sequence[Arm]:
+    """Everybody's self-assessment, everybody's answer, the rule by keywords, and the control with as many calls.
 
     Args:
         agents: Who takes part; empty: everybody.
         max_tokens: Tokens of an answer [count]; 0: the service's default.
         live: Whether the service also processes each task by itself, and learns from it.
+        equal_compute: Whether self-consistency with as many generations is sampled beside it; not of programs, which
+            no vote can compare.
     """
     asked = {"agents": ",".join(agents) or "all", "max_tokens": max_tokens or "default"}
     made = [
@@ -31,8 +37,37 @@ def arms(agents: Sequence[str] = (), *, max_tokens: int = 0, live: bool = False)
         Arm(name=SOLVE, call=partial(_solve, agents, max_tokens), settings={**asked, "baseline": "MAJORITY_VOTE"}),
         Arm(name=SKILL, call=partial(_skill, agents), settings={**asked, "baseline": "SKILL_FIXED"}),
     ]
+    control = limited(named(SAME_CALLS), max_tokens).settings
+    same = Arm(
+        name=SAME_CALLS,
+        call=partial(_same_calls, max_tokens),
+        settings={**control, "samples": "the most calls of Algorithm 1"},
+    )
     living = Arm(name=LIVE, call=partial(_live, agents, max_tokens), settings={**asked, "learns": True})
-    return [*made, living] if live else made
+    return [*made, *([same] if equal_compute else []), *([living] if live else [])]
+
+
+def calls_of(assessment: Record) -> int:
+    """Calls that one agent's self-assessment took [count]; one where the reply does not tell."""
+    return int(assessment.get("attempts", 1))
+
+
+def most_calls(rated: Record | None) -> int:
+    """The most calls that Algorithm 1 can make on a task: everybody rates itself, and everybody answers [count].
+
+    Args:
+        rated: The reply with everybody's self-assessment; None, or empty, where it was refused.
+    """
+    assessments = (rated or {}).get("assessments") or ()
+    return sum(calls_of(each) for each in assessments) + len(assessments)
+
+
+def _same_calls(max_tokens: int, item: Item, seed: int, replies: Replies) -> Call | None:
+    """Self-consistency; nothing for programs, and where no replay will have the task."""
+    most = most_calls(replies.get(ASSESS)) if replies.get(SOLVE) else 0
+    if item.answer_type is AnswerType.CODE or not most:
+        return None
+    return limited(named(SAME_CALLS, samples=most), max_tokens).call(item, seed, replies)
 
 
 def _assess(agents: Sequence[str], item: Item, seed: int, _: Replies) -> Call:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from evals.delegation.replay import Done, election
-from evals.delegation.tasks import Task
+from evals.delegation.tasks import Sampled, Task
 from kernel.values import value
 
 
@@ -18,7 +18,7 @@ class Chosen:
 
     Attributes:
         right: Probability that the answer is right [0..1].
-        calls: Answers that it takes [count].
+        calls: Calls that it takes [count].
         tokens: Tokens of these [count].
         delegated: Whether the task left the agent that has it by default; None where nobody has it by default.
     """
@@ -35,7 +35,7 @@ Way = Callable[[Task, int], Chosen | None]
 SINGLE, ROUND_ROBIN, RANDOM, SKILL, MAJORITY = (
     "Single-Agent", "Round-Robin", "Random-Routing", "Skill-Fixed", "Majority-Vote",
 )  # fmt: skip
-BEST, ORACLE = "best single agent", "oracle (any right)"
+BEST, ORACLE, SAME = "best single agent", "oracle (any right)", "self-consistency"
 
 
 def ways(tasks: Sequence[Task], agents: Sequence[str]) -> Mapping[str, Way]:
@@ -82,6 +82,38 @@ def _dealt(
 def _chosen(task: Task, executor: str, agents: Sequence[str]) -> Chosen:
     """The answer of `executor`; of all by vote where nobody is named."""
     return _one(task, executor) if executor else _vote(task, agents)
+
+
+def same_calls(done: Sequence[Done]) -> Way:
+    """Self-consistency that on each task votes over as many samples as a procedure has made calls on it.
+
+    Args:
+        done: What the procedure did, every task in several orders; the mean over these is taken.
+    """
+    calls: dict[tuple[str, int], list[int]] = {}
+    for one in done:
+        calls.setdefault((one.task.item.id, one.task.seed), []).append(one.calls)
+    return lambda task, _: _sampled(task, calls[task.item.id, task.seed])
+
+
+def _sampled(task: Task, calls: Sequence[int]) -> Chosen | None:
+    """The mean over votes of so many of the first samples each; at least one, at most all of them."""
+    if not task.samples:
+        return None
+    parts = [task.samples[: max(1, each)] for each in calls]
+    n = len(parts)
+    return Chosen(
+        right=sum(most_frequent_is_right(part) for part in parts) / n,
+        calls=sum(len(part) for part in parts) / n,
+        tokens=sum(sample.tokens for part in parts for sample in part) / n,
+    )
+
+
+def most_frequent_is_right(samples: Sequence[Sampled]) -> bool:
+    """Whether the most frequent answer is right, the one that came first of several; without any answer it is not."""
+    counts = Counter(sample.answer for sample in samples if sample.answer is not None)
+    elected = max(counts, key=lambda answer: counts[answer], default=None)
+    return any(sample.right for sample in samples if sample.answer == elected)
 
 
 def _one(task: Task, agent: str) -> Chosen:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from evals.delegation.baselines import Way, shuffled, ways
+from evals.delegation.baselines import SAME, Way, same_calls, shuffled, ways
 from evals.delegation.replay import Done, Replayed, Rules, Without, replay
 from evals.delegation.tasks import Task
 from evals.harness.arm_figures import Trust, trust
@@ -41,7 +41,8 @@ class Method:
         accuracy: Share right.
         over_orders: The same over orders of the tasks; of what knows no order one figure.
         precision: Delegated tasks that came out right, in the first replay; None where nothing is delegated.
-        calls: Self-assessments and answers, over all tasks of a seed, in the mean over orders and seeds [count].
+        calls: Calls for self-assessments and answers, over its tasks of a seed, in the mean over orders and seeds
+            [count].
         tokens: Tokens of a task, in the mean [count].
         trust: How far its confidence can be trusted, in the first replay; None where it tells none.
         gain: How much more often the full procedure is right; None of itself.
@@ -135,7 +136,7 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
     agents = list(tasks[0].solved)
     dealt = _orders(tasks, chance, orders)
     full = runs(dealt, agents, Rules())
-    plain = {**ways(tasks, agents), SHUFFLED: shuffled(full.done, agents)}
+    plain = {**ways(tasks, agents), SHUFFLED: shuffled(full.done, agents), **_same_calls(tasks, full)}
     chosen = {name: _scores_of(tasks, way) for name, way in plain.items()}
     named: Mapping[str, Mapping[str, float]] = {**chosen, **_others(others), FULL: full.scores}
     return Figures(
@@ -157,6 +158,11 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
         trusts=_trusts(full),
         behaviour=_behaviour(full, tasks, agents, chance),
     )
+
+
+def _same_calls(tasks: Sequence[Task], full: Runs) -> Mapping[str, Way]:
+    """The control at equal compute, where it was sampled."""
+    return {SAME: same_calls(full.done)} if any(task.samples for task in tasks) else {}
 
 
 def runs(dealt: Sequence[Sequence[Task]], agents: Sequence[str], rules: Rules) -> Runs:

@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 
-from evals.delegation.arms import ASSESS, AUTOGEN, LIVE, SOLVE
+from evals.delegation.arms import AUTOGEN, LIVE
 from evals.delegation.figures import AUTOGEN as AUTOGEN_NAME
 from evals.delegation.figures import figures
 from evals.delegation.live import live_section
 from evals.delegation.report import pictures, sections
-from evals.delegation.tasks import Task, tasks
+from evals.delegation.tasks import Task, left_out, tasks
 from evals.errors import RecordsUnusable
 from evals.harness.heading_text import opening, settings_table
 from evals.harness.rows import Recorded, recorded
@@ -58,11 +58,11 @@ def write_report(
 
 
 def _refused(made: Recorded) -> Mapping[str, str]:
-    """How many tasks no replay has, since a rating or an answer was refused."""
-    lost = {(row.item.id, row.seed) for arm in (ASSESS, SOLVE) for row in made.refused_of(arm)}
+    """How many tasks no replay has, since a rating or an answer was refused, or failed."""
+    lost = left_out(made)
     if not lost:
         return {}
-    said = f"{len(lost)}, since a rating or an answer was refused; no replay has them"
+    said = f"{len(lost)}, since a rating or an answer was refused, or failed; no replay has them"
     return {"tasks left out": said}
 
 

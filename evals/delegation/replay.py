@@ -5,7 +5,7 @@ disagree on the same task, one of them is wrong.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from evals.delegation.tasks import Task
@@ -73,7 +73,7 @@ class Done:
         executor: Agent that did it; empty when all did.
         right: Whether the answer is right.
         confidence: Confidence in it [0..1]: the executor's, or the share of the vote that won; None when unknown.
-        calls: Self-assessments and answers [count].
+        calls: Calls for self-assessments, those for a second attempt too, and answers [count].
         tokens: Tokens of these [count].
         voters: After a vote, those whose answer won.
     """
@@ -169,22 +169,32 @@ def _decided(task: Task, first: str, agents: Sequence[str], rules: Rules, record
     own = standing(task, first, rules, records)
     confident = own.eligible and reaches(own.confidence, own.threshold)
     if confident or rules.without is Without.DELEGATION or len(agents) == 1:
-        return _by_one(task, "EXECUTED", first, own, assessed=_asked(rules, 1))
+        return _by_one(task, "EXECUTED", first, own, asked=_asked(rules, [first]))
     others = [agent for agent in agents if agent != first]
     if rules.without is Without.CROSS_EVALUATION:
         peer = agents[(agents.index(first) + 1) % len(agents)]
-        return _by_one(task, "DELEGATED", first, _by_record(task, peer, rules, records), assessed=_asked(rules, 1))
+        return _by_one(task, "DELEGATED", first, _by_record(task, peer, rules, records), asked=_asked(rules, [first]))
     peers = [standing(task, agent, rules, records) for agent in others]
     able = [peer for peer in peers if peer.eligible and reaches(peer.confidence, rules.theta)]
     if able:
         best = max(able, key=lambda peer: round(peer.confidence, DECIMALS))
-        return _by_one(task, "DELEGATED", first, best, assessed=_asked(rules, len(agents)))
-    return _by_all(task, first, [own, *peers], assessed=_asked(rules, len(agents)))
+        return _by_one(task, "DELEGATED", first, best, asked=_asked(rules, agents))
+    return _by_all(task, first, [own, *peers], asked=_asked(rules, agents))
 
 
-def _asked(rules: Rules, agents: int) -> int:
-    """How many of `agents` that are looked at are asked about themselves [count]."""
-    return 0 if rules.without in UNASKED else agents
+def _asked(rules: Rules, agents: Sequence[str]) -> Sequence[str]:
+    """Which of `agents` that are looked at are asked about themselves."""
+    return () if rules.without in UNASKED else agents
+
+
+def _calls(task: Task, asked: Sequence[str], answers: int) -> int:
+    """Calls of asking `asked` about themselves, and of so many answers [count]."""
+    return sum(task.asking[agent].calls for agent in asked) + answers
+
+
+def _tokens(task: Task, asked: Sequence[str], answering: Iterable[str]) -> float:
+    """Tokens of asking `asked` about themselves, and of the answers of `answering` [count]."""
+    return sum(task.asking[agent].tokens for agent in asked) + sum(task.solved[agent].tokens for agent in answering)
 
 
 def _by_record(task: Task, agent: str, rules: Rules, records: Records) -> Standing:
@@ -193,21 +203,20 @@ def _by_record(task: Task, agent: str, rules: Rules, records: Records) -> Standi
     return Standing(agent=agent, confidence=record, threshold=rules.theta, eligible=True)
 
 
-def _by_one(task: Task, mode: str, first: str, who: Standing, *, assessed: int) -> Done:
-    solved = task.solved[who.agent]
+def _by_one(task: Task, mode: str, first: str, who: Standing, *, asked: Sequence[str]) -> Done:
     return Done(
         task=task,
         mode=mode,
         first=first,
         executor=who.agent,
-        right=solved.right,
+        right=task.solved[who.agent].right,
         confidence=min(1.0, who.confidence),
-        calls=assessed + 1,
-        tokens=assessed * task.assess_tokens + solved.tokens,
+        calls=_calls(task, asked, 1),
+        tokens=_tokens(task, asked, [who.agent]),
     )
 
 
-def _by_all(task: Task, first: str, everybody: Sequence[Standing], *, assessed: int) -> Done:
+def _by_all(task: Task, first: str, everybody: Sequence[Standing], *, asked: Sequence[str]) -> Done:
     elected, share = election(task, {each.agent: each.confidence for each in everybody})
     return Done(
         task=task,
@@ -216,8 +225,8 @@ def _by_all(task: Task, first: str, everybody: Sequence[Standing], *, assessed: 
         executor="",
         right=any(task.solved[agent].right for agent in elected),
         confidence=share,
-        calls=assessed + len(everybody),
-        tokens=assessed * task.assess_tokens + sum(each.tokens for each in task.solved.values()),
+        calls=_calls(task, asked, len(everybody)),
+        tokens=_tokens(task, asked, task.solved),
         voters=elected,
     )
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from evals.delegation import paper
-from evals.delegation.baselines import ORACLE
-from evals.delegation.figures import FULL, SHUFFLED, Behaviour, Figures, Method
+from evals.delegation.baselines import ORACLE, SAME
+from evals.delegation.figures import AUTOGEN, FULL, SHUFFLED, Behaviour, Figures, Method
 from evals.harness.arm_figures import bar
 from evals.markdown import UNKNOWN, estimate, gain, number, share, table
 from evals.mc_mas.report import over_seeds
@@ -19,6 +19,11 @@ NOTHING = (UNKNOWN,) * 4
 FIRST = (
     "Shares right, calls and tokens are means over the orders; precision and ECE are those of one order, that of the "
     "records (with several seeds of the first of them)."
+)
+EQUAL = (
+    f"`{SAME}` is the most frequent of as many samples of one model as {FULL} makes calls, in every order and task by "
+    "task, the first of equally frequent ones; a rating is a call too, and shorter than a sample. Programs cannot be "
+    f"voted on: it is compared on the other tasks, and its calls are those of {FULL} on these. "
 )
 
 
@@ -61,12 +66,15 @@ def _second(found: Figures, tasks: int) -> str:
     head = ["method", "share right", "over orders (orders)", "delegation precision", "ECE (by chance)", "calls"]
     head += ["tokens per task", f"{FULL} over it", "said"]
     theirs = ["paper's accuracy %", "its precision", "its ECE", "its calls"]
+    same = any(each.name == SAME for each in found.methods)
+    others = f"{AUTOGEN} and {SAME}" if same else AUTOGEN
     note = (
-        f"**Table II**, {tasks} tasks. All methods but AutoGen are replayed from the same recorded self-assessments "
-        "and answers, so that they differ by their choices alone; calls are self-assessments and answers, "
-        "classification is left out because the tasks name their dimensions. `Random-Routing` is its mean. The best "
-        f"single agent is chosen in hindsight, and the oracle is a bound, no method. `{SHUFFLED}` are those of {FULL}, "
-        f"dealt to the tasks by chance: what it spends without knowing whom. {FIRST}"
+        f"**Table II**, {tasks} tasks. All methods but {others} are replayed from the same recorded self-assessments "
+        "and answers, so that they differ by their choices alone; calls are self-assessments, second attempts too, and "
+        "answers; classification is left out because the tasks name their dimensions. `Random-Routing` is its mean. "
+        "The best single agent is chosen in hindsight, and the oracle is a bound, no method. "
+        f"`{SHUFFLED}` are those of {FULL}, dealt to the tasks by chance: what it spends without knowing whom. "
+        f"{EQUAL if same else ''}{FIRST}"
     )
     return f"{note}{_fewer(found, tasks)}\n\n{table([*head, *theirs], rows)}"
 

@@ -2,10 +2,49 @@
 
 from collections.abc import Mapping, Sequence
 
-from evals.delegation.arms import ASSESS, SKILL, SOLVE
+from evals.delegation.arms import ASSESS, SAME_CALLS, SKILL, SOLVE, calls_of
 from evals.harness.rows import Facts, Recorded, Row
-from kernel.answers import AnswerType, cluster, extract
+from evals.records import Record
+from evals.scorers.answers import Known
+from kernel.answers import AnswerType, cluster, extract, is_right
 from kernel.values import value
+
+# Why a rating is unknown where the agent was heard, and what it said could not be read.
+UNREADABLE = "unparseable"
+# The failure, in the service's words, of an agent that was heard and said nothing: a wrong answer like any unreadable
+# one. Any other failure tells of the backend, and not of the agent.
+NO_TEXT = "the model returned no text"
+
+Key = tuple[str, int]
+"""Item and seed of a task."""
+
+
+@value
+class Asking:
+    """What asking one agent about itself took.
+
+    Attributes:
+        calls: Calls, a second one where the first could not be read [count].
+        tokens: Tokens of these [count].
+    """
+
+    calls: int
+    tokens: float
+
+
+@value
+class Sampled:
+    """One sample of self-consistency.
+
+    Attributes:
+        answer: Its answer in the form in which answers are compared; None when it gave none.
+        right: Whether it is right.
+        tokens: Tokens that it took, those of the prompt with the first sample of each request [count].
+    """
+
+    answer: str | None
+    right: bool
+    tokens: float
 
 
 @value
@@ -31,17 +70,19 @@ class Task:
         item: The item.
         seed: The seed.
         verbalized: What each agent said of itself, c^v [0..1]; None where it was unknown.
+        asking: What it took to ask each agent.
         solved: What each agent answered.
-        assess_tokens: Tokens of one self-assessment, in the mean [count].
         skilled: Agent that the rule by keywords chooses; empty where that was not recorded.
+        samples: Samples of self-consistency, in the order in which they were drawn; none where it was not asked.
     """
 
     item: Facts
     seed: int
     verbalized: Mapping[str, float | None]
+    asking: Mapping[str, Asking]
     solved: Mapping[str, Solved]
-    assess_tokens: float
     skilled: str
+    samples: tuple[Sampled, ...] = ()
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -56,26 +97,80 @@ class Task:
 
 def tasks(made: Recorded) -> Sequence[Task]:
     """The tasks on which every agent both rated itself and answered, in the order of the records."""
-    rated = {(row.item.id, row.seed): row for row in made.of(ASSESS)}
-    chosen = {(row.item.id, row.seed): row.reply["executor"] for row in made.of(SKILL)}
+    rated = {_key(row): row for row in made.of(ASSESS)}
+    chosen = {_key(row): row.reply["executor"] for row in made.of(SKILL)}
+    sampled = {_key(row): _samples(row) for row in made.of(SAME_CALLS)}
+    lost = left_out(made)
     return [
-        _task(rated[key], row, chosen.get(key, ""))
+        _task(rated[key], row, chosen.get(key, ""), sampled.get(key, ()))
         for row in made.of(SOLVE)
-        if (key := (row.item.id, row.seed)) in rated
+        if (key := _key(row)) in rated and key not in lost
     ]
 
 
-def _task(rated: Row, solved: Row, skilled: str) -> Task:
+def left_out(made: Recorded) -> frozenset[Key]:
+    """Tasks that no replay has: a rating or an answer was refused, as a whole or of one of the agents."""
+    refused = {_key(row) for arm in (ASSESS, SOLVE) for row in made.refused_of(arm)}
+    unrated = {_key(row) for row in made.of(ASSESS) if not all(map(_was_heard, row.reply["assessments"]))}
+    unanswered = {_key(row) for row in made.of(SOLVE) if not all(map(_has_answered, row.reply["votes"]))}
+    return frozenset(refused | unrated | unanswered)
+
+
+def _was_heard(assessment: Record) -> bool:
+    """Whether the agent could speak, be it that nobody can read what it said."""
+    return (assessment.get("unknown_reason") or UNREADABLE) == UNREADABLE
+
+
+def _has_answered(vote: Record) -> bool:
+    """Whether the agent could answer, be it with nothing."""
+    return (vote.get("failure") or NO_TEXT) == NO_TEXT
+
+
+def _key(row: Row) -> Key:
+    return row.item.id, row.seed
+
+
+def _task(rated: Row, solved: Row, skilled: str, samples: tuple[Sampled, ...]) -> Task:
     assessments = rated.reply["assessments"]
-    spent = rated.said.spent
     return Task(
         item=solved.item,
         seed=solved.seed,
         verbalized={each["agent"]: each["verbalized"] for each in assessments},
+        asking={each["agent"]: _asking(each, rated) for each in assessments},
         solved=_solved(solved),
-        assess_tokens=(spent.prompt_tokens + spent.completion_tokens) / max(1, len(assessments)),
         skilled=skilled,
+        samples=samples,
     )
+
+
+def _asking(assessment: Record, rated: Row) -> Asking:
+    """What one agent's self-assessment took; the mean over agents where it does not tell its own tokens."""
+    own, whole = assessment.get("usage"), rated.said.spent
+    if own:
+        return Asking(calls=calls_of(assessment), tokens=own["prompt_tokens"] + own["completion_tokens"])
+    mean = (whole.prompt_tokens + whole.completion_tokens) / len(rated.reply["assessments"])
+    return Asking(calls=calls_of(assessment), tokens=mean)
+
+
+def _samples(row: Row) -> tuple[Sampled, ...]:
+    """The samples of self-consistency, the tokens of each request's prompt with the first of its samples."""
+    said, spent = row.reply.get("samples") or (), row.said.spent
+    requests = max(1, spent.http_calls)
+    prompt = spent.prompt_tokens / requests
+    return tuple(
+        Sampled(
+            answer=each["answer"],
+            right=_is_right(each["answer"], row.item.known),
+            tokens=(each.get("completion_tokens") or 0) + (prompt if place * requests % len(said) < requests else 0),
+        )
+        for place, each in enumerate(said)
+    )
+
+
+def _is_right(answer: str | None, known: Known) -> bool:
+    if answer is None:
+        return False
+    return is_right(answer, known.answer, known.answer_type, options=known.choices, aliases=known.aliases) is True
 
 
 def _solved(row: Row) -> Mapping[str, Solved]:

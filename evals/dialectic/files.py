@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from evals.controls.arms import MAJORITY, SAME_GENERATIONS, SYSTEM_ONE, VOTE_SAMPLES
 from evals.controls.figures import figures
 from evals.controls.report import figures_sections
 from evals.controls.report import pictures as control_pictures
@@ -40,8 +41,8 @@ def arms(assessor: str = "", agents: Sequence[str] = (), max_tokens: int = 0) ->
         max_tokens: Tokens of each text [count]; 0: the services' own limits.
     """
     controls = [named(name) for name in ("roles-greedy", "roles-random", *(AGENT + agent for agent in agents))]
-    same = named("self-consistency", like=DIALECTIC)
-    made = [named(ROUTE, assessor=assessor), named("system1"), measured_dialectic(), same, *controls]
+    votes = [named(SAME_GENERATIONS, like=DIALECTIC), named(MAJORITY, samples=VOTE_SAMPLES)]
+    made = [named(ROUTE, assessor=assessor), named(SYSTEM_ONE), measured_dialectic(), *votes, *controls]
     return [limited(arm, max_tokens) for arm in made]
 
 

@@ -11,8 +11,8 @@ from evals.markdown import number, table
 READING = (
     "Intervals are 95 %, by bootstrap over items, paired where two arms are compared; an item with several seeds is "
     "drawn as a whole. **A gain whose interval holds zero is reported as no gain**, one that rests on "
-    "fewer than six items that differ as too few. An answer that cannot be read counts as wrong; a refused request is "
-    "left out, and counted."
+    "fewer than six items that differ as too few; where items are right or wrong the exact sign test must agree. An "
+    "answer that cannot be read counts as wrong; a refused request is left out, and counted."
 )
 
 
@@ -43,12 +43,13 @@ def opening(title: str, made: Recorded, *, reading: str = READING, **more: str) 
 
 
 def spent_text(made: Recorded) -> str:
-    """Everything that was spent, what asking for the router's model has cost included."""
-    spent = [row.said.spent for row in made.rows]
+    """Everything that was spent, what asking for the router's model has cost included; replays spend nothing."""
+    asked = [row.said for row in made.rows if not row.replayed]
+    spent = [said.spent for said in asked]
     first: Counter[str] = Counter()
     for run in made.runs:
         first.update(run.get("spent") or {})
-    hours = sum(row.said.duration_ms for row in made.rows) / 3_600_000
+    hours = sum(said.duration_ms for said in asked) / 3_600_000
     return (
         f"{number(sum(each.generations for each in spent) + first['generations'], 0)} generations, "
         f"{number(sum(each.prompt_tokens for each in spent) + first['prompt_tokens'], 0)} prompt tokens, "

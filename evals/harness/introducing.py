@@ -1,9 +1,8 @@
 """What records keep of an item: everything that scoring needs, and not its question."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any
 
 from evals.errors import RecordsUnusable
 from evals.items import Item
@@ -11,6 +10,11 @@ from evals.records import Record
 
 # What an item that was introduced before digests came is known by.
 OLDER = ("answer", "answer_type", "aliases", "choices", "dataset")
+# What is kept of an item besides, where two models have answered it already.
+OUTCOMES = ("weak_model", "strong_model", "weak_correct", "strong_correct")
+
+Introduce = Callable[[Item, str], Record]
+"""What records keep of an item and its prompt."""
 
 
 def introduction(item: Item, prompt: str) -> Record:
@@ -42,25 +46,29 @@ def content_digest(item: Item) -> str:
     return sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
-def same_items(items: Sequence[Item], records: Sequence[Record]) -> None:
-    """Refuse to ask about `items` where `records` hold other questions under their names.
+def same_items(items: Sequence[Item], records: Sequence[Record], introduce: Introduce = introduction) -> None:
+    """Refuse to ask about `items` where `records` hold other questions, or other outcomes, under their names.
 
     Items that were recorded without a digest are compared by what was kept of them.
+
+    Args:
+        items: What is to be asked about.
+        records: What is recorded already.
+        introduce: What records keep of an item.
 
     Raises:
         RecordsUnusable: When an item is not the one that was recorded; names it.
     """
     known = {record["id"]: record for record in records if record["kind"] == "item"}
-    other = [item.id for item in items if item.id in known and not _is(item, known[item.id])]
+    other = [item.id for item in items if item.id in known and not _is(introduce(item, ""), known[item.id])]
     if other:
         more = f" and {len(other) - 1} more" if len(other) > 1 else ""
+        what = "outcome of two models" if "weak_model" in known[other[0]] else "right answer"
         raise RecordsUnusable(
-            f"the records there hold another question, or another right answer, as {other[0]}{more}; take another --out"
+            f"the records there hold another question, or another {what}, as {other[0]}{more}; take another --out"
         )
 
 
-def _is(item: Item, before: Record) -> bool:
-    if "digest" in before:
-        return bool(before["digest"] == content_digest(item))
-    now: Mapping[str, Any] = introduction(item, "")
-    return all(before[name] == now[name] for name in OLDER if name in before)
+def _is(now: Record, before: Record) -> bool:
+    content = ("digest",) if "digest" in before else OLDER
+    return all(before[name] == now.get(name) for name in (*content, *OUTCOMES) if name in before)

@@ -9,6 +9,7 @@ from evals import prompts
 from evals.commit import commit
 from evals.errors import RecordsUnusable
 from evals.harness.arms import Plan
+from evals.harness.commands import command_of
 from evals.records import Record
 from evals.suite import RoutingFacts
 
@@ -51,7 +52,7 @@ def resumable(opening: Record, records: Sequence[Record]) -> None:
     """
     for before in (record for record in records if record["kind"] == "run"):
         for name in FIXED:
-            _demand_same(name, before.get(name), opening[name])
+            _demand_same(name, {**before, "command": command_of(before)}.get(name), opening[name])
         for name, settings in before["arms"].items():
             if name in opening["arms"]:
                 _demand_same(f"{name} as", settings, opening["arms"][name])

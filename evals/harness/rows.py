@@ -6,7 +6,8 @@ from dataclasses import field
 from typing import Any
 
 from evals.errors import RecordsUnusable
-from evals.harness.refusals import reason
+from evals.harness.commands import runs_of
+from evals.harness.refusals import reason, standing
 from evals.harness.replies import NOTHING_SAID, Said, said
 from evals.records import Record
 from evals.scorers.answers import Known, Verdict, judged
@@ -62,6 +63,11 @@ class Row:
         """Whether it is right."""
         return self.verdict.right
 
+    @property
+    def replayed(self) -> bool:
+        """Whether no model was asked, but recorded samples were counted again: what it tells as spent was not."""
+        return "arbitration" in self.reply
+
     def judged_text(self, text: str, part: str) -> Verdict:
         """Verdict on another text of the reply, whose program was checked under the name `part`."""
         return verdict(text, self.item.known, self.checks.get(part))
@@ -108,15 +114,13 @@ def recorded(records: Sequence[Record], command: str) -> Recorded:
         RecordsUnusable: When they have no heading, are of another evaluation, lack what they should have, or hold no
             reply yet.
     """
-    runs = [record for record in records if record["kind"] == "run"]
-    if not runs or any(run.get("command") != command for run in runs):
-        raise RecordsUnusable(f"the records are none of `metacog eval {command}`")
+    runs = runs_of(records, command)
     facts = {record["id"]: facts_of(record) for record in records if record["kind"] == "item"}
-    replies = [record for record in records if record["kind"] == "reply"]
+    replies = standing(record for record in records if record["kind"] == "reply").values()
     rows = [row for record in replies if (row := _row(record, facts)) is not None]
     if not rows:
         raise RecordsUnusable("there is nothing to report on yet: no request has a reply")
-    refused = _unanswered(replies)
+    refused = [record for record in replies if "refusal" in record]
     return Recorded(
         runs=runs,
         rows=rows,
@@ -179,17 +183,6 @@ def _item(record: Record, facts: Mapping[str, Facts]) -> Facts:
     if item is None:
         raise RecordsUnusable(f"the records have a reply to {record['item']} but not the item")
     return item
-
-
-def _unanswered(replies: Sequence[Record]) -> Sequence[Record]:
-    """The last refusal of each request that has no answer."""
-    answered = {_key(record) for record in replies if "refusal" not in record}
-    refused = {_key(record): record for record in replies if "refusal" in record}
-    return [record for key, record in refused.items() if key not in answered]
-
-
-def _key(record: Record) -> tuple[str, str, int]:
-    return record["item"], record["arm"], record["seed"]
 
 
 def _lost(record: Record, facts: Mapping[str, Facts]) -> Row:

@@ -8,16 +8,14 @@ from typing import Any, Protocol
 from evals import prompts
 from evals.harness.alike import Heard, before
 from evals.harness.arms import Arm, Call, Case, Plan
-from evals.harness.introducing import introduction
-from evals.harness.refusals import is_final
+from evals.harness.introducing import Introduce, introduction
+from evals.harness.refusals import is_final, standing
 from evals.harness.replies import said, texts
 from evals.items import Item
 from evals.records import Record
 from evals.router_client import Body, Refused
 from kernel.answers import AnswerType
 from kernel.values import value
-
-Key = tuple[str, str, int]
 
 
 class Suite(Protocol):
@@ -52,12 +50,7 @@ class World:
     suite: Suite
     writer: Writer
     check: Checker | None = None
-    introduce: Callable[[Item, str], Record] = introduction
-
-
-def key_of(record: Record) -> Key:
-    """Item, arm and seed of a reply."""
-    return record["item"], record["arm"], record["seed"]
+    introduce: Introduce = introduction
 
 
 def heard(record: Record) -> Heard | None:
@@ -103,7 +96,7 @@ class _Desk:
         self._plan = plan
         self._world = world
         replies = [record for record in records if record["kind"] == "reply"]
-        self._answered = {key_of(record): record for record in replies if is_final(record)}
+        self._answered = {key: record for key, record in standing(replies).items() if is_final(record)}
         self._before = before(told for record in replies if (told := heard(record)) is not None)
         self._introduced = {record["id"] for record in records if record["kind"] == "item"}
 

@@ -6,10 +6,9 @@ from typing import Any
 
 from evals.checking import Checker
 from evals.harness.arms import Plan
-from evals.harness.introducing import introduction, same_items
+from evals.harness.introducing import Introduce, introduction, same_items
 from evals.harness.manifest import heading, resumable
 from evals.harness.running import World, ask_all
-from evals.items import Item
 from evals.records import Record, Recorder, read_records
 from evals.suite import Faces, RoutingFacts, routing_facts
 from kernel.answers import AnswerType
@@ -34,7 +33,7 @@ class Session:
     typed: str
     folder: Path
     asks_router: bool = False
-    introduce: Callable[[Item, str], Record] = introduction
+    introduce: Introduce = introduction
 
 
 async def record(session: Session, plan: Plan, faces: Faces, told: Callable[[], None]) -> None:
@@ -53,7 +52,7 @@ async def record(session: Session, plan: Plan, faces: Faces, told: Callable[[], 
         facts = await routing_facts(faces) if session.asks_router else RoutingFacts(suite={}, spent={})
         opening = heading(plan, session.command, _source(session, plan), facts)
         resumable(opening, records)
-        same_items(plan.items, records)
+        same_items(plan.items, records, session.introduce)
         recorder.add(opening)
         world = World(
             suite=faces,

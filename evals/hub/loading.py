@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any
 
 from evals.errors import ItemsUnreadable, NotInstalled
-from evals.hub.rows import SETS, HubSet
+from evals.hub.sets import SETS, HubSet
 from evals.items import Item, interleaved, unique
 
 Rows = Sequence[Mapping[str, Any]]
@@ -43,7 +43,7 @@ def from_hub(wanted: HubSet) -> Rows:
 
     Raises:
         NotInstalled: When `datasets` is not installed.
-        ItemsUnreadable: When the set cannot be loaded; says why.
+        ItemsUnreadable: When the set cannot be loaded; says why, and what to do instead.
     """
     try:
         import datasets
@@ -52,8 +52,9 @@ def from_hub(wanted: HubSet) -> Rows:
         raise NotInstalled(said, package="datasets") from missing
     try:
         loaded = datasets.load_dataset(wanted.path, wanted.subset or None, split=wanted.split)
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as wrong:
-        raise ItemsUnreadable(f"{wanted.path} cannot be loaded: {wrong}") from wrong
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as wrong:  # a script: RuntimeError
+        said = f"{wanted.path} cannot be loaded: {wrong}; take another set, or give its questions as a folder, --data"
+        raise ItemsUnreadable(said) from wrong
     rows: Rows = loaded.shuffle(seed=SEED)
     return rows
 

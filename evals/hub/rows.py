@@ -10,33 +10,17 @@ from typing import Any
 
 from evals.items import Item
 from kernel.answers import AnswerType
-from kernel.values import value
+from kernel.answers.numbers import rational, spelled
 
 Row = Mapping[str, Any]
 Reader = Callable[[Row, str], Item]
 
-_LOGIC = "logical_reasoning"
-_BULLET, _LETTER = re.compile(r"^(?:\([A-Z]\)|-)\s*"), re.compile(r"\(([A-Z])\)")
 _LAST_NUMBER = re.compile(r"####\s*(-?[\d.,/]+)")
-
-
-@value
-class HubSet:
-    """Where a public data set is, and how its rows are read.
-
-    Attributes:
-        path: Its name on the hub.
-        subset: Its configuration; empty: the default one.
-        split: The split that is evaluated on.
-        read: From a row and the item's name to the item.
-        programs: Whether its items ask for programs, which not every evaluation can judge.
-    """
-
-    path: str
-    subset: str
-    split: str
-    read: Reader
-    programs: bool = False
+_OPTION_LETTER = re.compile(r"^[A-Z]\)\s*")
+_ONLY_WORDS, _SPACING = re.compile(r"^\\text\{([^{}]*)\}$"), re.compile(r"\\!\s*")
+_VERDICTS = ("True", "False", "Uncertain")
+# Up to how much a question is easy, and medium: words of the shortest answer, premises, the level of a contest.
+_WORDS, _PREMISES, _LEVELS = (1, 2), (4, 5), (2, 3)
 
 
 def boolq(row: Row, name: str) -> Item:
@@ -95,7 +79,7 @@ def labelled(dataset: str, dimension: str, question: str = "question") -> Reader
 
     def read(row: Row, name: str) -> Item:
         place = list(row["choices"]["label"]).index(row["answerKey"])
-        return _choice(dataset, dimension, name, row[question], row["choices"]["text"], place)
+        return choice_of(dataset, dimension, name, row[question], row["choices"]["text"], place)
 
     return read
 
@@ -113,7 +97,7 @@ def indexed(dataset: str, dimension: str, options: Sequence[str] | str, answer: 
 
     def read(row: Row, name: str) -> Item:
         texts = row[options] if isinstance(options, str) else [row[field] for field in options]
-        return _choice(dataset, dimension, name, row[question], texts, int(row[answer]))
+        return choice_of(dataset, dimension, name, row[question], texts, int(row[answer]))
 
     return read
 
@@ -122,7 +106,7 @@ def winogrande(row: Row, name: str) -> Item:
     """A sentence with a gap and two fillers, counted from 1."""
     asked = f"Which option fills the gap (_)? {row['sentence']}"
     texts = [row["option1"], row["option2"]]
-    return _choice("winogrande", "commonsense_inference", name, asked, texts, int(row["answer"]) - 1)
+    return choice_of("winogrande", "commonsense_inference", name, asked, texts, int(row["answer"]) - 1)
 
 
 def truthfulqa(row: Row, name: str) -> Item:
@@ -130,32 +114,7 @@ def truthfulqa(row: Row, name: str) -> Item:
     target = row["mc1_targets"]
     texts = sorted(target["choices"])
     place = texts.index(target["choices"][list(target["labels"]).index(1)])
-    return _choice("truthfulqa", "knowledge_retrieval", name, row["question"], texts, place)
-
-
-def expression(row: Row, name: str) -> Item:
-    """A Boolean expression; the row's text ends with the `is` that it is to be completed after."""
-    asked = f"Evaluate the expression: {row['input'].strip().removesuffix(' is')}. Is it true?"
-    return _logical("bbh_boolean_expressions", name, asked, "yes" if row["target"] == "True" else "no")
-
-
-def web_of_lies(row: Row, name: str) -> Item:
-    """People who lie or tell the truth about each other, and a question about the last of them."""
-    asked = row["input"].strip().removeprefix("Question: ")
-    return _logical("bbh_web_of_lies", name, asked, row["target"].lower())
-
-
-def listed(dataset: str) -> Reader:
-    """Reader of sets of BIG-bench Hard whose text ends with its options; the target is a letter or an option itself."""
-
-    def read(row: Row, name: str) -> Item:
-        asked, _, options = row["input"].partition("\nOptions:\n")
-        texts = [_BULLET.sub("", line.strip()) for line in options.splitlines() if line.strip()]
-        letter = _LETTER.fullmatch(row["target"])
-        place = ascii_uppercase.index(letter[1]) if letter else texts.index(row["target"])
-        return _choice(dataset, _LOGIC, name, asked.strip(), texts, place)
-
-    return read
+    return choice_of("truthfulqa", "knowledge_retrieval", name, row["question"], texts, place)
 
 
 def humaneval(row: Row, name: str) -> Item:
@@ -186,18 +145,76 @@ def mbpp(row: Row, name: str) -> Item:
     )
 
 
-def _logical(dataset: str, name: str, question: str, answer: str) -> Item:
+def triviaqa(row: Row, name: str) -> Item:
+    """A question of a quiz, with all the names that its answer has."""
+    answer = row["answer"]
     return Item(
         id=name,
-        dataset=dataset,
-        question=question,
-        answer=answer,
-        answer_type=AnswerType.BOOLEAN,
-        dimension=_LOGIC,
+        dataset="triviaqa",
+        question=row["question"],
+        answer=answer["value"],
+        answer_type=AnswerType.TEXT,
+        dimension="knowledge_retrieval",
+        aliases=_others(answer["aliases"], answer["value"]),
     )
 
 
-def _choice(dataset: str, dimension: str, name: str, question: str, texts: Sequence[str], place: int) -> Item:
+def nq_open(row: Row, name: str) -> Item:
+    """A question that somebody typed into a search engine, with every answer that was accepted."""
+    answers = row["answer"]
+    return Item(
+        id=name,
+        dataset="nq_open",
+        question=f"{row['question'].strip().rstrip('?')}?",
+        answer=answers[0],
+        answer_type=AnswerType.TEXT,
+        dimension="knowledge_retrieval",
+        difficulty=_graded(min(len(each.split()) for each in answers), _WORDS),
+        aliases=_others(answers, answers[0]),
+    )
+
+
+def folio(row: Row, name: str) -> Item:
+    """A statement that follows from premises, is against them, or neither."""
+    premises = [line.strip() for line in row["premises"].splitlines() if line.strip()]
+    statement = row["conclusion"].strip()
+    return Item(
+        id=name,
+        dataset="folio",
+        question=f"By the premises alone, is this statement true, false or uncertain? {statement}",
+        answer=ascii_uppercase[_VERDICTS.index(row["label"].strip())],
+        answer_type=AnswerType.CHOICE,
+        dimension="logical_reasoning",
+        difficulty=_graded(len(premises), _PREMISES),
+        context="\n".join(premises),
+        choices=_VERDICTS,
+    )
+
+
+def aqua_rat(row: Row, name: str) -> Item:
+    """A word problem; each of its options begins with its letter."""
+    texts = [_OPTION_LETTER.sub("", option) for option in row["options"]]
+    place = ascii_uppercase.index(row["correct"])
+    return choice_of("aqua_rat", "math_computation", name, row["question"], texts, place)
+
+
+def math500(row: Row, name: str) -> Item:
+    """A problem of a contest; its answer is a number where it is one, else LaTeX or words."""
+    text = _SPACING.sub("", _ONLY_WORDS.sub(r"\1", row["answer"]))
+    number = None if "=" in text else rational(text)  # of an equation it would be the right side
+    return Item(
+        id=name,
+        dataset="math500",
+        question=row["problem"],
+        answer=text if number is None else spelled(number),
+        answer_type=AnswerType.TEXT if number is None else AnswerType.NUMBER,
+        dimension="math_computation",
+        difficulty=_graded(int(row["level"]), _LEVELS),
+    )
+
+
+def choice_of(dataset: str, dimension: str, name: str, question: str, texts: Sequence[str], place: int) -> Item:
+    """The item of a question with options; `place` is that of the right one."""
     return Item(
         id=name,
         dataset=dataset,
@@ -209,38 +226,12 @@ def _choice(dataset: str, dimension: str, name: str, question: str, texts: Seque
     )
 
 
-_COMMON, _KNOWN = "commonsense_inference", "knowledge_retrieval"
-_ARC = labelled("arc_easy", _KNOWN)
-_ARC_HARD = labelled("arc_challenge", _KNOWN)
-_MMLU = indexed("mmlu", _KNOWN, "choices", "answer", "question")
-_HELLASWAG = indexed("hellaswag", _COMMON, "endings", "label", "ctx")
-# BIG-bench Hard: one configuration for each of its tasks, with the fields `input` and `target`.
-_HARD = "lukaemon/bbh"
-_PIQA = indexed("piqa", _COMMON, ("sol1", "sol2"), "label", "goal")
+def _others(answers: Sequence[str], chosen: str) -> Sequence[str] | None:
+    """`answers` but `chosen`, each once; None when there is no other."""
+    return tuple(dict.fromkeys(each for each in answers if each != chosen)) or None
 
-SETS: Mapping[str, HubSet] = {
-    "boolq": HubSet(path="google/boolq", subset="", split="validation", read=boolq),
-    "arc_easy": HubSet(path="allenai/ai2_arc", subset="ARC-Easy", split="test", read=_ARC),
-    "arc_challenge": HubSet(path="allenai/ai2_arc", subset="ARC-Challenge", split="test", read=_ARC_HARD),
-    "strategyqa": HubSet(path="ChilleD/StrategyQA", subset="", split="test", read=strategyqa),
-    "gsm8k": HubSet(path="openai/gsm8k", subset="main", split="test", read=gsm8k),
-    "svamp": HubSet(path="ChilleD/SVAMP", subset="", split="test", read=svamp),
-    "truthfulqa": HubSet(path="truthfulqa/truthful_qa", subset="multiple_choice", split="validation", read=truthfulqa),
-    "mmlu": HubSet(path="cais/mmlu", subset="all", split="test", read=_MMLU),
-    "commonsenseqa": HubSet(
-        path="tau/commonsense_qa", subset="", split="validation", read=labelled("commonsenseqa", _COMMON)
-    ),
-    "hellaswag": HubSet(path="Rowan/hellaswag", subset="", split="validation", read=_HELLASWAG),
-    "piqa": HubSet(path="ybisk/piqa", subset="", split="validation", read=_PIQA),
-    "winogrande": HubSet(path="allenai/winogrande", subset="winogrande_xl", split="validation", read=winogrande),
-    "bbh_boolean_expressions": HubSet(path=_HARD, subset="boolean_expressions", split="test", read=expression),
-    "bbh_web_of_lies": HubSet(path=_HARD, subset="web_of_lies", split="test", read=web_of_lies),
-    "bbh_formal_fallacies": HubSet(
-        path=_HARD, subset="formal_fallacies", split="test", read=listed("bbh_formal_fallacies")
-    ),
-    "bbh_logical_deduction": HubSet(
-        path=_HARD, subset="logical_deduction_five_objects", split="test", read=listed("bbh_logical_deduction")
-    ),
-    "humaneval": HubSet(path="openai/openai_humaneval", subset="", split="test", read=humaneval, programs=True),
-    "mbpp": HubSet(path="google-research-datasets/mbpp", subset="sanitized", split="test", read=mbpp, programs=True),
-}
+
+def _graded(amount: int, most: tuple[int, int]) -> str:
+    """How hard a question is, by how much of something there is: up to how much it is easy, and medium."""
+    easy, medium = most
+    return "easy" if amount <= easy else "medium" if amount <= medium else "hard"

@@ -7,7 +7,7 @@ from typing import Any
 from evals import prompts
 from evals.harness.arms import Arm, Call, Replies
 from evals.items import Item
-from evals.strategies import WIDE, limited, named
+from evals.strategies import SOLVER_TEMPERATURE, WIDE, limited, named
 from kernel.seeds import derived_seed
 from kernel.values import value
 
@@ -28,12 +28,18 @@ class Sampling:
         arbitration_samples: Samples of the arbiter, K_a [count, >= 1].
         embeddings: Whether novelty and its kin are measured, which needs the sentence encoder.
         max_tokens: Tokens of one sample [count]; 0: the service's default.
+        critique_temperature: Sampling temperature of the critiques [0..2].
+        arbitration_temperature: The same of the arbitration [0..2]; solvers have that of self-consistency.
+        novelty_threshold: Similarity below which a claim is novel, tau [-1..1].
     """
 
     solver_samples: int = 5
     arbitration_samples: int = 50
     embeddings: bool = True
     max_tokens: int = 0
+    critique_temperature: float = 0.2
+    arbitration_temperature: float = 0.4
+    novelty_threshold: float = 0.7
 
     @property
     def asked(self) -> Mapping[str, Any]:
@@ -43,6 +49,10 @@ class Sampling:
             "solver_samples": self.solver_samples,
             "arbitration_samples": self.arbitration_samples,
             "embedding_measures": self.embeddings,
+            "solver_temperature": SOLVER_TEMPERATURE,
+            "critique_temperature": self.critique_temperature,
+            "arbitration_temperature": self.arbitration_temperature,
+            "novelty_threshold": self.novelty_threshold,
             **({name: self.max_tokens for name in limits} if self.max_tokens else {}),
         }
 
@@ -89,6 +99,7 @@ def _replay(sampling: Sampling, asked: Mapping[str, str], item: Item, seed: int,
         "solver_samples": sampling.solver_samples,
         "arbitration_samples": sampling.arbitration_samples,
         "embedding_measures": sampling.embeddings,
+        "novelty_threshold": sampling.novelty_threshold,
         **_truth(item),
     }
     return Call(service="arbiter", path="/v1/replays", body=body)

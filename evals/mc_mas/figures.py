@@ -82,7 +82,7 @@ class Fewer:
         samples: K_a [count].
         accuracy: Share right.
         entropy: Mean entropy of the arbiter [nats].
-        overconfident: Overconfident errors, in the mean [count].
+        overconfident: Overconfident errors of all questions, in the mean over picks and seeds [count].
         generations: Samples of a question, critiques counted, in the mean [count].
     """
 
@@ -101,11 +101,17 @@ class Figures:
         sets: Each data set, and all of them together last.
         curve: What fewer arbitration samples give, over all sets.
         trust: How far the arbiter's confidence can be trusted.
+        questions: Questions, one with several seeds being one [count].
+        seeds: Seeds [count].
+        undecided: Questions, each seed counted, with an answer that no rule can judge [count].
     """
 
     sets: Sequence[SetFigures]
     curve: Sequence[Fewer]
     trust: Trust
+    questions: int
+    seeds: int
+    undecided: int
 
 
 def figures(asked: Sequence[Question], control: Sequence[Row], chance: Chance) -> Figures:
@@ -124,6 +130,9 @@ def figures(asked: Sequence[Question], control: Sequence[Row], chance: Chance) -
         sets=[*sets, *whole],
         curve=curve(asked, chance),
         trust=trust([(found.confidence, found.right > 0.5) for _, found in votes]),
+        questions=len({question.item.id for question in asked}),
+        seeds=_seeds(asked),
+        undecided=sum(question.undecided for question in asked),
     )
 
 
@@ -241,9 +250,13 @@ def _fewer(asked: Sequence[Question], count: int, chance: Chance) -> Fewer:
         samples=count,
         accuracy=mean_interval(_per_item(asked, lambda q: found[id(q)].right), chance),
         entropy=float(np.mean(known)) if known else None,
-        overconfident=sum(each.overconfident for each in found.values()),
+        overconfident=sum(each.overconfident for each in found.values()) / _seeds(asked),
         generations=float(np.mean(sizes)),
     )
+
+
+def _seeds(asked: Sequence[Question]) -> int:
+    return len({question.seed for question in asked})
 
 
 def _tokens(samples: Sequence[Sampled]) -> int:

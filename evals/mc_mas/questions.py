@@ -56,8 +56,17 @@ class Question:
     @cached_property
     def right(self) -> frozenset[str]:
         """Canonical answers among the samples that are right."""
+        return frozenset(answer for answer, right in self._judged.items() if right is True)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether some answer among the samples is one that no rule can judge, so that it counts as wrong."""
+        return None in self._judged.values()
+
+    @cached_property
+    def _judged(self) -> Mapping[str, bool | None]:
         answers = {sample.answer for each in (*self.solvers, self.arbiter) for sample in each if sample.answer}
-        return frozenset(answer for answer in answers if self._is_right(answer))
+        return {answer: self._is_right(answer) for answer in answers}
 
     @property
     def solved(self) -> tuple[Sampled, ...]:
@@ -69,9 +78,9 @@ class Question:
         """Tokens of all samples, and of critiques as far as they are told [count]."""
         return sum(sample.tokens for sample in (*self.solved, *self.arbiter)) + (self.critique_tokens or 0)
 
-    def _is_right(self, answer: str) -> bool:
+    def _is_right(self, answer: str) -> bool | None:
         known = self.item.known
-        return is_right(answer, known.answer, known.answer_type, options=known.choices, aliases=known.aliases) is True
+        return is_right(answer, known.answer, known.answer_type, options=known.choices, aliases=known.aliases)
 
 
 def questions(rows: Sequence[Row]) -> Sequence[Question]:

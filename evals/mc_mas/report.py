@@ -85,6 +85,8 @@ def _first(found: Figures) -> str:
         "`generated` are all tokens that models wrote for a question, those of critiques too; ≥: the recording does "
         "not tell those."
     )
+    if found.undecided:
+        note += f" On {found.undecided} of the questions some answer is one that no rule can judge; it counts as wrong."
     return f"{note}\n\n{table(head, rows)}\n\nThe paper's (200 questions, 3 seeds):\n\n{printed}"
 
 
@@ -174,7 +176,8 @@ def _fifth(found: Figures, replayed: Replayed) -> str:
     head = ["variant", "share right", "novelty", "H arbiter", "paper's accuracy %", "its novelty %", "its “entropy”"]
     note = (
         "**Table 5**, over all data sets. Critiques choose no answer, so that with reflections alone the vote stays "
-        "what it was; a single arbiter is the mean over the recorded arbitration samples."
+        "what it was; a single arbiter is the mean over the recorded arbitration samples, where one without an answer "
+        "leaves it to the solvers' vote."
     )
     return f"{note}\n\n{table(head, rows)}"
 
@@ -195,7 +198,8 @@ def _sixth(found: Figures) -> str:
     theirs = ["paper's calls", "its accuracy %", "its “entropy”", "its overconfident errors"]
     note = (
         "**Table 6**, over all data sets: fewer arbitration samples, picked at random from those recorded and "
-        "averaged, so that the curve is not that of one order."
+        "averaged, so that the curve is not that of one order. Overconfident errors are counted over "
+        f"{found.questions} questions{', in the mean over the seeds' if found.seeds > 1 else ''}."
     )
     return f"{note}\n\n{table([*head, *theirs], rows)}"
 

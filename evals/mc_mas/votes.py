@@ -93,10 +93,10 @@ def with_fewer(question: Question, count: int, rng: np.random.Generator, draws: 
         question: The question.
         count: Samples that are drawn [count]; all of them give the recorded outcome.
         rng: Chance.
-        draws: Ways to pick them [count].
+        draws: Ways to pick them [count]; a single one is picked in every way that there is.
     """
     every = question.arbiter
-    orders = [range(len(every))] if count >= len(every) else _orders(len(every), count, rng, draws)
+    orders = _every_order(len(every), count) or _orders(len(every), count, rng, draws)
     parts = [[every[place] for place in order] for order in orders]
     picked = [arbitrated(question, part) for part in parts]
     known = [level for part in parts if (level := vote(question, part).entropy) is not None]
@@ -105,6 +105,13 @@ def with_fewer(question: Question, count: int, rng: np.random.Generator, draws: 
         entropy=sum(known) / len(known) if known else None,
         overconfident=sum(each.overconfident for each in picked) / len(picked),
     )
+
+
+def _every_order(size: int, count: int) -> Sequence[Sequence[int]]:
+    """All ways to pick `count` samples where they are few: all of them, or one; else nothing."""
+    if count >= size:
+        return [range(size)]
+    return [[place] for place in range(size)] if count == 1 else []
 
 
 def _orders(size: int, count: int, rng: np.random.Generator, draws: int) -> Sequence[Sequence[int]]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from evals.harness.commands import OUTCOMES
 from evals.harness.heading_text import opening
 from evals.harness.rows import recorded
 from evals.harness.session import REPORT
@@ -13,7 +14,7 @@ from evals.records import Record
 from evals.stats.chance import Chance, seeded
 from evals.stats.gains import conclusion
 
-COMMAND, SEED = "routing --outcomes", 7
+COMMAND, SEED = OUTCOMES, 7
 TITLE = "Whom would the router send to the strong model?"
 READING = (
     "AUROC: does the level tell where the weak model is wrong? APGR: share of the gap between the models that is "

@@ -13,6 +13,7 @@ from chassis.prompts import template
 from evals import prompts
 from evals.errors import RecordsUnusable, RouterAway
 from evals.harness.alike import Heard, before
+from evals.harness.commands import ROUTING, command_of
 from evals.harness.introducing import introduction
 from evals.harness.refusals import is_final
 from evals.items import Item
@@ -142,9 +143,10 @@ def resumable(heading: Record, records: Sequence[Record]) -> None:
     before = next((record for record in records if record["kind"] == "run"), None)
     if before is None:
         return
-    for name in FIXED:
-        if before[name] != heading[name]:
-            said = f"the records there were made with {name} {before[name]}, this run has {heading[name]}"
+    made = {**before, "command": command_of(before)}
+    for name, now in {"command": ROUTING, **{name: heading[name] for name in FIXED}}.items():
+        if made.get(name) != now:
+            said = f"the records there were made with {name} {made.get(name)}, this run has {now}"
             raise RecordsUnusable(f"{said}; take another --out")
 
 

@@ -1,6 +1,7 @@
 """The report on the router's evaluation: markdown that can be pasted as it stands. Pure."""
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 from evals.harness.alike import listed
 from evals.markdown import UNKNOWN, area, band, estimate, gain, number, ranged, share, table
@@ -8,15 +9,19 @@ from evals.records import Record
 from evals.routing.asking import Plan
 from evals.routing.figures import LENGTH, AssessorFigures, Difference, Figures
 from evals.routing.rows import Recorded
+from evals.routing.thresholds import SHARES, Caught, catching
+from evals.stats.chance import seeded
 from evals.stats.gains import LEAST_ITEMS, Conclusion, conclusion
 from kernel.statistics.bootstrap import Estimate
 
+# Seed of the intervals that are drawn here, the same for everybody.
+SEED = 7
 # What stands in records where no folder of data does.
 QUICK, HUB = "--quick", "--hub"
 READING = (
     "AUROC: probability that an item which System 1 gets wrong has the higher level than one it gets right; 0.5 is "
     "chance. Intervals are 95 %: DeLong's for one area over all items (~: Wilson's, where he has none), bootstrap over "
-    "items for means and differences, order statistics for "
+    "items for means, differences and errors caught, order statistics for "
     "medians, Wilson's for shares, and for random and shuffled levels where 95 % of the draws "
     "fall. The pooled area mixes two things: telling a hard data set from an easy one, and a hard item from an easy "
     "one of the same set; the mean of the areas inside the sets is the second alone, and `shuffled inside the sets` is "
@@ -33,6 +38,7 @@ def report(made: Recorded, found: Figures) -> str:
         _by_set(found),
         _differences(found),
         _threshold(found),
+        _caught(made, found),
         _costs(found),
         _unknown(found),
         _parts(found),
@@ -61,7 +67,7 @@ def _heading(made: Recorded, found: Figures) -> str:
 def _command(run: Record) -> str:
     """The command that makes the run again; what stands at its default is left out."""
     data, count = str(run["data"]), f"--items {run['items']}"
-    folder = f"--data {data} --sets {','.join(run['sets'])} {count}"
+    folder = f"--data {quote(data)} --sets {','.join(run['sets'])} {count}"
     chosen = data if data == QUICK else f"{data} {count}" if data.startswith(HUB) else folder
     usual = Plan(items=())
     times = "" if run["data"] == QUICK else _unless(usual.timeout_ms / 1000, "timeout", run["timeout_ms"] / 1000)
@@ -172,6 +178,36 @@ def _threshold(found: Figures) -> str:
     ]
     head = ["assessor", "sent to System 2", "System 1 right among the kept", "among the sent"]
     return f"At the threshold in force:\n\n{table(head, rows)}"
+
+
+def _caught(made: Recorded, found: Figures) -> str:
+    """Cost at quality without a single System 2 answer: what sending more would catch."""
+    shares = [f"{100 * each:.0f} %" for each in SHARES]
+    each_caught = [catching(each.name, made.rows, seeded(SEED)) for each in found.assessors]
+    rows = [
+        [
+            each.assessor,
+            str(each.wrong.count),
+            *map(_percent, each.at),
+            f"{_percent(each.in_force)} of {100 * each.in_force.sent:.0f} % sent",
+        ]
+        for each in each_caught
+    ]
+    rows.append(["(by chance)", "", *shares, "the share sent"])
+    head = ["assessor", "System 1 wrong", *(f"{each} sent" for each in shares), "at the threshold in force"]
+    return (
+        "Cost at quality: the share of System 1's wrong answers that is caught where the items of the highest "
+        "activation are sent to System 2 (whether System 2 mends them is not measured here; an item without an "
+        f"activation goes where the router sent it):\n\n{table(head, rows)}"
+    )
+
+
+def _percent(found: Caught) -> str:
+    """The errors caught in percent, with their interval."""
+    errors = found.errors
+    if errors.value is None or errors.low is None or errors.high is None:
+        return UNKNOWN if errors.value is None else f"{100 * errors.value:.0f} %"
+    return f"{100 * errors.value:.0f} % [{100 * errors.low:.0f}, {100 * errors.high:.0f}]"
 
 
 def _costs(found: Figures) -> str:

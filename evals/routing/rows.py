@@ -7,6 +7,7 @@ from typing import Any
 
 from evals.errors import RecordsUnusable
 from evals.harness.alike import gathered
+from evals.harness.commands import ROUTING, runs_of
 from evals.harness.refusals import reason
 from evals.records import Record
 from evals.routing.asking import DRAFT, PLAIN
@@ -124,11 +125,10 @@ def recorded(records: Sequence[Record]) -> Recorded:
     """The evaluation that `records` hold.
 
     Raises:
-        RecordsUnusable: When they have no heading, lack what they should have, or have no answer yet.
+        RecordsUnusable: When they have no heading, are of another evaluation, lack what they should have, or have no
+            answer yet.
     """
-    runs = [record for record in records if record["kind"] == "run"]
-    if not runs:
-        raise RecordsUnusable("the records have no heading; are they those of `metacog eval routing`?")
+    runs = runs_of(records, ROUTING)
     replies: dict[str, dict[str, Record]] = {}
     for record in records:
         if record["kind"] == "reply" and "reply" in record:

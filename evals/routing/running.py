@@ -17,7 +17,7 @@ from kernel.values import value
 
 @value
 class Source:
-    """Where the items come from: the folder's name (or the option that stands for it), the sets, how many of each."""
+    """Where the items come from: the folder (or the option that stands for it), the sets, how many of each."""
 
     folder: str
     sets: tuple[str, ...]
@@ -68,7 +68,7 @@ def rewrite(records: Path) -> tuple[Path, str]:
 
 def source(folder: Path, plan: Plan, items: int) -> Source:
     """Where the items of `plan` come from."""
-    return Source(folder=folder.name, sets=tuple(dict.fromkeys(item.dataset for item in plan.items)), items=items)
+    return Source(folder=str(folder), sets=tuple(dict.fromkeys(item.dataset for item in plan.items)), items=items)
 
 
 def public_source(names: Sequence[str], plan: Plan, items: int) -> Source:

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from evals.stats.chance import Chance
 from evals.stats.resampling import NOTHING, percentile_estimate, resampled_means
@@ -15,6 +16,8 @@ Scores = npt.NDArray[np.float64]
 
 # Fewer items that differ allow no conclusion: if all go one way, chance does so more often than 1 time in 20 (2 / 2^5).
 LEAST_ITEMS = 6
+# What the sign test must stay below, as 95 % intervals do.
+SIGNIFICANCE = 0.05
 
 
 class Conclusion(StrEnum):
@@ -33,10 +36,13 @@ class Contrast(Estimate):
     Attributes:
         counted: Items that it is taken from [count]; of areas those of the rarer outcome.
         differing: Items on which the arms differ [count]: all others say nothing of who is better.
+        by_signs: Probability that chance alone divides these as unevenly, where each is right by one arm and wrong by
+            the other (exact sign test, two-sided) [0..1]; None where the scores are not of that kind.
     """
 
     counted: int
     differing: int
+    by_signs: float | None = None
 
 
 @value
@@ -58,7 +64,8 @@ def conclusion(found: Estimate) -> Conclusion:
     """What may be said of a difference: a gain whose interval holds zero is no gain, and few items say nothing.
 
     A gain, or a loss, needs `LEAST_ITEMS` items that differ: an interval that holds zero is no gain whatever their
-    number, and one that does not may be chance where they are fewer.
+    number, and one that does not may be chance where they are fewer. With few more of them the percentile bootstrap is
+    too sure, so that the exact sign test must agree where there is one.
 
     Example:
         >>> conclusion(Estimate(value=0.1, low=-0.01, high=0.2, items=50, resamples=2000))
@@ -75,10 +82,12 @@ def conclusion(found: Estimate) -> Conclusion:
         return Conclusion.NONE
     if differing < LEAST_ITEMS:
         return Conclusion.UNKNOWN
+    if isinstance(found, Contrast) and found.by_signs is not None and found.by_signs > SIGNIFICANCE:
+        return Conclusion.NONE
     return Conclusion.GAIN if found.low > 0 else Conclusion.LOSS
 
 
-def contrast(found: Estimate, counted: int, differing: int) -> Contrast:
+def contrast(found: Estimate, counted: int, differing: int, by_signs: float | None = None) -> Contrast:
     """`found` as a difference that is taken from `counted` items, `differing` of which differ."""
     return Contrast(
         value=found.value,
@@ -88,6 +97,7 @@ def contrast(found: Estimate, counted: int, differing: int) -> Contrast:
         resamples=found.resamples,
         counted=counted,
         differing=differing,
+        by_signs=by_signs,
     )
 
 
@@ -117,7 +127,28 @@ def paired_gain(before: Sequence[float] | Scores, after: Sequence[float] | Score
         (0.25, True)
     """
     better = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
-    return contrast(mean_interval(better, chance), len(better), int(np.count_nonzero(better)))
+    found, differing = mean_interval(better, chance), int(np.count_nonzero(better))
+    return contrast(found, len(better), differing, sign_test(better))
+
+
+def sign_test(differences: Sequence[float] | Scores) -> float | None:
+    """Probability that chance alone divides differences as unevenly, two-sided and exact; equal pairs say nothing.
+
+    Args:
+        differences: -1, 0 or 1 for each item.
+
+    Returns:
+        A probability [0..1]; None where some difference is another, or none is there.
+
+    Example:
+        >>> sign_test([1, 1, 1, 1, 1, 1, 0])  # 2 / 2 ** 6
+        0.03125
+    """
+    signs = np.asarray(differences, dtype=np.float64)
+    signs = signs[signs != 0]
+    if not len(signs) or not np.all(np.abs(signs) == 1):
+        return None
+    return float(stats.binomtest(int((signs > 0).sum()), len(signs)).pvalue)
 
 
 def _rests_on(found: Estimate) -> tuple[int, int]:

@@ -201,6 +201,12 @@ async def test_the_service_decides_as_the_replay_does_from_the_ratings_it_was_gi
     said = delegation_files.write_report(records, tmp_path, seeded(7, draws=40))
     assert "**Live**" in said
     assert "| Skill-Fixed | " in said
+    # Self-consistency drew, task by task, what all ratings and answers take; of the program it drew nothing.
+    ratings = {row.item.id: row.reply for row in made.of(delegation_arms.ASSESS)}
+    most = [delegation_arms.most_calls(ratings[task.item.id]) for task in known]
+    assert [len(task.samples) for task in known] == [*most[:-1], 0]
+    assert min(most) >= 6
+    assert f"compared on these: self-consistency {ITEMS}." in said
 
 
 async def test_the_state_of_a_dialectic_is_measured_at_every_stage(

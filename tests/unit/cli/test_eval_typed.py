@@ -1,4 +1,4 @@
-"""The command that heads a report makes the run again: whatever was typed and matters stands in it."""
+"""What is typed counts: it stands in the command that heads a report, and is refused where it would be ignored."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,10 @@ import typer
 from typer.testing import CliRunner
 
 from cli.__main__ import app
+from cli.eval_common import numbers
+from cli.exits import USAGE
+from evals.harness.arms import Plan
+from tests.unit.cli.running import Metacog
 
 if TYPE_CHECKING:
     from evals.harness.session import Session
@@ -23,18 +27,65 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
+EVERYWHERE = ["--items 3", "--seeds 0,4", "--max-tokens 64", "--concurrency 2", "--timeout 60"]
+
+
 @pytest.mark.parametrize(
     ("command", "options", "defaults"),
     [
-        ("mc-mas", ["--no-embeddings", "--no-equal-compute", "--max-tokens 64"], ["--solver-samples 5"]),
-        ("delegation", ["--live", "--agents alpha,beta", "--max-tokens 64"], ["--seeds 7"]),
-        ("compare", ["--timeout 60", "--concurrency 2", "--agents alpha"], ["--strategy dialectic", "--seeds 7"]),
-        ("dialectic", ["--timeout 60", "--concurrency 2", "--assessor draft"], ["--items 20"]),
+        ("mc-mas", ["--no-embeddings", "--no-equal-compute", "--solver-samples 3", "--arbitration-samples 9"],
+         ["--solver-samples 5", "--arbitration-samples 50"]),
+        ("delegation", ["--agents alpha,beta", "--no-equal-compute", "--autogen autogen.jsonl"], []),
+        ("compare", ["--agents alpha", "--assessor draft", "--strategy arbiter"], ["--strategy dialectic"]),
+        ("dialectic", ["--agents alpha", "--assessor draft"], ["--sets truthfulqa,mmlu"]),
     ],
-)
+)  # fmt: skip
 def test_what_was_typed_stands_in_the_command_that_a_report_prints(
     command: str, options: list[str], defaults: list[str], data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    typed = [*EVERYWHERE, "--sets mmlu", *options]
+
+    whole = printed(monkeypatch, command, f"--data {data}", *typed)
+    plain = printed(monkeypatch, command, f"--data {data}")
+
+    assert words(whole) == words(" ".join([f"metacog eval {command} --data {data}", *typed]))
+    assert words(plain) == words(" ".join([f"metacog eval {command} --data {data} --items 20 --seeds 7", *defaults]))
+
+
+def test_what_the_service_is_to_learn_stands_there_too(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "live" in words(printed(monkeypatch, "delegation", f"--data {data}", "--live"))
+
+
+def test_tasks_stand_there_instead_of_data(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = printed(monkeypatch, "delegation", f"--tasks {data / 'mmlu.jsonl'}")
+
+    assert words(made) == words(f"metacog eval delegation --tasks {data / 'mmlu.jsonl'} --seeds 7")
+
+
+def test_recordings_stand_there_with_how_they_are_replayed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recordings = data / "recordings.jsonl"
+    recordings.write_text("")
+    monkeypatch.setattr("evals.mc_mas.replaying.replay_plan", lambda *_: Plan(items=(), arms=()))
+
+    typed = [f"--recordings {recordings}", "--replay", "--concurrency 2", "--timeout 60"]
+    made = printed(monkeypatch, "mc-mas", *typed)
+
+    assert words(made) == words(" ".join(["metacog eval mc-mas", *typed]))
+
+
+def test_outcomes_stand_there_with_a_seed_of_zero(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"id": "r-1", "question": "Which?", "strong_correct": True, "weak_correct": False}
+    (data / "routing_x.jsonl").write_text(json.dumps(row) + "\n")
+
+    typed = [f"--outcomes {data / 'routing_x.jsonl'}", "--assessors draft,probe", "--items 3", "--seed 0",
+             "--concurrency 2", "--timeout 60"]  # fmt: skip
+    made = printed(monkeypatch, "outcomes", *typed)
+
+    assert words(made) == words(" ".join(["metacog eval routing", *typed]))
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, command: str, *options: str) -> str:
+    """The command that the records of `command` would be headed by; nothing is recorded."""
     made: list[str] = []
 
     def kept(_plan: object, session: "Session", _addresses: object) -> None:
@@ -42,10 +93,55 @@ def test_what_was_typed_stands_in_the_command_that_a_report_prints(
         raise typer.Exit
 
     monkeypatch.setattr(f"cli.eval_{command.replace('-', '_')}.record", kept)
-    words = [word for option in options for word in option.split()]
-    for given in (words, []):
-        assert CliRunner().invoke(app, ["eval", command, "--data", str(data), *given]).exit_code == 0
+    given = [word for option in options for word in option.split()]
+    done = CliRunner().invoke(app, ["eval", "routing" if command == "outcomes" else command, *given])
+    assert done.exit_code == 0, done.output
+    return made[0]
 
-    [whole, plain] = made
-    assert all(f" {option} " in f"{whole} " for option in [*options, *defaults])
-    assert not any(option.split()[0] in plain for option in options)
+
+def words(command: str) -> list[str]:
+    """The options of `command`, each with what it is given, in whatever order they were typed."""
+    return sorted(command.split(" --"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        ("compare --data DATA --hub boolq", "--data would be ignored beside --hub"),
+        ("dialectic --hub boolq --sets mmlu", "--sets would be ignored beside --hub"),
+        ("mc-mas --hub boolq --data DATA --sets mmlu", "--data, --sets would be ignored beside --hub"),
+        ("delegation --hub boolq --sets mmlu", "--sets would be ignored beside --hub"),
+        ("delegation --tasks T --items 20", "--items would be ignored beside --tasks"),
+        ("routing --hub boolq --data DATA", "--data would be ignored beside --hub"),
+        ("routing --quick --data DATA --items 40", "--data, --items would be ignored beside --quick"),
+        ("routing --quick --hub boolq", "--hub would be ignored beside --quick"),
+        ("routing --quick --timeout 60", "--timeout would be ignored beside --quick"),
+        ("routing --outcomes FILE --data DATA", "--data would be ignored beside --outcomes"),
+        ("routing --outcomes FILE --hub boolq", "--hub would be ignored beside --outcomes"),
+        ("routing --outcomes FILE --quick", "--quick would be ignored beside --outcomes"),
+        ("mc-mas --recordings FILE --data DATA", "--data would be ignored beside --recordings"),
+        ("mc-mas --recordings FILE --hub boolq --items 3", "--hub, --items would be ignored beside --recordings"),
+        ("mc-mas --recordings FILE --sets mmlu --seeds 1", "--sets, --seeds would be ignored beside --recordings"),
+        ("mc-mas --replay --data DATA", "name the recorded samples with --recordings"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(
+    metacog: Metacog, data: Path, monkeypatch: pytest.MonkeyPatch, typed: str, complaint: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    done = metacog("eval", *typed.replace("DATA", str(data)).split())
+
+    assert (done.status, complaint in done.err) == (USAGE, True), done.err
+
+
+def test_public_sets_do_without_the_sets_that_are_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evals.hub.loading.load_sets", lambda *_, **__: [])
+
+    made = printed(monkeypatch, "dialectic", "--hub boolq")
+
+    assert words(made) == words("metacog eval dialectic --hub boolq --items 20 --seeds 7")
+
+
+def test_a_seed_that_is_written_twice_is_one() -> None:
+    assert numbers("7,07, 7,1", "--seeds") == (7, 1)

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from evals.errors import RecordsUnusable, RouterAway
@@ -5,6 +7,7 @@ from evals.records import Record
 from evals.router_client import Refused
 from evals.routing.asking import Plan, ask_all, asks, heading, resumable
 from evals.routing.rows import recorded as rows
+from tests.support.evaluating import RIGHT, chat, reply, run_record
 from tests.support.evaluation import HEADING, Kept, Router, an_item, answered, introduced, routed
 
 TWO = (an_item(1), an_item(2))
@@ -170,6 +173,33 @@ async def test_the_heading_says_what_the_run_is_made_with() -> None:
 def test_records_made_otherwise_are_not_gone_on_with(name: str, other: object) -> None:
     with pytest.raises(RecordsUnusable, match=f"made with {name} .*take another --out"):
         resumable({**HEADING, name: other}, [HEADING])
+
+
+@pytest.mark.parametrize("command", ["compare", "routing --outcomes"])
+def test_records_of_another_evaluation_are_not_gone_on_with(command: str) -> None:
+    with pytest.raises(RecordsUnusable, match=f"made with command {command}, this run has routing; take another --out"):
+        resumable(HEADING, [run_record(command)])
+
+
+@pytest.mark.parametrize(
+    ("records", "complaint"),
+    [
+        ([], "they have no heading"),
+        (
+            [run_record("compare"), introduced("sums-1"), reply("sums-1", "system1", chat(RIGHT))],
+            "but those of `metacog eval compare`; its report: `metacog eval compare --report-only RECORDS`",
+        ),
+        (
+            [run_record("routing --outcomes"), introduced("sums-1")],
+            "its report: `metacog eval routing --outcomes FILE --report-only RECORDS`",
+        ),
+    ],
+)
+def test_records_of_another_evaluation_are_named_with_what_reports_on_them(
+    records: list[Record], complaint: str
+) -> None:
+    with pytest.raises(RecordsUnusable, match=re.escape(complaint)):
+        rows(records)
 
 
 def test_more_items_of_the_same_kind_may_join() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 
 from chassis.agents import AgentConfig
 from evals import prompts
-from evals.autogen.running import SAID, Team, run_team
-from evals.autogen.team import digest
+from evals.autogen.running import PROMPTS, SAID, Team, collect, run_team, write_prompts
+from evals.autogen.team import digest, run
 from evals.errors import RecordsUnusable
 from evals.harness.introducing import introduction
 from evals.records import read_records
@@ -64,3 +65,68 @@ async def test_a_file_from_before_agents_and_prompts_were_told_is_gone_on_with(t
     said(tmp_path, prompt=None, settings={"agents": None})
 
     assert len(read_records(await run_team([ITEM], CAST, TEAM, tmp_path))) == 1
+
+
+class Scripted:
+    """A team that fails at the prompts that it is told to, and remembers what it was asked."""
+
+    def __init__(self, *failing: str) -> None:
+        self.asked: list[str] = []
+        self._failing = failing
+
+    async def __call__(self, prompt: str, told: Namespace) -> dict[str, Any]:
+        self.asked.append(prompt)
+        if prompt in self._failing:
+            raise ValueError("the prompt is too long")
+        return {"text": RIGHT, "usage": spent(2), "duration_ms": 3.0, "model": "m", "settings": {"seed": told.seed}}
+
+
+async def test_a_task_at_which_the_team_fails_is_recorded_as_refused_and_asked_again_and_ends_no_run(
+    tmp_path: Path,
+) -> None:
+    items = [an_item(1), an_item(2), an_item(3)]
+    asked = [prompts.question(item).text for item in items]
+    write_prompts(items, tmp_path)
+    told = Namespace(prompts=tmp_path / PROMPTS, said=tmp_path / SAID, seed=8)
+
+    await run(told, Scripted(asked[1]))
+    first, third, lost = read_records(await collect(items, tmp_path))
+    again = Scripted()
+    await run(told, again)
+    whole = read_records(await collect(items, tmp_path))
+
+    assert [one["item"] for one in (first, third, lost)] == ["sums-1", "sums-3", "sums-2"]
+    assert lost["refusal"] == {"reason": "ValueError", "detail": "ValueError: the prompt is too long"}
+    assert (lost["seed"], first["seed"]) == (8, 8)
+    assert again.asked == [asked[1]]
+    assert [one["reply"]["text"] for one in whole] == [RIGHT] * 3
+
+
+async def test_a_failure_of_an_earlier_start_is_no_answer_made_with_other_settings(tmp_path: Path) -> None:
+    said(tmp_path)
+    file = tmp_path / SAID
+    file.write_text('{"id": "sums-2", "failure": "ValueError: x"}\n' + file.read_text())
+
+    made = read_records(await run_team([ITEM], CAST, TEAM, tmp_path))
+
+    assert [one["item"] for one in made] == [ITEM.id]
+
+
+async def test_a_team_that_fails_at_everything_is_said_to(tmp_path: Path) -> None:
+    (tmp_path / SAID).write_text('{"id": "sums-1", "failure": "APIConnectionError: nobody is there"}\n')
+
+    # Without anything to ask nobody is asked.
+    with pytest.raises(RecordsUnusable, match="AutoGen has answered nothing: APIConnectionError: nobody is there"):
+        await run_team([], CAST, TEAM, tmp_path)
+
+
+async def test_without_autogen_the_run_ends_and_no_task_is_said_to_have_failed(tmp_path: Path) -> None:
+    async def missing(prompt: str, told: Namespace) -> dict[str, Any]:
+        raise ModuleNotFoundError("autogen_agentchat")
+
+    write_prompts([ITEM], tmp_path)
+
+    with pytest.raises(ModuleNotFoundError):
+        await run(Namespace(prompts=tmp_path / PROMPTS, said=tmp_path / SAID, seed=7), missing)
+
+    assert (tmp_path / SAID).read_text() == ""

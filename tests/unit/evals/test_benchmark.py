@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+from collections import Counter
 from itertools import product
 from pathlib import Path
 
@@ -63,6 +64,31 @@ def test_a_smaller_benchmark_is_balanced_in_the_same_way() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("per_maker", range(1, 8))
+def test_a_few_made_tasks_of_each_kind_are_as_even_over_difficulties_as_they_can_be(per_maker: int) -> None:
+    counts = Counter(item.difficulty for item in cross_domain(7, per_maker))
+
+    assert sorted(counts) == sorted(LEVELS)
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+# With these seeds the same program to follow is drawn twice among the first twenty.
+@pytest.mark.parametrize("seed", [29, 102, 174, 184, 192])
+def test_no_task_is_made_twice_and_a_smaller_benchmark_is_part_of_the_larger(seed: int) -> None:
+    made = cross_domain(seed, 60)
+
+    assert len({(item.question, item.context) for item in made}) == len(made)
+    for few in (2, 20):
+        assert {item.id: item for item in made}.items() >= {item.id: item for item in cross_domain(seed, few)}.items()
+
+
+def test_a_kind_without_so_many_different_tasks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evals.benchmark.tasks.MAKERS", (lambda chance, number, level: of_kind("followed")[0],))
+
+    with pytest.raises(ItemsUnreadable, match="there are no 2 different tasks"):
+        cross_domain(7, 2)
+
+
 def test_a_seed_gives_the_same_tasks_in_the_same_order_whatever_order_they_come_in() -> None:
     items = offered()
 
@@ -109,7 +135,7 @@ def test_the_file_is_read_back_as_it_was_and_says_what_is_in_it(tmp_path: Path) 
 
     assert [line_of(item) for item in back] == [json.loads(json.dumps(line_of(item))) for item in MADE]
     assert digest == write_tasks(MADE, tmp_path / "again.jsonl")
-    assert "| cross_domain | 35 | 35 | 30 | 100 |" in overview(MADE, digest, 7)
+    assert "| cross_domain | 33 | 34 | 33 | 100 |" in overview(MADE, digest, 7)
 
 
 @pytest.mark.parametrize("kind", ["followed", "written", "reckoned", "reasoned", "everyday"])

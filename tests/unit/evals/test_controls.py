@@ -15,6 +15,7 @@ from evals.records import Record
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion
 from tests.support.evaluating import RIGHT, WRONG, arbitration, chat, decision, items, reply, run_record, spent
+from tests.support.evaluation import HEADING
 
 ITEMS = 80
 
@@ -95,6 +96,27 @@ def test_the_cost_of_quality_is_the_share_that_must_be_sent_for_it(tmp_path: Pat
     assert "there is no gap to recover" in told
 
 
+def test_an_undetermined_decision_is_one_for_system_two(tmp_path: Path) -> None:
+    # The router knows nothing of every second item, sends it all the same, and keeps the others: it is right on these.
+    records = [
+        {**one, "reply": decision(None if int(one["item"].removeprefix("sums-")) % 2 else 0.1)}
+        if one.get("arm") == "route"
+        else one
+        for one in compared(knowing=True)
+    ]
+
+    router = {each.name: each for each in of(records).routings}[ROUTER]
+
+    assert (router.items, router.sent, router.undetermined) == (ITEMS, 0.5, ITEMS // 2)
+    assert (router.accuracy.value, router.worth.value) == (0.75, 0.125)
+    # What is left has System 1 right everywhere: nothing that an area could be of.
+    assert router.separation is not None
+    assert router.separation.auroc is None
+    told = write_report(records, tmp_path, seeded(7, draws=50))
+    assert "On 40 of the items the router knew no activation and took System 2" in told
+    assert "| legacy gate | 80 | 100 % |" in told
+
+
 def test_an_ignorant_router_comes_out_as_no_gain() -> None:
     routings = {each.name: each for each in found_where(knowing=False).routings}
 
@@ -136,7 +158,7 @@ def test_the_same_records_give_the_same_report(tmp_path: Path) -> None:
 
 def test_a_refusal_is_told_and_leaves_the_item_out_of_the_pair() -> None:
     lost: Record = {"kind": "reply", "item": "sums-0", "arm": "dialectic", "seed": 7, "path": "x", "elapsed_ms": 1.0,
-                    "refusal": {"status": 503, "error": {"code": "overloaded"}}}  # fmt: skip
+                    "refusal": {"status": 429, "error": {"code": "overloaded"}}}  # fmt: skip
     records = [
         lost if record.get("arm") == "dialectic" and record["item"] == "sums-0" else record
         for record in compared(knowing=True)
@@ -179,6 +201,18 @@ def test_a_strategy_that_refuses_what_is_hard_gains_nothing_where_refusals_are_w
     assert "By data set (refused requests left out):" in told
 
 
+def test_answers_that_no_rule_can_judge_are_counted(tmp_path: Path) -> None:
+    long = "Because of the many reasons that a long free text of this kind may name. " * 3
+    records = [run_record("compare", "system1", "dialectic")]
+    records.append({**items(1)[0], "answer_type": "TEXT", "answer": "the tide of the sea"})
+    records += [reply("sums-0", "system1", chat(f"Final Answer: {long}")), reply("sums-0", "dialectic", chat(RIGHT))]
+
+    told = write_report(records, tmp_path, seeded(7, draws=20))
+
+    assert "`undecided`: no rule can judge the answer" in told
+    assert of(records).arms[0].undecided == 1
+
+
 def test_without_refusals_nothing_is_said_of_them(tmp_path: Path) -> None:
     told = write_report(compared(knowing=True), tmp_path, seeded(7, draws=50))
 
@@ -209,7 +243,9 @@ def test_controls_are_everything_that_is_not_the_strategy_or_a_rival_of_its_kind
 @pytest.mark.parametrize(
     ("records", "complaint"),
     [
-        ([run_record("mc-mas")], "none of `metacog eval compare`"),
+        ([run_record("mc-mas")], "none of `metacog eval compare`, but those of `metacog eval mc-mas`"),
+        ([HEADING], "but those of `metacog eval routing`; its report: `metacog eval routing --report-only"),
+        ([], "they have no heading"),
         ([run_record("compare"), *items(1)], "nothing to report on yet"),
         ([run_record("compare"), reply("sums-0", "system1", chat(RIGHT))], "not the item"),
         ([run_record("compare"), *items(1), reply("sums-0", "system1", {"choices": []})], "lacks"),

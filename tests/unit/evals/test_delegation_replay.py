@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,33 +13,14 @@ from evals.delegation.baselines import MAJORITY, ORACLE, RANDOM, ROUND_ROBIN, SI
 from evals.delegation.figures import FULL, SHUFFLED, figures
 from evals.delegation.files import COMMAND, OPTIMAL, write_report
 from evals.delegation.replay import Records, Rules, Without, election, replay, standing
-from evals.delegation.tasks import Solved, Task, tasks
+from evals.delegation.tasks import Task, tasks
 from evals.errors import RecordsUnusable
-from evals.harness.rows import Facts, recorded
+from evals.harness.rows import recorded
 from evals.harness.session import RECORDS
-from evals.records import Record
-from evals.scorers.answers import Known
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion, conclusion
-from kernel.answers import AnswerType
-from tests.support.evaluating import RIGHT, WRONG, reply, run_record, spent, task, vote
-from tests.support.evaluation import introduced
-
-AGENTS = ("alpha", "beta", "gamma")
-KNOWN = Known(answer="4", answer_type=AnswerType.NUMBER)
-
-
-def a_task(
-    rated: Mapping[str, float | None], right: str = "", *, number: int = 0, kinds: tuple[str, ...] = ("math",),
-    difficulty: str = "easy", answers: Mapping[str, str] | None = None, seed: int = 7,
-) -> Task:  # fmt: skip
-    """A task on which the agents named in `right` (by initials) are right; the others each have a wrong answer."""
-    item = Facts(
-        id=f"t-{number}", dataset="t", dimensions=kinds, difficulty=difficulty, known=KNOWN, prompt_characters=10
-    )
-    said = {agent: "4" if agent[0] in right else f"9{agent[0]}" for agent in AGENTS} | dict(answers or {})
-    solved = {agent: Solved(answer=said[agent], right=said[agent] == "4", tokens=30) for agent in AGENTS}
-    return Task(item=item, seed=seed, verbalized=rated, solved=solved, assess_tokens=10, skilled="gamma")
+from tests.support.delegated import AGENTS, a_recording, a_task
+from tests.support.evaluating import RIGHT, reply, spent
 
 
 def the_only(made: Task, rules: Rules = Rules(), *, records: Records | None = None) -> tuple[str, str, bool]:  # noqa: B008
@@ -74,6 +54,32 @@ def test_who_is_sure_does_the_task() -> None:
 
     assert (done.mode, done.executor, done.right, done.calls, done.tokens) == ("EXECUTED", "alpha", True, 2, 40)
     assert done.confidence == pytest.approx(0.56)
+
+
+def test_a_rating_that_took_two_attempts_is_two_calls_with_the_tokens_of_both() -> None:
+    twice = {"alpha": 2, "gamma": 2}
+
+    [sure] = replay([a_task({"alpha": 0.6, "beta": 0.1, "gamma": 0.1}, attempts=twice)], AGENTS, Rules()).done
+    [handed] = replay([a_task({"alpha": 0.1, "beta": 0.6, "gamma": 0.1}, attempts=twice)], AGENTS, Rules()).done
+    [voted] = replay([a_task({"alpha": 0.1, "beta": 0.1, "gamma": 0.1}, attempts=twice)], AGENTS, Rules()).done
+
+    # A call of asking takes 10 tokens, an answer 30.
+    assert (sure.calls, sure.tokens) == (2 + 1, 20 + 30)
+    assert (handed.calls, handed.tokens) == (2 + 1 + 2 + 1, 50 + 30)
+    assert (voted.calls, voted.tokens) == (2 + 1 + 2 + 3, 50 + 90)
+
+
+def test_attempts_and_tokens_of_each_agent_are_read_from_its_own_rating() -> None:
+    made = a_recording(1, honest=True)
+    [asked] = [one["reply"]["assessments"] for one in made if one.get("arm") == "assess"]
+    asked[0].update(attempts=2, usage=spent(2, 60, 8))
+
+    [known] = tasks(recorded(made, COMMAND))
+
+    # beta and gamma do not tell theirs: one call each, and a third of the 120 tokens of all.
+    assert {agent: (one.calls, one.tokens) for agent, one in known.asking.items()} == {
+        "alpha": (2, 68), "beta": (1, 40), "gamma": (1, 40),
+    }  # fmt: skip
 
 
 def test_who_is_unsure_hands_over_to_the_surest_that_reaches_theta() -> None:
@@ -231,6 +237,21 @@ def test_what_autogen_answered_beyond_the_recorded_tasks_is_counted_and_left_out
     assert "Fewer tasks, and compared on these: AutoGen 1." in ended.stdout
 
 
+def test_tasks_at_which_autogen_failed_are_refused_and_not_wrong(tmp_path: Path) -> None:
+    answer = {"text": RIGHT, "usage": spent(2), "duration_ms": 3.0, "model": "scripted"}
+    failed = {"kind": "reply", "item": "t-2", "arm": "autogen", "seed": 7, "path": "autogen"}
+    beside = [
+        reply("t-1", "autogen", answer, path="autogen"),
+        {**failed, "refusal": {"reason": "BadRequestError", "detail": "BadRequestError: too long"}},
+    ]
+
+    told = write_report(a_recording(12, honest=True), tmp_path, seeded(7, draws=50), beside)
+
+    assert "- refused: autogen: BadRequestError 1 times" in told
+    assert "| AutoGen | 1.00 [1.00, 1.00] |" in told
+    assert "Fewer tasks, and compared on these: AutoGen 1." in told
+
+
 def test_tasks_that_were_refused_are_counted_since_no_replay_has_them(tmp_path: Path) -> None:
     made = a_recording(12, honest=True)
     lost = {"kind": "reply", "item": "t-3", "arm": "solve", "seed": 7, "refusal": {"status": 504}}
@@ -241,6 +262,33 @@ def test_tasks_that_were_refused_are_counted_since_no_replay_has_them(tmp_path: 
     assert "- tasks left out: 1, since a rating or an answer was refused" in told
     assert "**Table II**, 11 tasks." in told
     assert "tasks left out" not in write_report(made, tmp_path, seeded(7, draws=50))
+
+
+def test_a_task_on_which_one_agent_failed_is_left_out_and_counted_and_not_a_wrong_answer(tmp_path: Path) -> None:
+    made = a_recording(12, honest=True)
+    votes = {one["item"]: one["reply"]["votes"] for one in made if one.get("arm") == "solve"}
+    rated = {one["item"]: one["reply"]["assessments"] for one in made if one.get("arm") == "assess"}
+    votes["t-1"][2].update(text="", failure="BACKEND_UNAVAILABLE: the model is away")
+    rated["t-2"][1].update(verbalized=None, unknown_reason="too_slow")
+
+    told = write_report(made, tmp_path, seeded(7, draws=50))
+
+    assert "- tasks left out: 2, since a rating or an answer was refused, or failed; no replay has them" in told
+    assert "**Table II**, 10 tasks." in told
+    assert {task.item.id for task in tasks(recorded(made, COMMAND))} == set(votes) - {"t-1", "t-2"}
+
+
+def test_an_agent_that_was_heard_and_cannot_be_read_is_kept_with_what_it_said() -> None:
+    made = a_recording(2, honest=True)
+    votes = {one["item"]: one["reply"]["votes"] for one in made if one.get("arm") == "solve"}
+    rated = {one["item"]: one["reply"]["assessments"] for one in made if one.get("arm") == "assess"}
+    rated["t-0"][0].update(verbalized=None, unknown_reason="unparseable")
+    votes["t-1"][0].update(text="", failure="the model returned no text")
+
+    unrated, silent = tasks(recorded(made, COMMAND))
+
+    assert unrated.verbalized["alpha"] is None
+    assert (silent.solved["alpha"].answer, silent.solved["alpha"].right) == (None, False)
 
 
 def test_with_two_seeds_a_task_is_one_task_done_twice_and_not_learned_from_twice(tmp_path: Path) -> None:
@@ -257,25 +305,6 @@ def test_with_two_seeds_a_task_is_one_task_done_twice_and_not_learned_from_twice
     assert re.search(r"\| Majority-Vote \| [^\n]* \| 36 \| 90 \|", told)
     # 0.5 + 0.1 (1 - 0.5) in each of two replays, whoever is asked first.
     assert found.behaviour.levels == {("alpha", "math"): pytest.approx(0.55)}
-
-
-def a_recording(count: int, *, honest: bool) -> list[Record]:
-    """Tasks that alpha, beta and gamma are good at in turns; they say so, or rate themselves alike."""
-    made: list[Record] = [run_record(COMMAND, "assess", "solve", "skill-fixed")]
-    for number in range(count):
-        name, able = f"t-{number}", AGENTS[(number // 3) % 3]
-        kinds = ["math_computation"] if number % 4 else ["math_computation", "code_generation"]
-        about = {"dimensions": kinds, "proxy": ""}
-        made.append({**introduced(name, dataset="t"), **about, "difficulty": ("easy", "hard")[number % 2]})
-        rated = [{"agent": a, "verbalized": (0.8 if a == able else 0.1) if honest else 0.45} for a in AGENTS]
-        votes = [vote(a, RIGHT if a == able else f"Final Answer: 9{place}") for place, a in enumerate(AGENTS)]
-        asked = {"assessments": rated, "usage": spent(3, 90, 30), "duration_ms": 3.0}
-        made += [
-            reply(name, "assess", asked, path="/v1/self-assessments"),
-            reply(name, "solve", task(RIGHT, votes), path="/v1/tasks"),
-            reply(name, "skill-fixed", task(WRONG, executor="alpha"), path="/v1/tasks"),
-        ]
-    return made
 
 
 def test_agents_that_know_what_they_can_are_a_gain_and_others_are_not() -> None:

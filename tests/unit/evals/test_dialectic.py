@@ -14,6 +14,7 @@ from evals.harness.rows import recorded
 from evals.records import Record
 from evals.stats.chance import seeded
 from evals.stats.gains import conclusion
+from evals.strategies import named
 from tests.support.evaluating import RIGHT, WRONG, chat, decision, reply, run_record, spent
 from tests.support.evaluation import an_item, introduced
 
@@ -132,9 +133,17 @@ def test_the_report_says_which_claims_hold(tmp_path: Path) -> None:
 
 def test_the_controls_are_asked_beside_it() -> None:
     assert [arm.name for arm in arms()] == [
-        "route", "system1", DIALECTIC, "self-consistency", "roles-greedy", "roles-random",
+        "route", "system1", DIALECTIC, "self-consistency", "majority", "roles-greedy",
+        "roles-random",
     ]  # fmt: skip
     assert [arm.name for arm in arms(agents=["alpha"])][-1] == "agent:alpha"
+
+
+def test_random_roles_are_drawn_anew_for_every_item() -> None:
+    drawn = [named("roles-random").call(an_item(number), 7, {}) for number in range(3)]
+
+    assert len({call.body["assignment_seed"] for call in drawn if call}) == 3
+    assert named("roles-random").call(an_item(1), 7, {}) == drawn[1]
 
 
 def test_a_limit_of_tokens_reaches_every_text_and_no_decision() -> None:

@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from evals.stats.chance import seeded
-from evals.stats.gains import Conclusion, conclusion, mean_interval, paired_gain, spread
+from evals.stats.gains import Conclusion, conclusion, mean_interval, paired_gain, sign_test, spread
 from evals.stats.mixing import Pair, highest, mixed, shuffled_mixes, worth, worth_interval
 from evals.stats.separation import area_gain
 
@@ -55,6 +55,24 @@ def test_a_gain_whose_interval_holds_zero_is_no_gain() -> None:
 
     assert found.value == 0.04
     assert conclusion(found) is Conclusion.NONE
+
+
+def test_a_gain_must_also_pass_the_exact_sign_test_where_pairs_are_right_or_wrong() -> None:
+    # Seven of a hundred better, one worse: the percentile bootstrap excludes zero, chance alone does so 7 times in 100.
+    before = np.array([0.0] * 7 + [1.0] + [1.0] * 92)
+    after = np.array([1.0] * 7 + [0.0] + [1.0] * 92)
+
+    found = paired_gain(before, after, seeded(7))
+
+    assert found.excludes_zero
+    assert found.by_signs == pytest.approx(2 * (1 + 8) / 2**8)
+    assert conclusion(found) is Conclusion.NONE
+
+
+def test_the_sign_test_is_asked_only_of_pairs_that_are_right_or_wrong() -> None:
+    assert sign_test([0.5, -0.25, 1.0]) is None
+    assert sign_test([0.0, 0.0]) is None
+    assert sign_test([1.0] * 9 + [-1.0]) == pytest.approx(stats.binomtest(1, 10).pvalue)
 
 
 def test_nothing_is_concluded_from_no_items() -> None:

@@ -1,5 +1,6 @@
 """Records under a name are of one question: what was recorded is gone on with for that question alone."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -8,16 +9,18 @@ import pytest
 
 from evals.errors import RecordsUnusable
 from evals.harness.arms import Plan
+from evals.harness.commands import OUTCOMES
 from evals.harness.introducing import content_digest, introduction, same_items
 from evals.harness.session import RECORDS, Session, record
+from evals.outcomes.items import Outcomes, read_outcomes
 from evals.records import Record, read_records
 from evals.router_client import RouterClient
 from evals.routing.asking import Plan as RoutingPlan
 from evals.routing.running import Source
 from evals.routing.running import record as record_routing
-from evals.strategies import named
+from evals.strategies import named, route_by
 from evals.suite import Faces
-from tests.support.evaluating import RIGHT, ScriptedSuite, chat
+from tests.support.evaluating import RIGHT, ScriptedSuite, chat, decision, spent
 from tests.support.evaluation import Router, an_item
 
 ITEM = an_item(1)
@@ -56,6 +59,47 @@ def test_items_that_were_recorded_before_digests_came_are_known_by_their_answers
     same_items([ITEM], older)
     with pytest.raises(RecordsUnusable, match="sums-1"):
         same_items([OTHERS["answer"]], older)
+
+
+def outcomes_in(file: Path, **more: object) -> Outcomes:
+    row = {"id": "r-1", "question": "Which?", "choices": ["x", "y"], "strong_correct": True, "weak_correct": False}
+    file.write_text(json.dumps({**row, "weak_model": "small", "strong_model": "large", **more}) + "\n")
+    return read_outcomes([file], 1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"weak_model": "tiny"}, {"strong_model": "huge"}, {"weak_correct": True}, {"strong_correct": False}],
+    ids=lambda other: next(iter(other)),
+)
+def test_other_outcomes_of_a_recorded_question_are_refused(tmp_path: Path, other: dict[str, object]) -> None:
+    before, now = outcomes_in(tmp_path / "a.jsonl"), outcomes_in(tmp_path / "b.jsonl", **other)
+    records = [before.introduce(before.items[0], "Which?")]
+
+    same_items(before.items, records, before.introduce)
+    with pytest.raises(RecordsUnusable, match="another outcome of two models, as r-1; take another --out"):
+        same_items(now.items, records, now.introduce)
+
+
+async def test_a_run_on_outcomes_does_not_mix_two_pairs_of_models(tmp_path: Path) -> None:
+    told = {"config_version": "paper", "activation": {"value": 0.6, "threshold": 0.45, "weights": {}}}
+    answer = {"run": {"model": "scripted", "usage": spent()}}
+    suite = ScriptedSuite({"/v1/route": {**decision(0.6), **told}, "/v1/answers": answer})
+
+    async def scored(outcomes: Outcomes) -> None:
+        session = Session(
+            command=OUTCOMES, typed="x", folder=tmp_path / "out", asks_router=True, introduce=outcomes.introduce
+        )
+        plan = Plan(items=outcomes.items, arms=[route_by("hybrid")])
+        await record(session, plan, cast(Faces, suite), lambda: None)
+
+    await scored(outcomes_in(tmp_path / "a.jsonl"))
+    before = (tmp_path / "out" / RECORDS).read_bytes()
+
+    with pytest.raises(RecordsUnusable, match="r-1"):
+        await scored(outcomes_in(tmp_path / "a.jsonl", strong_model="huge"))
+
+    assert (tmp_path / "out" / RECORDS).read_bytes() == before
 
 
 async def test_a_run_does_not_mix_two_questions_of_one_name(tmp_path: Path) -> None:

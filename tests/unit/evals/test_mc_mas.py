@@ -86,12 +86,10 @@ def test_one_sample_alone_is_worth_the_share_that_is_right_invalid_ones_counted(
 def test_one_arbitration_sample_has_no_entropy_and_every_error_of_it_is_overconfident() -> None:
     made = question("44", "45", "4445")
 
-    found = with_fewer(made, 1, np.random.default_rng(1), draws=4000)
+    found = with_fewer(made, 1, np.random.default_rng(1), draws=3)
 
-    # One of the four is picked: right three times in four, and wrong with confidence 1 else.
-    assert found.right == pytest.approx(0.75, abs=0.03)
-    assert found.entropy == 0.0
-    assert found.overconfident == pytest.approx(0.25, abs=0.03)
+    # One of the four is picked, in every way: right three times in four, and wrong with confidence 1 else.
+    assert (found.right, found.entropy, found.overconfident) == (0.75, 0.0, 0.25)
 
 
 def test_an_invalid_arbitration_sample_has_no_entropy_though_the_solvers_stand_in() -> None:
@@ -232,6 +230,35 @@ def test_the_report_has_the_papers_tables_and_says_what_does_not_add_up(tmp_path
     ]  # fmt: skip
 
 
+def test_replays_ask_no_model_and_are_not_counted_as_spent(tmp_path: Path) -> None:
+    told = write_report(a_recording(20), tmp_path, seeded(7, draws=20))
+
+    # Ten generations of each of twenty arbitrations, eight of each vote; the four that each replay tells are none.
+    assert "- spent: 360 generations," in told
+
+
+def test_overconfident_errors_are_those_of_one_run_whatever_the_number_of_seeds() -> None:
+    def errors(seeds: int) -> list[float]:
+        asked = [question("55", "55", "5" * 8, seed=seed) for seed in range(seeds)]
+        return [each.overconfident for each in curve(asked, seeded(7, draws=20))]
+
+    assert errors(1) == errors(3) == [1.0, 1.0, 1.0]
+
+
+def test_questions_with_answers_that_no_rule_can_judge_are_counted(tmp_path: Path) -> None:
+    made = a_recording(20)
+    long = "a long free text that equality cannot tell from the known answer because it says so much " * 2
+    free = introduced("sums-0", dataset="sums") | {"answer_type": "TEXT", "answer": "the tide of the sea"}
+    samples = [sample(long, 0), sample("the tide of the sea", 1), sample("the tide of the sea")]
+    whole = arbitration("the tide of the sea", samples, measures={}, critiques=[{"solver": 0}])
+    made[1:3] = [free, reply("sums-0", FULL, whole, path="/v1/arbitrations")]
+
+    told = write_report(made, tmp_path, seeded(7, draws=20))
+
+    assert "On 1 of the questions some answer is one that no rule can judge; it counts as wrong." in told
+    assert "that no rule can judge" not in write_report(a_recording(20), tmp_path, seeded(7, draws=20))
+
+
 def test_what_was_refused_is_counted_as_wrong_beside_the_tables_that_leave_it_out(tmp_path: Path) -> None:
     made = a_recording(20)
     lost = {"refusal": {"status": 504, "reason": "DEADLINE_EXCEEDED"}}
@@ -316,6 +343,15 @@ def test_everything_is_sampled_once_and_the_rest_is_replayed() -> None:
     assert names == [FULL, "self-consistency", "replay-reflections", "replay-single", "replay-adaptive"]
     assert Sampling(max_tokens=64).asked["solver_max_tokens"] == 64
     assert "solver_max_tokens" not in Sampling().asked
+
+
+def test_what_the_service_would_choose_by_itself_is_said_by_name_so_that_records_tell_it() -> None:
+    said = {arm.name: arm.settings for arm in arms(Sampling())}
+
+    temperatures = ("solver_temperature", "critique_temperature", "arbitration_temperature")
+    assert [said[FULL][name] for name in temperatures] == [0.6, 0.2, 0.4]
+    assert said[FULL]["novelty_threshold"] == 0.7
+    assert said["self-consistency"]["solver_temperature"] == 0.6
 
 
 def test_self_consistency_gets_the_same_limit_to_each_text_and_keeps_its_samples() -> None:

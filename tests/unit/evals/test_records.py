@@ -39,6 +39,20 @@ def test_a_line_that_a_kill_has_torn_is_not_read_and_then_written_over(tmp_path:
     assert read_records(file) == [FIRST, SECOND]
 
 
+def test_one_run_at_a_time_writes_records(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+
+    with Recorder(file) as recorder:
+        recorder.add(FIRST)
+        with pytest.raises(RecordsUnusable, match=r"another run writes to .*take another --out"), Recorder(file):
+            pass
+        recorder.add(SECOND)
+    with Recorder(file) as later:
+        later.add(FIRST)
+
+    assert read_records(file) == [FIRST, SECOND, FIRST]
+
+
 @pytest.mark.parametrize("line", ["{", "[1]", '{"seed": 7}'])
 def test_a_line_in_the_middle_that_is_no_record_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
     file = tmp_path / "records.jsonl"

@@ -2,7 +2,9 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from evals.records import Record
+from evals.routing.asking import Plan
 from evals.routing.files import CURVES, OUTCOMES, REPORT, SCORED, write_report
+from evals.routing.running import source
 from evals.stats.chance import seeded
 from tests.support.evaluation import HEADING, answered, introduced, routed
 
@@ -69,6 +71,14 @@ def test_the_command_has_every_option_that_is_not_at_its_default(tmp_path: Path)
     said = write_report([{**HEADING, **asked}, *items(2, reliable=True)[1:]], tmp_path, seeded(7, draws=20))
 
     assert "--assessors draft --seed 7 --plain 0 --concurrency 4 --timeout 90 --out DIR`" in said
+
+
+def test_the_command_names_the_folder_as_a_shell_takes_it(tmp_path: Path) -> None:
+    heading = {**HEADING, "data": source(Path("/data/my questions"), Plan(items=()), 4).folder}
+
+    said = write_report([heading, *items(2, reliable=True)[1:]], tmp_path, seeded(7, draws=20))
+
+    assert "`metacog eval routing --data '/data/my questions' --sets sums --items 4 --assessors draft" in said
 
 
 def test_public_sets_are_told_by_their_names(tmp_path: Path) -> None:

@@ -8,14 +8,15 @@ from evals.harness.arms import Arm, Plan
 from evals.harness.heading_text import opening as head_of_report
 from evals.harness.heading_text import spent_text
 from evals.harness.manifest import heading, resumable
+from evals.harness.refusals import key_of
 from evals.harness.rows import recorded as rows
-from evals.harness.running import World, ask_all, key_of
+from evals.harness.running import World, ask_all
 from evals.records import Record
 from evals.router_client import Refused
 from evals.strategies import named
 from evals.suite import Faces, RoutingFacts, routing_facts
 from tests.support.evaluating import RIGHT, ScriptedSuite, arbitration, chat, decision, reply, run_record, spent
-from tests.support.evaluation import Kept, an_item, introduced
+from tests.support.evaluation import HEADING, Kept, an_item, introduced
 
 ITEMS = (an_item(1), an_item(2))
 SAYS = {
@@ -104,6 +105,43 @@ async def test_what_was_refused_in_passing_is_asked_again_and_a_refusal_of_the_r
     assert made.refused_of("system1") == []
 
 
+async def test_a_failure_inside_a_service_is_recorded_and_the_run_goes_on() -> None:
+    failing = {**SAYS, "/v1/chat/completions": Refused("/v1/chat/completions", 500, {"reason": "INTERNAL"})}
+
+    records = await recorded(ScriptedSuite(failing), plan(arms=ARMS[:1]))
+    again = await recorded(ScriptedSuite(SAYS), plan(arms=ARMS[:1]), records)
+
+    assert [one["refusal"]["status"] for one in records if one["kind"] == "reply"] == [500, 500]
+    assert keys(again) == keys(records) == [("sums-1", "system1", 7), ("sums-2", "system1", 7)]
+
+
+OTHERWISE = chat("Final Answer: 5")
+
+
+@pytest.mark.parametrize(
+    ("replies", "text"),
+    [
+        ([reply("sums-1", "system1", chat(RIGHT)), reply("sums-1", "system1", OTHERWISE)], "Final Answer: 5"),
+        ([reply("sums-1", "system1", OTHERWISE), refused("system1", 400)], "Final Answer: 5"),
+        ([refused("system1", 400), reply("sums-1", "system1", chat(RIGHT))], RIGHT),
+    ],
+)
+async def test_of_two_replies_to_one_request_the_last_answer_counts(replies: list[Record], text: str) -> None:
+    before = [*items_of(1), *replies]
+
+    made = rows([run_record("compare"), *before], "compare")
+
+    assert [row.said.text for row in made.rows] == [text]
+    assert (made.refusals, made.refused) == ({}, [])
+    assert await recorded(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
+
+
+async def test_a_refusal_that_stands_counts_over_one_in_passing() -> None:
+    before = [*items_of(1), refused("system1", 413), refused("system1", 504)]
+
+    assert await recorded(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
+
+
 async def test_a_request_that_is_refused_each_time_counts_once() -> None:
     before = [*items_of(1), refused("system1", 504), refused("system1", 504), reply("sums-1", "dialectic", chat(RIGHT))]
 
@@ -185,7 +223,9 @@ def test_the_heading_says_what_the_run_is_made_with() -> None:
     made = opening()
 
     assert (made["command"], made["seeds"], made["items"]) == ("compare", [7], 2)
-    assert made["arms"]["self-consistency"] == {"variant": "SELF_CONSISTENCY", "samples": "those of dialectic"}
+    assert made["arms"]["self-consistency"] == {
+        "variant": "SELF_CONSISTENCY", "samples": "those of dialectic", "solver_temperature": 0.6,
+    }  # fmt: skip
     assert {len(digest) for digest in made["prompt_digests"].values()} == {64}
 
 
@@ -196,6 +236,11 @@ def test_the_heading_says_what_the_run_is_made_with() -> None:
 def test_records_made_otherwise_are_not_gone_on_with(name: str, other: object) -> None:
     with pytest.raises(RecordsUnusable, match=f"made with {name} .*take another --out"):
         resumable(opening(), [opening(**{name: other})])
+
+
+def test_the_routers_own_records_are_not_gone_on_with() -> None:
+    with pytest.raises(RecordsUnusable, match="made with command routing, this run has compare; take another --out"):
+        resumable(opening(), [HEADING])
 
 
 async def test_what_telling_the_model_costs_is_spent_too() -> None:
