@@ -17,6 +17,11 @@ ASSESS, SOLVE, SKILL, LIVE, AUTOGEN = "assess", "solve", "skill-fixed", "live", 
 SAME_CALLS = "self-consistency"
 # Of the rule by keywords only its choice is used; what it would answer is taken from the recorded answers.
 SHORTEST_ANSWER = 8
+# Why a rating is unknown where the agent was heard, and what it said could not be read.
+UNREADABLE = "unparseable"
+# The failure, in the service's words, of an agent that was heard and said nothing: a wrong answer like any unreadable
+# one. Any other failure tells of the backend, and not of the agent.
+NO_TEXT = "the model returned no text"
 
 
 def arms(
@@ -33,8 +38,13 @@ def arms(
     """
     asked = {"agents": ",".join(agents) or "all", "max_tokens": max_tokens or "default"}
     made = [
-        Arm(name=ASSESS, call=partial(_assess, agents), settings=asked),
-        Arm(name=SOLVE, call=partial(_solve, agents, max_tokens), settings={**asked, "baseline": "MAJORITY_VOTE"}),
+        Arm(name=ASSESS, call=partial(_assess, agents), settings=asked, is_whole=all_were_heard),
+        Arm(
+            name=SOLVE,
+            call=partial(_solve, agents, max_tokens),
+            settings={**asked, "baseline": "MAJORITY_VOTE"},
+            is_whole=all_have_answered,
+        ),
         Arm(name=SKILL, call=partial(_skill, agents), settings={**asked, "baseline": "SKILL_FIXED"}),
     ]
     control = limited(named(SAME_CALLS), max_tokens).settings
@@ -45,6 +55,16 @@ def arms(
     )
     living = Arm(name=LIVE, call=partial(_live, agents, max_tokens), settings={**asked, "learns": True})
     return [*made, *([same] if equal_compute else []), *([living] if live else [])]
+
+
+def all_were_heard(rated: Record) -> bool:
+    """Whether every agent could rate itself, be it that nobody can read what it said."""
+    return all((each.get("unknown_reason") or UNREADABLE) == UNREADABLE for each in rated["assessments"])
+
+
+def all_have_answered(solved: Record) -> bool:
+    """Whether every agent could answer, be it with nothing."""
+    return all((each.get("failure") or NO_TEXT) == NO_TEXT for each in solved["votes"])
 
 
 def calls_of(assessment: Record) -> int:

@@ -2,18 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from evals.delegation.arms import ASSESS, SAME_CALLS, SKILL, SOLVE, calls_of
+from evals.delegation.arms import ASSESS, SAME_CALLS, SKILL, SOLVE, all_have_answered, all_were_heard, calls_of
 from evals.harness.rows import Facts, Recorded, Row
 from evals.records import Record
 from evals.scorers.answers import Known
 from kernel.answers import AnswerType, cluster, extract, is_right
 from kernel.values import value
-
-# Why a rating is unknown where the agent was heard, and what it said could not be read.
-UNREADABLE = "unparseable"
-# The failure, in the service's words, of an agent that was heard and said nothing: a wrong answer like any unreadable
-# one. Any other failure tells of the backend, and not of the agent.
-NO_TEXT = "the model returned no text"
 
 Key = tuple[str, int]
 """Item and seed of a task."""
@@ -111,19 +105,9 @@ def tasks(made: Recorded) -> Sequence[Task]:
 def left_out(made: Recorded) -> frozenset[Key]:
     """Tasks that no replay has: a rating or an answer was refused, as a whole or of one of the agents."""
     refused = {_key(row) for arm in (ASSESS, SOLVE) for row in made.refused_of(arm)}
-    unrated = {_key(row) for row in made.of(ASSESS) if not all(map(_was_heard, row.reply["assessments"]))}
-    unanswered = {_key(row) for row in made.of(SOLVE) if not all(map(_has_answered, row.reply["votes"]))}
+    unrated = {_key(row) for row in made.of(ASSESS) if not all_were_heard(row.reply)}
+    unanswered = {_key(row) for row in made.of(SOLVE) if not all_have_answered(row.reply)}
     return frozenset(refused | unrated | unanswered)
-
-
-def _was_heard(assessment: Record) -> bool:
-    """Whether the agent could speak, be it that nobody can read what it said."""
-    return (assessment.get("unknown_reason") or UNREADABLE) == UNREADABLE
-
-
-def _has_answered(vote: Record) -> bool:
-    """Whether the agent could answer, be it with nothing."""
-    return (vote.get("failure") or NO_TEXT) == NO_TEXT
 
 
 def _key(row: Row) -> Key:

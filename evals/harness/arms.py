@@ -29,6 +29,11 @@ class Call:
     body: Body
 
 
+def whole_as_it_is(_: Record) -> bool:
+    """Every reply is whole."""
+    return True
+
+
 @value
 class Arm:
     """A strategy that is measured: the solver of a task.
@@ -38,11 +43,13 @@ class Arm:
         call: What to ask; None where there is nothing to ask. It is told the replies to the same item by the arms
             before it, so that a control can be given what another arm has spent.
         settings: What it is made with, for the heading of the records; a run is only gone on with where they are equal.
+        is_whole: Whether a reply is. One of which a part failed is recorded, and asked for again at the next start.
     """
 
     name: str
     call: Callable[[Item, int, Replies], Call | None]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    is_whole: Callable[[Record], bool] = whole_as_it_is
 
 
 @value

@@ -89,6 +89,14 @@ async def _work(desk: "_Desk", waiting: Iterator[Case], told: Callable[[], None]
         await desk.serve(case, told)
 
 
+def _is_done(record: Record, arms: Sequence[Arm]) -> bool:
+    """Whether nothing more is to be asked for in place of `record`."""
+    said = record.get("reply")
+    return is_final(record) and all(
+        arm.is_whole(said) for arm in arms if said is not None and arm.name == record["arm"]
+    )
+
+
 class _Desk:
     """Asks what was not asked yet, and records it."""
 
@@ -96,7 +104,7 @@ class _Desk:
         self._plan = plan
         self._world = world
         replies = [record for record in records if record["kind"] == "reply"]
-        self._answered = {key: record for key, record in standing(replies).items() if is_final(record)}
+        self._answered = {key: record for key, record in standing(replies).items() if _is_done(record, plan.arms)}
         self._before = before(told for record in replies if (told := heard(record)) is not None)
         self._introduced = {record["id"] for record in records if record["kind"] == "item"}
 

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from cli.__main__ import app
 from evals.delegation.arms import SKILL as SKILL_ARM
+from evals.delegation.arms import arms
 from evals.delegation.baselines import MAJORITY, ORACLE, RANDOM, ROUND_ROBIN, SINGLE, SKILL, shuffled, ways
 from evals.delegation.figures import FULL, SHUFFLED, figures
 from evals.delegation.files import COMMAND, OPTIMAL, write_report
@@ -276,6 +277,11 @@ def test_a_task_on_which_one_agent_failed_is_left_out_and_counted_and_not_a_wron
     assert "- tasks left out: 2, since a rating or an answer was refused, or failed; no replay has them" in told
     assert "**Table II**, 10 tasks." in told
     assert {task.item.id for task in tasks(recorded(made, COMMAND))} == set(votes) - {"t-1", "t-2"}
+    # Both are asked for again at the next start.
+    is_whole = {arm.name: arm.is_whole for arm in arms()}
+    replies = [one for one in made if one["kind"] == "reply"]
+    again = [(one["item"], one["arm"]) for one in replies if not is_whole[one["arm"]](one["reply"])]
+    assert sorted(again) == [("t-1", "solve"), ("t-2", "assess")]
 
 
 def test_an_agent_that_was_heard_and_cannot_be_read_is_kept_with_what_it_said() -> None:

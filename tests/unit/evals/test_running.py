@@ -93,6 +93,24 @@ def refused(arm: str, status: int) -> Record:
     return {"kind": "reply", **asked, "elapsed_ms": 1.0, "refusal": {"status": status, "reason": f"R{status}"}}
 
 
+async def test_a_reply_of_which_a_part_failed_is_recorded_and_asked_for_again_at_the_next_start() -> None:
+    def is_whole(said: Record) -> bool:
+        return not said["metacog"]["degraded"]
+
+    asked = plan(items=ITEMS[:1], arms=[Arm(name="system1", call=named("system1").call, is_whole=is_whole)])
+    degraded = chat(RIGHT)
+    degraded["metacog"]["degraded"] = True
+
+    broken = await recorded(ScriptedSuite({"/v1/chat/completions": degraded}), asked)
+    again = await recorded(ScriptedSuite(SAYS), asked, broken)
+    never = await recorded(ScriptedSuite(SAYS), asked, [*broken, *again])
+
+    assert [len(keys(each)) for each in (broken, again, never)] == [1, 1, 0]
+    # What came last is what the report is on.
+    [row] = rows([run_record("compare"), *broken, *again], "compare").rows
+    assert is_whole(row.reply)
+
+
 async def test_what_was_refused_in_passing_is_asked_again_and_a_refusal_of_the_request_stands() -> None:
     before = [*items_of(1), refused("system1", 504), refused("dialectic", 413)]
 
