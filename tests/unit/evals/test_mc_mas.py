@@ -202,6 +202,22 @@ def test_self_consistency_with_as_many_generations_stands_beside_it() -> None:
     assert same.gain.excludes_zero
 
 
+def test_overconfident_errors_of_self_consistency_stand_beside_those_of_arbitration(tmp_path: Path) -> None:
+    rows = a_recording(20)
+    # The control is wrong and sure on every fourth, arbitration on every second: 5, 4 times out of 4.
+    for row in rows:
+        if row.get("arm") == "self-consistency" and int(row["item"].removeprefix("sums-")) % 4 == 3:
+            row["reply"] = arbitration("5", usage=spent(8), confidence=0.9)
+
+    told = write_report(rows, tmp_path, seeded(7, draws=20))
+    alone = write_report([row for row in rows if row.get("arm") != "self-consistency"], tmp_path, seeded(7, draws=20))
+
+    [line] = [each for each in told.splitlines() if each.startswith("| sums (20) | 0.00 [")]
+    assert [cell.strip()[:4] for cell in line.strip("|").split("|")[1:]] == ["0.00", "0.00", "0.50", "0.25"]
+    assert "| data set | best solver | majority vote | MC-MAS | self-consistency |" in told
+    assert "| data set | best solver | majority vote | MC-MAS |" in alone
+
+
 def test_replays_with_several_seeds_are_averaged_by_item_first(tmp_path: Path) -> None:
     def told(seeds: int) -> str:
         made = [one for one in a_recording(20) if one.get("arm") != "replay-single"]
