@@ -1,6 +1,9 @@
 # What a command of the documentation means in a test: everything is run, but for what would build, stop or test the world.
 set -euo pipefail
 
+# What the `make test` above us was told (ARGS="-k words") is not for the ones that the documents run.
+unset ARGS MAKEFLAGS MAKEOVERRIDES MFLAGS MAKELEVEL
+
 # The environment is there: `make test` has made it. The suite runs: a plain `make up` says so.
 make() {
     case "$*" in
