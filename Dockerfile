@@ -35,12 +35,15 @@ FROM build AS source
 COPY chassis /srv/metacog/chassis
 COPY cli /srv/metacog/cli
 COPY config /srv/metacog/config
+COPY configuration /srv/metacog/configuration
 COPY console /srv/metacog/console
 COPY embedded /srv/metacog/embedded
 COPY encoder /srv/metacog/encoder
 COPY evals /srv/metacog/evals
 COPY gen /srv/metacog/gen
+COPY inference /srv/metacog/inference
 COPY kernel /srv/metacog/kernel
+COPY sandbox /srv/metacog/sandbox
 COPY services /srv/metacog/services
 RUN chmod -R a+rX /srv/metacog && python3 -m compileall -q /srv/metacog
 

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PROTOS = $(shell find proto -name '*.proto' | sort)
-CODE := kernel chassis services encoder console cli evals embedded bench docker docs/generating tests
+CODE := checks kernel chassis inference configuration sandbox services encoder console cli evals embedded bench docker docs/generating tests
 .DEFAULT_GOAL := help
 .PHONY: keys images sbom test-compose lint-containers help up down status test test-nrc check docs proto format lock bench setup setup-dev setup-test
 

@@ -14,10 +14,10 @@ from collections.abc import AsyncGenerator, Sequence
 
 import numpy as np
 
-from chassis.embeddings import Embedded, Encoder
+from inference.embeddings import Embedded, Encoder
 from kernel.answers import AnswerType
+from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits, measure
-from services.arbiter.service.tracing import Tracer
 from services.arbiter.service.values import MeasureRequest, SampledQuestion
 
 QUESTIONS = 10_000

@@ -25,18 +25,18 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from chassis.wire import from_plain
+from chassis.serving.wire import from_plain
+from kernel.arbitration.consensus import ranked
+from kernel.arbitration.modes import Mode
+from kernel.arbitration.polya import Floats, Look, changed, looked, reached
+from kernel.arbitration.stopping import StopRule, change_bound, is_uncatchable, largest_error
 from kernel.envelope import LARGEST_LIMIT, Limits
 from kernel.statistics.bootstrap import bootstrap_interval
 from kernel.statistics.intervals import wilson
-from services.arbiter.core.choosing import ranked
-from services.arbiter.core.kinds import Mode
-from services.arbiter.core.stopping import StopRule, change_bound, is_uncatchable, largest_error
-from services.arbiter.core.urns import Floats, Look, changed, looked, reached
+from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits
 from services.arbiter.service.plan import Defaults
 from services.arbiter.service.replay import replay
-from services.arbiter.service.tracing import Tracer
 from services.arbiter.service.values import AdaptiveOptions, ReplayRequest
 
 SAMPLES = 50

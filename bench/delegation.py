@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from chassis import db
+from chassis import database as db
 from chassis.ids import new_id
+from kernel.confidence.rules import Exploration, HandOverRule, Rules
+from kernel.learning.drift import DriftLimits
 from kernel.statistics.recalibration import calibrated, recalibration
 from kernel.statistics.reliability import brier_score, calibration_error, chance_calibration_error
-from services.delegation.core.drift import DriftLimits
-from services.delegation.core.rules import Exploration, HandOverRule, Rules
 from tests.support.delegating import Delegation, delegation_at, options
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.simulated_agents import NAMES, Ran, Simulated, Simulation, run, specialists

@@ -11,10 +11,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from chassis.embeddings import Embeddings
 from evals.items import Item, read_sets, sets_in
-from services.delegation.service.classifying import Prototypes
-from services.delegation.service.dimensions import read_dimensions
+from inference.embeddings import Embeddings
+from services.delegation.service.dimensions import Prototypes, read_dimensions
 from tests.support.encoder import encoder
 from tests.support.stack import ROOT
 

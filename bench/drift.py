@@ -14,10 +14,9 @@ from multiprocessing.pool import Pool
 
 import numpy as np
 
+from kernel.learning.drift import DriftLimits, detected
+from kernel.learning.profiles import START, Profile, interval, learned, memory
 from kernel.statistics.intervals import wilson
-from services.delegation.core.drift import DriftLimits, detected
-from services.delegation.core.learning import learned
-from services.delegation.core.reading import START, Profile, interval, memory
 
 RUNS = int(os.environ.get("BENCH_RUNS", "200"))
 PROCESSES = int(os.environ.get("BENCH_PROCESSES", "2"))

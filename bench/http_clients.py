@@ -25,10 +25,10 @@ import orjson
 import uvloop
 from pyreqwest.client import ClientBuilder
 
-from chassis.inference.client import Backend
-from chassis.inference.config import BackendConfig
-from chassis.inference.values import Call, Work
-from chassis.spend import Spend
+from inference.client import Backend
+from inference.config import BackendConfig
+from inference.spend import Spend
+from inference.values import Call, Work
 from kernel.envelope import Limits
 
 CALLS = 3000

@@ -8,7 +8,7 @@ import asyncio
 import os
 import sys
 
-from chassis import db
+from chassis import database as db
 from chassis.ids import new_id
 from tests.support.profile_storm import storm
 from tests.support.stack import Database

@@ -18,13 +18,12 @@ import numpy as np
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from chassis import db
-from chassis.embedding_replies import Vectors
-from chassis.embeddings import Embedded, Encoder
-from services.router.service.knowledge_values import SearchKnowledgeRequest
+from chassis import database as db
+from inference.embeddings import Embedded, Encoder, Vectors
+from services.router.service.knowledge.values import SearchKnowledgeRequest
 from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.knowledge_tables import vector_text
-from services.router.store.nearest import Place, indexes
+from services.router.store.nearest_vectors import Place, indexes
 from tests.support.stack import Database
 
 SIZES = (1_000, 10_000, 100_000)

@@ -17,8 +17,8 @@ from contextlib import ExitStack
 import numpy as np
 
 from bench.sentences import ANSWERED, PARAPHRASES
-from chassis.embeddings import Embeddings
 from chassis.settings import SuiteSettings, read
+from inference.embeddings import Embeddings
 from tests.support.encoder import encoder
 
 TIMEOUT_S = 60.0

@@ -1,7 +1,7 @@
 """Refusals that any service may make.
 
 MetacogError
-├── MalformedRequest         chassis.wire
+├── MalformedRequest         chassis.serving.wire
 ├── ConfigurationInvalid     a setting or a configuration file is wrong; said at start
 ├── BodyTooLarge             a request body is over the limit
 ├── RequestOverLimit         a number or size of a request is over the service's limit
@@ -12,7 +12,7 @@ MetacogError
 ├── PeerRefused              another service refused, with its own code and reason
 ├── DatabaseUnavailable      PostgreSQL could not be reached
 ├── EncoderUnavailable       the sentence encoder could not be reached, or did not answer as one
-└── (inference)              chassis.inference.errors
+└── (inference)              inference.errors
 """
 
 from kernel.errors import Code, MetacogError

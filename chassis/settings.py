@@ -9,8 +9,8 @@ from typing import Annotated, TypeVar
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from chassis.affect import AffectName
 from chassis.errors import ConfigurationInvalid
+from kernel.msv.affect import AffectName
 from kernel.prices import Price, read_prices
 
 S = TypeVar("S", bound=BaseSettings)

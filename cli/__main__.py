@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from cli.exits import INTERRUPTED, status_of
-from cli.lazy import Row, lazy_group
+from cli.terminal.exits import INTERRUPTED, status_of
+from cli.terminal.lazy import Row, lazy_group
 from kernel.errors import MetacogError
 
 HELP = """Metacognition for LLM serving: decide how hard to think, who thinks which part, and how sure the answer is.
@@ -22,28 +22,32 @@ cannot be reached; 4 the key is missing, unknown or may not; 5 done but for what
 SUITE, THINK, KNOW, MEASURE, SET = "The suite on this machine", "Ask", "What it knows and keeps", "Measure", "Set up"
 
 ROWS = {
-    "up": Row("cli.suite:up", "Start the whole suite; return when it is ready.", SUITE),
-    "down": Row("cli.suite:down", "Stop the suite, also after its supervisor was killed.", SUITE),
-    "status": Row("cli.suite:status", "Show the parts of the suite.", SUITE),
-    "doctor": Row("cli.doctor:doctor", "Look for what is wrong, and say what to do.", SUITE),
-    "ask": Row("cli.ask:ask", "Ask a question; --explain draws how the answer came about.", THINK),
-    "route": Row("cli.ask:route", "Decide how hard to think, without answering.", THINK),
-    "assign": Row("cli.assign:assign", "Give five roles to agents by fitness, without a model call.", THINK),
-    "arbitrate": Row("cli.arbitrate:arbitrate", "Settle disagreement between sampled answers.", THINK),
-    "delegate": Row("cli.delegate:delegate", "Have the best suited agent do a task.", THINK),
-    "batch": Row("cli.batch:batch", "Answer a file of requests in OpenAI's batch line format.", THINK),
-    "runs": Row("cli.runs:app", "Recorded runs: list, show.", KNOW),
-    "feedback": Row("cli.runs:feedback", "Say how right a run's answer was.", KNOW),
-    "knowledge": Row("cli.knowledge:app", "Documents and verified answers: add, search, list, delete.", KNOW),
-    "agents": Row("cli.agents:app", "The agents, how far each is to be trusted, who hands what to whom.", KNOW),
+    "up": Row("cli.operation.suite:up", "Start the whole suite; return when it is ready.", SUITE),
+    "down": Row("cli.operation.suite:down", "Stop the suite, also after its supervisor was killed.", SUITE),
+    "status": Row("cli.operation.suite:status", "Show the parts of the suite.", SUITE),
+    "doctor": Row("cli.operation.doctor:doctor", "Look for what is wrong, and say what to do.", SUITE),
+    "ask": Row("cli.answers.ask:ask", "Ask a question; --explain draws how the answer came about.", THINK),
+    "route": Row("cli.answers.ask:route", "Decide how hard to think, without answering.", THINK),
+    "assign": Row("cli.answers.assign:assign", "Give five roles to agents by fitness, without a model call.", THINK),
+    "arbitrate": Row("cli.answers.arbitrate:arbitrate", "Settle disagreement between sampled answers.", THINK),
+    "delegate": Row("cli.answers.delegate:delegate", "Have the best suited agent do a task.", THINK),
+    "batch": Row("cli.answers.batch:batch", "Answer a file of requests in OpenAI's batch line format.", THINK),
+    "runs": Row("cli.records.runs:app", "Recorded runs: list, show.", KNOW),
+    "feedback": Row("cli.records.runs:feedback", "Say how right a run's answer was.", KNOW),
+    "knowledge": Row("cli.records.knowledge:app", "Documents and verified answers: add, search, list, delete.", KNOW),
+    "agents": Row("cli.records.agents:app", "The agents, how far each is to be trusted, who hands what to whom.", KNOW),
     "profiles": Row(
-        "cli.profiles:app", "What agents have learned to be good at: list, reset, freeze, export, ...", KNOW
+        "cli.records.profiles:app", "What agents have learned to be good at: list, reset, freeze, export, ...", KNOW
     ),
-    "calibrate": Row("cli.calibrate:calibrate", "Choose the activation's threshold or weights from verdicts.", MEASURE),
-    "fit-roles": Row("cli.fit_roles:fit_roles", "Fit the weights of the roles' fitness to verdicts.", MEASURE),
-    "eval": Row("cli.eval:app", "Measure the running suite on questions with known answers.", MEASURE),
-    "config": Row("cli.config:app", "Settings and configuration files: show, validate.", SET),
-    "keys": Row("cli.keys:app", "API keys: new.", SET),
+    "calibrate": Row(
+        "cli.calibration.calibrate:calibrate", "Choose the activation's threshold or weights from verdicts.", MEASURE
+    ),
+    "fit-roles": Row(
+        "cli.calibration.fit_roles:fit_roles", "Fit the weights of the roles' fitness to verdicts.", MEASURE
+    ),
+    "eval": Row("cli.evaluation.eval:app", "Measure the running suite on questions with known answers.", MEASURE),
+    "config": Row("cli.operation.config:app", "Settings and configuration files: show, validate.", SET),
+    "keys": Row("cli.operation.keys:app", "API keys: new.", SET),
 }
 
 app = typer.Typer(
@@ -87,7 +91,7 @@ def main() -> int:
 
 
 def _tell(message: str) -> None:
-    from cli.output import text, told
+    from cli.terminal.output import text, told
 
     told.print(text(message), style="red", soft_wrap=True)
 

@@ -4,14 +4,14 @@ import aiohttp
 import uvicorn
 
 from chassis import log
-from chassis.auth import demand_keys_beyond_loopback, read_keys
 from chassis.errors import ConfigurationInvalid
-from chassis.health import Health
-from chassis.serve import bound_socket, run
+from chassis.serving.auth import demand_keys_beyond_loopback, read_keys
+from chassis.serving.health import Health
+from chassis.serving.server import bound_socket, run
 from chassis.settings import SuiteSettings, is_loopback, read
 from console.app import build_app
-from console.faces import Face
-from console.live import Lives
+from console.live_runs import Lives
+from console.service_client import Face
 from console.sessions import Sessions
 from console.settings import Addresses, Settings
 from console.site import Site

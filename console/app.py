@@ -8,12 +8,12 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from chassis.health import Health
 from chassis.log import logger
-from chassis.rest import Json
+from chassis.serving.health import Health
+from chassis.serving.rest import Json
+from console.errors import Notice, notice
 from console.guard import Guard
 from console.pages import agents, ask, calibration, knowledge, login, runs
-from console.refusals import Notice, notice
 from console.sessions import Sessions
 from console.site import STATIC, Site, fragment, page
 from kernel.errors import Bug, MetacogError

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from console.picture import CHAIN, NOTE
+from console.run_view import CHAIN, NOTE
 from kernel.values import value
 
 Data = Mapping[str, Any]

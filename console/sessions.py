@@ -4,8 +4,8 @@ import secrets
 import time
 from collections.abc import Callable
 
-from chassis.auth import Keyring, bearer
 from chassis.errors import Unauthenticated
+from chassis.serving.auth import Keyring, bearer
 from kernel.values import value
 
 MOST = 1000

@@ -10,11 +10,11 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from console import telling
-from console.faces import Face
+from console import formatting
+from console.errors import BadFile, Notice, notice
 from console.guard import session_of
-from console.live import Lives
-from console.refusals import BadFile, Notice, notice
+from console.live_runs import Lives
+from console.service_client import Face
 from console.settings import Settings
 from kernel.errors import MetacogError
 
@@ -67,8 +67,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(telling.FILTERS)
-    made.globals.update(telling.GLOBALS)
+    made.filters.update(formatting.FILTERS)
+    made.globals.update(formatting.GLOBALS)
     return made
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from chassis.sandbox import Locked
 from evals.errors import NotInstalled
 from evals.items import Item
 from kernel.answers import AnswerType, extract
+from sandbox import Locked
 
 TEST_TIMEOUT_S = 5.0
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
-from chassis.wire import MalformedRequest, from_plain
+from chassis.serving.wire import from_plain
 from evals.errors import ItemsUnreadable
 from kernel.answers import AnswerType
+from kernel.errors import MalformedRequest
 from kernel.values import value
 
 SUFFIX = ".jsonl"

@@ -84,3 +84,10 @@ class InvalidArgument(MetacogError):
 
     code = Code.INVALID_ARGUMENT
     reason = "MALFORMED_REQUEST"
+
+
+class MalformedRequest(MetacogError):
+    """A request does not have the form that the contract asks for."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "MALFORMED_REQUEST"

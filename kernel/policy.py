@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from kernel.msv import COMPONENTS
+from kernel.activation import Activation, Choice, Route
+from kernel.msv import COMPONENTS, MSV
 from kernel.thresholds import exceeds, reaches
 from kernel.values import value
 
@@ -160,3 +161,19 @@ def _asked_before(rows: Sequence[PolicyRow], place: int) -> Sequence[PolicyRow]:
     """Rows that had their chance when it is the turn of the row at `place`."""
     of_its_kind = [earlier for earlier in rows[:place] if earlier.always is rows[place].always]
     return of_its_kind if rows[place].always else [*(row for row in rows if row.always), *of_its_kind]
+
+
+def ruling(policy: Policy, msv: MSV, level: Activation, choice: Choice) -> PolicyRow | None:
+    """The row of `policy` that decides on a query; None where the choice by activation stands.
+
+    Args:
+        policy: The table.
+        msv: State of the query.
+        level: Its activation.
+        choice: What the activation alone leads to.
+    """
+    levels = {name: getattr(msv, name) for name in COMPONENTS} | {"activation": level.value}
+    row = policy.first(levels, always=True)
+    if row is None and choice.system is Route.SYSTEM_TWO:
+        row = policy.first(levels, always=False)
+    return row

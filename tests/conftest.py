@@ -9,7 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from chassis import db
+from chassis import database as db
 from embedded.model import ensure_model
 from tests.support.encoder import encoder
 from tests.support.llama import llama

@@ -8,9 +8,9 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from console.charts.profiles import flow_table, profile_table
-from console.faces import Face
+from console.errors import notice
 from console.guard import session_of
-from console.refusals import notice
+from console.service_client import Face
 from console.site import Part, Site, page, part
 from kernel.errors import MetacogError
 

@@ -7,12 +7,12 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
+from console.errors import EmptyQuestion, Unusable, notice
+from console.formatting import ANSWER_TYPES, STRATEGIES
 from console.guard import session_of
-from console.live import Event, Live
-from console.refusals import EmptyQuestion, Unusable, notice
+from console.live_runs import Event, Live
+from console.live_streams import RunView, stream
 from console.site import Site, form, fragment, page
-from console.telling import ANSWER_TYPES, STRATEGIES
-from console.watching import RunView, stream
 from kernel.errors import MetacogError
 
 # Numbers of the form: field, name on the page, whether parts of one are allowed.

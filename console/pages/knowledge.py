@@ -8,12 +8,12 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from console.faces import segment
+from console.errors import BadFile, Unusable, notice
 from console.guard import session_of
-from console.live import REFUSED, STOPPED, Event
-from console.refusals import BadFile, Unusable, notice
+from console.live_runs import REFUSED, STOPPED, Event
+from console.live_streams import Events, stream
+from console.service_client import segment
 from console.site import Site, drawn, form, fragment, page, part
-from console.watching import Events, stream
 
 PAGE_SIZE = 25
 HITS = 8

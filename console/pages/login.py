@@ -4,8 +4,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chassis.errors import Unauthenticated
+from console.errors import notice
 from console.guard import COOKIE
-from console.refusals import notice
 from console.sessions import Sessions
 from console.site import Site, drawn, form
 

@@ -10,16 +10,16 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from console import replay
-from console.comparing import comparison
-from console.events import pictured
-from console.faces import segment
+from console.comparison import comparison
+from console.errors import Unusable
+from console.formatting import question
 from console.guard import session_of
-from console.live import Event
-from console.picture import Picture
-from console.refusals import Unusable
+from console.live_runs import Event
+from console.live_streams import RunView
+from console.run_events import pictured
+from console.run_view import Picture
+from console.service_client import segment
 from console.site import Site, form, fragment, page, part
-from console.telling import question
-from console.watching import RunView
 
 PAGE_SIZE = 25
 FILTERS = ("system", "strategy", "outcome", "degraded", "judged", "since", "until")

@@ -14,7 +14,7 @@ def files() -> dict[Path, str]:
     services = contract.services(ROOT)
     return {
         ROOT / "docs" / "configuration.md": settings.page(),
-        ROOT / "cli" / "settings.yaml": settings.catalogue(),
+        ROOT / "cli" / "operation" / "settings.yaml": settings.catalogue(),
         ROOT / "docs" / "rest.md": contract.rest_page(services),
         ROOT / "docs" / "grpc.md": contract.grpc_page(services),
     }

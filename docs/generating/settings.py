@@ -1,4 +1,4 @@
-"""Every setting of the suite, from the classes that read them: `docs/configuration.md` and `cli/settings.yaml`."""
+"""Every setting of the suite, from the classes that read it, for `docs/configuration.md` and the command line's catalogue."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from chassis.agents import AgentConfig
+from configuration.agents import AgentConfig
 from evals import prompts
 from evals.autogen.team import digest
 from evals.checking import Checker

@@ -4,6 +4,7 @@ The names below are what services use; the modules behind them hold the rules of
 `programs`, `expressions`).
 """
 
+from kernel.answers.answer_type_inference import InferredType, inferred_type, listed_options
 from kernel.answers.canonical import canonical
 from kernel.answers.clusters import (
     Agreement,
@@ -18,9 +19,8 @@ from kernel.answers.clusters import (
 from kernel.answers.equality import is_right, same_answer, same_canonical
 from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.extraction import extract
-from kernel.answers.guard import may_be_merged
-from kernel.answers.inference import InferredType, inferred_type, listed_options
 from kernel.answers.kinds import AnswerType, Outcome
+from kernel.answers.merge_guard import may_be_merged
 from kernel.answers.words import is_short
 from kernel.answers.wrapping import without_thinking
 

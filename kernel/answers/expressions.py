@@ -4,7 +4,7 @@ Two of them are compared by `math-verify`, on a normalised LaTeX text. Its time 
 main thread has, so they are off. What reaches it is bounded first: length, nesting, commands, digits, powers and the
 terms of what is multiplied out; and expressions that differ as numbers are told apart before anything is simplified.
 These bounds keep the time short, and promise none: reading and simplifying have no bound of their own. A service that
-must stay responsive compares in a process that can be killed (`Mathematics`, `chassis.mathematics`).
+must stay responsive compares in a process that can be killed (`Mathematics`, `sandbox.mathematics`).
 What is not understood is no expression, and is compared by its words.
 """
 

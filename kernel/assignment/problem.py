@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernel.errors import Code, MetacogError
-from kernel.fitness import FITNESS_DECIMALS, Floats
-from kernel.roles import ROLES, Role
+from kernel.roles import FITNESS_DECIMALS, ROLES, Floats, Role
 
 # A fitness nobody could measure counts as this: the middle, neither a recommendation nor an exclusion.
 ASSUMED_FITNESS = 0.5

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from kernel.assignment.problem import Bools, Chosen, Problem, infeasible
-from kernel.fitness import Floats
-from kernel.roles import ROLES
+from kernel.roles import ROLES, Floats
 from kernel.thresholds import reaches
 
 

@@ -16,9 +16,8 @@ from math import factorial
 import numpy as np
 
 from kernel.assignment import Chosen
-from kernel.fitness import Floats, term_levels
 from kernel.msv import MSV
-from kernel.roles import ROLES, TERMS, Role
+from kernel.roles import ROLES, TERMS, Floats, Role, term_levels
 
 # The roles that write the chain. The generalist's note is no part of the answer: verdicts on it teach nothing about it.
 CHAIN_ROLES = tuple(role for role in ROLES if role is not Role.GENERALIST)

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernel.assignment import best_assignment, build_problem, greedy_assignment, total_fitness
-from kernel.fitness import Floats, fitness_matrix
 from kernel.learning.contrasts import Deliberated, contrasts, counting_weights, effective_number
 from kernel.learning.fitting import advantages, fitted_role_weights, held_out_weights
-from kernel.roles import RoleWeights
+from kernel.roles import Floats, RoleWeights, fitness_matrix
 from kernel.statistics.bootstrap import RESAMPLES, Estimate, bootstrap_difference, bootstrap_interval
 from kernel.statistics.samples import RIGHT
 from kernel.thresholds import reaches

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from kernel.fitness import Floats
 from kernel.learning.contrasts import CHAIN_ROLES
-from kernel.roles import ROLES, TERMS, RoleWeights
+from kernel.roles import ROLES, TERMS, Floats, RoleWeights
 from kernel.statistics.samples import stratified_folds
 
 FOLDS = 5

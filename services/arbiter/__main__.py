@@ -7,24 +7,24 @@ from grpc import aio
 from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
 
 from chassis import log, telemetry
-from chassis.agents import Agents
-from chassis.auth import Keyring, demand_keys_beyond_loopback, read_keys
-from chassis.backends import build_backend, default_backend
-from chassis.embeddings import Embeddings
-from chassis.health import Health
-from chassis.mathematics import Calculator
-from chassis.rest import build_app
-from chassis.serve import Service, closing, grpc_server, run, serve
+from chassis.serving.auth import Keyring, demand_keys_beyond_loopback, read_keys
+from chassis.serving.health import Health
+from chassis.serving.rest import build_app
+from chassis.serving.server import Service, closing, grpc_server, run, serve
 from chassis.settings import SuiteSettings, read
-from chassis.voices import DEFAULT_AGENTS_FILE, Voices
+from configuration.agents import Agents
+from inference.backends import build_backend, default_backend
+from inference.client import DEFAULT_AGENTS_FILE, Voices
+from inference.embeddings import Embeddings
 from kernel.envelope import Limits
+from sandbox.mathematics import Calculator
 from services.arbiter import rest, rpc
+from services.arbiter.service.agents import Usual
 from services.arbiter.service.arbitrate import Bench, arbitrate
+from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits, measure
 from services.arbiter.service.plan import Defaults, default_rule
 from services.arbiter.service.replay import replay
-from services.arbiter.service.seats import Usual
-from services.arbiter.service.tracing import Tracer
 from services.arbiter.settings import Settings
 
 NAME = "arbiter"

@@ -5,10 +5,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from chassis.rest import Json, until_disconnect, wants_events
-from chassis.sse import event_stream
-from services.arbiter.service.results import ArbitrationFinished, Event, MeasureResponse, ReplayResponse
-from services.arbiter.service.values import ArbitrateRequest, MeasureRequest, ReplayRequest
+from chassis.serving.rest import Json, until_disconnect, wants_events
+from chassis.serving.sse import event_stream
+from services.arbiter.service.values import (
+    ArbitrateRequest,
+    ArbitrationFinished,
+    Event,
+    MeasureRequest,
+    MeasureResponse,
+    ReplayRequest,
+    ReplayResponse,
+)
 
 Arbitrate = Callable[[ArbitrateRequest], AsyncGenerator[Event, None]]
 Measure = Callable[[MeasureRequest], Awaitable[MeasureResponse]]

@@ -6,10 +6,16 @@ from contextlib import aclosing
 from metacog.arbiter.v1 import arbiter_pb2 as pb
 from metacog.arbiter.v1 import arbiter_pb2_grpc as pb_grpc
 
-from chassis.rpc import Context
-from chassis.wire import event_to_proto, from_proto, to_proto
-from services.arbiter.service.results import Event, MeasureResponse, ReplayResponse
-from services.arbiter.service.values import ArbitrateRequest, MeasureRequest, ReplayRequest
+from chassis.serving.rpc import Context
+from chassis.serving.wire import event_to_proto, from_proto, to_proto
+from services.arbiter.service.values import (
+    ArbitrateRequest,
+    Event,
+    MeasureRequest,
+    MeasureResponse,
+    ReplayRequest,
+    ReplayResponse,
+)
 
 Arbitrate = Callable[[ArbitrateRequest], AsyncGenerator[Event, None]]
 Measure = Callable[[MeasureRequest], Awaitable[MeasureResponse]]

@@ -5,22 +5,22 @@ from functools import partial
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 
 from chassis import log, telemetry
-from chassis.affect import analyser
-from chassis.agents import Agents
-from chassis.auth import demand_keys_beyond_loopback, read_keys
-from chassis.backends import build_backend, default_backend
-from chassis.health import Health
-from chassis.rest import build_app
-from chassis.role_weights_file import read_role_weights
-from chassis.serve import Service, grpc_server, run, serve
+from chassis.serving.auth import demand_keys_beyond_loopback, read_keys
+from chassis.serving.health import Health
+from chassis.serving.rest import build_app
+from chassis.serving.server import Service, grpc_server, run, serve
 from chassis.settings import SuiteSettings, read
-from chassis.voices import DEFAULT_AGENTS_FILE, Voices
+from configuration.affect import analyser
+from configuration.agents import Agents
+from configuration.role_weights import read_role_weights
+from inference.backends import build_backend, default_backend
+from inference.client import DEFAULT_AGENTS_FILE, Voices
 from kernel.envelope import Limits
 from kernel.roles import VersionedWeights
 from services.assigner import rest, rpc
 from services.assigner.service.assign import assign
-from services.assigner.service.deliberate import Bench, Defaults, deliberate
-from services.assigner.service.seating import Policy
+from services.assigner.service.dialectic import Bench, Defaults, deliberate
+from services.assigner.service.role_assigner import Policy
 from services.assigner.settings import Settings
 
 NAME = "assigner"

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from chassis.rest import Json, until_disconnect, wants_events
-from chassis.sse import event_stream
+from chassis.serving.rest import Json, until_disconnect, wants_events
+from chassis.serving.sse import event_stream
 from services.assigner.service.values import (
     AssignRequest,
     AssignResponse,

@@ -6,8 +6,8 @@ from contextlib import aclosing
 from metacog.assigner.v1 import assigner_pb2 as pb
 from metacog.assigner.v1 import assigner_pb2_grpc as pb_grpc
 
-from chassis.rpc import Context
-from chassis.wire import event_to_proto, from_proto, to_proto
+from chassis.serving.rpc import Context
+from chassis.serving.wire import event_to_proto, from_proto, to_proto
 from services.assigner.service.values import AssignRequest, AssignResponse, DeliberateRequest, Event
 
 Assign = Callable[[AssignRequest], Awaitable[AssignResponse]]

@@ -5,30 +5,23 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from chassis import db, log, telemetry
-from chassis.agents import Agents
-from chassis.auth import demand_keys_beyond_loopback, read_keys
-from chassis.backends import build_backend, default_backend
-from chassis.embeddings import Embeddings
+from chassis import database as db
+from chassis import log, telemetry
 from chassis.errors import ConfigurationInvalid
-from chassis.health import Health
-from chassis.rest import build_app
-from chassis.serve import Service, closing, run, serve
+from chassis.serving.auth import demand_keys_beyond_loopback, read_keys
+from chassis.serving.health import Health
+from chassis.serving.rest import build_app
+from chassis.serving.server import Service, closing, run, serve
 from chassis.settings import SuiteSettings, read
-from chassis.voices import Voices
+from configuration.agents import Agents
+from inference.backends import build_backend, default_backend
+from inference.client import Voices
+from inference.embeddings import Embeddings
+from kernel.confidence.rules import Rules
 from kernel.envelope import Limits
-from services.delegation.composition import (
-    CONTRACT,
-    Options,
-    World,
-    build_server,
-    composed,
-    config_version,
-    with_paths,
-)
-from services.delegation.core.drift import DriftLimits
+from kernel.learning.drift import DriftLimits
+from services.delegation.compose import CONTRACT, Options, World, build_server, composed, config_version, with_paths
 from services.delegation.core.routine import Routine
-from services.delegation.core.rules import Rules
 from services.delegation.service.dimensions import Dimension, read_dimensions
 from services.delegation.service.process import Defaults
 from services.delegation.settings import Settings

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from chassis.rest import Json, caller, query_parameters, until_disconnect, wants_events
-from chassis.sse import event_stream
-from chassis.wire import from_plain
-from services.delegation.service.category_values import (
+from chassis.serving.rest import Json, caller, query_parameters, until_disconnect, wants_events
+from chassis.serving.sse import event_stream
+from chassis.serving.wire import from_plain
+from services.delegation.service.categories import (
     AdoptCategoryRequest,
     AdoptCategoryResponse,
     DiscoverCategoriesRequest,
@@ -16,7 +16,7 @@ from services.delegation.service.category_values import (
     ListCategoriesRequest,
     ListCategoriesResponse,
 )
-from services.delegation.service.monitoring_values import (
+from services.delegation.service.monitoring import (
     GetFlowsRequest,
     GetFlowsResponse,
     GetReliabilityRequest,
@@ -26,7 +26,7 @@ from services.delegation.service.monitoring_values import (
     ListDriftEventsRequest,
     ListDriftEventsResponse,
 )
-from services.delegation.service.profile_values import (
+from services.delegation.service.profiles import (
     ExportProfilesRequest,
     ExportProfilesResponse,
     FreezeProfilesRequest,

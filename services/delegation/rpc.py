@@ -6,21 +6,21 @@ from contextlib import aclosing
 from metacog.delegation.v1 import categories_pb2, monitoring_pb2, profiles_pb2, tasks_pb2
 from metacog.delegation.v1 import delegation_pb2_grpc as pb_grpc
 
-from chassis.auth import Keyring
-from chassis.rpc import Context, caller
-from chassis.wire import event_to_proto, from_proto, to_proto
-from services.delegation.service.category_values import (
+from chassis.serving.auth import Keyring
+from chassis.serving.rpc import Context, caller
+from chassis.serving.wire import event_to_proto, from_proto, to_proto
+from services.delegation.service.categories import (
     AdoptCategoryRequest,
     DiscoverCategoriesRequest,
     ListCategoriesRequest,
 )
-from services.delegation.service.monitoring_values import (
+from services.delegation.service.monitoring import (
     GetFlowsRequest,
     GetReliabilityRequest,
     ListAgentsRequest,
     ListDriftEventsRequest,
 )
-from services.delegation.service.profile_values import (
+from services.delegation.service.profiles import (
     ExportProfilesRequest,
     FreezeProfilesRequest,
     ImportProfilesRequest,

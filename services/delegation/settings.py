@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import FaceSettings
-from services.delegation.core.rules import Exploration, HandOverRule
+from kernel.confidence.rules import Exploration, HandOverRule
 from services.delegation.service.values import DimensionClassifier
 
 

@@ -9,43 +9,40 @@ from functools import partial
 from grpc import aio
 from metacog.router.v1 import router_pb2, router_pb2_grpc
 
-from chassis import db, log, telemetry
-from chassis.affect import analyser
-from chassis.auth import Keyring, demand_keys_beyond_loopback, read_keys
-from chassis.backends import build_backend, default_backend
-from chassis.contract import refuse_unserved_calls, refuse_unserved_paths
-from chassis.embeddings import Embeddings
-from chassis.health import Health
-from chassis.peer import Peer
-from chassis.policy_file import read_policy
-from chassis.rest import Application, build_app
-from chassis.serve import Service, closing, grpc_server, run, serve
+from chassis import database as db
+from chassis import log, telemetry
+from chassis.serving.auth import Keyring, demand_keys_beyond_loopback, read_keys
+from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
+from chassis.serving.health import Health
+from chassis.serving.rest import Application, build_app
+from chassis.serving.server import Service, closing, grpc_server, run, serve
 from chassis.settings import SuiteSettings, read
-from chassis.voices import Voices
+from configuration.affect import analyser
+from configuration.policy import read_policy
+from inference.backends import build_backend, default_backend
+from inference.client import Voices
+from inference.embeddings import Embeddings
+from kernel.activation import ActivationWeights
 from kernel.envelope import Limits
+from kernel.msv.experience import Calibration, ExperienceWeights
+from kernel.msv.signals import PartWeights
 from kernel.policy import Policy
-from services.router import chat, peers, rest, rpc
-from services.router.calibrating import build_calibration
-from services.router.core.activation import ActivationWeights
+from services.router import openai_rest, relay, rest, rpc
+from services.router.compose import Keeping, Learning, build_calibration, build_records
 from services.router.core.calibration import FittingRules
-from services.router.core.experience import Calibration, ExperienceWeights
-from services.router.core.signals import PartWeights
 from services.router.core.strategies import Strategy
-from services.router.records import Keeping, Learning, build_records
-from services.router.service.adding import AddLimits
-from services.router.service.admission import Admission
-from services.router.service.answer import Answerer, Desk, answer
-from services.router.service.asking import default_limits
-from services.router.service.assess import Assessors, assess, build_assessors
-from services.router.service.kept_decisions import KeptDecisions
-from services.router.service.knowledge import KnowledgeBase, Matching
-from services.router.service.library import Cut
-from services.router.service.measures.meaning import Meanings
-from services.router.service.measures.without_model import Affect, Experience
-from services.router.service.repeats import Repeats
-from services.router.service.route import Deciding, RoutingConfig, route
-from services.router.service.routing_file import routing_config
-from services.router.service.system_one import SystemOne
+from services.router.relay import Peer
+from services.router.service.answering.admission import Admission
+from services.router.service.answering.answer import Answerer, Desk, answer, default_limits
+from services.router.service.answering.idempotency import Repeats
+from services.router.service.answering.system_one import SystemOne
+from services.router.service.assessment.assess import Assessors, assess, build_assessors
+from services.router.service.assessment.measures import Affect, Experience, Matching, Meanings
+from services.router.service.assessment.route import Deciding, KeptDecisions, RoutingConfig, route
+from services.router.service.assessment.routing_config import routing_config
+from services.router.service.knowledge.add import AddLimits
+from services.router.service.knowledge.knowledge import KnowledgeBase
+from services.router.service.knowledge.values import Cut
 from services.router.settings import Settings
 from services.router.store.knowledge import PostgresKnowledge
 
@@ -247,9 +244,9 @@ def _peers(suite: SuiteSettings) -> dict[str, Peer]:
 def _answerers(system_one: SystemOne, services: Mapping[str, Peer]) -> Mapping[Strategy, Answerer]:
     return {
         Strategy.SYSTEM_ONE: system_one,
-        Strategy.DIALECTIC: peers.dialectic(services["assigner"]),
-        Strategy.ARBITER: peers.arbitration(services["arbiter"]),
-        Strategy.DELEGATION: peers.delegation(services["delegation"]),
+        Strategy.DIALECTIC: relay.dialectic(services["assigner"]),
+        Strategy.ARBITER: relay.arbitration(services["arbiter"]),
+        Strategy.DELEGATION: relay.delegation(services["delegation"]),
     }
 
 
@@ -260,7 +257,7 @@ def _with_paths(
     rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs, submit_feedback=use.submit_feedback)
     rest.add_knowledge_paths(app, use.knowledge)
     rest.add_calibration_paths(app, use.calibration)
-    chat.add_paths(app, desk=desk, backend=voices.default, aliases=aliases)
+    openai_rest.add_paths(app, desk=desk, backend=voices.default, aliases=aliases)
     refuse_unserved_paths(app, CONTRACT)
     return app
 

@@ -6,12 +6,14 @@ from typing import TypeVar
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from chassis.rest import Json, caller, query_parameters, until_disconnect, wants_events
-from chassis.sse import event_stream
-from chassis.wire import event_name, from_plain
-from services.router.service.answer import Origin
-from services.router.service.calibration import Calibrating
-from services.router.service.calibration_values import (
+from chassis.serving.rest import Json, caller, query_parameters, until_disconnect, wants_events
+from chassis.serving.sse import event_stream
+from chassis.serving.wire import event_name, from_plain
+from services.router.service.answering.answer import Origin
+from services.router.service.answering.values import AnswerRequest, Event, Passed, Relayed, RunFinished
+from services.router.service.assessment.values import AssessRequest, AssessResponse, RouteRequest, RouteResponse
+from services.router.service.calibration.calibration import Calibrating
+from services.router.service.calibration.values import (
     GetActivationsRequest,
     GetActivationsResponse,
     GetCalibrationRequest,
@@ -19,9 +21,9 @@ from services.router.service.calibration_values import (
     RollbackCalibrationRequest,
     RollbackCalibrationResponse,
 )
-from services.router.service.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
-from services.router.service.knowledge import Knowing
-from services.router.service.knowledge_values import (
+from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
+from services.router.service.knowledge.knowledge import Knowing
+from services.router.service.knowledge.values import (
     AddKnowledgeRequest,
     DeleteKnowledgeResponse,
     KnowledgeAdded,
@@ -30,21 +32,7 @@ from services.router.service.knowledge_values import (
     SearchKnowledgeRequest,
     SearchKnowledgeResponse,
 )
-from services.router.service.values import (
-    AnswerRequest,
-    AssessRequest,
-    AssessResponse,
-    Event,
-    GetRunResponse,
-    ListRunsRequest,
-    ListRunsResponse,
-    Passed,
-    Relayed,
-    RouteRequest,
-    RouteResponse,
-    Run,
-    RunFinished,
-)
+from services.router.service.runs.values import GetRunResponse, ListRunsRequest, ListRunsResponse, Run
 
 T = TypeVar("T")
 

@@ -11,34 +11,23 @@ from metacog.router.v1 import knowledge_pb2 as pb_knowledge
 from metacog.router.v1 import router_pb2 as pb
 from metacog.router.v1 import router_pb2_grpc as pb_grpc
 
-from chassis.auth import Keyring
-from chassis.rpc import Context, caller
-from chassis.wire import event_to_proto, from_proto, to_proto
+from chassis.serving.auth import Keyring
+from chassis.serving.rpc import Context, caller
+from chassis.serving.wire import event_to_proto, from_proto, to_proto
 from services.router.core.strategies import Strategy
-from services.router.service.answer import Origin
-from services.router.service.calibration import Calibrating
-from services.router.service.calibration_values import (
+from services.router.service.answering.answer import Origin
+from services.router.service.answering.values import AnswerRequest, Event, Passed, Relayed, RunFinished
+from services.router.service.assessment.values import AssessRequest, AssessResponse, RouteRequest, RouteResponse
+from services.router.service.calibration.calibration import Calibrating
+from services.router.service.calibration.values import (
     GetActivationsRequest,
     GetCalibrationRequest,
     RollbackCalibrationRequest,
 )
-from services.router.service.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
-from services.router.service.knowledge import Knowing
-from services.router.service.knowledge_values import AddKnowledgeRequest, ListKnowledgeRequest, SearchKnowledgeRequest
-from services.router.service.values import (
-    AnswerRequest,
-    AssessRequest,
-    AssessResponse,
-    Event,
-    ListRunsRequest,
-    ListRunsResponse,
-    Passed,
-    Relayed,
-    RouteRequest,
-    RouteResponse,
-    Run,
-    RunFinished,
-)
+from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
+from services.router.service.knowledge.knowledge import Knowing
+from services.router.service.knowledge.values import AddKnowledgeRequest, ListKnowledgeRequest, SearchKnowledgeRequest
+from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 
 # Events that the contract can carry, with their fields. What delegation calls by a name that is taken has its own.
 EVENTS = {

@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import FaceSettings
-from services.router.core.activation import Route
+from kernel.activation import Route
 
 
 class Settings(FaceSettings):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
-from chassis import db
+from chassis import database as db
 from tests.support.arbiter import arbiter_at
 from tests.support.browser import PHONE, Tab, chromium, tab_of
 from tests.support.console import Console, Mind, console_at

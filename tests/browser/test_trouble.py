@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
-from chassis.auth import ApiKey, Keyring
+from chassis.serving.auth import ApiKey, Keyring
 from tests.support.browser import tab_of
 from tests.support.console import Mind, console_at
 from tests.support.scripted_llm import ScriptedLLM

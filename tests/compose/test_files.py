@@ -12,8 +12,8 @@ import compose
 import pytest
 import yaml
 
-from chassis.auth import read_keys
 from chassis.errors import Unauthenticated
+from chassis.serving.auth import read_keys
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from chassis.agents import AgentConfig
-from chassis.health import Health
-from chassis.inference.values import Call, Completion, Sample
-from chassis.spend import Spend
+from chassis.serving.health import Health
+from configuration.agents import AgentConfig
+from inference.spend import Spend
+from inference.values import Call, Completion, Sample
 from kernel.envelope import StageUsage
 from services.arbiter.service.plan import Defaults
 from tests.support.arbiter import LIMITS, WordEncoder, arbiter_over, bench_of, said

@@ -9,14 +9,15 @@ import numpy as np
 
 from kernel.statistics.recalibration import Method, Point
 from services.router.core.calibration import version_in_force
-from services.router.service.calibration import (
+from services.router.service.assessment.route import RoutingConfig
+from services.router.service.calibration.calibration import (
     Calibrating,
     CalibrationNotFound,
     get_activations,
     get_calibration,
     rollback_calibration,
 )
-from services.router.service.calibration_values import (
+from services.router.service.calibration.values import (
     ActivationBin,
     ActivationsSeen,
     CalibrationMap,
@@ -27,7 +28,6 @@ from services.router.service.calibration_values import (
     Standing,
     with_in_force,
 )
-from services.router.service.route import RoutingConfig
 
 
 def made(version: str, method: Method = Method.ISOTONIC) -> CalibrationMap:

@@ -9,11 +9,11 @@ from google.protobuf.descriptor import ServiceDescriptor
 from metacog.assigner.v1 import assigner_pb2_grpc
 from metacog.router.v1 import router_pb2_grpc
 
-from chassis.auth import Keyring
-from chassis.contract import refuse_unserved_calls, refuse_unserved_paths
-from chassis.health import Health
-from chassis.rest import build_app
-from chassis.serve import grpc_server
+from chassis.serving.auth import Keyring
+from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
+from chassis.serving.health import Health
+from chassis.serving.rest import build_app
+from chassis.serving.server import grpc_server
 from services.assigner import rest as assigner_rest
 from services.assigner import rpc as assigner_rpc
 from services.assigner.service.assign import assign

@@ -7,20 +7,23 @@ from datetime import UTC, datetime
 import numpy as np
 import orjson
 
-from chassis.embedding_replies import Vectors
-from chassis.embeddings import Embedded, Embeddings, Encoder
-from chassis.inference.transport import HttpReply, HttpStream, NotSent
-from services.router.core.experience import SOURCES
-from services.router.service.knowledge_values import (
+from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
+from inference.http.transport import HttpReply, HttpStream, NotSent
+from kernel.msv.experience import SOURCES
+from services.router.service.knowledge.values import (
     DeleteKnowledgeResponse,
+    DocumentNotFound,
+    Draft,
+    Found,
+    Kept,
     KnowledgeDocument,
     KnowledgeHit,
     KnowledgeKind,
+    Learned,
     ListKnowledgeRequest,
     ListKnowledgeResponse,
     SearchKnowledgeRequest,
 )
-from services.router.service.library import DocumentNotFound, Draft, Found, Kept, Learned
 from services.router.store.tables import InvalidPageToken
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

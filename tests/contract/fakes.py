@@ -4,21 +4,26 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from chassis.agents import AgentConfig
-from chassis.inference.values import Call, Completion, Delta, Sample, Structured
-from chassis.spend import Spend
+from configuration.agents import AgentConfig
+from inference.spend import Spend
+from inference.values import Call, Completion, Delta, Sample, Structured
 from kernel.answers import Outcome
+from kernel.conversation import Turn
 from kernel.envelope import StageUsage
 from kernel.ledger import Ledger
 from kernel.msv import MSV
-from services.assigner.service.deliberate import Bench, Defaults, deliberate
+from services.assigner.service.dialectic import Bench, Defaults, deliberate
 from services.router.core.feedback import is_right
 from services.router.core.strategies import Strategy
 from services.router.rpc import UseCases
-from services.router.service.adding import AddLimits
-from services.router.service.answer import Answered, Desk, Task
-from services.router.service.assess import Assessment, Assessors
-from services.router.service.feedback import (
+from services.router.service.answering.answer import Answered, Desk, Task
+from services.router.service.answering.idempotency import Repeats, RequestIdReused
+from services.router.service.answering.values import AnswerRequest, AnswerToken, Relayed
+from services.router.service.assessment.assess import Assessors
+from services.router.service.assessment.measures import Assessment, Matching
+from services.router.service.assessment.route import Deciding, RoutingConfig
+from services.router.service.assessment.subject import Drafted, Drafter, Subject
+from services.router.service.feedback.feedback import (
     Effects,
     FeedbackConflict,
     FeedbackDesk,
@@ -26,19 +31,9 @@ from services.router.service.feedback import (
     Verdict,
     submit_feedback,
 )
-from services.router.service.knowledge import KnowledgeBase, Matching
-from services.router.service.repeats import Repeats, RequestIdReused
-from services.router.service.route import Deciding, RoutingConfig
-from services.router.service.subject import Drafted, Drafter, Subject
-from services.router.service.values import (
-    AnswerRequest,
-    AnswerToken,
-    ListRunsRequest,
-    ListRunsResponse,
-    Relayed,
-    Run,
-    Turn,
-)
+from services.router.service.knowledge.add import AddLimits
+from services.router.service.knowledge.knowledge import KnowledgeBase
+from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.store.runs import RunNotFound
 from tests.contract.calibration_fakes import fake_calibrating
 from tests.contract.fake_knowledge import FakeLibrary, fake_embeddings

@@ -17,7 +17,7 @@ from metacog.common.v1 import error_reason_pb2
 import chassis
 import kernel
 import services
-from chassis.contract import http_rule
+from chassis.serving.contract import http_rule
 from kernel.errors import MetacogError
 from tests.contract.conftest import DELEGATION, Served
 from tests.support.arbiter import ARBITER

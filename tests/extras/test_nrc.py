@@ -3,7 +3,7 @@
 Nothing depends on it.
 """
 
-from chassis.affect import analyser
+from configuration.affect import analyser
 
 CALM = "List the files in the current directory."
 OUTCRY = "I hate this horrible disgusting betrayal, it is a cruel nightmare."

@@ -10,7 +10,7 @@ import httpx
 import openai
 import pytest
 
-from services.router.service.admission import Admission
+from services.router.service.answering.admission import Admission
 from tests.support.faces import Face, Refused, RestFace, RpcFace
 from tests.support.gateway import HELLO, Suite, gateway, told
 from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall

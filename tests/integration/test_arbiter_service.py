@@ -9,7 +9,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from openai import AsyncOpenAI
 
-from services.arbiter.core.claims import claims
+from kernel.arbitration.claims import claims
 from tests.support.arbiter import ARBITER, Script, arbiter_at, said, stage_of
 from tests.support.faces import Body, RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
-from chassis.agents import AgentConfig
+from configuration.agents import AgentConfig
 from kernel.envelope import Limits
 from tests.support.arbiter import Script, arbiter_at, stage_of
 from tests.support.faces import Refused, RestFace, RpcFace

@@ -14,9 +14,9 @@ from grpc import aio
 from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
 from metacog.common.v1 import answer_pb2
 
-from chassis.agents import AgentConfig
-from chassis.embeddings import Embedded, Encoder
-from chassis.mathematics import Here, Job, Limited, TooLate
+from configuration.agents import AgentConfig
+from inference.embeddings import Embedded, Encoder
+from sandbox.mathematics import Here, Job, Limited, TooLate
 from tests.support.arbiter import ARBITER, AwayEncoder, Script, arbiter_at, said, stage_of
 from tests.support.faces import Body, Events, Refused, RpcFace
 from tests.support.scripted_llm import LLAMACPP, MINIMAL, Hangup, Refuse, Said, ScriptedLLM, Stall

@@ -14,7 +14,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from openai import AsyncOpenAI
 
-from chassis.auth import ApiKey, Keyring
+from chassis.serving.auth import ApiKey, Keyring
 from tests.support.faces import Face, Refused, RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import (

@@ -13,7 +13,7 @@ from grpc import aio
 from metacog.router.v1 import router_pb2, router_pb2_grpc
 from openai import AsyncOpenAI
 
-from chassis.agents import AgentConfig
+from configuration.agents import AgentConfig
 from tests.support.faces import Body, Refused, RestFace, RpcFace
 from tests.support.scripted_llm import LLAMACPP, VLLM, ScriptedLLM, Shape
 from tests.support.stack import (

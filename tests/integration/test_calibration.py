@@ -13,24 +13,28 @@ import pytest
 from sqlalchemy import delete, insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from chassis import db
-from chassis.auth import ANYONE, ApiKey, Keyring
+from chassis import database as db
 from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
+from chassis.serving.auth import ANYONE, ApiKey, Keyring
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.statistics.reliability import calibration_error
 from services.router.core.calibration import FittingRules, Progress
-from services.router.service.assess import VERBALIZED
-from services.router.service.calibration import CalibrationNotFound, get_calibration, rollback_calibration
-from services.router.service.calibration_values import (
+from services.router.service.assessment.assess import VERBALIZED
+from services.router.service.calibration.calibration import CalibrationNotFound, get_calibration, rollback_calibration
+from services.router.service.calibration.recalibration import Calibrator, refit
+from services.router.service.calibration.values import (
     GetActivationsRequest,
     GetCalibrationRequest,
     RollbackCalibrationRequest,
     RollbackCalibrationResponse,
 )
-from services.router.service.recalibrating import Calibrator, refit
-from services.router.store.activations import PostgresActivations
-from services.router.store.calibration import CalibrationMapRow, CalibrationPinRow, PostgresCalibration
+from services.router.store.calibration import (
+    CalibrationMapRow,
+    CalibrationPinRow,
+    PostgresActivations,
+    PostgresCalibration,
+)
 from services.router.store.feedback_tables import FeedbackRow
 from services.router.store.runs import RunRow
 from services.router.store.tables import InvalidPageToken

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chassis.auth import read_keys
+from chassis.serving.auth import read_keys
 from tests.support.stack import ROOT
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.exits import INTERRUPTED, OK
+from cli.terminal.exits import INTERRUPTED, OK
 from tests.support.gateway import Suite, gateway
 from tests.support.scripted_llm import ScriptedLLM, Stall
 from tests.support.stack import ROOT, TROUBLED, cast, environment

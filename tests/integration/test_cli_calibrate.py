@@ -13,8 +13,8 @@ import pytest
 import yaml
 from scipy.special import expit
 
-from chassis.routing_file import read_routing
-from cli.exits import AWAY, USAGE
+from cli.terminal.exits import AWAY, USAGE
+from configuration.routing import read_routing
 from tests.support.faces import RestFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, ROOT, ROUTER, TROUBLED, cast, router_at

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chassis.agents import AgentConfig
 from chassis.errors import ConfigurationInvalid
-from chassis.role_weights_file import read_role_weights
-from cli.deliberated import heard_lines
+from cli.calibration.recorded_deliberations import heard_lines
+from configuration.agents import AgentConfig
+from configuration.role_weights import read_role_weights
 from kernel.learning.contrasts import Deliberated
 from kernel.roles import DEFAULT_WEIGHTS, ROLES
-from services.router.core.withholding import without_texts
+from services.router.core.redaction import without_texts
 from tests.support.faces import RestFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.simulated_deliberations import TRUTH, distance, simulated

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from chassis import db
-from chassis.auth import ApiKey, Keyring
-from cli.exits import AWAY, FORBIDDEN, PARTLY, REFUSED
+from chassis import database as db
+from chassis.serving.auth import ApiKey, Keyring
+from cli.terminal.exits import AWAY, FORBIDDEN, PARTLY, REFUSED
 from tests.integration.test_store import fresh_database
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, ROOT, RunningRouter, cast, environment, router_at

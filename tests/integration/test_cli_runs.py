@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from chassis.auth import ApiKey, Keyring
-from cli.exits import AWAY, FORBIDDEN
+from chassis.serving.auth import ApiKey, Keyring
+from cli.terminal.exits import AWAY, FORBIDDEN
 from tests.support.faces import RestFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, ROOT, ROUTER, RunningRouter, cast, environment, router_at

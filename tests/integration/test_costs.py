@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai import BadRequestError
 
-from chassis.agents import AgentConfig
+from configuration.agents import AgentConfig
 from kernel.prices import Price
 from tests.support.arbiter import ARBITER, Script, arbiter_at
 from tests.support.delegating import Cast, delegation_at

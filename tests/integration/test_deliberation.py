@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from chassis.agents import AgentConfig
+from configuration.agents import AgentConfig
 from tests.support.faces import Body, Events, Refused, RpcFace
 from tests.support.scripted_llm import Cut, Hangup, Refuse, ScriptedLLM, Stall
 from tests.support.stack import ASSIGNER, TROUBLED, At, assigner_at, cast, rating, stage_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI
 
-from chassis.agents import AgentConfig
+from configuration.agents import AgentConfig
 from tests.support.faces import RestFace
 from tests.support.gateway import text_of, told
 from tests.support.scripted_llm import ScriptedLLM

@@ -10,8 +10,8 @@ import orjson
 import pytest
 from aiohttp import web
 
-from chassis.embeddings import Embeddings
 from chassis.errors import EncoderUnavailable
+from inference.embeddings import Embeddings
 
 Answer = Callable[[int, dict[str, object]], web.Response]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from chassis.auth import ApiKey, Keyring
+from chassis.serving.auth import ApiKey, Keyring
 from cli.__main__ import app
 from evals.errors import RecordsUnusable, RouterAway
 from evals.items import read_sets

@@ -9,16 +9,16 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from chassis import db
-from chassis.auth import ANYONE, ApiKey
+from chassis import database as db
 from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
+from chassis.serving.auth import ANYONE, ApiKey
 from kernel.errors import Code, MetacogError
-from services.router.records import Records
-from services.router.service.feedback import FeedbackConflict, SubmitFeedbackRequest, SubmitFeedbackResponse
-from services.router.service.repeats import RequestIdReused
-from services.router.service.runs import RunNotFound
-from services.router.service.values import ListRunsRequest, Run
+from services.router.compose import Records
+from services.router.service.answering.idempotency import RequestIdReused
+from services.router.service.feedback.feedback import FeedbackConflict, SubmitFeedbackRequest, SubmitFeedbackResponse
+from services.router.service.runs.lookup import RunNotFound
+from services.router.service.runs.values import ListRunsRequest, Run
 from services.router.store.runs import PostgresRuns
 from tests.support.faces import RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from chassis import db
+from chassis import database as db
 from services.router.store.runs import PostgresRuns, RunNotFound
 from tests.support.faces import Refused, RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM

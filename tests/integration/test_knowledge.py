@@ -14,32 +14,36 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from chassis import db
-from chassis.auth import ApiKey, Keyring
-from chassis.db import StatementRejected
-from chassis.embeddings import Embedded, Encoder
+from chassis import database as db
+from chassis.database import StatementRejected
 from chassis.errors import DatabaseUnavailable, EncoderUnavailable
 from chassis.ids import new_id
-from chassis.spend import Spend
+from chassis.serving.auth import ApiKey, Keyring
+from inference.embeddings import Embedded, Encoder
+from inference.spend import Spend
 from kernel.answers import Outcome
+from kernel.conversation import Turn
 from kernel.envelope import Envelope
-from services.router.core.experience import ExperienceWeights
-from services.router.service.adding import AddLimits
-from services.router.service.knowledge import KnowledgeBase, Matching
-from services.router.service.knowledge_values import (
+from kernel.msv.experience import ExperienceWeights
+from services.router.service.assessment.measures import Matching
+from services.router.service.knowledge.add import AddLimits
+from services.router.service.knowledge.knowledge import KnowledgeBase
+from services.router.service.knowledge.values import (
     AddEvent,
     AddKnowledgeRequest,
+    Cut,
+    Draft,
     KnowledgeAdded,
+    Learned,
     ListKnowledgeRequest,
     NewDocument,
     SearchKnowledgeRequest,
 )
-from services.router.service.library import Cut, Draft, Learned
-from services.router.service.values import Run, Turn
+from services.router.service.runs.values import Run
 from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.knowledge_tables import vector_text
-from services.router.store.nearest import Place as NearestPlace
-from services.router.store.nearest import nearest_of
+from services.router.store.nearest_vectors import Place as NearestPlace
+from services.router.store.nearest_vectors import nearest_of
 from services.router.store.tables import InvalidPageToken
 from tests.contract.fake_knowledge import FakeEncoder, fake_embeddings
 from tests.integration.test_store import fresh_database

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from chassis.mathematics import Calculator, Limited, TooLate
 from kernel.answers import AnswerType, cluster, is_right
+from sandbox.mathematics import Calculator, Limited, TooLate
 
 
 @pytest.fixture(scope="module")

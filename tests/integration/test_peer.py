@@ -13,12 +13,12 @@ from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
-from chassis.auth import Keyring
 from chassis.errors import PeerRefused, PeerUnavailable
-from chassis.peer import Peer
-from chassis.serve import grpc_server
-from chassis.wire import to_proto
+from chassis.serving.auth import Keyring
+from chassis.serving.server import grpc_server
+from chassis.serving.wire import to_proto
 from kernel.errors import Code, MetacogError
+from services.router.relay import Peer
 from tests.support.scripted_llm import ScriptedLLM, Stall
 from tests.support.stack import NOBODY, assigner_at, cast
 

@@ -9,13 +9,13 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from chassis import db
-from chassis.auth import ANYONE
+from chassis import database as db
 from chassis.errors import DatabaseUnavailable
-from services.router.service.feedback import SubmitFeedbackRequest
-from services.router.service.retention import Retention
-from services.router.service.values import Run
-from services.router.store.retention import PostgresOldRuns
+from chassis.serving.auth import ANYONE
+from services.router.service.feedback.feedback import SubmitFeedbackRequest
+from services.router.service.runs.retention import Retention
+from services.router.service.runs.values import Run
+from services.router.store.runs import PostgresOldRuns
 from tests.support.faces import Refused, RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import (

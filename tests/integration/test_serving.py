@@ -14,7 +14,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from chassis.peer import Peer
+from services.router.relay import Peer
 from tests.support.faces import RpcFace
 from tests.support.scripted_llm import ScriptedLLM, Stall
 from tests.support.stack import ROUTER, Process, cast, free_port, process, refused_start, until

@@ -14,16 +14,19 @@ from alembic.config import Config
 from psycopg.types.json import Jsonb
 from sqlalchemy import make_url, text
 
-from chassis import db
+from chassis import database as db
 from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
-from chassis.rest import dumps
-from chassis.wire import MalformedRequest
+from chassis.serving.rest import dumps
+from kernel.activation import Route, activation
 from kernel.answers import Outcome
+from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
-from services.router.core.activation import Route, activation
-from services.router.service.feedback import Verdict, effects
-from services.router.service.values import MSV, ListRunsRequest, RouteResponse, Run, Turn
+from kernel.errors import MalformedRequest
+from services.router.service.answering.values import MSV
+from services.router.service.assessment.values import RouteResponse
+from services.router.service.feedback.feedback import Verdict, effects
+from services.router.service.runs.values import ListRunsRequest, Run
 from services.router.store.feedback import PostgresFeedback
 from services.router.store.runs import PostgresRuns, RunNotFound
 from services.router.store.tables import InvalidPageToken

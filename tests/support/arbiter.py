@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
 
-from chassis.agents import AgentConfig
-from chassis.auth import Keyring
-from chassis.embeddings import Embedded, Embeddings, Encoder
 from chassis.errors import EncoderUnavailable
-from chassis.health import Health
-from chassis.mathematics import Calculating, Here
-from chassis.rest import build_app
-from chassis.serve import grpc_server
+from chassis.serving.auth import Keyring
+from chassis.serving.health import Health
+from chassis.serving.rest import build_app
+from chassis.serving.server import grpc_server
+from configuration.agents import AgentConfig
+from inference.embeddings import Embedded, Embeddings, Encoder
 from kernel.envelope import Limits
 from kernel.prices import Prices
+from sandbox.mathematics import Calculating, Here
 from services.arbiter import rest, rpc
+from services.arbiter.service.agents import Usual, Voices
 from services.arbiter.service.arbitrate import Bench, arbitrate
+from services.arbiter.service.claim_tracing import Encoding, Tracer
 from services.arbiter.service.measure import MeasureLimits, measure
 from services.arbiter.service.plan import Defaults
 from services.arbiter.service.replay import replay
-from services.arbiter.service.seats import Usual, Voices
-from services.arbiter.service.tracing import Encoding, Tracer
 from tests.support.faces import Running, serving
 from tests.support.stack import MAX_BODY_BYTES, NO_PRICES, Server, voices_of
 

@@ -6,21 +6,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from chassis import db
-from chassis.agents import AgentConfig, read_agents
-from chassis.auth import Keyring
-from chassis.embeddings import Embeddings
-from chassis.health import Health
+from chassis import database as db
 from chassis.ids import new_id
-from chassis.rest import build_app
+from chassis.serving.auth import Keyring
+from chassis.serving.health import Health
+from chassis.serving.rest import build_app
+from configuration.agents import AgentConfig, read_agents
+from inference.embeddings import Embeddings
+from kernel.confidence.rules import Exploration, Rules
 from kernel.envelope import Limits
+from kernel.learning.drift import DriftLimits
 from kernel.prices import Prices
-from services.delegation.composition import CONTRACT, Options, World, build_server, composed, with_paths
-from services.delegation.core.drift import DriftLimits
-from services.delegation.core.rules import Exploration, Rules
+from services.delegation.compose import CONTRACT, Options, World, build_server, composed, with_paths
 from services.delegation.service.dimensions import Dimension, read_dimensions
 from services.delegation.service.process import Defaults
-from services.delegation.service.recalibrating import Recalibrator
+from services.delegation.service.recalibration import Recalibrator
 from services.delegation.service.use_cases import UseCases
 from tests.support.faces import RestFace, RpcFace, Running, serving
 from tests.support.stack import MAX_BODY_BYTES, NO_PRICES, NOBODY, ROOT, Body, Server, voices_of

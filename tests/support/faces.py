@@ -25,9 +25,9 @@ from google.rpc import error_details_pb2
 from grpc import aio
 from grpc_status import rpc_status
 
-from chassis.contract import http_rule
-from chassis.serve import bound_socket
-from chassis.wire import event, plain, to_proto
+from chassis.serving.contract import http_rule
+from chassis.serving.server import bound_socket
+from chassis.serving.wire import event, plain, to_proto
 from kernel.errors import Code
 
 Body = dict[str, Any]

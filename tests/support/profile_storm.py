@@ -16,8 +16,8 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from chassis import db
-from services.delegation.core.learning import Change, ProfileChange, replayed
+from chassis import database as db
+from kernel.learning.profiles import Change, ProfileChange, replayed
 from services.delegation.store.tables import TaskRow
 from tests.support.profile_worker import KEY, is_right
 from tests.support.stack import ROOT, environment

@@ -8,11 +8,11 @@ import random
 import sys
 from collections.abc import Sequence
 
-from chassis import db
-from chassis.auth import ApiKey
+from chassis import database as db
 from chassis.errors import DatabaseUnavailable
-from services.delegation.core.drift import DriftLimits
-from services.delegation.service.feedback import submit_feedback
+from chassis.serving.auth import ApiKey
+from kernel.learning.drift import DriftLimits
+from services.delegation.service.task_records import submit_feedback
 from services.delegation.service.values import SubmitFeedbackRequest
 from services.delegation.store.tasks import PostgresTasks
 

@@ -18,8 +18,8 @@ from grpc import aio
 from metacog.delegation.v1 import delegation_pb2_grpc as pb_grpc
 from metacog.delegation.v1 import tasks_pb2
 
-from chassis.agents import AgentConfig
-from chassis.wire import event, to_proto
+from chassis.serving.wire import event, to_proto
+from configuration.agents import AgentConfig
 from tests.support.delegating import DIMENSIONS, Delegation, stage_of, who
 from tests.support.llm_replies import Body
 

@@ -3,12 +3,11 @@
 import numpy as np
 from scipy.special import expit
 
-from chassis.wire import from_plain
+from chassis.serving.wire import from_plain
 from kernel.assignment import Drawn, best_assignment, build_problem, explored_assignment
-from kernel.fitness import fitness_matrix
 from kernel.learning.contrasts import CHAIN_ROLES, Deliberated
 from kernel.msv import MSV
-from kernel.roles import DEFAULT_WEIGHTS, ROLES, Role, RoleWeights
+from kernel.roles import DEFAULT_WEIGHTS, ROLES, Role, RoleWeights, fitness_matrix
 
 TRUTH: RoleWeights = {
     Role.EXPERT: {"correctness": 0.1, "experience": 0.9},

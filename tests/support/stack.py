@@ -25,47 +25,46 @@ from typing import Any, Protocol, Self
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 from metacog.router.v1 import router_pb2, router_pb2_grpc
 
-from chassis import db
-from chassis.affect import vader
-from chassis.agents import AgentConfig, read_agents
-from chassis.auth import Keyring
-from chassis.backends import build_backend
-from chassis.contract import refuse_unserved_calls, refuse_unserved_paths
-from chassis.embeddings import Embeddings
-from chassis.health import Health
-from chassis.inference.config import BackendConfig
-from chassis.peer import Peer
-from chassis.rest import build_app
-from chassis.serve import grpc_server
-from chassis.voices import DEFAULT_AGENTS_FILE, Voices
+from chassis import database as db
+from chassis.serving.auth import Keyring
+from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
+from chassis.serving.health import Health
+from chassis.serving.rest import build_app
+from chassis.serving.server import grpc_server
+from configuration.agents import AgentConfig, read_agents
 from embedded import postgres
 from embedded.pgfiles import database_url
+from inference.backends import build_backend
+from inference.client import DEFAULT_AGENTS_FILE, Voices
+from inference.config import BackendConfig
+from inference.embeddings import Embeddings
 from kernel.envelope import Limits
+from kernel.msv.affect import vader
 from kernel.prices import Prices, price_of
 from services.assigner import rest as assigner_rest
 from services.assigner import rpc as assigner_rpc
 from services.assigner.service.assign import assign
-from services.assigner.service.deliberate import Bench, Defaults, deliberate
-from services.router import chat, peers
+from services.assigner.service.dialectic import Bench, Defaults, deliberate
+from services.router import openai_rest, relay
 from services.router import rest as router_rest
 from services.router import rpc as router_rpc
-from services.router.calibrating import build_calibration
+from services.router.compose import Keeping, Learning, build_calibration, build_records
 from services.router.core.calibration import FittingRules
 from services.router.core.strategies import Strategy
-from services.router.records import Keeping, Learning, build_records
-from services.router.service.adding import AddLimits
-from services.router.service.admission import Admission
-from services.router.service.answer import Desk, answer
-from services.router.service.assess import VERBALIZED, Assessors, assess, build_assessors
-from services.router.service.calibration import Calibrating
-from services.router.service.journal import Journal
-from services.router.service.knowledge import Knowing, KnowledgeBase, Matching
-from services.router.service.library import Library
-from services.router.service.measures.without_model import Affect, Experience
-from services.router.service.recalibrating import Calibrator
-from services.router.service.repeats import Repeats
-from services.router.service.route import Deciding, RoutingConfig, route
-from services.router.service.system_one import SystemOne
+from services.router.relay import Peer
+from services.router.service.answering.admission import Admission
+from services.router.service.answering.answer import Desk, answer
+from services.router.service.answering.idempotency import Repeats
+from services.router.service.answering.system_one import SystemOne
+from services.router.service.assessment.assess import VERBALIZED, Assessors, assess, build_assessors
+from services.router.service.assessment.measures import Affect, Experience, Matching
+from services.router.service.assessment.route import Deciding, RoutingConfig, route
+from services.router.service.calibration.calibration import Calibrating
+from services.router.service.calibration.recalibration import Calibrator
+from services.router.service.knowledge.add import AddLimits
+from services.router.service.knowledge.knowledge import Knowing, KnowledgeBase
+from services.router.service.knowledge.values import Library
+from services.router.service.runs.journal import Journal
 from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.runs import PostgresRuns
 from tests.support.faces import Running, serving
@@ -269,9 +268,9 @@ async def router_at(
         drafter=system_one.drafter,
         answerers={
             Strategy.SYSTEM_ONE: system_one,
-            Strategy.DIALECTIC: peers.dialectic(reached["assigner"]),
-            Strategy.ARBITER: peers.arbitration(reached["arbiter"]),
-            Strategy.DELEGATION: peers.delegation(reached["delegation"]),
+            Strategy.DIALECTIC: relay.dialectic(reached["assigner"]),
+            Strategy.ARBITER: relay.arbitration(reached["arbiter"]),
+            Strategy.DELEGATION: relay.delegation(reached["delegation"]),
         },
         limits=dict.fromkeys([None, *Strategy], limits),
         models=[voices.assessor()],
@@ -295,7 +294,7 @@ async def router_at(
     router_rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs, submit_feedback=use.submit_feedback)
     router_rest.add_knowledge_paths(app, use.knowledge)
     router_rest.add_calibration_paths(app, use.calibration)
-    chat.add_paths(app, desk=desk, backend=voices.default, aliases=aliases or {})
+    openai_rest.add_paths(app, desk=desk, backend=voices.default, aliases=aliases or {})
     refuse_unserved_paths(app, ROUTER)
     server = grpc_server(keyring)
     servicer = refuse_unserved_calls(router_rpc.Servicer, ROUTER)(use, keyring)

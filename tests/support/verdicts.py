@@ -10,18 +10,19 @@ from typing import Any
 from grpc import aio
 from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
 
-from chassis import db
-from chassis.auth import Keyring
+from chassis import database as db
 from chassis.ids import new_id
-from chassis.peer import Peer
-from chassis.rest import dumps
-from chassis.serve import grpc_server
-from chassis.wire import to_proto
+from chassis.serving.auth import Keyring
+from chassis.serving.rest import dumps
+from chassis.serving.server import grpc_server
+from chassis.serving.wire import to_proto
 from kernel.answers import Outcome
+from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.errors import MetacogError
-from services.router.records import Keeping, Learning, Records, build_records
-from services.router.service.values import Run, Turn
+from services.router.compose import Keeping, Learning, Records, build_records
+from services.router.relay import Peer
+from services.router.service.runs.values import Run
 from tests.support.stack import NOBODY, quick_keeping
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.documents import MOST_CHARACTERS, MOST_DOCUMENTS, Document, batches, read_documents
+from cli.records.documents import MOST_CHARACTERS, MOST_DOCUMENTS, Document, batches, read_documents
 
 
 def test_a_folder_gives_all_texts_under_it_in_order(tmp_path: Path) -> None:

@@ -9,31 +9,31 @@ from typing import Any, cast
 
 import pytest
 
-from chassis.agents import AgentConfig
 from chassis.errors import ConfigurationInvalid, PeerRefused
-from chassis.inference.errors import UnparsableOutput
-from chassis.inference.values import Call, Completion, Sample
-from chassis.peer import Peer
 from chassis.prompts import Prompt
-from chassis.routing_file import read_routing
-from chassis.spend import Spend
+from configuration.agents import AgentConfig
+from configuration.routing import read_routing
+from inference.errors import UnparsableOutput
+from inference.spend import Spend
+from inference.values import Call, Completion, Sample
+from kernel.activation import Route, activation, choose
+from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits, StageUsage, Usage
 from kernel.errors import Code, MetacogError
-from kernel.fitness import fitness_matrix
 from kernel.msv import MSV
-from kernel.ratings import ORDER, RATING_SCHEMA, read_rating
-from kernel.roles import DEFAULT_WEIGHTS, ROLES, TERMS, Role
+from kernel.msv.experience import Calibration, ExperienceWeights, experience_match
+from kernel.msv.ratings import ORDER, RATING_SCHEMA, read_rating
+from kernel.roles import DEFAULT_WEIGHTS, ROLES, TERMS, Role, fitness_matrix
 from services.assigner import prompts as assigner_prompts
-from services.assigner.service.deliberate import Bench, Defaults, deliberate
+from services.assigner.service.dialectic import Bench, Defaults, deliberate
 from services.assigner.service.values import DeliberateRequest, DeliberationFinished
 from services.router import prompts as router_prompts
-from services.router.core.activation import Route, activation, choose
-from services.router.core.experience import Calibration, ExperienceWeights, experience_match
-from services.router.peers import Dialogue, Relay
-from services.router.service.answer import Answered, Task
-from services.router.service.assess import build_assessors
-from services.router.service.subject import Drafted, Subject
-from services.router.service.values import AnswerRequest, Routed, Turn
+from services.router.relay import Dialogue, Peer, Relay
+from services.router.service.answering.answer import Answered, Task
+from services.router.service.answering.values import AnswerRequest
+from services.router.service.assessment.assess import build_assessors
+from services.router.service.assessment.subject import Drafted, Subject
+from services.router.service.assessment.values import Routed
 from tests.contract.fakes import FakeVoices
 
 LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]

@@ -4,19 +4,18 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from chassis.agents import AgentConfig
-from chassis.events import Emit, emitted
-from chassis.mathematics import Calculating, Here
-from chassis.spend import Spend
+from chassis.serving.events import Emit, emitted
+from configuration.agents import AgentConfig
+from inference.spend import Spend
 from kernel.envelope import limits
-from services.arbiter.service.course import Course
-from services.arbiter.service.finishing import Ended, finished, settled, tell_metrics
+from sandbox.mathematics import Calculating, Here
+from services.arbiter.service.agents import Seats, Usual, Voices, seats
+from services.arbiter.service.arbitration_run import Course
+from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.plan import Defaults, Plan, base_seed, planned, temperatures
-from services.arbiter.service.results import ArbitrationStarted, Event
-from services.arbiter.service.seats import Seats, Usual, Voices, seats
-from services.arbiter.service.speaking import Speaking
-from services.arbiter.service.tracing import Tracer
-from services.arbiter.service.values import ArbitrateRequest
+from services.arbiter.service.result import Ended, finished, settled, tell_metrics
+from services.arbiter.service.stage_runner import Speaking
+from services.arbiter.service.values import ArbitrateRequest, ArbitrationStarted, Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,18 +7,25 @@ from dataclasses import fields, replace
 from functools import partial
 
 from chassis.errors import RequestOverLimit
-from chassis.mathematics import Calculating, Here, Limited
-from chassis.wire import MalformedRequest
+from kernel.answers.answer_type_inference import form_of_answers
+from kernel.arbitration.claims import NOVEL_BELOW, Traced
+from kernel.arbitration.failures import OVERCONFIDENT
+from kernel.arbitration.modes import Source
+from kernel.errors import MalformedRequest
 from kernel.values import value
-from services.arbiter.core.forms import form_of_answers
-from services.arbiter.core.judging import OVERCONFIDENT
-from services.arbiter.core.kinds import Source
-from services.arbiter.core.tracing import NOVEL_BELOW, Traced
-from services.arbiter.service.counting import Counted, Form, counted
-from services.arbiter.service.judged import NOT_ASKED, Judged, Judgement, Thresholds, judged
-from services.arbiter.service.results import MeasuredQuestion, MeasureResponse, Measures, MeasureSummary
-from services.arbiter.service.tracing import Told, Tracer
-from services.arbiter.service.values import MOST_QUESTIONS, MeasureRequest, SampledQuestion
+from sandbox.mathematics import Calculating, Here, Limited
+from services.arbiter.service.claim_tracing import Told, Tracer
+from services.arbiter.service.measures import NOT_ASKED, Judged, Judgement, Thresholds, judged
+from services.arbiter.service.samples import Counted, Form, counted
+from services.arbiter.service.values import (
+    MOST_QUESTIONS,
+    MeasuredQuestion,
+    MeasureRequest,
+    MeasureResponse,
+    Measures,
+    MeasureSummary,
+    SampledQuestion,
+)
 
 # Time that mathematical expressions of one request may take together [s].
 COMPARING_SECONDS = 30.0

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from chassis.errors import RequestOverLimit
-from chassis.wire import MalformedRequest
 from kernel.answers import AnswerType, inferred_type, listed_options
+from kernel.arbitration.modes import Mode, Variant
+from kernel.arbitration.stopping import StopRule
 from kernel.envelope import LARGEST_LIMIT, Limits
+from kernel.errors import MalformedRequest
 from kernel.seeds import derived_seed
-from services.arbiter.core.kinds import Mode, Variant
-from services.arbiter.core.stopping import StopRule
-from services.arbiter.service.counting import Form
-from services.arbiter.service.judged import Thresholds
 from services.arbiter.service.measure import thresholds_of
+from services.arbiter.service.measures import Thresholds
+from services.arbiter.service.samples import Form
 from services.arbiter.service.values import AdaptiveOptions, ArbitrateRequest, Turn
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kernel.errors import MetacogError
-from services.arbiter.service.counting import Drawn, Form
+from services.arbiter.service.samples import Drawn, Form
 from services.arbiter.service.values import Critique
 
 SOLVE, CRITIQUE, ARBITRATE, COMPARE = "solve", "critique", "arbitrate", "compare"

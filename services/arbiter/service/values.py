@@ -1,15 +1,16 @@
 """Requests of the arbiter, and what samples are; field names are the contract's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Annotated
 
 from pydantic import Field
 
-from chassis.wire import Count, Seed
-from kernel.answers import AnswerType
-from kernel.envelope import Envelope, StageUsage
+from chassis.serving.wire import Count, Seed
+from kernel.answers import AnswerType, Outcome
+from kernel.arbitration.modes import Mode, Phase, Regime, Source, Stopping, Variant
+from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.values import value
-from services.arbiter.core.kinds import Mode, Variant
 
 MOST_QUESTIONS = 10_000
 MOST_SOLVERS = 2**31 - 1
@@ -157,3 +158,229 @@ class ReplayRequest:
     truth_aliases: Sequence[str] = ()
     envelope: Envelope | None = None
     seed: Seed | None = None
+
+
+@value
+class SolverMeasures:
+    """How one solver alone would have answered."""
+
+    solver: int
+    answer: str | None = None
+    probability: float | None = None
+    correct: bool | None = None
+    overconfident_error: bool | None = None
+
+
+@value
+class Measures:
+    """How the information moved; None is undefined, and `undefined_reasons` says why."""
+
+    entropy_solver: float | None = None
+    entropy_arbiter: float | None = None
+    entropy_reduction: float | None = None
+    compression: float | None = None
+    solver_invalid_share: float | None = None
+    arbiter_invalid_share: float | None = None
+    novelty: float | None = None
+    novelty_threshold: float | None = None
+    redundancy: float | None = None
+    semantic_share: float | None = None
+    symbolic_share: float | None = None
+    untraced_share: float | None = None
+    correct: bool | None = None
+    overconfident_error: bool | None = None
+    solvers: Sequence[SolverMeasures] = ()
+    solver_divergence: float | None = None
+    sampling_divergence: float | None = None
+    structured_disagreement: bool | None = None
+    failure_regimes: Sequence[Regime] = ()
+    undefined_reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@value
+class SolverResult:
+    """What one solver gave."""
+
+    solver: int
+    agent: str
+    model: str
+    counts: Mapping[str, int]
+    invalid: int
+    entropy: float | None
+    representative: Sample | None
+
+
+@value
+class ArbitrationStarted:
+    """The arbitration begins."""
+
+    run_id: str
+    mode: Mode
+    variant: Variant
+    solver_agents: Sequence[str]
+    critic_agent: str
+    arbiter_agent: str
+    planned_generations: int
+
+
+@value
+class SamplesDrawn:
+    """A batch of samples has come in."""
+
+    phase: Phase
+    solver: int | None
+    batch: int
+    drawn: int
+    planned: int
+    counts: Mapping[str, int]
+    invalid: int
+    entropy: float | None
+    leader: str | None
+    leader_probability: float | None
+    samples: Sequence[Sample] = ()
+
+
+@value
+class SolversFinished:
+    """All solver samples are in."""
+
+    counts: Mapping[str, int]
+    invalid: int
+    entropy: float | None
+    solver_results: Sequence[SolverResult]
+    settled: bool
+
+
+@value
+class CritiqueFinished(Critique):
+    """A critique is complete, or given up."""
+
+
+@value
+class AnswerSettled:
+    """The answer is final; measures may still be on their way."""
+
+    answer: str
+    outcome: Outcome
+    answer_text: str
+    answer_type: AnswerType
+    confidence: float | None
+    answer_source: Source | None
+
+
+@value
+class ArbitrationFinished:
+    """The arbitration has ended."""
+
+    answer: str
+    outcome: Outcome
+    budget_exhausted: bool
+    solver: Mapping[str, int]
+    arbiter: Mapping[str, int]
+    solver_invalid: int
+    arbiter_invalid: int
+    solver_results: Sequence[SolverResult]
+    critiques: Sequence[Critique]
+    measures: Measures
+    usage: Usage
+    answer_type: AnswerType
+    answer_text: str
+    confidence: float | None
+    answer_source: Source | None
+    tied_answers: Sequence[str]
+    mode: Mode
+    variant: Variant
+    stopping_reason: Stopping
+    stopping_error: float | None
+    planned_generations: int
+    saved_generations: int
+    arbiter_agent: str
+    arbiter_model: str
+    prompt_digests: Mapping[str, str]
+    shortened_inputs: Sequence[str]
+    degraded: bool
+    degraded_reasons: Sequence[str]
+    samples: Sequence[Sample]
+    run_id: str
+    duration_ms: float
+
+
+@value
+class MeasuredQuestion:
+    """The measures of one question of a batch."""
+
+    id: str
+    answer: str
+    outcome: Outcome
+    answer_source: Source | None
+    confidence: float | None
+    answer_type: AnswerType
+    solver: Mapping[str, int]
+    arbiter: Mapping[str, int]
+    measures: Measures
+
+
+@value
+class MeasureSummary:
+    """The measures of a batch taken together."""
+
+    questions: int
+    answered: int
+    judged: int
+    accuracy: float | None
+    overconfident_errors: int | None
+    strongest_solver: int | None
+    strongest_solver_accuracy: float | None
+    strongest_solver_overconfident_errors: int | None
+    means: Mapping[str, float]
+    defined: Mapping[str, int]
+
+
+@value
+class MeasureResponse:
+    """The measures; with a batch only `batch`, `summary` and `duration_ms` are filled."""
+
+    answer: str = ""
+    outcome: Outcome | None = None
+    answer_source: Source | None = None
+    confidence: float | None = None
+    answer_type: AnswerType | None = None
+    solver: Mapping[str, int] = field(default_factory=dict)
+    arbiter: Mapping[str, int] = field(default_factory=dict)
+    entropy_solver: float | None = None
+    entropy_arbiter: float | None = None
+    entropy_reduction: float | None = None
+    compression: float | None = None
+    solver_invalid_share: float | None = None
+    arbiter_invalid_share: float | None = None
+    novelty: float | None = None
+    novelty_threshold: float | None = None
+    redundancy: float | None = None
+    semantic_share: float | None = None
+    symbolic_share: float | None = None
+    untraced_share: float | None = None
+    correct: bool | None = None
+    overconfident_error: bool | None = None
+    solvers: Sequence[SolverMeasures] = ()
+    solver_divergence: float | None = None
+    sampling_divergence: float | None = None
+    structured_disagreement: bool | None = None
+    failure_regimes: Sequence[Regime] = ()
+    undefined_reasons: Mapping[str, str] = field(default_factory=dict)
+    batch: Sequence[MeasuredQuestion] = ()
+    summary: MeasureSummary | None = None
+    duration_ms: float = 0.0
+
+
+@value
+class ReplayResponse:
+    """The question as it would have gone."""
+
+    id: str
+    arbitration: ArbitrationFinished
+    recorded_answer: str | None
+    same_answer: bool | None
+    recorded_generations: int
+
+
+Event = ArbitrationStarted | SamplesDrawn | SolversFinished | CritiqueFinished | AnswerSettled | ArbitrationFinished

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chassis.wire import MalformedRequest
 from kernel.assignment import (
     Chosen,
     Problem,
@@ -15,9 +14,18 @@ from kernel.assignment import (
     margins,
     total_fitness,
 )
-from kernel.fitness import FITNESS_DECIMALS, FitnessMatrix, fitness_matrix
+from kernel.errors import MalformedRequest
 from kernel.msv import MSV
-from kernel.roles import ROLES, TERMS, Role, VersionedWeights, checked_weights
+from kernel.roles import (
+    FITNESS_DECIMALS,
+    ROLES,
+    TERMS,
+    FitnessMatrix,
+    Role,
+    VersionedWeights,
+    checked_weights,
+    fitness_matrix,
+)
 from services.assigner.service.values import (
     AssignRequest,
     AssignResponse,

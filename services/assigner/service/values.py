@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
-from chassis.wire import Count, Seed
+from chassis.serving.wire import Count, Seed
 from kernel.answers import AnswerType, Outcome
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.msv import MSV
-from kernel.roles import Role
+from kernel.roles import Role, Stage
 from kernel.values import value
-from services.assigner.core.roles import Stage
 
 
 @value

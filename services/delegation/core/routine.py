@@ -3,9 +3,9 @@
 Source: SPEC 3.6, the cheap pre-filter; its limits are ours.
 """
 
+from kernel.learning.profiles import Reading
 from kernel.thresholds import reaches
 from kernel.values import value
-from services.delegation.core.reading import Reading
 
 
 @value

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from kernel.confidence.rules import Exploration
+from kernel.learning.profiles import Profile, drawn, reading, upper_bound
 from kernel.thresholds import DECIMALS
 from kernel.values import value
-from services.delegation.core.reading import Profile, drawn, reading, upper_bound
-from services.delegation.core.rules import Exploration
 
 
 @value

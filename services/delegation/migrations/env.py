@@ -1,6 +1,6 @@
 """Alembic environment of the delegation service."""
 
-from chassis.migration import run_migrations
+from chassis.database import run_migrations
 from services.delegation.store.tables import Base
 
 run_migrations(Base.metadata)

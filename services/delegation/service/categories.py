@@ -1,33 +1,89 @@
-"""Categories of tasks: discovered when asked, proposed with examples and a name, adopted only on demand."""
+"""Requests and results about discovered categories; field names are the contract's."""
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
-from chassis.auth import ApiKey
 from chassis.ids import new_id
 from chassis.log import logger
-from chassis.wire import MalformedRequest
-from kernel.errors import MetacogError
+from chassis.serving.auth import ApiKey
+from kernel.errors import MalformedRequest, MetacogError
+from kernel.values import value
 from services.delegation.core.categories import EXAMPLES, Found, Vectors, discovered
-from services.delegation.core.errors import TeachingNotAllowed
-from services.delegation.service.category_values import (
-    AdoptCategoryRequest,
-    AdoptCategoryResponse,
-    Category,
-    DiscoverCategoriesRequest,
-    DiscoverCategoriesResponse,
-    ListCategoriesRequest,
-    ListCategoriesResponse,
-)
-from services.delegation.service.classifying import Embedder
-from services.delegation.service.dimensions import Dimension
+from services.delegation.errors import TeachingNotAllowed
+from services.delegation.service.dimensions import Dimension, Embedder
 from services.delegation.service.pages import InvalidPageToken
+from services.delegation.service.profiles import PageSize
+
+
+@value
+class Category:
+    """A kind of task that was discovered among the tasks themselves."""
+
+    category_id: str
+    name: str
+    keywords: Sequence[str]
+    examples: Sequence[str]
+    tasks: int
+    cohesion: float
+    nearest_dimension: str
+    nearest_similarity: float | None
+    adopted: bool
+    discovered_at: datetime
+
+
+@value
+class DiscoverCategoriesRequest:
+    """Asks for categories to be looked for."""
+
+    tasks: Annotated[int, Field(ge=20, le=2000)] = 1000
+    minimum_tasks: Annotated[int, Field(ge=3, le=2000)] = 8
+
+
+@value
+class DiscoverCategoriesResponse:
+    """What was discovered."""
+
+    categories: Sequence[Category]
+    tasks: int
+
+
+@value
+class ListCategoriesRequest:
+    """Asks for categories."""
+
+    page_size: PageSize = 100
+    page_token: str = ""
+
+
+@value
+class ListCategoriesResponse:
+    """A page of categories."""
+
+    categories: Sequence[Category]
+    next_page_token: str
+
+
+@value
+class AdoptCategoryRequest:
+    """Asks for a category to become a dimension."""
+
+    category_id: Annotated[str, Field(min_length=1, max_length=128)]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,128}$")] = ""
+
+
+@value
+class AdoptCategoryResponse:
+    """What was adopted."""
+
+    category: Category
+
 
 EMBED_S = 60.0
 # What was adopted at another replica is known here after this time [s].

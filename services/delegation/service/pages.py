@@ -5,7 +5,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from chassis.wire import MalformedRequest
+from kernel.errors import MalformedRequest
 
 T = TypeVar("T")
 

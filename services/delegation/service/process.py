@@ -11,31 +11,40 @@ from typing import Any, Protocol
 
 import orjson
 
-from chassis.agents import AgentConfig
-from chassis.auth import ApiKey
-from chassis.events import emitted
 from chassis.ids import new_id
 from chassis.log import logger
-from chassis.rest import dumps
-from chassis.spend import Spend
+from chassis.serving.auth import ApiKey
+from chassis.serving.events import emitted
+from chassis.serving.rest import dumps
+from chassis.serving.wire import from_plain
 from chassis.telemetry import STAGE_SECONDS
-from chassis.wire import MalformedRequest, from_plain
+from configuration.agents import AgentConfig
+from inference.spend import Spend
 from kernel.answers import AnswerType
+from kernel.confidence.rules import Ablation, Baseline, Rules
 from kernel.envelope import Limits, limits
-from kernel.errors import MetacogError
-from services.delegation.core.reading import Profile
+from kernel.errors import MalformedRequest, MetacogError
+from kernel.learning.profiles import Profile
 from services.delegation.core.routine import Routine
-from services.delegation.core.rules import Ablation, Baseline, Rules
-from services.delegation.service.assessing import Assessing, Recalibrations
-from services.delegation.service.classifying import Prototypes, classified_by_model
-from services.delegation.service.deciding import Deciding, by_baseline, dispatched
-from services.delegation.service.dimensions import Dimension, known_dimension
-from services.delegation.service.finishing import Ended, finished, recorded
-from services.delegation.service.judging import JUDGE_MAX_TOKENS, Merger, judged
-from services.delegation.service.records import TaskStore
-from services.delegation.service.repeats import Once, RequestStore, once
+from services.delegation.metrics import TASKS
+from services.delegation.service.dimensions import Dimension, Prototypes, classified_by_model, known_dimension
+from services.delegation.service.executor_choice import Deciding, by_baseline, dispatched
+from services.delegation.service.idempotency import Once, RequestStore, once
+from services.delegation.service.result_merger import JUDGE_MAX_TOKENS, Merger, judged
+from services.delegation.service.self_assessment import Assessing, Recalibrations
 from services.delegation.service.solving import Solving
-from services.delegation.service.telling import TASKS
+from services.delegation.service.task_context import (
+    Agents,
+    Voices,
+    Work,
+    known_agent,
+    participants,
+    rules_in_force,
+    speakers,
+    task_text,
+)
+from services.delegation.service.task_records import TaskStore
+from services.delegation.service.task_result import Ended, finished, recorded
 from services.delegation.service.values import (
     AnswerJudged,
     DimensionClassifier,
@@ -47,16 +56,6 @@ from services.delegation.service.values import (
     TaskDispatched,
     TaskFinished,
     TaskStarted,
-)
-from services.delegation.service.work import (
-    Agents,
-    Voices,
-    Work,
-    known_agent,
-    participants,
-    rules_in_force,
-    speakers,
-    task_text,
 )
 
 _log = logger(__name__)

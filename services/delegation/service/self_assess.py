@@ -2,13 +2,13 @@
 
 import time
 
-from chassis.spend import Spend
+from inference.spend import Spend
 from kernel.envelope import limits
-from services.delegation.core.reading import reading
-from services.delegation.service.assessing import Assessing
+from kernel.learning.profiles import reading
 from services.delegation.service.process import Hub, dimensions_of
+from services.delegation.service.self_assessment import Assessing
+from services.delegation.service.task_context import Work, participants, rules_in_force, speakers, task_text
 from services.delegation.service.values import SelfAssessRequest, SelfAssessResponse
-from services.delegation.service.work import Work, participants, rules_in_force, speakers, task_text
 
 
 async def self_assess(ask: SelfAssessRequest, *, hub: Hub) -> SelfAssessResponse:

@@ -2,25 +2,27 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from chassis.agents import AgentConfig
-from chassis.inference.errors import DeadlineExceeded, PromptTooLong
-from chassis.inference.values import Call
-from chassis.inference.values import Work as Pool
 from chassis.log import logger
-from kernel.answers import AnswerType, inferred_type
+from chassis.prompts import shortened
+from configuration.agents import AgentConfig
+from inference.errors import DeadlineExceeded, PromptTooLong, UnparsableOutput
+from inference.sampling.structured import read
+from inference.values import Call
+from inference.values import Work as Pool
+from kernel.answers import AnswerType, SameMeaning, candidate_pairs, inferred_type
+from kernel.confidence.rules import Baseline, TaskMode
+from kernel.confidence.voting import Ballot, Counted, answer_in, counted
 from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.thresholds import DECIMALS
 from services.delegation import prompts
-from services.delegation.core.rules import Baseline, TaskMode
-from services.delegation.core.voting import Ballot, Counted, answer_in, counted
-from services.delegation.service.comparing import same_meanings
-from services.delegation.service.deciding import Deciding
+from services.delegation.service.executor_choice import Deciding
+from services.delegation.service.task_context import Voice, Work, chat
 from services.delegation.service.values import AgentAnswered, AnswerToken, ModeChosen, ProcessRequest
-from services.delegation.service.work import Voice, Work, chat
 
 # Agents that are tried one after another, when the one that was to solve the task fails.
 ATTEMPTS = 3
@@ -241,3 +243,72 @@ class _Heard:
         self.usage = StageUsage()
         self.truncated = False
         self.failure = ""
+
+
+# Tokens of a judgement, for each answer and for what is around them; and of each text that is shown.
+TOKENS, TOKENS_EACH = 24, 6
+SHOWN_TOKENS = 384
+
+
+async def same_meanings(work: Work, answers: Sequence[str], kind: AnswerType) -> SameMeaning | None:
+    """A judgement of which of `answers` say the same; None where there is nothing to judge, or it cannot be had.
+
+    Args:
+        work: The task; that texts were not compared degrades its answer.
+        answers: The answers as they are written.
+        kind: Their type.
+    """
+    pairs = candidate_pairs(answers, kind)
+    if not pairs:
+        return None
+    texts = sorted({text for pair in pairs for text in pair})
+    try:
+        completion = await work.voices.assessor().complete(_call(work, texts), work.spend)
+        groups = dict(zip(texts, _groups(completion.samples[0].text, len(texts)), strict=True))
+    except MetacogError as refusal:
+        work.reasons.append(f"{refusal.reason}: answers were not compared by meaning: {refusal.message}")
+        return None
+    return lambda a, b: groups.get(a, a) == groups.get(b, b)
+
+
+def schema(count: int) -> Mapping[str, Any]:
+    """JSON schema of a judgement of `count` texts."""
+    numbers = {
+        "type": "array",
+        "items": {"type": "integer", "minimum": 0, "maximum": count - 1},
+        "minItems": count - 1,
+        "maxItems": count - 1,
+    }
+    return {"type": "object", "properties": {"same": numbers}, "required": ["same"], "additionalProperties": False}
+
+
+def _groups(text: str, count: int) -> list[int]:
+    """For each text the place of the first one that says the same.
+
+    Raises:
+        UnparsableOutput: When the judgement cannot be read.
+    """
+    document = read(text, schema(count)).content
+    said = document.get("same") if isinstance(document, dict) else None
+    if not isinstance(said, list) or len(said) != count - 1:
+        raise UnparsableOutput("the judgement of meaning lists no numbers", problem="no numbers")
+    groups = [0]
+    for place, number in enumerate(said, start=1):
+        groups.append(groups[int(number) - 1] if 1 <= number <= place else place)
+    return groups
+
+
+def _call(work: Work, texts: Sequence[str]) -> Call:
+    prompt = work.note(
+        prompts.same_meaning(task=work.question, answers=[shortened(text, SHOWN_TOKENS)[0] for text in texts])
+    )
+    return Call(
+        messages=chat("", prompt.text),
+        max_tokens=TOKENS + TOKENS_EACH * len(texts),
+        schema=schema(len(texts)),
+        temperature=0.0,
+        seed=work.seed_of("compare"),
+        thinking=False,
+        stage="compare",
+        work=Pool.ASSESS,
+    )

@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 from services.delegation.service.categories import Categories
+from services.delegation.service.monitoring import Watching
 from services.delegation.service.profiles import Profiles
 from services.delegation.service.values import Event, SelfAssessResponse, SubmitFeedbackResponse
-from services.delegation.service.watching import Watching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

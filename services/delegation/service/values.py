@@ -8,12 +8,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from chassis.wire import MAX_COUNT, Count, RequestId, Seed
+from chassis.serving.wire import MAX_COUNT, Count, RequestId, Seed
 from kernel.answers import AnswerType, Outcome
-from kernel.envelope import Envelope, StageUsage, Usage
-from kernel.values import value
-from services.delegation.core.learning import ProfileChange
-from services.delegation.core.rules import (
+from kernel.confidence.rules import (
     Ablation,
     Baseline,
     Checker,
@@ -24,6 +21,9 @@ from services.delegation.core.rules import (
     Rules,
     TaskMode,
 )
+from kernel.envelope import Envelope, StageUsage, Usage
+from kernel.learning.profiles import ProfileChange
+from kernel.values import value
 from services.delegation.core.short_list import ShortListed
 
 MAX_AGENTS = 1000

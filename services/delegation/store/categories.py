@@ -6,9 +6,9 @@ from dataclasses import asdict
 from sqlalchemy import Select, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
-from chassis.db import ERRORS, Sessions, refusal
-from services.delegation.core.errors import CategoryNotFound
-from services.delegation.service.category_values import Category
+from chassis.database import ERRORS, Sessions, refusal
+from services.delegation.errors import CategoryNotFound
+from services.delegation.service.categories import Category
 from services.delegation.store.tables import CategoryRow, TaskRow, without_nul
 
 TOLD = tuple(name for name in Category.__dataclass_fields__ if name != "adopted")

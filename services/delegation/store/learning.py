@@ -13,11 +13,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.ids import new_id
+from kernel.learning.drift import DETECTOR, DriftLimits, detected, shortened_memory
+from kernel.learning.profiles import START, Lesson, memory
 from kernel.values import value
-from services.delegation.core.drift import DETECTOR, DriftLimits, detected, shortened_memory
-from services.delegation.core.learning import Lesson
-from services.delegation.core.reading import START, memory
-from services.delegation.service.telling import DRIFTS, LEARNED
+from services.delegation.metrics import DRIFTS, LEARNED
 from services.delegation.service.values import ProfileUpdate
 from services.delegation.store.tables import DriftRow, FreezeRow, HistoryRow, ProfileRow
 

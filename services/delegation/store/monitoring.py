@@ -8,18 +8,21 @@ from typing import Any
 from sqlalchemy import Executable, Integer, case, cast, func, select
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 
-from chassis.db import ERRORS, Sessions, refusal
-from chassis.wire import from_plain
+from chassis.database import ERRORS, Sessions, refusal
+from chassis.serving.wire import from_plain
+from kernel.confidence.rules import ConfidenceSource, TaskMode
 from kernel.statistics.recalibration import Point
 from services.delegation.core.flows import HandOvers
-from services.delegation.core.rules import ConfidenceSource, TaskMode
-from services.delegation.service.monitoring_values import (
+from services.delegation.service.monitoring import (
     DriftEvent,
     GetFlowsRequest,
     GetReliabilityRequest,
+    Judged,
     ListDriftEventsRequest,
+    Map,
+    Modes,
+    Rated,
 )
-from services.delegation.service.watching import Judged, Map, Modes, Rated
 from services.delegation.store.tables import DriftRow, JudgementRow, RecalibrationRow, TaskRow, utc, without_nul
 
 # Newest judged answers that figures and maps are made of [count].

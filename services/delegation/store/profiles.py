@@ -8,15 +8,9 @@ from sqlalchemy import Select, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.db import ERRORS, Sessions, refusal
-from services.delegation.core.learning import ProfileChange, memory_rate
-from services.delegation.core.reading import START, Profile, interval, memory
-from services.delegation.service.profile_values import (
-    CapabilityProfile,
-    ExportedProfile,
-    Imported,
-    ImportRule,
-)
+from chassis.database import ERRORS, Sessions, refusal
+from kernel.learning.profiles import START, Profile, ProfileChange, interval, memory, memory_rate
+from services.delegation.service.profiles import CapabilityProfile, ExportedProfile, Imported, ImportRule
 from services.delegation.service.values import ProfileUpdate
 from services.delegation.store.learning import OF_UPDATE, ensure_profile
 from services.delegation.store.tables import FreezeRow, HistoryRow, ProfileRow, without_nul

@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.db import ERRORS, Sessions, refusal
-from services.delegation.core.errors import RequestIdReused
+from chassis.database import ERRORS, Sessions, refusal
+from services.delegation.errors import RequestIdReused
 from services.delegation.store.tables import RequestRow, TaskRow, TurnRow
 
 # Rounds after which the count begins anew.

@@ -11,14 +11,14 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.db import ERRORS, Sessions, refusal
-from chassis.rest import dumps
-from chassis.wire import from_plain
-from services.delegation.core.drift import DriftLimits
-from services.delegation.core.errors import FeedbackConflict, RequestIdReused, TaskNotFound
-from services.delegation.core.rules import Checker
-from services.delegation.service.records import Belief, Document, TaskRecord
-from services.delegation.service.telling import JUDGED
+from chassis.database import ERRORS, Sessions, refusal
+from chassis.serving.rest import dumps
+from chassis.serving.wire import from_plain
+from kernel.confidence.rules import Checker
+from kernel.learning.drift import DriftLimits
+from services.delegation.errors import FeedbackConflict, RequestIdReused, TaskNotFound
+from services.delegation.metrics import JUDGED
+from services.delegation.service.task_records import Belief, Document, TaskRecord
 from services.delegation.service.values import ProfileUpdate, SubmitFeedbackRequest, SubmitFeedbackResponse, Verdict
 from services.delegation.store.learning import Teaching, teach
 from services.delegation.store.requests import answer_request

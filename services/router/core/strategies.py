@@ -6,8 +6,8 @@ falls back to another one, then to System 1.
 
 from enum import StrEnum
 
+from kernel.activation import Route
 from kernel.errors import Code, MetacogError
-from services.router.core.activation import Route
 
 
 class UnknownStrategy(MetacogError):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
-from services.router.core.activation import Route
+from kernel.activation import Route
 
 
 class Turned(StrEnum):

@@ -1,6 +1,6 @@
 """Alembic environment of the router."""
 
-from chassis.migration import run_migrations
+from chassis.database import run_migrations
 from services.router.store import feedback_tables, knowledge_tables, runs
 from services.router.store.tables import Base
 

@@ -1,34 +1,77 @@
-"""Recalibration maps in PostgreSQL, and the judged answers that they are made of."""
+"""Many numbers in one value: a hundred thousand rows cost the event loop next to nothing."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
+from functools import reduce
 from typing import Any
 
-from sqlalchemy import Boolean, DateTime, Float, Integer, Select, String, delete, func, select, tuple_
+import numpy as np
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    DateTime,
+    Float,
+    Integer,
+    LargeBinary,
+    Select,
+    String,
+    delete,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import JSONB, distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
-from chassis.db import ERRORS, Sessions, refusal
-from chassis.wire import from_plain
+from chassis.database import ERRORS, Sessions, refusal
+from chassis.serving.wire import from_plain
+from kernel.activation import Route
+from kernel.statistics.discrimination import auroc
 from kernel.statistics.recalibration import FittedMap
+from kernel.statistics.samples import Array, right
 from services.router.core.calibration import Progress, version_in_force, version_of_fit
-from services.router.service.calibration import CalibrationNotFound
-from services.router.service.calibration_values import (
+from services.router.core.strategies import Strategy
+from services.router.service.assessment.route import KEPT
+from services.router.service.calibration.calibration import CalibrationNotFound
+from services.router.service.calibration.values import (
     MOST_EARLIER_MAPS,
     MOST_OBSERVATIONS,
+    ActivationBin,
+    ActivationsSeen,
     CalibrationMap,
     Choice,
+    GetActivationsRequest,
     GetCalibrationRequest,
     Observed,
     Standing,
     with_in_force,
 )
 from services.router.store.feedback_tables import FeedbackRow
-from services.router.store.packing import packed, unpacked
 from services.router.store.runs import RunRow
 from services.router.store.tables import Base, InvalidPageToken, utc, without_nul
+
+NOTHING: ColumnElement[bytes] = literal_column("''::bytea", LargeBinary)
+
+
+def packed(rows: Select[Any]) -> Select[tuple[bytes | None]]:
+    """All numbers of `rows`, none of which may be null, as one value of bytes; for `unpacked`."""
+    columns: list[ColumnElement[bytes]] = [func.float8send(column, type_=LargeBinary) for column in rows.subquery().c]
+    row = reduce(lambda left, right: left.concat(right), columns)
+    return select(func.string_agg(row, NOTHING, type_=LargeBinary))
+
+
+def unpacked(numbers: bytes | None, width: int) -> Array:
+    """The rows in what `packed` gave, each of `width` numbers.
+
+    Example:
+        >>> unpacked(bytes.fromhex("3fe0000000000000" "3ff0000000000000"), 2).tolist()
+        [[0.5, 1.0]]
+    """
+    return np.frombuffer(numbers or b"", dtype=">f8").astype(np.float64).reshape(-1, width)
 
 
 class CalibrationMapRow(Base):
@@ -283,3 +326,105 @@ def _pair(token: str) -> tuple[str, str]:
     if not slash:
         raise InvalidPageToken(f"page_token {token!r} was not given by this service", field="page_token")
     return strategy, source
+
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+# Less than what thresholds are rounded to: with it float noise below an edge does not decide, and 0.45 begins its bin.
+NOISE = 5e-10
+TO_SYSTEM_TWO = func.count().filter(RunRow.system == Route.SYSTEM_TWO)
+
+
+class PostgresActivations:
+    """The activations of the runs in the router's schema."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def seen(self, ask: GetActivationsRequest) -> ActivationsSeen:
+        """The activations of the runs asked for, all of one moment.
+
+        Of System 1 answers with a verdict that counts the newest 100,000 are looked at.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        try:
+            async with self._sessions.begin() as session:
+                await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+                by_reason = (await session.execute(_by_reason(ask))).all()
+                in_bins = (await session.execute(_in_bins(ask))).all()
+                mean, quantiles = (await session.execute(_spread(ask))).one()
+                judged = unpacked(await session.scalar(packed(_judged(ask))), 2)
+        except ERRORS as error:
+            raise refusal(error) from error
+        told_apart = await asyncio.to_thread(auroc, judged[:, 0], ~right(judged[:, 1]))
+        runs, system_two = sum(row[1] for row in by_reason), sum(row[2] for row in by_reason)
+        return ActivationsSeen(
+            runs=runs,
+            system_two=system_two,
+            system_two_share=system_two / runs if runs else None,
+            runs_by_reason={row[0] or "unknown": row[1] for row in by_reason},
+            bins=_bins(ask.bins, {row[0]: (row[1], row[2]) for row in in_bins}),
+            mean=None if mean is None else float(mean),
+            quantiles=dict(zip(map(str, QUANTILES), quantiles, strict=True)) if quantiles else {},
+            judged=told_apart.positives + told_apart.negatives,
+            auroc=told_apart.auroc,
+            auroc_low=told_apart.low,
+            auroc_high=told_apart.high,
+        )
+
+
+def _by_reason(ask: GetActivationsRequest) -> Select[Any]:
+    return _of_runs(ask, RunRow.because, func.count(), TO_SYSTEM_TWO).group_by(RunRow.because)
+
+
+def _in_bins(ask: GetActivationsRequest) -> Select[Any]:
+    number = func.least(func.width_bucket(RunRow.activation + NOISE, 0, 1, ask.bins), ask.bins).label("number")
+    return _assessed(ask, number, func.count(), TO_SYSTEM_TWO).group_by(number)
+
+
+def _spread(ask: GetActivationsRequest) -> Select[Any]:
+    quantiles = func.percentile_cont(list(QUANTILES)).within_group(RunRow.activation)
+    return _assessed(ask, func.avg(RunRow.activation), quantiles)
+
+
+def _judged(ask: GetActivationsRequest) -> Select[Any]:
+    """Activation and score of the newest System 1 answers with a verdict that counts."""
+    return (
+        _assessed(ask, RunRow.activation, FeedbackRow.score)
+        .join(FeedbackRow, FeedbackRow.run_id == RunRow.run_id)
+        .where(
+            FeedbackRow.counts,
+            RunRow.strategy == Strategy.SYSTEM_ONE,
+            RunRow.outcome == "ANSWERED",
+        )
+        .order_by(FeedbackRow.created_at.desc(), RunRow.run_id.desc())
+        .limit(MOST_OBSERVATIONS)
+    )
+
+
+def _assessed(ask: GetActivationsRequest, *columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type
+    """`columns` of the runs with an activation of their own, not one kept from an earlier turn."""
+    return _of_runs(ask, *columns).where(RunRow.activation.is_not(None), RunRow.because != KEPT)
+
+
+def _of_runs(ask: GetActivationsRequest, *columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type
+    """`columns` of the runs asked for whose system was chosen."""
+    wanted = select(*columns).select_from(RunRow).where(RunRow.system != "")
+    if ask.since:
+        wanted = wanted.where(RunRow.created_at >= utc(ask.since))
+    if ask.until:
+        wanted = wanted.where(RunRow.created_at < utc(ask.until))
+    if ask.config_version:
+        wanted = wanted.where(RunRow.config_version == without_nul(ask.config_version))
+    if ask.assessor:
+        wanted = wanted.where(RunRow.assessor == without_nul(ask.assessor))
+    return wanted
+
+
+def _bins(count: int, found: dict[int, tuple[int, int]]) -> list[ActivationBin]:
+    return [
+        ActivationBin(lower=(number - 1) / count, upper=number / count, runs=runs, system_two=system_two)
+        for number in range(1, count + 1)
+        for runs, system_two in [found.get(number, (0, 0))]
+    ]

@@ -7,19 +7,28 @@ from sqlalchemy import delete, func, select, text, tuple_, union
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.db import ERRORS, Sessions, refusal
-from chassis.embeddings import Embedded, Encoder
-from services.router.core.experience import SOURCES
-from services.router.service.knowledge_values import (
+from chassis.database import ERRORS, Sessions, refusal
+from inference.embeddings import Embedded, Encoder
+from kernel.msv.experience import SOURCES
+from services.router.service.knowledge.values import (
+    Cut,
     DeleteKnowledgeResponse,
+    DocumentNotFound,
+    Draft,
+    Found,
+    Kept,
     KnowledgeDocument,
     KnowledgeKind,
+    Learned,
     ListKnowledgeRequest,
     ListKnowledgeResponse,
     SearchKnowledgeRequest,
 )
-from services.router.service.library import Cut, DocumentNotFound, Draft, Found, Kept, Learned
-from services.router.store.knowledge_rows import (
+from services.router.store.knowledge_tables import (
+    ChunkRow,
+    DocumentRow,
+    EncoderRow,
+    ExperienceRow,
     after_document,
     chunk_rows,
     digest_of,
@@ -28,10 +37,10 @@ from services.router.store.knowledge_rows import (
     page_token,
     rank_after,
     stored_documents,
+    vector_text,
     written,
 )
-from services.router.store.knowledge_tables import ChunkRow, DocumentRow, EncoderRow, ExperienceRow, vector_text
-from services.router.store.nearest import MOST_CANDIDATES, Place, indexes, nearest_of, search_of, tuning
+from services.router.store.nearest_vectors import MOST_CANDIDATES, Place, indexes, nearest_of, search_of, tuning
 from services.router.store.tables import without_nul
 
 ENCODERS_LOCK = 0x656E636F

@@ -1,6 +1,7 @@
 """Runs in PostgreSQL; every method is one short transaction."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
@@ -12,21 +13,23 @@ from sqlalchemy import (
     Index,
     Select,
     String,
+    delete,
     func,
     literal,
     literal_column,
+    or_,
     select,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
-from chassis.db import ERRORS, Sessions, StatementRejected, refusal
-from chassis.wire import from_plain
-from services.router.service.runs import RunNotFound
-from services.router.service.values import ListRunsRequest, ListRunsResponse, Run
-from services.router.store.feedback_tables import FeedbackRow
-from services.router.store.recording import insert_runs
+from chassis.database import ERRORS, Sessions, StatementRejected, refusal
+from chassis.serving.wire import from_plain
+from services.router.service.runs.lookup import RunNotFound
+from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
+from services.router.store.feedback_tables import FeedbackRow, OutboxRow
 from services.router.store.tables import Base, InvalidPageToken, checked_page_size, utc, without_nul
 
 UNIQUE_VIOLATION = "23505"
@@ -200,3 +203,95 @@ def _equalities(ask: ListRunsRequest) -> list[Any]:
 def _times(ask: ListRunsRequest) -> list[Any]:
     since = [RunRow.created_at >= utc(ask.since)] if ask.since else []
     return [*since, *([RunRow.created_at < utc(ask.until)] if ask.until else [])]
+
+
+# What each column holds of a run's document `d`. One that ended in a refusal answers no request, and leaves its
+# identifier to the next attempt.
+COLUMNS: Mapping[str, str] = {
+    "run_id": "d->>'run_id'",
+    "created_at": "(d->>'created_at')::timestamptz",
+    "request_id": "CASE WHEN d->>'error_reason' = '' THEN d->>'request_id' ELSE '' END",
+    "key_name": "d->>'key_name'",
+    "system": "coalesce(d#>>'{route,system}', '')",
+    "strategy": "d->>'strategy'",
+    "degraded": "(d->>'degraded')::boolean",
+    "activation": "(d#>>'{route,activation,value}')::float",
+    "outcome": "CASE WHEN d->>'error_reason' = '' THEN d->>'outcome' ELSE '' END",
+    "error_reason": "d->>'error_reason'",
+    "confidence": "(d->>'confidence')::float",
+    "confidence_raw": "coalesce(d->>'confidence_raw', d->>'confidence')::float",
+    "confidence_source": "d->>'confidence_source'",
+    "assessor": "coalesce(d#>>'{route,assessor}', '')",
+    "config_version": "d->>'config_version'",
+    "because": "coalesce(d#>>'{route,because}', '')",
+    "document": "d",
+}
+
+INSERT = text(
+    f"INSERT INTO router.runs ({', '.join(COLUMNS)}) SELECT {', '.join(COLUMNS.values())} "
+    "FROM jsonb_array_elements(CAST(:documents AS jsonb)) AS d ON CONFLICT (run_id) DO NOTHING"
+)
+
+_NUL = b"\\u0000"
+
+
+async def insert_runs(session: AsyncSession, documents: Sequence[bytes]) -> None:
+    """Keep runs, given as JSON; those that are there already stay as they are."""
+    kept = b",".join(_without_nul(document) for document in documents)
+    await session.execute(INSERT, {"documents": f"[{kept.decode()}]"})
+
+
+def _without_nul(document: bytes) -> bytes:
+    """`document` without the one character that PostgreSQL cannot keep."""
+    return orjson.dumps(without_nul(orjson.loads(document))) if _NUL in document else document
+
+
+# One replica at a time forgets; any number that nobody else locks by.
+LOCK = 0x6D63_666F_7267
+
+
+class PostgresOldRuns:
+    """Runs in the router's schema that may be too old."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[bool]:
+        """Whether this replica may forget runs meanwhile; the lock ends with its transaction, whatever happens.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        try:
+            async with self._sessions.begin() as session:
+                yield bool(await session.scalar(select(func.pg_try_advisory_xact_lock(LOCK))))
+        except ERRORS as error:
+            raise refusal(error) from error
+
+    async def older(self, than: datetime, most: int) -> Sequence[str]:
+        """Names of runs that began before a moment, oldest first.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        wanted = select(RunRow.run_id).where(RunRow.created_at < than).order_by(RunRow.created_at).limit(most)
+        try:
+            async with self._sessions.begin() as session:
+                return (await session.scalars(wanted)).all()
+        except ERRORS as error:
+            raise refusal(error) from error
+
+    async def delete(self, run_ids: Sequence[str]) -> None:
+        """Delete runs, the verdicts on them (by their key), and messages about them that nobody waits for.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        over = or_(OutboxRow.done_at.is_not(None), OutboxRow.parked_at.is_not(None))
+        try:
+            async with self._sessions.begin() as session:
+                await session.execute(delete(OutboxRow).where(OutboxRow.run_id.in_(run_ids), over))
+                await session.execute(delete(RunRow).where(RunRow.run_id.in_(run_ids)))
+        except ERRORS as error:
+            raise refusal(error) from error

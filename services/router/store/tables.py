@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import MetaData
 from sqlalchemy.orm import DeclarativeBase
 
-from chassis.wire import MalformedRequest
+from kernel.errors import MalformedRequest
 
 SCHEMA = "router"
 MAX_PAGE = 200

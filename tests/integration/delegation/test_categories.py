@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from chassis import db
-from chassis.auth import ApiKey, Keyring
+from chassis import database as db
 from chassis.ids import new_id
+from chassis.serving.auth import ApiKey, Keyring
 from tests.support.delegating import Cast, delegation_at, new_names
 from tests.support.faces import Refused
 from tests.support.scripted_llm import ScriptedLLM

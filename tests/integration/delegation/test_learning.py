@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from chassis.auth import ApiKey, Keyring
 from chassis.ids import new_id
-from services.delegation.core.learning import learned
+from chassis.serving.auth import ApiKey, Keyring
+from kernel.learning.profiles import learned
 from tests.integration.delegation.support import RIGHT, Stage, imported, staged
 from tests.support.delegating import Cast, delegation_at, new_names
 from tests.support.faces import Refused

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from services.delegation.core.rules import HandOverRule
-from services.delegation.core.rules import Rules as RulesInForce
+from kernel.confidence.rules import HandOverRule
+from kernel.confidence.rules import Rules as RulesInForce
 from tests.integration.delegation.support import RIGHT, TASK, Stage, imported, staged
 from tests.support.delegating import Cast, delegation_at, new_names, options, stage_of, who
 from tests.support.faces import Refused

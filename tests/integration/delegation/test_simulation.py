@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chassis.ids import new_id
-from services.delegation.core.rules import Exploration, Rules
+from kernel.confidence.rules import Exploration, Rules
 from tests.support.delegating import Delegation, delegation_at, options
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.simulated_agents import NAMES, Simulated, Simulation, run, specialists

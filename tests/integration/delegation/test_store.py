@@ -9,11 +9,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
 
-from chassis import db
+from chassis import database as db
 from chassis.ids import new_id
-from services.delegation.core.drift import DriftLimits
-from services.delegation.core.rules import Checker
-from services.delegation.service.records import TaskRecord
+from kernel.confidence.rules import Checker
+from kernel.learning.drift import DriftLimits
+from services.delegation.service.task_records import TaskRecord
 from services.delegation.service.values import Verdict
 from services.delegation.store.profiles import PostgresProfiles
 from services.delegation.store.requests import PostgresRequests

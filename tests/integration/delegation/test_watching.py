@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from services.delegation.core.rules import ConfidenceSource
-from services.delegation.service.monitoring_values import GetReliabilityRequest
+from kernel.confidence.rules import ConfidenceSource
+from services.delegation.service.monitoring import GetReliabilityRequest
 from tests.integration.delegation.support import RIGHT, Stage, staged
 from tests.support.delegating import options
 from tests.support.scripted_llm import ScriptedLLM

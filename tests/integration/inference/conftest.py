@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from chassis.inference.client import Backend
-from chassis.inference.config import BackendConfig
-from chassis.inference.link import Headers
-from chassis.inference.timing import Timing
+from inference.client import Backend
+from inference.config import BackendConfig
+from inference.http.backend_connection import Headers
+from inference.http.timing import Timing
 from tests.integration.inference.support import MakeBackend, Noted, Served
 from tests.support.llama import llama
 from tests.support.scripted_llm import LLAMACPP, MINIMAL, VLLM, ScriptedLLM

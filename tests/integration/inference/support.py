@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from chassis.inference.client import Backend
-from chassis.inference.forwarding import ForwardedStream
-from chassis.inference.observing import CallEnd
-from chassis.inference.streaming import Streamed
-from chassis.inference.timing import Timing
-from chassis.inference.values import Call, StreamEvent, Work
-from chassis.spend import Spend
+from inference.accounting.reports import CallEnd
+from inference.client import Backend
+from inference.http.timing import Timing
+from inference.spend import Spend
+from inference.streaming.forwarding import ForwardedStream
+from inference.streaming.sample_stream import Streamed
+from inference.values import Call, StreamEvent, Work
 from kernel.envelope import Limits
 from tests.support.scripted_llm import ScriptedLLM
 

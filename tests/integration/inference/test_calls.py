@@ -2,9 +2,9 @@
 
 import pytest
 
-from chassis.inference.errors import InvalidCall, UnparsableOutput
-from chassis.inference.features import Features
-from chassis.inference.values import Work
+from inference.errors import InvalidCall, UnparsableOutput
+from inference.features import Features
+from inference.values import Work
 from kernel.envelope import BudgetExhausted
 from tests.integration.inference.support import CALL, MakeBackend, Noted, asking, said, spend_of
 from tests.support.scripted_llm import Refuse, Said, ScriptedLLM

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from chassis.inference.values import Reply
+from inference.values import Reply
 from kernel.envelope import BudgetExhausted, StageUsage, UnpricedModel
 from kernel.prices import Price, units_of
 from tests.integration.inference.support import HELLO, MakeBackend, Served, asking, said, spend_of

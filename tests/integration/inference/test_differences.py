@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from chassis.inference.errors import BackendRefused, InvalidCall, ModelNotFound, PromptTooLong
-from chassis.inference.values import ModelInfo
+from inference.errors import BackendRefused, InvalidCall, ModelNotFound, PromptTooLong
+from inference.values import ModelInfo
 from tests.integration.inference.support import MakeBackend, Served, asking, spend_of
 
 RATING = {

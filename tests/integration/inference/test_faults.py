@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from chassis.inference.config import Retries
-from chassis.inference.errors import (
+from inference.config import Retries
+from inference.errors import (
     BackendOverloaded,
     BackendRefused,
     BackendUnauthorized,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from chassis.inference.errors import InvalidCall
-from chassis.inference.values import StreamEvent
+from inference.errors import InvalidCall
+from inference.values import StreamEvent
 from kernel.envelope import BudgetExhausted
 from tests.integration.inference.support import HELLO, MakeBackend, asking, passed, spend_of
 from tests.support.scripted_llm import ScriptedLLM

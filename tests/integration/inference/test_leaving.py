@@ -6,7 +6,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from chassis.inference.observing import CANCELLED
+from inference.accounting.reports import CANCELLED
 from tests.integration.inference.support import MakeBackend, Noted, Served, asking, spend_of
 from tests.support.scripted_llm import ScriptedLLM, Stall
 

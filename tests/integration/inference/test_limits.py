@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from chassis.inference.client import Backend
-from chassis.inference.config import BreakerSettings, PoolSize
-from chassis.inference.errors import BackendOverloaded, BackendUnavailable, CircuitOpen, DeadlineExceeded
-from chassis.inference.values import Work
+from inference.client import Backend
+from inference.config import BreakerSettings, PoolSize
+from inference.errors import BackendOverloaded, BackendUnavailable, CircuitOpen, DeadlineExceeded
+from inference.values import Work
 from tests.integration.inference.support import MakeBackend, Patience, asking, spend_of
 from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall, Trickle
 

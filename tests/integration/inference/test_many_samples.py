@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from chassis.inference.config import Retries
-from chassis.inference.errors import BackendUnavailable, InvalidCall
+from inference.config import Retries
+from inference.errors import BackendUnavailable, InvalidCall
 from tests.integration.inference.support import HELLO, MakeBackend, Served, passed, spend_of
 from tests.support.scripted_llm import Body, Refuse, Say, ScriptedLLM
 

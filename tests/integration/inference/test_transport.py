@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from chassis.inference import http1
-from chassis.inference.http_transport import HttpTransport, place_of
-from chassis.inference.transport import LostBeforeReply, LostMidReply, NotSent
+from inference.http import http_transport as http1
+from inference.http.http_transport import HttpTransport, place_of
+from inference.http.transport import LostBeforeReply, LostMidReply, NotSent
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -6,8 +6,8 @@ from math import log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.arbiter.core.agreeing import agree, certain_consensus, first_step, is_consensus, must_disagree
-from services.arbiter.core.tallies import Tally
+from kernel.arbitration.consensus import agree, certain_consensus, first_step, is_consensus, must_disagree
+from kernel.arbitration.tallies import Tally
 
 # 9 of 10 say the same: H = 0.9 ln(1/0.9) + 0.1 ln 10.
 NINE_OF_TEN = 0.9 * log(1 / 0.9) + 0.1 * log(10)

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.arbiter.core.choosing import chosen, ranked
-from services.arbiter.core.kinds import Source
+from kernel.arbitration.consensus import chosen, ranked
+from kernel.arbitration.modes import Source
 
 COUNTS = st.dictionaries(st.sampled_from(["10", "12", "13", "14"]), st.integers(1, 50))
 

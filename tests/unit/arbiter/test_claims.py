@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.arbiter.core.claims import MOST_CLAIMS, Claim, claims
-from services.arbiter.core.tracing import Spoken, by_symbols, redundancy, traced
+from kernel.arbitration.claims import MOST_CLAIMS, Claim, Spoken, by_symbols, claims, redundancy, traced
 
 
 def spoken(texts: list[str], vectors: list[list[float]]) -> Spoken:

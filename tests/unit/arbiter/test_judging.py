@@ -2,8 +2,8 @@
 
 import pytest
 
-from services.arbiter.core.judging import Evidence, failure_regimes, is_overconfident_error
-from services.arbiter.core.kinds import Regime
+from kernel.arbitration.failures import Evidence, failure_regimes, is_overconfident_error
+from kernel.arbitration.modes import Regime
 
 
 @pytest.mark.parametrize(

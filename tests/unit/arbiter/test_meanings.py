@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from kernel.answers import AnswerType
 from kernel.envelope import BudgetExhausted
-from services.arbiter.service.counting import Form, counted
-from services.arbiter.service.meanings import MOST_ROUNDS, Meanings
+from services.arbiter.service.meaning import MOST_ROUNDS, Meanings
+from services.arbiter.service.samples import Form, counted
 
 TREATY = "The treaty put an end to the long war between both of the kingdoms for good."
 PEACE = "With the treaty the long war between both of the kingdoms was over for good."

@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 
 from chassis.errors import RequestOverLimit
-from chassis.wire import MalformedRequest
 from kernel.answers import AnswerType, Outcome
-from services.arbiter.core.kinds import Regime, Source
+from kernel.arbitration.modes import Regime, Source
+from kernel.errors import MalformedRequest
+from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits, measure
-from services.arbiter.service.results import MeasureResponse
-from services.arbiter.service.tracing import Tracer
-from services.arbiter.service.values import MeasureRequest, SampledQuestion
+from services.arbiter.service.values import MeasureRequest, MeasureResponse, SampledQuestion
 from tests.support.arbiter import AwayEncoder, WordEncoder
 
 MOST = MeasureLimits(samples=100, solvers=4)

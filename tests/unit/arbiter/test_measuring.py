@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.answers import entropy
-from services.arbiter.core.measuring import (
-    Information,
-    divergences,
-    entropies,
-    information,
-    leads,
-    sampling_divergences,
-)
-from services.arbiter.core.tallies import Tally, stacked
+from kernel.arbitration.information import Information, divergences, entropies, information, leads, sampling_divergences
+from kernel.arbitration.tallies import Tally, stacked
 
 # H(8, 2) = 0.8 ln(1/0.8) + 0.2 ln 5 = 0.178515 + 0.321888.
 EIGHT_TWO = 0.8 * log(1 / 0.8) + 0.2 * log(5)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.answers import AnswerType, cluster
-from services.arbiter.core.plain import is_plain, plain_forms
-from services.arbiter.service.counting import Form, counted
+from kernel.arbitration.tallies import is_plain, plain_forms
+from services.arbiter.service.samples import Form, counted
 
 NUMBERS = st.one_of(
     st.integers(-20, 20).map(str),

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from chassis.agents import AgentConfig
 from chassis.errors import RequestOverLimit
-from chassis.inference.values import Call, Completion
-from chassis.spend import Spend
-from chassis.wire import MalformedRequest
+from configuration.agents import AgentConfig
+from inference.spend import Spend
+from inference.values import Call, Completion
 from kernel.answers import AnswerType, listed_options
-from services.arbiter.core.errors import UnknownAgent
-from services.arbiter.core.forms import form_of_answers
-from services.arbiter.core.kinds import Variant
-from services.arbiter.core.sharing import shared_out
+from kernel.answers.answer_type_inference import form_of_answers
+from kernel.arbitration.consensus import shared_out
+from kernel.arbitration.modes import Variant
+from kernel.errors import MalformedRequest
+from services.arbiter.errors import UnknownAgent
+from services.arbiter.service.agents import Seats, Usual, Voice, seats
 from services.arbiter.service.plan import Defaults, Plan, base_seed, planned
-from services.arbiter.service.seats import Seats, Usual, Voice, seats
 from services.arbiter.service.values import ArbitrateRequest, Turn
 from tests.support.arbiter import LIMITS
 

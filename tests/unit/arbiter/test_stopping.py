@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.arbiter.core.choosing import ranked
-from services.arbiter.core.stopping import (
+from kernel.arbitration.consensus import ranked
+from kernel.arbitration.polya import Look, changed, looked
+from kernel.arbitration.stopping import (
     MOST_JUDGED,
     StopRule,
     change_bound,
@@ -18,7 +19,6 @@ from services.arbiter.core.stopping import (
     looks,
     stopping_level,
 )
-from services.arbiter.core.urns import Look, changed, looked
 
 PAPER = StopRule(samples=50, first_batch=6, probability=0.95)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chassis.wire import MalformedRequest
 from kernel.assignment import InfeasibleAssignment
+from kernel.errors import MalformedRequest
 from kernel.msv import COMPONENTS, MSV
 from kernel.roles import ROLES, InvalidWeights, Role
 from services.assigner.service.assign import MAX_AGENTS, assign

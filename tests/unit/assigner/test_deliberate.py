@@ -6,18 +6,17 @@ from typing import Any
 
 import pytest
 
-from chassis.agents import AgentConfig
-from chassis.inference.errors import BackendUnavailable, PromptTooLong
-from chassis.inference.values import Call, Completion, Delta, Sample, Structured
-from chassis.spend import Spend
+from configuration.agents import AgentConfig
+from inference.errors import BackendUnavailable, PromptTooLong
+from inference.spend import Spend
+from inference.values import Call, Completion, Delta, Sample, Structured
 from kernel.assignment import InfeasibleAssignment
 from kernel.envelope import Envelope, Limits, StageUsage
 from kernel.msv import MSV
-from kernel.ratings import ORDER
-from kernel.roles import ROLES, Role, VersionedWeights
-from services.assigner.core.roles import Stage
-from services.assigner.service.deliberate import Bench, Defaults, deliberate
-from services.assigner.service.seating import Policy
+from kernel.msv.ratings import ORDER
+from kernel.roles import ROLES, Role, Stage, VersionedWeights
+from services.assigner.service.dialectic import Bench, Defaults, deliberate
+from services.assigner.service.role_assigner import Policy
 from services.assigner.service.values import (
     AssignmentKind,
     DeliberateRequest,

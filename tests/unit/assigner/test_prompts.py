@@ -3,10 +3,9 @@ from pathlib import Path
 import pytest
 
 from chassis.prompts import Prompt
-from kernel.ratings import ORDER
-from kernel.roles import Role
+from kernel.msv.ratings import ORDER
+from kernel.roles import Role, Stage
 from services.assigner import prompts
-from services.assigner.core.roles import Stage
 
 CHAIN = {"thesis": "T1", "antithesis": "A1", "resolution": "R1"}
 RENDERED = {

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.msv import MSV
-from services.assigner.core.watcher import cross_domain_concern
+from kernel.roles import cross_domain_concern
 
 
 @pytest.mark.parametrize(

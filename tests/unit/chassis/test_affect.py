@@ -2,9 +2,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
-from chassis.affect import EMOTIONS, analyser, lexical, nrc, vader
 from chassis.errors import ConfigurationInvalid
+from configuration.affect import analyser, nrc
 from kernel.errors import Code
+from kernel.msv.affect import EMOTIONS, lexical, vader
 
 CALM = "List the files in the current directory."
 OUTCRY = "I hate this horrible disgusting betrayal, it is a cruel nightmare."

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from chassis.agents import AgentConfig, Agents, read_agents
 from chassis.errors import ConfigurationInvalid
+from configuration.agents import AgentConfig, Agents, read_agents
 from kernel.errors import Code
 
 ROOT = Path(__file__).parents[3]

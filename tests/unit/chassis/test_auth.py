@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from chassis.auth import ANYONE, ApiKey, Keyring, bearer, demand_keys_beyond_loopback, read_keys
 from chassis.errors import ConfigurationInvalid, Unauthenticated
+from chassis.serving.auth import ANYONE, ApiKey, Keyring, bearer, demand_keys_beyond_loopback, read_keys
 from kernel.errors import Code
 
 # SHA-256 of `sesame`, from the shell's sha256sum.

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from chassis.sse import FIRST_ALONE, READ_AHEAD, in_batches
+from chassis.serving.sse import FIRST_ALONE, READ_AHEAD, in_batches
 
 LONG_S = 30.0
 

@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from chassis.errors import PeerUnavailable
-from chassis.events import Emit, emitted
+from chassis.serving.events import Emit, emitted
 
 
 async def hear(events: AsyncIterator[str], heard: list[str]) -> None:

@@ -1,7 +1,7 @@
 import asyncio
 
 from chassis.errors import DatabaseUnavailable, PeerUnavailable
-from chassis.health import Health
+from chassis.serving.health import Health
 
 
 async def fine() -> None:

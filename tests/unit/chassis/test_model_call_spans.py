@@ -9,9 +9,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from chassis import telemetry
-from chassis.backends import Telling
-from chassis.inference.observing import CallEnd
-from chassis.inference.values import Work
+from inference.accounting.reports import CallEnd
+from inference.backends import Telling
+from inference.values import Work
 from kernel.envelope import StageUsage
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from chassis.errors import ConfigurationInvalid
-from chassis.policy_file import read_policy
+from configuration.policy import read_policy
 
 ROOT = Path(__file__).parents[3]
 GOOD = """\

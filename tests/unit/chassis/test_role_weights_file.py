@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from chassis.errors import ConfigurationInvalid
-from chassis.role_weights_file import read_role_weights
+from configuration.role_weights import read_role_weights
 from kernel.roles import DEFAULT_WEIGHTS, Role
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from chassis.errors import ConfigurationInvalid
-from chassis.routing_file import RoutingFile, Weights, read_routing
+from configuration.routing import RoutingFile, Weights, read_routing
 from kernel.errors import Code
 
 WHOLE = """\

@@ -5,12 +5,12 @@ from pydantic import ValidationError
 
 from chassis.errors import ConfigurationInvalid
 from chassis.settings import FaceSettings, SuiteSettings, is_loopback, read
+from kernel.activation import PAPER_THRESHOLD, ActivationWeights
 from kernel.errors import Code
 from kernel.prices import Price
 from services.arbiter.settings import Settings as ArbiterSettings
 from services.assigner.settings import Settings as AssignerSettings
 from services.delegation.settings import Settings as DelegationSettings
-from services.router.core.activation import PAPER_THRESHOLD, ActivationWeights
 from services.router.settings import Settings as RouterSettings
 
 ALL = [SuiteSettings, RouterSettings, AssignerSettings, ArbiterSettings, DelegationSettings]

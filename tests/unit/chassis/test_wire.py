@@ -15,41 +15,32 @@ from metacog.common.v1 import answer_pb2, msv_pb2, stage_pb2
 from metacog.delegation.v1 import tasks_pb2
 from metacog.router.v1 import router_pb2 as router_pb
 
-from chassis.wire import (
-    MalformedRequest,
-    event,
-    event_name,
-    event_to_proto,
-    from_plain,
-    from_proto,
-    json_schema,
-    plain,
-    to_proto,
-)
+from chassis.serving.wire import event, event_name, event_to_proto, from_plain, from_proto, json_schema, plain, to_proto
+from kernel.activation import Activation, Route
 from kernel.answers import AnswerType, Outcome
 from kernel.envelope import Envelope, InvalidEnvelope, Usage
-from kernel.errors import Code
+from kernel.errors import Code, MalformedRequest
 from kernel.msv import COMPONENTS, MSV, MSVKind, MSVOutOfRange
-from kernel.roles import Role
-from services.assigner.core.roles import Stage
+from kernel.roles import Role, Stage
 from services.assigner.service import values as assigner
-from services.router.core.activation import Activation, Route
-from services.router.service import values as router
+from services.router.service.answering import values as router
+from services.router.service.assessment import values as assessment
+from services.router.service.runs import values as runs
 
 REQUESTS = [
     (assigner_pb.AssignRequest, assigner.AssignRequest),
     (assigner_pb.DeliberateRequest, assigner.DeliberateRequest),
-    (router_pb.AssessRequest, router.AssessRequest),
-    (router_pb.RouteRequest, router.RouteRequest),
+    (router_pb.AssessRequest, assessment.AssessRequest),
+    (router_pb.RouteRequest, assessment.RouteRequest),
     (router_pb.AnswerRequest, router.AnswerRequest),
-    (router_pb.ListRunsRequest, router.ListRunsRequest),
+    (router_pb.ListRunsRequest, runs.ListRunsRequest),
 ]
 REPLIES = [
     (assigner_pb.AssignResponse, assigner.AssignResponse),
-    (router_pb.AssessResponse, router.AssessResponse),
-    (router_pb.RouteResponse, router.RouteResponse),
-    (router_pb.GetRunResponse, router.GetRunResponse),
-    (router_pb.ListRunsResponse, router.ListRunsResponse),
+    (router_pb.AssessResponse, assessment.AssessResponse),
+    (router_pb.RouteResponse, assessment.RouteResponse),
+    (router_pb.GetRunResponse, runs.GetRunResponse),
+    (router_pb.ListRunsResponse, runs.ListRunsResponse),
 ]
 ASSIGNER_EVENTS = [
     assigner.DeliberationStarted,
@@ -61,7 +52,7 @@ ASSIGNER_EVENTS = [
     assigner.StageMeasured,
     assigner.DeliberationFinished,
 ]
-ROUTER_EVENTS = [router.RunStarted, router.Routed, router.AnswerToken, router.FellBack, router.RunFinished]
+ROUTER_EVENTS = [router.RunStarted, assessment.Routed, router.AnswerToken, runs.FellBack, router.RunFinished]
 
 # Maps whose keys are not free: everything else may have any key.
 KEYS = {"unknown_reasons": "experience"} | dict.fromkeys(
@@ -238,11 +229,11 @@ def test_an_omitted_component_is_unknown_and_a_zero_is_zero() -> None:
         ),
         (
             router_pb.ListRunsRequest(),
-            router.ListRunsRequest,
+            runs.ListRunsRequest,
             {"page_size": 50, "system": None, "degraded": None, "since": None, "until": None},
         ),
-        (router_pb.RouteRequest(), router.RouteRequest, {"msv": None, "envelope": None, "seed": None}),
-        (router_pb.AssessRequest(), router.AssessRequest, {"envelope": None, "seed": None}),
+        (router_pb.RouteRequest(), assessment.RouteRequest, {"msv": None, "envelope": None, "seed": None}),
+        (router_pb.AssessRequest(), assessment.AssessRequest, {"envelope": None, "seed": None}),
     ],
     ids=lambda part: type(part).__name__ if isinstance(part, Message) else "",
 )
@@ -345,11 +336,11 @@ def test_an_enum_that_must_be_said_is_missed_by_its_place(number: int) -> None:
 def test_a_moment_keeps_its_instant_and_its_zone() -> None:
     noon = datetime(2026, 3, 1, 12, 30, 0, 250_000, tzinfo=UTC)
 
-    sent = to_proto(router.ListRunsRequest(since=noon), router_pb.ListRunsRequest)
+    sent = to_proto(runs.ListRunsRequest(since=noon), router_pb.ListRunsRequest)
 
     assert (sent.since.seconds, sent.since.nanos) == (1772368200, 250_000_000)
     assert plain(sent)["since"] == "2026-03-01T12:30:00.250000+00:00"
-    assert from_proto(sent, router.ListRunsRequest).since == noon
+    assert from_proto(sent, runs.ListRunsRequest).since == noon
 
 
 def test_a_moment_may_be_given_as_text() -> None:
@@ -362,7 +353,7 @@ def test_a_moment_that_cannot_be_is_refused_by_its_place() -> None:
     ask = router_pb.ListRunsRequest(until=Timestamp(seconds=10**15))
 
     with pytest.raises(MalformedRequest, match="until: ") as refused:
-        from_proto(ask, router.ListRunsRequest)
+        from_proto(ask, runs.ListRunsRequest)
 
     assert list(refused.value.metadata) == ["until"]
 
@@ -392,7 +383,7 @@ def test_an_empty_inner_map_is_still_there() -> None:
 
 
 def test_a_deliberation_stays_readable_in_its_run() -> None:
-    run = from_proto(full(router_pb.Run), router.Run)
+    run = from_proto(full(router_pb.Run), runs.Run)
 
     assert run.deliberation is not None
     assert run.deliberation["roles"]["optimum"]["fitness"] == {"EXPERT": {"name": 0.5}}
@@ -406,7 +397,7 @@ def test_a_deliberation_stays_readable_in_its_run() -> None:
         ({"agents": [{}]}, assigner.AssignRequest, "agents.0.id"),
         ({"agents": [], "pins": {"BARD": "ada"}}, assigner.AssignRequest, "pins.BARD"),
         ({"agents": [], "weights": {"EXPERT": {"correctness": "much"}}}, assigner.AssignRequest, "weights.EXPERT"),
-        ({"msv": {"correctnes": 0.5}}, router.RouteRequest, "msv.correctnes"),
+        ({"msv": {"correctnes": 0.5}}, assessment.RouteRequest, "msv.correctnes"),
         ({"envelope": {"timeout_ms": "soon"}}, router.AnswerRequest, "envelope.timeout_ms"),
         ({"answer_type": "POEM"}, router.AnswerRequest, "answer_type"),
         ({"message": "hi"}, router.AnswerRequest, "message"),
@@ -436,9 +427,9 @@ def test_all_complaints_are_in_the_metadata() -> None:
 @pytest.mark.parametrize("level", [1.2, -0.1, float("nan")])
 def test_a_component_out_of_range_is_refused_as_such_on_both_faces(level: float) -> None:
     with pytest.raises(MSVOutOfRange):
-        from_proto(router_pb.RouteRequest(msv=msv_pb2.MSV(conflict=level)), router.RouteRequest)
+        from_proto(router_pb.RouteRequest(msv=msv_pb2.MSV(conflict=level)), assessment.RouteRequest)
     with pytest.raises(MSVOutOfRange):
-        from_plain({"msv": {"conflict": level}}, router.RouteRequest)
+        from_plain({"msv": {"conflict": level}}, assessment.RouteRequest)
 
 
 def test_a_limit_of_zero_is_refused_and_not_read_as_left_out() -> None:
@@ -471,7 +462,7 @@ def test_usage_of_nothing_is_zeros_and_no_stages() -> None:
 
 
 def test_a_schema_names_every_field_and_refuses_others() -> None:
-    schema = json_schema(router.FellBack)
+    schema = json_schema(runs.FellBack)
 
     assert set(schema["properties"]) == {"from_strategy", "to_strategy", "reason", "message"}
     assert schema["additionalProperties"] is False

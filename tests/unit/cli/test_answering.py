@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from cli.answering import Explained, Streamed
-from cli.client import Unreachable
-from cli.output import Phase
+from cli.answers.answer_events import Explained, Streamed
+from cli.terminal.client import Unreachable
+from cli.terminal.output import Phase
 
 ROUTE: dict[str, Any] = {
     "system": "SYSTEM_TWO",

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cli.batch_journal import journal
-from cli.batch_lines import Answered, read_requests, request
-from cli.exits import FORBIDDEN, OK, PARTLY, USAGE, UnusableInput
+from cli.answers.batch_journal import journal
+from cli.answers.batch_lines import Answered, read_requests, request
+from cli.terminal.exits import FORBIDDEN, OK, PARTLY, USAGE, UnusableInput
 from tests.support.scripted_service import ScriptedService
 from tests.unit.cli.running import Metacog
 

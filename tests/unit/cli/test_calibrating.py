@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from cli.calibrating import choice_in_force
-from cli.judged import runs_of
+from cli.calibration.activation_weights import choice_in_force
+from cli.calibration.recorded_decisions import runs_of
 
 ACTIVATION = {
     "weights": {"correctness": 0.4, "conflict": 0.3, "importance": 0.2, "experience": 0.1},

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli.client import Refused, Service, Unreachable, address
-from cli.exits import AWAY, FORBIDDEN, REFUSED, USAGE, UnusableInput, status_of
+from cli.terminal.client import Refused, Service, Unreachable, address
+from cli.terminal.exits import AWAY, FORBIDDEN, REFUSED, USAGE, UnusableInput, status_of
 from kernel.errors import Code
 from tests.support.scripted_service import ScriptedService
 from tests.support.stack import NOBODY

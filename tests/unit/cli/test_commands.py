@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli.__main__ import ROWS
-from cli.exits import AWAY, OK, REFUSED, USAGE
-from cli.lazy import loaded
+from cli.terminal.exits import AWAY, OK, REFUSED, USAGE
+from cli.terminal.lazy import loaded
 from tests.support.scripted_service import ScriptedService
 from tests.support.stack import NOBODY, ROOT, environment
 from tests.unit.cli.running import Metacog

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from cli import checks, probing
-from cli.findings import Finding, Verdict
+from cli.operation import checks, probes
+from cli.operation.findings import Finding, Verdict
 from tests.support.scripted_llm import MINIMAL, Refuse, ScriptedLLM
 from tests.support.scripted_service import ScriptedService
 from tests.support.stack import NOBODY
@@ -18,7 +18,7 @@ def found(findings: Iterable[Finding]) -> dict[str, Finding]:
 
 
 def asked(llm: ScriptedLLM, model: str = "") -> dict[str, Finding]:
-    return found(probing.inference(f"{llm.url}/v1", "", model, may_generate=True))
+    return found(probes.inference(f"{llm.url}/v1", "", model, may_generate=True))
 
 
 def test_a_model_server_with_every_feature_is_fine(scripted: ScriptedLLM) -> None:
@@ -32,7 +32,7 @@ def test_a_model_server_with_every_feature_is_fine(scripted: ScriptedLLM) -> Non
 
 def test_what_a_model_server_lacks_is_a_note_that_says_what_happens_then() -> None:
     with ScriptedLLM(MINIMAL) as llm:
-        findings = found(probing._features(probing.Endpoint(f"{llm.url}/v1", ""), "scripted"))
+        findings = found(probes._features(probes.Endpoint(f"{llm.url}/v1", ""), "scripted"))
 
     assert findings["inference: chat completions"].verdict is Verdict.FINE
     assert findings["inference: log-probabilities"].verdict is Verdict.WORTH_KNOWING
@@ -60,7 +60,7 @@ def test_an_encoder_on_another_scale_is_a_note(service: ScriptedService) -> None
     service.reply("GET /v1/models", json={"data": [{"id": "bge-m3"}]})
     service.reply("POST /v1/embeddings", json={"data": [{"embedding": [0.1, 0.2]}]})
 
-    finding = found(probing.encoder(f"{service.url}/v1", "", "", "all-MiniLM-L6-v2"))["encoder"]
+    finding = found(probes.encoder(f"{service.url}/v1", "", "", "all-MiniLM-L6-v2"))["encoder"]
 
     assert (finding.verdict, "2 dimensions" in finding.said) == (Verdict.WORTH_KNOWING, True)
     assert "METACOG_ROUTER_SIMILARITY_ENCODER" in finding.advice

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cli.drawing_answers import arbitration, assessments, task
-from cli.output import shown
+from cli.answers.drawing_answers import arbitration, assessments, task
+from cli.terminal.output import shown
 
 SPENT: dict[str, Any] = {
     "usage": {"completion_tokens": 40, "generations": 9, "stages": {"solve": {"completion_tokens": 40}}},

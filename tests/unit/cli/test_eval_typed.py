@@ -9,8 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 from cli.__main__ import app
-from cli.eval_common import numbers
-from cli.exits import USAGE
+from cli.evaluation.common import numbers
+from cli.terminal.exits import USAGE
 from evals.harness.arms import Plan
 from tests.unit.cli.running import Metacog
 
@@ -92,7 +92,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, command: str, *options: str) -> str
         made.append(session.typed)
         raise typer.Exit
 
-    monkeypatch.setattr(f"cli.eval_{command.replace('-', '_')}.record", kept)
+    monkeypatch.setattr(f"cli.evaluation.{command.replace('-', '_')}.record", kept)
     given = [word for option in options for word in option.split()]
     done = CliRunner().invoke(app, ["eval", "routing" if command == "outcomes" else command, *given])
     assert done.exit_code == 0, done.output

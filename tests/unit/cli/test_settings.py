@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.exits import OK, REFUSED
-from cli.settings import INTERNAL, complaints, settings, unknown_names
+from cli.operation.settings import INTERNAL, complaints, settings, unknown_names
+from cli.terminal.exits import OK, REFUSED
 from docs.generating.settings import rows
 from embedded.settings import DEFAULT_PORTS
 from tests.unit.cli.running import Metacog

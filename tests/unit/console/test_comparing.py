@@ -1,4 +1,4 @@
-from console.comparing import comparison
+from console.comparison import comparison
 from tests.unit.console.runs import deliberated, run
 
 

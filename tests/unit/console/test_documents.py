@@ -1,7 +1,7 @@
 import pytest
 
+from console.errors import BadFile, Unusable
 from console.pages.knowledge import read_document, typed_document
-from console.refusals import BadFile, Unusable
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import aiohttp
 import httpx
 import pytest
 
-from chassis.auth import ApiKey, Keyring
-from chassis.health import Health
+from chassis.serving.auth import ApiKey, Keyring
+from chassis.serving.health import Health
 from console.app import build_app
-from console.faces import Face
 from console.guard import COOKIE
-from console.live import Lives
+from console.live_runs import Lives
+from console.service_client import Face
 from console.sessions import Sessions
 from console.settings import Settings
 from console.site import Site

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from chassis.errors import PeerUnavailable
-from console.live import Lives
-from console.refusals import NotLive, TooManyLive
+from console.errors import NotLive, TooManyLive
+from console.live_runs import Lives
 
 Event = tuple[str, Mapping[str, Any]]
 

@@ -1,6 +1,6 @@
 from chassis.errors import PeerUnavailable
-from console.events import apply, pictured
-from console.picture import CHAIN, PANELS, Change, Picture
+from console.run_events import apply, pictured
+from console.run_view import CHAIN, PANELS, Change, Picture
 from tests.unit.console.runs import MSV, ROLES, deliberated, run
 
 ROUTED = deliberated()["route"] | {"assessor": "hybrid"}

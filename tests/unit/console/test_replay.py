@@ -1,7 +1,7 @@
 import pytest
 
 from console import replay
-from console.events import pictured
+from console.run_events import pictured
 from tests.unit.console.runs import Body, arbitrated, delegated, deliberated, run
 
 RECORDED = {"system1": run("system1"), "dialectic": deliberated(), "arbiter": arbitrated(), "delegation": delegated()}

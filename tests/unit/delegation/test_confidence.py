@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.delegation.core.confidence import combined_confidence, disagreement, effective_threshold
+from kernel.confidence.self_assessment import combined_confidence, disagreement, effective_threshold
 
 UNIT = st.floats(0, 1)
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.delegation.core.decision import Standing, decided, is_confident, standing
-from services.delegation.core.reading import Reading
-from services.delegation.core.rules import PAPER_RULES, HandOverRule, Rules, TaskMode
+from kernel.confidence.decision import Standing, decided, is_confident, standing
+from kernel.confidence.rules import PAPER_RULES, HandOverRule, Rules, TaskMode
+from kernel.learning.profiles import Reading
 
 RULES = Rules()
 

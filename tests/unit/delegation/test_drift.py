@@ -5,7 +5,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from services.delegation.core.drift import DriftLimits, Split, detected, likeliest_change, shortened_memory
+from kernel.learning.drift import DriftLimits, Split, detected, likeliest_change, shortened_memory
 
 LIMITS = DriftLimits()
 

@@ -3,15 +3,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.delegation.core.learning import Change, Lesson, ProfileChange, learned, lessons, memory_rate, replayed
-from services.delegation.core.reading import (
+from kernel.learning.profiles import (
+    Change,
+    Lesson,
     Profile,
+    ProfileChange,
     beta_reading,
     full_memory,
     interval,
+    learned,
+    lessons,
     memory,
+    memory_rate,
     outcome_mean,
     reading,
+    replayed,
 )
 
 OUTCOMES = st.lists(st.integers(0, 1), max_size=60)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from services.delegation.service.recalibrating import NEWEST, Recalibrator
-from services.delegation.service.watching import Map, Rated
+from services.delegation.service.monitoring import Map, Rated
+from services.delegation.service.recalibration import NEWEST, Recalibrator
 
 
 @dataclass

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from kernel.confidence.rules import Exploration
+from kernel.learning.profiles import Profile, Reading
 from services.delegation.core.keywords import keyword_dimension, skilled_agent
-from services.delegation.core.reading import Profile, Reading
 from services.delegation.core.routine import Routine, is_routine
-from services.delegation.core.rules import Exploration
 from services.delegation.core.short_list import short_list
 
 

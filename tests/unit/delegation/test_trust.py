@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from kernel.learning.trust import Trust, self_assessment_trust
 from services.delegation.core.flows import HandOvers, better_profile_share, delegation_precision, precision
-from services.delegation.core.trust import Trust, self_assessment_trust
 
 
 def said(

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.answers import AnswerType
-from services.delegation.core.voting import Ballot, answer_in, counted
+from kernel.confidence.voting import Ballot, answer_in, counted
 
 
 def ballot(agent: str, answer: str | None, weight: float) -> Ballot:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chassis.agents import AgentConfig
+from configuration.agents import AgentConfig
 from evals import prompts
 from evals.autogen.running import PROMPTS, SAID, Team, collect, run_team, write_prompts
 from evals.autogen.team import digest, run

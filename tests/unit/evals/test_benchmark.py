@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from chassis.sandbox import Locked
 from evals.benchmark.everyday import WORKS
 from evals.benchmark.files import line_of, overview, write_tasks
 from evals.benchmark.programs import LEVELS
@@ -21,6 +20,7 @@ from evals.errors import ItemsUnreadable
 from evals.items import Item, read_items
 from evals.scorers.answers import Known, judged
 from kernel.answers import AnswerType
+from sandbox import Locked
 from tests.support.towns import read_towns
 
 MADE = cross_domain(7)

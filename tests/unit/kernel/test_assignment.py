@@ -23,8 +23,7 @@ from kernel.assignment import (
     total_fitness,
 )
 from kernel.errors import Code
-from kernel.fitness import Floats
-from kernel.roles import ROLES, Role
+from kernel.roles import ROLES, Floats, Role
 
 NAMES = ("ada", "ben", "cleo", "dan", "eve", "fay")
 PATHS = {n: np.array(list(product(range(n), repeat=5))) for n in range(1, 7)}

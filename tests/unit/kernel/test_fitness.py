@@ -6,10 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.errors import Code
-from kernel.fitness import FitnessMatrix, fitness_matrix
 from kernel.msv import COMPONENTS, MSV
-from kernel.roles import DEFAULT_WEIGHTS, ROLES, TERMS, InvalidWeights, Role, checked_weights
-from services.assigner.core.roles import AUTHOR, CHAIN, Stage
+from kernel.roles import (
+    AUTHOR,
+    CHAIN,
+    DEFAULT_WEIGHTS,
+    ROLES,
+    TERMS,
+    FitnessMatrix,
+    InvalidWeights,
+    Role,
+    Stage,
+    checked_weights,
+    fitness_matrix,
+)
 
 ADA = MSV(correctness=0.8, experience=0.5, conflict=0.3, importance=0.6, emotional_response=0.2)
 

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.msv import MSVKind
-from kernel.ratings import ORDER, RATING_SCHEMA, rated_msv, read_rating, unrated_msv
+from kernel.msv.ratings import ORDER, RATING_SCHEMA, rated_msv, read_rating, unrated_msv
 
 # logic 90, facts 80, fit 70, inconsistency 10, consequence 30, urgency 20, scope 10
 RATED = {"r": [90, 80, 70, 10, 30, 20, 10]}

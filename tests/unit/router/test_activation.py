@@ -5,16 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernel.activation import TERMS, ActivationWeights, InvalidActivationWeights, Route, activation, choose
 from kernel.errors import Code
 from kernel.msv import MSV
-from services.router.core.activation import (
-    TERMS,
-    ActivationWeights,
-    InvalidActivationWeights,
-    Route,
-    activation,
-    choose,
-)
 
 LEVELS = st.floats(0, 1)
 KNOWN = st.builds(MSV, correctness=LEVELS, experience=LEVELS, conflict=LEVELS, importance=LEVELS)

@@ -2,13 +2,12 @@ from hashlib import sha256
 
 import pytest
 
-from chassis.auth import ApiKey
 from chassis.errors import ConfigurationInvalid, RequestOverLimit
-from chassis.wire import MalformedRequest
-from services.router.service.adding import AddLimits, add_knowledge
-from services.router.service.knowledge_values import AddEvent, AddKnowledgeRequest, NewDocument
-from services.router.service.library import Cut
-from services.router.service.teaching import TeachingNotAllowed
+from chassis.serving.auth import ApiKey
+from kernel.errors import MalformedRequest
+from services.router.service.feedback.permissions import TeachingNotAllowed
+from services.router.service.knowledge.add import AddLimits, add_knowledge
+from services.router.service.knowledge.values import AddEvent, AddKnowledgeRequest, Cut, NewDocument
 from tests.contract.fake_knowledge import FakeEncoder, FakeLibrary, fake_embeddings
 
 ANN = ApiKey(name="ann", sha256="")

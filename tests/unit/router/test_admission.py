@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator, Iterator
 
 import pytest
 
-from chassis.inference.errors import BackendOverloaded
+from inference.errors import BackendOverloaded
 from kernel.errors import Code
-from services.router.service.admission import Admission, Bound, Overloaded
+from services.router.service.answering.admission import Admission, Bound, Overloaded
 
 
 class Clock:

@@ -3,8 +3,8 @@
 from kernel.envelope import Limits
 from kernel.policy import Policy, PolicyRow
 from services.router.core.strategies import Strategy
-from services.router.service.asking import chosen, default_limits, wide_enough
-from services.router.service.values import AdaptiveOptions, AnswerRequest, ArbitrationOptions
+from services.router.service.answering.answer import chosen, default_limits, wide_enough
+from services.router.service.answering.values import AdaptiveOptions, AnswerRequest, ArbitrationOptions
 
 USUAL = Limits(max_generations=32, max_generated_tokens=8000, timeout_ms=180_000)
 ARBITRATION = Limits(max_generations=104, max_generated_tokens=26_000, timeout_ms=300_000)

@@ -8,8 +8,8 @@ import pytest
 from chassis.errors import DatabaseUnavailable
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from services.router.core.calibration import FittingRules, Progress, is_due, version_in_force, version_of_fit
-from services.router.service.calibration_values import CalibrationMap, GetCalibrationRequest, Observed
-from services.router.service.recalibrating import Calibrator, as_it_is, refit, served
+from services.router.service.calibration.recalibration import Calibrator, as_it_is, refit, served
+from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, Observed
 
 RULES = FittingRules(minimum=60, growth=0.2)
 SYSTEM_ONE = {"strategy": "system1", "confidence_source": "assessment"}

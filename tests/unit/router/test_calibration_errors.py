@@ -7,8 +7,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from services.router.core.calibration import Progress
-from services.router.service.calibration_errors import CalibrationErrors
-from services.router.service.calibration_values import GetCalibrationRequest, Observed
+from services.router.service.calibration.calibration_error import CalibrationErrors
+from services.router.service.calibration.values import GetCalibrationRequest, Observed
 
 
 class FakeVerdicts:

@@ -5,12 +5,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from chassis.sse import HEARTBEAT
+from chassis.serving.sse import HEARTBEAT
 from kernel.answers import Outcome
 from kernel.envelope import Envelope
-from services.router.chat_stream import DONE, Writer
-from services.router.service.chat import understood
-from services.router.service.values import AnswerToken, FellBack, Passed, Relayed, Run, RunFinished
+from services.router.service.answering.values import AnswerToken, Passed, Relayed, RunFinished
+from services.router.service.gateway.chat_completions import understood
+from services.router.service.gateway.chat_stream import DONE, Writer
+from services.router.service.runs.values import FellBack, Run
 
 FELL = FellBack(from_strategy="dialectic", to_strategy="system1", reason="PEER_UNAVAILABLE", message="gone")
 AGAIN = Relayed(name="stage_started", data={"stage": "SYNTHESIS", "attempt": 2})

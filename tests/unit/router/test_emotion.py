@@ -2,11 +2,11 @@
 
 import pytest
 
-from chassis.spend import Spend
+from inference.spend import Spend
+from kernel.conversation import Turn
 from kernel.envelope import Limits
-from services.router.service.measures.without_model import Affect
-from services.router.service.subject import Subject
-from services.router.service.values import Turn
+from services.router.service.assessment.measures import Affect
+from services.router.service.assessment.subject import Subject
 
 SPEND = Spend(Limits(max_generations=1, max_generated_tokens=1, timeout_ms=1000))
 SYSTEM, ANSWER = Turn(role="system", content="Be kind."), Turn(role="assistant", content="I love it!")

@@ -2,15 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.router.core.experience import (
+from kernel.msv.experience import (
     NOTHING_STORED,
     Calibration,
     ExperienceWeights,
     InvalidCalibration,
     InvalidExperienceWeights,
     experience_match,
-    matched_texts,
 )
+from services.router.service.assessment.measures import matched_texts
 
 EVEN = ExperienceWeights()
 LINE = Calibration(floor=0.2, ceiling=0.8)

@@ -9,16 +9,17 @@ import orjson
 import pytest
 from prometheus_client import REGISTRY
 
-from chassis.affect import vader
 from chassis.errors import DatabaseUnavailable
-from chassis.rest import dumps
-from chassis.spend import Spend
+from chassis.serving.rest import dumps
+from inference.spend import Spend
+from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits
-from services.router.service.journal import Journal
-from services.router.service.keeping import without_contents
-from services.router.service.repeats import Repeats, RequestIdReused
-from services.router.service.spool import Spool
-from services.router.service.values import Run, Turn
+from kernel.msv.affect import vader
+from services.router.service.answering.idempotency import Repeats, RequestIdReused
+from services.router.service.runs.journal import Journal
+from services.router.service.runs.redaction import without_contents
+from services.router.service.runs.spool import Spool
+from services.router.service.runs.values import Run
 
 
 class FakeStore:

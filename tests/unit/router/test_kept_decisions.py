@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from chassis.spend import Spend
+from inference.spend import Spend
+from kernel.activation import Route
+from kernel.conversation import Turn
 from kernel.envelope import Limits, StageUsage
 from kernel.ledger import Ledger
 from kernel.msv import MSV
-from services.router.core.activation import Route
-from services.router.service.assess import Assessment, Assessors
-from services.router.service.kept_decisions import KeptDecisions
-from services.router.service.route import Deciding, Query, RoutingConfig, decide
-from services.router.service.subject import Subject
-from services.router.service.values import Routed, Turn
+from services.router.service.assessment.assess import Assessors
+from services.router.service.assessment.measures import Assessment
+from services.router.service.assessment.route import Deciding, KeptDecisions, Query, RoutingConfig, decide
+from services.router.service.assessment.subject import Subject
+from services.router.service.assessment.values import Routed
 
 CALM = MSV(correctness=0.9, conflict=0.1, importance=0.2)
 TROUBLED = MSV(correctness=0.1, conflict=0.9, importance=0.9)

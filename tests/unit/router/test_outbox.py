@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 from chassis.errors import DatabaseUnavailable, PeerRefused, PeerUnavailable
 from kernel.errors import Code
 from services.router.core.retries import MOST_ATTEMPTS, is_final, pause_s
-from services.router.service.outbox import Letter, Outbox, Told, Waiting
+from services.router.service.feedback.outbox import Letter, Outbox, Told, Waiting
 
 
 class FakeOutbox:

@@ -1,9 +1,8 @@
 import pytest
 
+from kernel.activation import Route, activation, choose
 from kernel.msv import MSV
-from kernel.policy import Policy, PolicyRow, condition
-from services.router.core.activation import Route, activation, choose
-from services.router.core.policy import ruling
+from kernel.policy import Policy, PolicyRow, condition, ruling
 
 # Activation 0.30 * 0.1 + 0.25 * 0.1 + 0.25 * 0.2 + 0.20 * 0.1 = 0.125, and 0.5575.
 CALM = MSV(correctness=0.9, conflict=0.1, importance=0.2, experience=0.9)

@@ -9,16 +9,17 @@ from google.protobuf.message import Message
 from metacog.assigner.v1 import assigner_pb2
 
 from chassis.errors import PeerUnavailable
-from chassis.peer import NOT_SENT, REPLIES, Peer
-from chassis.spend import Spend
-from chassis.wire import to_proto
+from chassis.serving.wire import to_proto
+from inference.spend import Spend
+from kernel.activation import Route
+from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits, StageUsage, Usage
 from kernel.errors import MetacogError
 from kernel.prices import Price, units_of
-from services.router.core.activation import Route
-from services.router.peers import Dialogue, Relay
-from services.router.service.answer import Answered, Task
-from services.router.service.values import AnswerRequest, Routed, Turn
+from services.router.relay import NOT_SENT, REPLIES, Dialogue, Peer, Relay
+from services.router.service.answering.answer import Answered, Task
+from services.router.service.answering.values import AnswerRequest
+from services.router.service.assessment.values import Routed
 
 ROUTED = Routed(
     system=Route.SYSTEM_TWO,

@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from chassis.spend import Spend
-from chassis.wire import MalformedRequest
+from inference.spend import Spend
+from kernel.activation import Route
+from kernel.conversation import Turn
 from kernel.envelope import Limits
+from kernel.errors import MalformedRequest
 from kernel.ledger import Ledger
 from kernel.msv import MSV
-from services.router.core.activation import Route
-from services.router.service.assess import Assessment, Assessors
-from services.router.service.chat import understood
-from services.router.service.route import Deciding, Query, RoutingConfig, decide, version_of
-from services.router.service.subject import Subject
-from services.router.service.values import Turn
+from services.router.service.assessment.assess import Assessors
+from services.router.service.assessment.measures import Assessment
+from services.router.service.assessment.route import Deciding, Query, RoutingConfig, decide, version_of
+from services.router.service.assessment.subject import Subject
+from services.router.service.gateway.chat_completions import understood
 
 ASKED = Subject(messages=(Turn(role="user", content="Is it so?"),))
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from chassis.errors import ConfigurationInvalid
+from kernel.activation import ActivationWeights, Route
 from kernel.msv import MSV
 from kernel.policy import Policy, PolicyRow
-from services.router.core.activation import ActivationWeights, Route
-from services.router.service.route import RoutingConfig
-from services.router.service.routing_file import routing_config
+from services.router.service.assessment.route import RoutingConfig
+from services.router.service.assessment.routing_config import routing_config
 from tests.unit.router.test_kept_decisions import Chats
 
 PAPER = RoutingConfig()

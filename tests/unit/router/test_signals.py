@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.router.core.signals import (
-    InvalidPartWeights,
-    PartWeights,
-    disagreement,
-    likelihood,
-    mean_of,
-    yes_probability,
-)
+from kernel.msv.signals import InvalidPartWeights, PartWeights, disagreement, likelihood, mean_of, yes_probability
 
 LEVELS = st.floats(0, 1)
 WEIGHTS = st.just(0.0) | st.floats(1e-6, 1e6)

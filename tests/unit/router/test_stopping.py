@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.router.core.stopping import StopFilter, before_stop
-from services.router.service.answer import Answered, Made
-from services.router.service.stopping import until_stop
-from services.router.service.values import AnswerToken, Relayed
+from services.router.core.stop_texts import StopFilter, before_stop
+from services.router.service.answering.answer import Answered, Made
+from services.router.service.answering.stop_texts import until_stop
+from services.router.service.answering.values import AnswerToken, Relayed
 
 WORDS = st.text(alphabet="abE N", max_size=12)
 

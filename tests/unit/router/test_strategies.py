@@ -1,7 +1,7 @@
 import pytest
 
+from kernel.activation import Route
 from kernel.errors import Code
-from services.router.core.activation import Route
 from services.router.core.strategies import (
     DEFAULT_SYSTEM_TWO,
     Strategy,

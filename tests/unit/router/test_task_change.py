@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.router.core.activation import Route
+from kernel.activation import Route
 from services.router.core.task_change import Turned, keeps, turned
 
 VENUS = (["How hot is it on the surface of Venus, in Fahrenheit?"], ["About 867 °F on average."])

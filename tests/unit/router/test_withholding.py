@@ -14,16 +14,18 @@ from metacog.assigner.v1 import assigner_pb2
 from metacog.delegation.v1 import tasks_pb2
 
 from chassis.ids import new_id
-from chassis.rest import dumps
-from chassis.wire import plain, to_proto
+from chassis.serving.rest import dumps
+from chassis.serving.wire import plain, to_proto
+from kernel.activation import Route, activation
 from kernel.answers import Outcome
+from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.msv import COMPONENTS, MSV
-from services.router.core import withholding
-from services.router.core.activation import Route, activation
-from services.router.core.withholding import bare_reason, without_texts
-from services.router.service.keeping import has_contents, without_contents
-from services.router.service.values import FellBack, RouteResponse, Run, Turn
+from services.router.core import redaction
+from services.router.core.redaction import bare_reason, without_texts
+from services.router.service.assessment.values import RouteResponse
+from services.router.service.runs.redaction import has_contents, without_contents
+from services.router.service.runs.values import FellBack, Run
 
 SECRET = "Ann is ill, and nobody but her doctor knows it."
 ACCOUNTS = {
@@ -102,7 +104,7 @@ def test_what_is_kept_of_an_account_still_has_the_form_of_the_contract(strategy:
 def test_every_field_of_the_contract_has_been_thought_about(strategy: str) -> None:
     named = set(names(ACCOUNTS[strategy]))
 
-    assert named - withholding.KNOWN == set()
+    assert named - redaction.KNOWN == set()
 
 
 def test_a_field_that_nobody_has_thought_about_is_dropped() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from chassis.inference.accounts import Account, Tariff
+from inference.accounting.accounts import Account, Tariff
 from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.ledger import Ledger
 from kernel.prices import Price, units_of

@@ -2,12 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from chassis.inference.bodies import Portion, body_of, portion_seed
-from chassis.inference.config import BackendConfig, Retries
-from chassis.inference.features import Features
-from chassis.inference.sampling import portions_of
-from chassis.inference.timing import pause_s
-from chassis.inference.values import Call, Work
+from inference.config import BackendConfig, Retries
+from inference.features import Features
+from inference.http.timing import pause_s
+from inference.sampling.sampler import Portion, body_of, portion_seed, portions_of
+from inference.values import Call, Work
 
 HERE = BackendConfig(name="here", base_url="http://llm", model="m")
 CALL = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=8, stage="thesis", work=Work.STAGE)

@@ -1,8 +1,8 @@
 import pytest
 
-from chassis.inference.breaker import Breaker
-from chassis.inference.config import BreakerSettings
-from chassis.inference.errors import CircuitOpen
+from inference.config import BreakerSettings
+from inference.errors import CircuitOpen
+from inference.http.breaker import Breaker
 
 
 class Clock:

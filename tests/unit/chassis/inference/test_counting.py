@@ -1,16 +1,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chassis.inference.counting import (
-    MEDIA_TOKENS,
-    TEMPLATE_TOKENS,
-    Measured,
-    apportioned,
-    counted,
-    most_prompt_tokens,
-    prompt_characters,
-)
-from chassis.inference.tally import Tally
+from inference.accounting.counting import Measured, apportioned, counted
+from inference.accounting.stream_cost import Tally
+from inference.sampling.sampler import MEDIA_TOKENS, TEMPLATE_TOKENS, most_prompt_tokens, prompt_characters
 from kernel.envelope import StageUsage
 
 

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from chassis.inference.features import Features, Learned, lesson, usage_counts_all
+from inference.features import Features, Learned, lesson, usage_counts_all
 
 
 @pytest.mark.parametrize(

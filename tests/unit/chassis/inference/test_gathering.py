@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from chassis.inference.gathering import gathered
+from inference.streaming.gathering import gathered
 
 
 def chunk(delta: dict[str, Any], finish_reason: str | None = None, **more: object) -> dict[str, object]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chassis.inference.reasoning import Parts, Splitter, parted, separated
+from inference.sampling.reasoning import Parts, Splitter, parted, separated
 
 
 def streamed(pieces: list[str]) -> Parts:

@@ -1,6 +1,6 @@
 import pytest
 
-from chassis.inference.errors import (
+from inference.errors import (
     BackendRefused,
     BackendUnauthorized,
     BackendUnavailable,
@@ -9,8 +9,8 @@ from chassis.inference.errors import (
     ModelNotFound,
     PromptTooLong,
 )
-from chassis.inference.refusals import LONGEST_MESSAGE, refusal, retry_after_s, said
-from chassis.inference.transport import HttpReply
+from inference.http.error_replies import LONGEST_MESSAGE, refusal, retry_after_s, said
+from inference.http.transport import HttpReply
 
 LLAMACPP_TOO_LONG = (
     b'{"error":{"code":400,"message":"request (3031 tokens) exceeds the available context size (2048 tokens), try '

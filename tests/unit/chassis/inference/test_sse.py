@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chassis.inference import sse
+from inference.http import event_parser
 
 STREAM = (
     b': heartbeat\n\ndata: {"a": "\xc3\xa4"}\n\ndata: one\r\ndata: two\r\n\r\n'
@@ -16,7 +16,7 @@ DATA = [None, b'{"a": "\xc3\xa4"}', b"one\ntwo", b"broken", b"tight", b"[DONE]"]
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12))
 def test_events_are_the_same_wherever_the_network_cuts_them(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]
-    parser = sse.Parser()
+    parser = event_parser.Parser()
 
     events = [
         event
@@ -32,13 +32,13 @@ def test_events_are_the_same_wherever_the_network_cuts_them(cuts: list[int]) -> 
 
 
 def test_an_event_keeps_its_bytes_and_its_name() -> None:
-    (event,) = sse.Parser().feed(b"event: error\r\ndata: x\r\n\r\n")
+    (event,) = event_parser.Parser().feed(b"event: error\r\ndata: x\r\n\r\n")
 
-    assert event == sse.Event(raw=b"event: error\r\ndata: x\r\n\r\n", data=b"x", name="error")
+    assert event == event_parser.Event(raw=b"event: error\r\ndata: x\r\n\r\n", data=b"x", name="error")
 
 
 def test_an_event_that_the_end_cut_off_still_counts() -> None:
-    parser = sse.Parser()
+    parser = event_parser.Parser()
 
     assert list(parser.feed(b"data: [DONE]")) == []
     assert [event.data for event in parser.finish()] == [b"[DONE]"]
@@ -46,7 +46,7 @@ def test_an_event_that_the_end_cut_off_still_counts() -> None:
 
 
 def test_an_event_without_end_is_no_event_stream() -> None:
-    parser = sse.Parser()
+    parser = event_parser.Parser()
 
-    with pytest.raises(sse.EventTooLong):
-        list(parser.feed(b"x" * (sse.MAX_EVENT_BYTES + 1)))
+    with pytest.raises(event_parser.EventTooLong):
+        list(parser.feed(b"x" * (event_parser.MAX_EVENT_BYTES + 1)))

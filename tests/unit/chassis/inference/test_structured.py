@@ -1,7 +1,7 @@
 import pytest
 
-from chassis.inference.errors import UnparsableOutput
-from chassis.inference.structured import Document, is_no_json, read
+from inference.errors import UnparsableOutput
+from inference.sampling.structured import Document, is_no_json, read
 
 RATING = {
     "type": "object",

@@ -1,8 +1,8 @@
 import pytest
 
-from chassis.inference.config import BackendConfig
-from chassis.inference.errors import InvalidCall
-from chassis.inference.values import Call, ModelInfo, Work
+from inference.config import BackendConfig
+from inference.errors import InvalidCall
+from inference.values import Call, ModelInfo, Work
 from kernel.errors import InvalidArgument
 
 GOOD = {

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from kernel.activation import ActivationWeights, activation
 from kernel.msv import MSV
 from kernel.statistics.discrimination import auroc
 from kernel.statistics.weighing import fitted_weights, held_out_means, threshold_for_share, weighted_means
-from services.router.core.activation import ActivationWeights, activation
 
 PAPER = (0.30, 0.25, 0.25, 0.20)
 LEVEL = st.none() | st.floats(0, 1)

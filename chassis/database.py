@@ -1,0 +1,109 @@
+"""PostgreSQL: one engine a process, and the migrations of one service's own schema."""
+
+from importlib.resources import files
+
+from alembic import command, context
+from alembic.config import Config
+from sqlalchemy import Connection, MetaData, create_engine, pool, text
+from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession as Session
+
+from chassis.errors import DatabaseUnavailable
+from kernel.errors import Code, MetacogError
+
+POOL = {"pool_size": 8, "max_overflow": 8, "pool_timeout": 2.0, "pool_pre_ping": True, "pool_recycle": 1800}
+CONNECT = {"connect_timeout": 3}
+
+# What using the database may raise; `refusal` tells what it means.
+ERRORS = (SQLAlchemyError, OSError, TimeoutError)
+
+# Classes of SQLSTATE that say that a statement's own data can never be taken: data, integrity, size. Everything else
+# passes: no connection, a failover, a schema that is not migrated yet, a permission still to be granted.
+REJECTED_STATES = ("22", "23", "54")
+
+Sessions = async_sessionmaker[Session]
+
+
+def build_engine(url: str) -> AsyncEngine:
+    """Engine with one connection pool; it connects when first used."""
+    return create_async_engine(url, connect_args=CONNECT, hide_parameters=True, **POOL)
+
+
+def build_sessions(engine: AsyncEngine) -> Sessions:
+    """Factory of short sessions; one store method, one transaction."""
+    return async_sessionmaker(engine, expire_on_commit=False)
+
+
+class StatementRejected(MetacogError):
+    """PostgreSQL answered and will not take a statement, now or later."""
+
+    code = Code.INTERNAL
+    reason = "INTERNAL"
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"the database rejected a statement (SQLSTATE {state})", state=state)
+        self.state = state
+
+
+def refusal(error: BaseException) -> DatabaseUnavailable | StatementRejected:
+    """What an error of `ERRORS` means: away for now, or a statement that can never succeed."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    state = getattr(cause, "sqlstate", None)
+    if isinstance(error, DataError) or (state or "").startswith(REJECTED_STATES):
+        return StatementRejected(state or "22000")
+    first_line = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+    return DatabaseUnavailable(f"the database cannot be reached: {first_line}")
+
+
+async def check(engine: AsyncEngine) -> None:
+    """Return if the database answers.
+
+    Raises:
+        DatabaseUnavailable: When it does not.
+    """
+    try:
+        async with engine.connect() as connection:
+            await connection.execute(text("SELECT 1"))
+    except ERRORS as error:
+        raise refusal(error) from error
+
+
+def migrate(package: str, url: str) -> None:
+    """Bring the schema of `package` (`services.<name>`) to its newest version.
+
+    Replicas may do this at the same time: the migration takes an advisory lock.
+
+    Raises:
+        DatabaseUnavailable: When the database cannot be reached.
+    """
+    config = Config()
+    config.set_main_option("script_location", str(files(package) / "migrations"))
+    config.attributes["url"] = url
+    try:
+        command.upgrade(config, "head")
+    except ERRORS as error:
+        raise refusal(error) from error
+
+
+LOCK = 0x6D657461
+
+
+def run_migrations(metadata: MetaData) -> None:
+    """Run the pending migrations of the schema that `metadata` names; replicas wait for one another."""
+    url = context.config.attributes["url"]
+    engine = create_engine(url, poolclass=pool.NullPool, connect_args={"connect_timeout": 3})
+    with engine.begin() as connection:
+        _run(connection, metadata)
+
+
+def _run(connection: Connection, metadata: MetaData) -> None:
+    schema = metadata.schema
+    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+    connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+    connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
+    context.configure(
+        connection=connection, target_metadata=metadata, version_table_schema=schema, include_schemas=True
+    )
+    with context.begin_transaction():
+        context.run_migrations()

@@ -1,0 +1,107 @@
+"""API keys: hashed at rest, needed on every face as soon as a keys file is configured."""
+
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import yaml
+
+from chassis.errors import ConfigurationInvalid, Unauthenticated
+from chassis.serving.wire import from_plain
+from chassis.settings import is_loopback
+from kernel.errors import MalformedRequest
+from kernel.values import value
+
+
+@value
+class ApiKey:
+    """One key.
+
+    Attributes:
+        name: Who holds it; recorded with each run.
+        sha256: SHA-256 of the key [hexadecimal].
+        may_teach: Whether feedback under this key may change profiles, experience and calibration.
+    """
+
+    name: str
+    sha256: str
+    may_teach: bool = True
+
+
+@value
+class KeysFile:
+    """The keys file."""
+
+    keys: Sequence[ApiKey]
+
+
+ANYONE = ApiKey(name="", sha256="")
+
+
+class Keyring:
+    """The keys that are accepted; an empty ring accepts everybody and is for loopback only."""
+
+    def __init__(self, keys: Sequence[ApiKey] = ()) -> None:
+        self.keys = tuple(keys)
+
+    def __bool__(self) -> bool:
+        return bool(self.keys)
+
+    def holder(self, authorization: str) -> ApiKey:
+        """Key named by an `Authorization` header.
+
+        Raises:
+            Unauthenticated: When keys are configured and this is none of them.
+        """
+        if not self.keys:
+            return ANYONE
+        scheme, _, key = authorization.partition(" ")
+        digest = sha256(key.strip().encode()).hexdigest()
+        for known in self.keys:
+            if scheme.lower() == "bearer" and hmac.compare_digest(known.sha256.lower(), digest):
+                return known
+        raise Unauthenticated("send an API key that this suite knows, as `Authorization: Bearer <key>`")
+
+
+def read_keys(path: Path | None) -> Keyring:
+    """Keys of the file at `path`; without a path, an empty ring.
+
+    Raises:
+        ConfigurationInvalid: When the file cannot be used; says why.
+    """
+    if path is None:
+        return Keyring()
+    try:
+        listed = from_plain(yaml.safe_load(path.read_text()), KeysFile)
+    except (OSError, ValueError, yaml.YAMLError, MalformedRequest) as wrong:
+        raise ConfigurationInvalid(f"keys file {path}: {wrong}", file=str(path)) from wrong
+    if not listed.keys:
+        raise ConfigurationInvalid(f"keys file {path}: at least one key is needed", file=str(path))
+    names = [key.name for key in listed.keys]
+    if "" in names or len(set(names)) < len(names):
+        raise ConfigurationInvalid(f"keys file {path}: every key needs a name of its own", file=str(path))
+    for key in listed.keys:
+        if not re.fullmatch("[0-9a-fA-F]{64}", key.sha256):
+            raise ConfigurationInvalid(f"keys file {path}: {key.name} has no sha256 of 64 hexadecimal digits")
+    return Keyring(listed.keys)
+
+
+def demand_keys_beyond_loopback(host: str, keyring: Keyring, setting: str) -> None:
+    """Refuse to listen where strangers can reach without knowing them by key.
+
+    Raises:
+        ConfigurationInvalid: For a host beyond loopback and an empty ring.
+    """
+    if not keyring and not is_loopback(host):
+        raise ConfigurationInvalid(
+            f"{setting} is {host}, which others can reach, and no API keys are configured: "
+            "set METACOG_KEYS_FILE, or listen on 127.0.0.1",
+            setting=setting,
+        )
+
+
+def bearer(key: str) -> Mapping[str, str]:
+    """Headers that present `key`; none for an empty key."""
+    return {"authorization": f"Bearer {key}"} if key else {}

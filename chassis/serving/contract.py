@@ -1,0 +1,72 @@
+"""Operations that the contract has and this build does not serve yet: honest on both faces."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+from google.api import annotations_pb2
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+
+from chassis.errors import NotImplementedYet
+from chassis.serving.rest import problem
+
+
+def http_rule(method: MethodDescriptor) -> tuple[str, str]:
+    """HTTP verb and path that the contract gives a method, e.g. `("POST", "/v1/route")`."""
+    rule = method.GetOptions().Extensions[annotations_pb2.http]
+    verb = rule.WhichOneof("pattern")
+    return verb.upper(), getattr(rule, verb)
+
+
+def refuse_unserved_paths(app: FastAPI, service: ServiceDescriptor) -> None:
+    """Answer `NOT_IMPLEMENTED` on every path of the contract that `app` does not have."""
+    routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    served = {(verb, route.path) for route in routes for verb in route.methods or ()}
+    for method in service.methods:
+        verb, path = http_rule(method)
+        if (verb, path) not in served:
+            app.add_api_route(
+                path,
+                _refuser(method),
+                methods=[verb],
+                name=method.name,
+                status_code=501,
+                summary=f"{method.name}: in the contract, not served by this build",
+            )
+
+
+def refuse_unserved_calls(servicer: type, service: ServiceDescriptor) -> type:
+    """`servicer` with every method of the contract that it lacks answering `NOT_IMPLEMENTED`."""
+    missing = {
+        method.name: _stream_refusal(method) if method.server_streaming else _unary_refusal(method)
+        for method in service.methods
+        if all(method.name not in vars(base) for base in servicer.__mro__[:-2])
+    }
+    return type(servicer.__name__, (servicer,), missing)
+
+
+def _refusal(method: MethodDescriptor) -> NotImplementedYet:
+    return NotImplementedYet(f"{method.full_name} is in the contract and not served by this build", method=method.name)
+
+
+def _refuser(method: MethodDescriptor) -> Any:  # noqa: ANN401 - FastAPI takes any callable
+    async def refuse(_: Request) -> Response:
+        return problem(_refusal(method))
+
+    return refuse
+
+
+def _unary_refusal(method: MethodDescriptor) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
+    async def refuse(_self: object, _request: object, _context: object) -> None:
+        raise _refusal(method)
+
+    return refuse
+
+
+def _stream_refusal(method: MethodDescriptor) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
+    async def refuse(_self: object, _request: object, _context: object) -> Any:  # noqa: ANN401
+        raise _refusal(method)
+        yield
+
+    return refuse

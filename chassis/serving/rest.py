@@ -1,0 +1,282 @@
+"""The REST face every service has: problems, limits, keys, health, metrics, server-sent events."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from chassis.errors import ClientGone, PathNotFound
+from chassis.log import logger
+from chassis.serving.auth import ApiKey, Keyring
+from chassis.serving.edge import OPERATION, Edge
+from chassis.serving.health import Health
+from chassis.serving.wire import json_schema, malformed
+from kernel.envelope import BudgetExhausted
+from kernel.errors import Bug, MalformedRequest, MetacogError
+
+T = TypeVar("T")
+Shape = Callable[[MetacogError], Mapping[str, Any]]
+Handler = Callable[[Request], Awaitable[Response]]
+
+_log = logger(__name__)
+
+
+class Json(Response):
+    """A JSON answer made straight from values; non-finite numbers become null."""
+
+    media_type = "application/json"
+
+    def render(self, content: object) -> bytes:
+        """Bytes of `content`."""
+        return dumps(content)
+
+
+def dumps(content: object) -> bytes:
+    """JSON of plain data and values."""
+    return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z)
+
+
+class StrictRequest(Request):
+    """A request whose body is JSON by the standard: no NaN, no lone surrogates, which no answer could carry."""
+
+    async def json(self) -> Any:  # noqa: ANN401 - JSON is of any kind
+        """The body as plain data.
+
+        Raises:
+            MalformedRequest: When it is not JSON; says where.
+        """
+        try:
+            return orjson.loads(await self.body())
+        except orjson.JSONDecodeError as wrong:
+            raise MalformedRequest(f"the body is not JSON: {wrong}", field="body") from wrong
+
+
+class StrictRoute(APIRoute):
+    """A route that reads bodies strictly."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, given a strict request."""
+        inner = super().get_route_handler()
+
+        async def handler(request: Request) -> Response:
+            return await inner(StrictRequest(request.scope, request.receive))
+
+        return handler
+
+
+class Application(FastAPI):
+    """FastAPI behind our edge; paths that are served `directly` pass by FastAPI's own layers.
+
+    Those cost more than all that such a path does. They stay on FastAPI's list of routes, for the documentation.
+    """
+
+    edge: ASGIApp
+
+    def directly(self, method: str, path: str, handle: Handler) -> None:
+        """Serve `path` by `handle`; as a route, with all its refusals, but with nothing taken out of the request."""
+        self.state.direct[method, path] = handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        await self.edge(scope, receive, send)
+
+    async def inside(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request that the edge let in."""
+        handle = self.state.direct.get((scope.get("method"), scope["path"])) if scope["type"] == "http" else None
+        if handle is None:
+            await super().__call__(scope, receive, send)
+            return
+        scope[OPERATION] = path = scope["path"]
+        try:
+            reply = await handle(Request(scope, receive))
+        except MetacogError as refusal:
+            reply = self.refused(refusal, path)
+        except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
+            reply = self.refused(_bug(path, error), path)
+        await reply(scope, receive, send)
+
+    def refused(self, refusal: MetacogError, path: str) -> Response:
+        """The answer that carries a refusal, as `path` spells it."""
+        return problem(refusal, self.shape(path))
+
+    def shape(self, path: str) -> Shape | None:
+        """How `path`, or what it lies under, spells a refusal; None: as the other paths do."""
+        shapes = self.state.shapes
+        under = (shapes[place] for place in shapes if place.endswith("/") and path.startswith(place))
+        return shapes.get(path) or next(under, None)
+
+
+def build_app(
+    title: str,
+    *,
+    health: Health,
+    keyring: Keyring,
+    max_body_bytes: int,
+    body_limits: Mapping[str, int] | None = None,
+) -> Application:
+    """Application with everything but the service's own paths.
+
+    Args:
+        title: Name of the service.
+        health: Its readiness.
+        keyring: Keys that are accepted.
+        max_body_bytes: Largest request body [bytes].
+        body_limits: The same for single paths.
+    """
+    app = Application(title=f"metacog {title}", version="0.1.0", redoc_url=None)
+    app.add_exception_handler(MetacogError, _refuse)
+    app.add_exception_handler(RequestValidationError, _refuse_malformed)
+    app.add_exception_handler(HTTPException, _refuse_http)
+    app.add_exception_handler(Exception, _refuse_bug)
+    app.state.shapes, app.state.direct = {}, {}
+    app.router.route_class = StrictRoute
+
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        return Json({"status": "alive"})
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz() -> Response:
+        report = await health.report()
+        return Json(report, status_code=200 if report.ready else 503)
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+    limits = {**(body_limits or {}), "": max_body_bytes}
+    app.edge = Edge(app.inside, keyring=keyring, max_body_bytes=limits, refused=app.refused)
+    return app
+
+
+def caller(request: Request) -> ApiKey:
+    """Key that the request came in with."""
+    key: ApiKey = request.scope["metacog.key"]
+    return key
+
+
+def problem_body(error: MetacogError) -> dict[str, Any]:
+    """RFC 9457 problem document of a refusal."""
+    return {
+        "type": f"urn:metacog:error:{error.reason.lower().replace('_', '-')}",
+        "title": error.reason.replace("_", " ").capitalize(),
+        "status": error.code.http,
+        "detail": error.message,
+        "code": error.code.name,
+        "reason": error.reason,
+        "metadata": error.metadata,
+    }
+
+
+def problem(error: MetacogError, shape: Shape | None = None, *, status: int | None = None) -> Response:
+    """Answer that carries a refusal, as a problem document or in the `shape` that its path has.
+
+    Args:
+        error: The refusal.
+        shape: How the path spells refusals; None for problem documents.
+        status: HTTP status, where it says more than the canonical code's.
+    """
+    status = status or error.code.http
+    document = shape(error) if shape else {**problem_body(error), "status": status}
+    wait = error.metadata.get("retry_after_s")
+    headers = {} if wait is None else {"retry-after": _whole_seconds(wait)}
+    if error.reason == BudgetExhausted.reason:
+        headers["x-should-retry"] = "false"  # the same envelope would be exhausted again
+    media = "application/json" if shape else "application/problem+json"
+    return Response(dumps(document), status_code=status, media_type=media, headers=headers)
+
+
+def _whole_seconds(told: str) -> str:
+    """`told` [s] as a `Retry-After`, which has no fractions; never zero, which would ask for a rush.
+
+    Example:
+        >>> [_whole_seconds(told) for told in ("90", "2.5", "0")]
+        ['90', '3', '1']
+    """
+    return str(max(1, math.ceil(float(told))))
+
+
+def query_parameters(kind: type) -> dict[str, Any]:
+    """OpenAPI's account of a query string that is read into a value of `kind`."""
+    schema = json_schema(kind)
+    return {
+        "parameters": [
+            {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": about}
+            for name, about in schema["properties"].items()
+        ]
+    }
+
+
+def wants_events(request: Request) -> bool:
+    """Whether the client asked for server-sent events."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+async def until_disconnect(request: Request, work: Awaitable[T]) -> T:
+    """Result of `work`, which is cancelled as soon as the client hangs up.
+
+    Raises:
+        ClientGone: When it does; nobody reads that answer.
+    """
+    at_work = asyncio.current_task()
+    assert at_work is not None
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        await _disconnected(request)
+        gone = True
+        at_work.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if gone and not at_work.uncancel():
+            raise ClientGone("the client went away") from None
+        raise
+    finally:
+        watching.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MetacogError)
+    return problem(error, request.app.shape(request.url.path))
+
+
+async def _refuse_malformed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return await _refuse(request, malformed(error.errors()))
+
+
+async def _refuse_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, MetacogError):
+        return await _refuse(request, error.__cause__)
+    said = f"{request.method} {request.url.path}: {error.detail}"
+    known = error.status_code in (404, 405)
+    refusal = PathNotFound(f"{said}; /docs lists what there is") if known else MalformedRequest(said)
+    return problem(refusal, request.app.shape(request.url.path), status=error.status_code)
+
+
+async def _refuse_bug(request: Request, error: Exception) -> Response:
+    return await _refuse(request, _bug(request.url.path, error))
+
+
+def _bug(path: str, error: Exception) -> Bug:
+    _log.error("a bug reached the edge", path=path, exc_info=error)
+    return Bug()

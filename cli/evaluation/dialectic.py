@@ -1,0 +1,84 @@
+"""`metacog eval dialectic`: how the state moves, and whether answers get better."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.evaluation.common import (
+    ARBITER,
+    ASSIGNER,
+    DELEGATION,
+    ROUTER,
+    Agents,
+    Arbiter,
+    Assigner,
+    Concurrency,
+    Data,
+    Delegation,
+    Hub,
+    Items,
+    MaxTokens,
+    ReportOnly,
+    Router,
+    Seeds,
+    Sets,
+    Timeout,
+    items_of,
+    listed,
+    numbers,
+    record,
+    refuse_two_sources,
+    show,
+    sourced,
+    typed,
+    unusual,
+)
+
+
+def dialectic(  # noqa: PLR0913 - each is an option of the command
+    ctx: typer.Context,
+    data: Data = None,
+    hub: Hub = "",
+    sets: Sets = "truthfulqa,mmlu",
+    items: Items = 20,
+    seeds: Seeds = "7",
+    assessor: Annotated[str, typer.Option(help="Assessor of the routing; default: the router's.")] = "",
+    agents: Agents = "",
+    max_tokens: MaxTokens = 0,
+    out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("eval-dialectic"),
+    concurrency: Concurrency = 1,
+    timeout: Timeout = 900,
+    router: Router = ROUTER,
+    assigner: Assigner = ASSIGNER,
+    arbiter: Arbiter = ARBITER,
+    delegation: Delegation = DELEGATION,
+    report_only: ReportOnly = None,
+) -> None:
+    """How does the state move from stage to stage, and does the answer get better? Greedy and random roles beside it.
+
+    The best single agent is among the controls where --agents names some. Run it again with the same --out to go on
+    after an interruption, and to ask again for what was refused in passing (a timeout, too many requests, a failure
+    inside a service). The key is taken from METACOG_API_KEY.
+    """
+    from evals.dialectic.files import COMMAND, arms, write_report
+    from evals.harness.arms import Plan
+    from evals.harness.session import REPORT, Session, records_in
+    from evals.suite import Addresses
+
+    refuse_two_sources(ctx)
+    if report_only is None:
+        plan = Plan(
+            items=items_of(data, hub, sets, items, programs=False),
+            arms=arms(assessor, listed(agents), max_tokens),
+            seeds=numbers(seeds, "--seeds"),
+            concurrency=concurrency,
+            timeout_ms=timeout * 1000,
+        )
+        again = typed(COMMAND, **sourced(data, hub, sets, items), seeds=seeds, assessor=assessor,
+                      agents=agents, max_tokens=max_tokens or None,
+                      **unusual(concurrency=(concurrency, 1), timeout=(timeout, 900)))  # fmt: skip
+        session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
+        record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter, delegation=delegation))
+    folder, records = records_in(report_only or out)
+    show(folder, write_report(records, folder), REPORT)

@@ -1,0 +1,240 @@
+"""The checks of `metacog doctor`: each looks at one thing and says what to do about it."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from cli.operation.findings import Finding, fine, not_checked, note, wrong
+from cli.operation.settings import complaints, settings, unknown_names
+from cli.terminal.client import Refused, Service, Unreachable
+from kernel.errors import MetacogError
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVICES = ("router", "assigner", "arbiter", "delegation")
+OLDEST_PYTHON, OLDEST_POSTGRES, OLDEST_PGVECTOR = (3, 11), 15, (0, 5)
+WITH_SCHEMA = ("router", "delegation")
+TO_START = "metacog up (or make up) starts the suite"
+
+
+def versions() -> Iterator[Finding]:
+    """Whether this Python, and the packages beside it, are those that the suite was made with."""
+    here = sys.version.split()[0]
+    if sys.version_info[:2] >= OLDEST_PYTHON:
+        yield fine("python", here)
+    else:
+        yield wrong("python", f"{here} is too old", "use Python 3.11 or newer")
+    locked = next(
+        (file for name in ("suite.txt", "embedded.txt") if (file := ROOT / "requirements" / name).exists()), None
+    )
+    if locked is None or find_spec("packaging") is None:
+        yield not_checked("packages", "there is no list of locked packages beside the code, or nothing to read it with")
+        return
+    pinned = _pinned(locked.read_text())
+    others = [
+        f"{name} {has or 'missing'} (locked: {want})" for name, want in pinned.items() if (has := _has(name)) != want
+    ]
+    if others:
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        yield note("packages", f"not as locked: {', '.join(others[:5])}{more}", "make setup installs the locked ones")
+    else:
+        yield fine("packages", f"{len(pinned)}, as locked")
+
+
+def _pinned(locked: str) -> dict[str, str]:
+    r"""Version by package, of those that this Python on this system is to have.
+
+    Example:
+        >>> _pinned("typer==0.29.2\nnone==1 ; python_full_version < '3.0'")
+        {'typer': '0.29.2'}
+    """
+    from packaging.requirements import Requirement
+
+    lines = [line.rstrip("\\ ") for line in locked.splitlines() if re.match(r"[A-Za-z0-9]", line)]
+    meant = [Requirement(line) for line in lines]
+    return {
+        each.name: next(iter(each.specifier)).version
+        for each in meant
+        if each.specifier and (each.marker is None or each.marker.evaluate())
+    }
+
+
+def _has(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def configuration() -> Iterator[Finding]:
+    """Whether the settings of this environment, and the files that they name, can be used."""
+    from cli.operation.config import READERS, files_in_force
+
+    said = complaints(os.environ)
+    if said:
+        yield wrong("settings", "; ".join(said), "correct them in the environment; docs/configuration.md lists all")
+    else:
+        strange = ", ".join(name for name, guess in unknown_names(os.environ).items() if not guess)
+        count = sum(each.is_set for each in settings())
+        yield note("settings", f"no part reads {strange}") if strange else fine("settings", f"{count} are set")
+    for kind, path in files_in_force().items():
+        try:
+            yield fine(f"file: {kind}", f"{path}: {READERS[kind](path)}")
+        except MetacogError as problem:
+            yield wrong(f"file: {kind}", problem.message, "correct it; metacog config validate checks it again")
+
+
+def ports(answering: str) -> Iterator[Finding]:
+    """Whether the suite's ports are the suite's, or free.
+
+    Args:
+        answering: Address of a router that answers; empty: none does.
+    """
+    try:
+        from embedded.plan import ports_wanted
+        from embedded.ports import clashes
+        from embedded.processes import Home
+        from embedded.settings import from_environment
+        from embedded.status import current
+    except ImportError as missing:
+        yield not_checked("ports", f"what runs the suite on one machine is not installed ({missing.name})")
+        return
+    chosen = from_environment()
+    states = current(Home(chosen.home))
+    taken = [] if answering else clashes(ports_wanted(chosen))
+    if any(state.pid is not None for state in states):
+        down = [f"{state.name} {state.stage}" for state in states if not state.stage.is_up]
+        yield _running(len(states), down, chosen.home)
+    elif answering:
+        yield note("suite", f"the one at {answering} was not started by metacog up with METACOG_HOME={chosen.home}")
+    elif taken:
+        yield wrong("ports", "; ".join(taken), "stop what holds them, or set the variables named")
+    else:
+        yield note("suite", "it does not run; its ports are free", TO_START)
+
+
+def _running(parts: int, down: Sequence[str], home: Path) -> Finding:
+    if down:
+        advice = f"look into {home / 'logs'}; metacog down and metacog up start anew"
+        return wrong("suite", f"it runs, but not all of it: {', '.join(down)}", advice)
+    return fine("suite", f"{parts} parts run, and hold their ports")
+
+
+def services(addresses: Mapping[str, str], key: str) -> Iterator[Finding]:
+    """Whether each service is ready, and what it misses."""
+    for name in SERVICES:
+        yield _service(Service(name, addresses.get(name, ""), key=key))
+    yield _key(Service("router", addresses.get("router", ""), key=key))
+
+
+def _service(service: Service) -> Finding:
+    try:
+        report = service.get("/readyz")
+    except Unreachable as away:
+        return wrong(service.name, away.message.splitlines()[0], TO_START)
+    except Refused as refused:
+        if refused.code.http != 503:
+            return wrong(service.name, refused.message, f"is {service.url} the right address?")
+        return wrong(
+            service.name, f"{service.url} is up and not ready", f"curl {service.url}/readyz says what it misses"
+        )
+    down = {part: said for part, said in report["parts"].items() if said != "ok"}
+    if down:
+        said = "; ".join(f"{part}: {what}" for part, what in down.items())
+        return note(service.name, f"ready at {service.url}, without {said}", "it does its main job; mend what it names")
+    return fine(service.name, f"ready at {service.url}, with {', '.join(report['parts'])}")
+
+
+def _key(router: Service) -> Finding:
+    try:
+        router.get("/v1/models")
+    except Unreachable:
+        return not_checked("key", "the router cannot be reached")
+    except Refused as refused:
+        advice = (
+            "set METACOG_API_KEY; metacog keys new NAME --file KEYS_FILE makes one, and the services read it at start"
+        )
+        return wrong("key", refused.message, advice)
+    return fine("key", "accepted" if router.key else "none is asked for")
+
+
+def database(url: str) -> Iterator[Finding]:
+    """Whether PostgreSQL answers, is new enough, has pgvector and the newest schemas."""
+    import psycopg
+
+    try:
+        with psycopg.connect(url.replace("+psycopg", "", 1), connect_timeout=3) as connection:
+            yield from _database(connection)
+    except psycopg.Error as trouble:
+        said = (str(trouble).strip().splitlines() or ["no reason was given"])[0]
+        advice = "metacog up brings one; your own: METACOG_DATABASE_URL. Answers go on without it, learning waits"
+        yield wrong("database", f"it cannot be used: {said}", advice)
+
+
+def _database(connection: "psycopg.Connection[tuple[str]]") -> Iterator[Finding]:  # type: ignore[name-defined] # noqa: F821
+    number = connection.info.server_version // 10_000
+    if number < OLDEST_POSTGRES:
+        yield wrong("database", f"PostgreSQL {number} is too old", f"use PostgreSQL {OLDEST_POSTGRES} or newer")
+    else:
+        yield fine("database", f"PostgreSQL {number} answers")
+    row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    found = tuple(int(part) for part in row[0].split(".")[:2]) if row else ()
+    if found < OLDEST_PGVECTOR:
+        said = f"pgvector {row[0]} is too old" if row else "the extension pgvector is not there"
+        yield wrong("pgvector", said, "install pgvector 0.5 or newer; the migrations create the extension")
+    else:
+        yield fine("pgvector", row[0] if row else "")
+    for name in WITH_SCHEMA:
+        yield _schema(connection, name)
+
+
+def _schema(connection: "psycopg.Connection[tuple[str]]", name: str) -> Finding:  # type: ignore[name-defined] # noqa: F821
+    newest = _newest(name)
+    to_migrate = f"python -m services.{name} migrate"
+    if connection.execute("SELECT to_regclass(%s)", [f"{name}.alembic_version"]).fetchone() in (None, (None,)):
+        return wrong(f"schema: {name}", "it is not there", to_migrate)
+    row = connection.execute(f"SELECT version_num FROM {name}.alembic_version").fetchone()
+    has = row[0] if row else "nothing"
+    if newest and has != newest:
+        return wrong(f"schema: {name}", f"it is at {has}, the code at {newest}", to_migrate)
+    return fine(f"schema: {name}", f"at {has}")
+
+
+def _newest(name: str) -> str:
+    """Newest revision in the code; empty where there is no code beside."""
+    files = sorted((ROOT / "services" / name / "migrations" / "versions").glob("[0-9]*.py"))
+    found = re.search(r'^revision(?:: str)? = "(.+)"', files[-1].read_text(), re.MULTILINE) if files else None
+    return found[1] if found else ""
+
+
+def answering(url: str, key: str) -> str:
+    """Address of the router if it answers; empty if it does not."""
+    router = Service("router", url, key=key)
+    try:
+        router.get("/healthz")
+    except MetacogError:
+        return ""
+    return router.url
+
+
+def in_force(*, elsewhere: bool) -> Mapping[str, str]:
+    """Settings with which the suite of this machine was started, else those of this environment, else the defaults.
+
+    Args:
+        elsewhere: Whether a suite runs that was not started here: nothing is known of its defaults then.
+    """
+    said = {each.name: each.given or ("" if elsewhere else each.default) for each in settings()}
+    try:
+        from embedded.parts import read_plan
+        from embedded.processes import Home, recorded
+        from embedded.settings import home_path
+
+        home = Home(home_path(os.environ))
+        if recorded(home, "supervisor") is not None:
+            return {**said, **read_plan(home.run / "plan.json")[-1].environment}
+    except (ImportError, OSError, ValueError):
+        pass
+    return said

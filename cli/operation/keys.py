@@ -1,0 +1,44 @@
+"""`metacog keys`: make API keys."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.terminal.output import emit
+
+app = typer.Typer(help="API keys.", no_args_is_help=True)
+
+
+@app.callback()
+def keys() -> None:
+    """API keys."""
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Who will hold the key; recorded with each run.")],
+    file: Annotated[Path, typer.Option(help="Keys file to add it to; made if missing.")],
+    may_teach: Annotated[bool, typer.Option(help="Whether its feedback may change what the suite learns.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Make an API key: the key is shown once, its hash goes into the file."""
+    import secrets
+    from dataclasses import asdict
+    from hashlib import sha256
+
+    import yaml
+
+    from chassis.serving.auth import ApiKey, read_keys
+
+    known = read_keys(file).keys if file.exists() else ()
+    if name in [holder.name for holder in known]:
+        raise typer.BadParameter(f"{file} has a key named {name!r} already", param_hint="NAME")
+    key = f"mc-{secrets.token_urlsafe(32)}"
+    made = ApiKey(name=name, sha256=sha256(key.encode()).hexdigest(), may_teach=may_teach)
+    file.touch(mode=0o600)
+    file.write_text(yaml.safe_dump({"keys": [asdict(holder) for holder in (*known, made)]}, sort_keys=False))
+    if as_json:
+        emit({"name": name, "key": key, "file": str(file), "may_teach": may_teach})
+    else:
+        typer.echo(key)

@@ -1,0 +1,91 @@
+"""What a person gives a command: questions, states and files, with errors that say where."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from cli.terminal.exits import UnusableInput
+
+COMPONENTS = {
+    "CE": "correctness",
+    "CI": "conflict",
+    "PI": "importance",
+    "EM": "experience",
+    "ER": "emotional_response",
+}
+
+
+def question(given: str) -> str:
+    """The text that was given, or standard input where that is `-`.
+
+    Raises:
+        UnusableInput: When there is none.
+    """
+    said = sys.stdin.read() if given == "-" else given
+    if not said.strip():
+        raise UnusableInput("the question is empty; give it as an argument, or as `-` and on standard input")
+    return said
+
+
+def read_text(path: Path) -> str:
+    """Text of a file, or of standard input for `-`.
+
+    Raises:
+        UnusableInput: When it cannot be read as text.
+    """
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as wrong:
+        raise UnusableInput(f"{path} is not UTF-8 text (byte {wrong.start})") from wrong
+    except OSError as wrong:
+        raise UnusableInput(f"{path} cannot be read: {wrong.strerror}") from wrong
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """JSON object in a file, or on standard input for `-`.
+
+    Raises:
+        UnusableInput: When it holds none.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise UnusableInput(f"{path} holds no JSON object")
+    return content
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is of any kind
+    """JSON in a file, or on standard input for `-`.
+
+    Raises:
+        UnusableInput: When it is not JSON; names the line.
+    """
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as wrong:
+        raise UnusableInput(f"{path}, line {wrong.lineno}: not JSON: {wrong.msg}") from wrong
+
+
+def state(given: str) -> dict[str, float]:
+    """A metacognitive state, written as `correctness=0.45,conflict=0.72` or `CE=0.45,CI=0.72`.
+
+    Raises:
+        UnusableInput: When it is written otherwise.
+
+    Example:
+        >>> state("CE=0.45, conflict=0.72")
+        {'correctness': 0.45, 'conflict': 0.72}
+    """
+    return dict(_component(part.strip()) for part in given.split(",") if part.strip())
+
+
+def _component(part: str) -> tuple[str, float]:
+    name, found, level = part.partition("=")
+    full = COMPONENTS.get(name.strip().upper(), name.strip())
+    if not found or full not in COMPONENTS.values():
+        known = ", ".join(f"{short} or {long}" for short, long in COMPONENTS.items())
+        raise UnusableInput(f"{part!r} is no component; write NAME=NUMBER, where NAME is {known}")
+    try:
+        return full, float(level)
+    except ValueError:
+        raise UnusableInput(f"{part!r}: {level!r} is no number from 0 to 1") from None

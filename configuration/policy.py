@@ -1,0 +1,85 @@
+"""The policy table as a file.
+
+Read by the router at its start only, and checked by `metacog config validate --policy FILE`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, field
+from hashlib import sha256
+from pathlib import Path
+
+import yaml
+
+from chassis.errors import ConfigurationInvalid
+from configuration.yaml_file import YamlFile
+from kernel.policy import COMPARISONS, MEASURES, Condition, Policy, PolicyRow, complaint, condition
+from kernel.values import value
+
+
+@value
+class WrittenRow:
+    """A row as the file has it."""
+
+    name: str
+    strategy: str
+    when: Mapping[str, str] = field(default_factory=dict)
+    always: bool = False
+
+
+@value
+class WrittenPolicy:
+    """The file."""
+
+    rows: Sequence[WrittenRow]
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy table at `path`, under a digest of its rows as version.
+
+    Raises:
+        ConfigurationInvalid: When the file cannot be used; names the line and the reason.
+    """
+    try:
+        file = YamlFile(path, WrittenPolicy)
+    except ConfigurationInvalid as wrong:
+        raise _with_hint(wrong) from wrong
+    if not file.content.rows:
+        raise file.wrong(["rows"], "rows: at least one row is needed; without a table, leave the setting out")
+    rows = [_row(file, place, written) for place, written in enumerate(file.content.rows)]
+    for place in range(len(rows)):
+        if said := complaint(rows, place):
+            raise file.wrong(["rows", place, said.partition(":")[0]], f"rows.{place}: {said}")
+    return Policy(version=_digest(rows), rows=rows)
+
+
+def _digest(rows: Sequence[PolicyRow]) -> str:
+    return sha256(json.dumps([asdict(row) for row in rows], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _row(file: YamlFile[WrittenPolicy], place: int, written: WrittenRow) -> PolicyRow:
+    return PolicyRow(
+        name=written.name,
+        strategy=written.strategy,
+        when={measure: _condition(file, place, measure, said) for measure, said in written.when.items()},
+        always=written.always,
+    )
+
+
+def _condition(file: YamlFile[WrittenPolicy], place: int, measure: str, said: str) -> Condition:
+    steps: list[str | int] = ["rows", place, "when", measure]
+    where = f"rows.{place}.when.{measure}"
+    if measure not in MEASURES:
+        raise file.wrong(steps, f"{where}: {measure!r} is nothing that is measured; there are {', '.join(MEASURES)}")
+    try:
+        return condition(said)
+    except ValueError as wrong:
+        raise file.wrong(steps, f"{where}: {wrong}") from wrong
+
+
+def _with_hint(wrong: ConfigurationInvalid) -> ConfigurationInvalid:
+    """What YAML says of an operator without quotes helps nobody."""
+    if not isinstance(wrong.__cause__, yaml.MarkedYAMLError):
+        return wrong
+    hint = f'; conditions stand in quotes, such as "{next(iter(COMPARISONS))} 0.6"'
+    return ConfigurationInvalid(wrong.message + hint, **{**wrong.metadata, "problem": wrong.metadata["problem"] + hint})

@@ -1,0 +1,242 @@
+"""What each event changes in the picture of a run."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from console.errors import notice
+from console.run_view import (
+    ANSWER,
+    ANSWER_TEXT,
+    ARBITRATION,
+    ASSIGNMENT,
+    AUTHORS,
+    CHAIN,
+    DELEGATION,
+    EVOLUTION,
+    NOTE,
+    PANELS,
+    PHASES,
+    PROGRESS,
+    STAGES,
+    Change,
+    Data,
+    Picture,
+    Sampling,
+    StageView,
+    stage_panel,
+    stage_text,
+)
+
+
+def apply(picture: Picture, name: str, data: Data) -> Change:
+    """Take one event into `picture`, and say what it changes; one that nobody knows changes nothing."""
+    handle = _HANDLERS.get(name)
+    return handle(picture, data) if handle else Change()
+
+
+def pictured(events: Iterable[tuple[str, Data]], question: str = "") -> Picture:
+    """The picture that events make."""
+    picture = Picture(question=question)
+    for name, data in events:
+        apply(picture, name, data)
+    return picture
+
+
+def _started(picture: Picture, data: Data) -> Change:
+    picture.run_id = data["run_id"]
+    return Change({PROGRESS})
+
+
+def _routed(picture: Picture, data: Data) -> Change:
+    picture.routed, picture.strategy = data, data["strategy"]
+    following = PHASES.get(picture.strategy, PHASES[""])[2]
+    picture.step(("assess", "route"), following)
+    if picture.strategy == "dialectic":
+        picture.stages = {stage: StageView(stage, AUTHORS[stage]) for stage in CHAIN}
+    return Change(set(PANELS))
+
+
+def _agent_assessed(picture: Picture, data: Data) -> Change:
+    if "msv" in data:
+        picture.assessed.append(data)
+        return Change({ASSIGNMENT})
+    picture.assessments = [a for a in picture.assessments if a["agent"] != data["agent"]] + [data]
+    picture.step(("classify",), "self-assess")
+    return Change({PROGRESS, DELEGATION})
+
+
+def _roles_assigned(picture: Picture, data: Data) -> Change:
+    picture.roles = data
+    if "assign" not in picture.reached:
+        picture.step(("assign",), "thesis")
+    return Change({PROGRESS, ASSIGNMENT})
+
+
+def _stage_started(picture: Picture, data: Data) -> Change:
+    stage = data["stage"]
+    picture.stages[stage] = StageView(
+        stage, data["role"], data["agent"], data["model"], attempt=data["attempt"], active=True
+    )
+    picture.at_work = "watch" if stage == NOTE else stage.lower()
+    panels = {PROGRESS, STAGES if stage == NOTE else stage_panel(stage)}
+    if stage == CHAIN[-1]:
+        picture.answer = ""
+        panels.add(ANSWER)
+    return Change(panels)
+
+
+def _stage_token(picture: Picture, data: Data) -> Change:
+    view = picture.stages.setdefault(data["stage"], StageView(data["stage"], AUTHORS.get(data["stage"], "")))
+    view.text += data["text"]
+    return Change(text={stage_text(data["stage"]): data["text"]})
+
+
+def _stage_finished(picture: Picture, data: Data) -> Change:
+    stage = data["stage"]
+    earlier = picture.stages.get(stage)
+    picture.stages[stage] = StageView(
+        stage,
+        data["role"],
+        data["agent"],
+        data["model"],
+        text=data["text"],
+        attempt=data["attempts"],
+        finished=data,
+        msv=earlier.msv if earlier else None,
+    )
+    if data["succeeded"]:
+        phase = "watch" if stage == NOTE else stage.lower()
+        order = PHASES["dialectic"]
+        picture.step((phase,), order[min(order.index(phase) + 1, len(order) - 1)])
+    return Change({PROGRESS, STAGES if stage == NOTE else stage_panel(stage)})
+
+
+def _stage_measured(picture: Picture, data: Data) -> Change:
+    if data["stage"] in picture.stages:
+        picture.stages[data["stage"]].msv = data["msv"]
+    return Change({EVOLUTION, stage_panel(data["stage"])})
+
+
+def _answer_token(picture: Picture, data: Data) -> Change:
+    picture.answer += data["text"]
+    return Change(text={ANSWER_TEXT: data["text"]})
+
+
+def _fell_back(picture: Picture, data: Data) -> Change:
+    picture.fallbacks.append(data)
+    picture.strategy, picture.answer = data["to_strategy"], ""
+    picture.at_work = PHASES.get(picture.strategy, PHASES[""])[2]
+    if picture.strategy == "dialectic":
+        picture.stages = {stage: StageView(stage, AUTHORS[stage]) for stage in CHAIN}
+    return Change(set(PANELS))
+
+
+def _samples_drawn(picture: Picture, data: Data) -> Change:
+    seen = Sampling(
+        drawn=data["drawn"],
+        planned=data["planned"],
+        invalid=data["invalid"],
+        counts=data["counts"],
+        entropy=data["entropy"],
+    )
+    if data["phase"] == "ARBITRATE":
+        picture.arbiter = seen
+        picture.step(("solve", "critique"), "arbitrate")
+    else:
+        picture.solving = seen
+        picture.at_work = "solve"
+    return Change({PROGRESS, ARBITRATION})
+
+
+def _solvers_finished(picture: Picture, data: Data) -> Change:
+    picture.solved = data
+    picture.step(("solve",), "measure" if data["settled"] else "critique")
+    return Change({PROGRESS, ARBITRATION})
+
+
+def _critique_finished(picture: Picture, data: Data) -> Change:
+    picture.critiques.append(data)
+    return Change({PROGRESS, ARBITRATION})
+
+
+def _task_dispatched(picture: Picture, data: Data) -> Change:
+    picture.dispatched = data
+    picture.step(("classify",), "self-assess")
+    return Change({PROGRESS, DELEGATION})
+
+
+def _mode_chosen(picture: Picture, data: Data) -> Change:
+    again, picture.answer = bool(picture.answer), ""  # what another agent had said by now is void
+    picture.mode = data
+    picture.step(("classify", "self-assess", "decide"), "answer")
+    return Change(set(PANELS) if again else {PROGRESS, DELEGATION})
+
+
+def _agent_answered(picture: Picture, data: Data) -> Change:
+    picture.votes.append(data)
+    return Change({DELEGATION})
+
+
+def _answer_judged(picture: Picture, data: Data) -> Change:
+    picture.verdict = data
+    return Change({DELEGATION})
+
+
+def _run_finished(picture: Picture, data: Data) -> Change:
+    run = data["run"]
+    picture.run, picture.answer, picture.run_id = run, run["answer"], run["run_id"]
+    picture.strategy = run["strategy"] or picture.strategy
+    account = picture.account
+    if picture.strategy == "arbiter" and account:
+        picture.reached.update(_arbitration_phases(account))
+    elif picture.strategy in ("system1", "delegation"):
+        picture.reached.add("answer")
+    if account.get("note"):
+        picture.reached.add("watch")
+    picture.at_work = ""
+    for view in picture.stages.values():
+        view.active = False
+    return Change(set(PANELS))
+
+
+def _refused(picture: Picture, data: Data) -> Change:
+    picture.error = notice(data["error"])
+    picture.run_id = data["error"].metadata.get("run_id", picture.run_id)
+    return Change({PROGRESS, ANSWER})
+
+
+def _stopped(picture: Picture, _data: Data) -> Change:
+    picture.stopped = True
+    return Change({PROGRESS, ANSWER})
+
+
+def _arbitration_phases(account: Data) -> set[str]:
+    done = {"solve"} if account.get("solver") else set()
+    if account.get("critiques"):
+        done.add("critique")
+    if account.get("arbiter"):
+        done.add("arbitrate")
+    return done | ({"measure"} if account.get("measures") else set())
+
+
+_HANDLERS: Mapping[str, Callable[[Picture, Data], Change]] = {
+    "run_started": _started,
+    "routed": _routed,
+    "agent_assessed": _agent_assessed,
+    "roles_assigned": _roles_assigned,
+    "stage_started": _stage_started,
+    "stage_token": _stage_token,
+    "stage_finished": _stage_finished,
+    "stage_measured": _stage_measured,
+    "answer_token": _answer_token,
+    "fell_back": _fell_back,
+    "samples_drawn": _samples_drawn,
+    "solvers_finished": _solvers_finished,
+    "critique_finished": _critique_finished,
+    "task_dispatched": _task_dispatched,
+    "mode_chosen": _mode_chosen,
+    "agent_answered": _agent_answered,
+    "answer_judged": _answer_judged,
+    "run_finished": _run_finished,
+    "refused": _refused,
+    "stopped": _stopped,
+}

@@ -1,0 +1,91 @@
+"""How many tokens a reply cost, where usage may be missing or count one sample only.
+
+A sample's own length is exact where its log-probabilities are there, or where it is the only sample of a request whose
+usage is reported. Else it is estimated from its characters.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from inference.json_fields import count
+from kernel.envelope import StageUsage
+from kernel.values import value
+
+# English text and code run at about four characters a token.
+CHARACTERS_PER_TOKEN = 4.0
+
+
+@value
+class Measured:
+    """What is known of one sample's length.
+
+    Attributes:
+        characters: Of text, reasoning and tool calls [count].
+        logprobs: Tokens that have a log-probability [count]; None if there are none.
+    """
+
+    characters: int
+    logprobs: int | None = None
+
+
+@value
+class Counted:
+    """Tokens of each sample [count], and the usage of the request without its HTTP calls."""
+
+    tokens: tuple[int, ...]
+    usage: StageUsage
+
+
+def counted(
+    samples: Sequence[Measured], reported: Mapping[str, object], *, counts_all: bool | None, prompt_characters: int
+) -> Counted:
+    """Tokens of `samples`, the choices of one reply.
+
+    Args:
+        samples: What is known of each.
+        reported: The reply's `usage`; may be empty.
+        counts_all: Whether this backend's usage counts all samples; None if that is unknown.
+        prompt_characters: Length of the prompt, for a backend that does not count it.
+    """
+    total = count(reported.get("completion_tokens"))
+    if len(samples) == 1 and total is not None:
+        counts_all = True
+    tokens, exact = _each(samples, total if counts_all else None)
+    prompt = count(reported.get("prompt_tokens"))
+    usage = StageUsage(
+        generations=len(samples),
+        prompt_tokens=estimated_tokens(prompt_characters) if prompt is None else prompt,
+        completion_tokens=total if counts_all and total is not None else max(sum(tokens), total or 0),
+        estimated=prompt is None or not exact,
+    )
+    return Counted(tokens=tokens, usage=usage)
+
+
+def _each(samples: Sequence[Measured], total: int | None) -> tuple[tuple[int, ...], bool]:
+    """Tokens of each sample, and whether their sum is exact."""
+    if len(samples) == 1 and total is not None:
+        return (total,), True
+    lengths = [sample.logprobs for sample in samples if sample.logprobs is not None]
+    if len(lengths) == len(samples):
+        return tuple(lengths), True
+    if total is not None:
+        return apportioned(total, [sample.characters for sample in samples]), True
+    return tuple(estimated_tokens(sample.characters) for sample in samples), False
+
+
+def apportioned(total: int, weights: Sequence[int]) -> tuple[int, ...]:
+    """`total` in whole parts that are as near to `weights` as they can be.
+
+    Example:
+        >>> apportioned(10, [1, 1, 2])
+        (3, 2, 5)
+    """
+    if not sum(weights):
+        weights = [1] * len(weights)
+    ends = [math.ceil(total * sum(weights[: place + 1]) / sum(weights)) for place in range(len(weights))]
+    return tuple(end - start for start, end in zip([0, *ends], ends, strict=False))
+
+
+def estimated_tokens(characters: int) -> int:
+    """Tokens that a text of `characters` has, about [count, >= 0]."""
+    return math.ceil(characters / CHARACTERS_PER_TOKEN)

@@ -1,0 +1,164 @@
+"""What telemetry is told about each call; it attaches itself from outside."""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self
+
+from inference.accounting.accounts import Account
+from inference.config import BackendConfig
+from inference.values import Work
+from kernel.envelope import NOTHING_SPENT, StageUsage
+from kernel.errors import MetacogError
+from kernel.values import value
+
+OK = "OK"
+CANCELLED = "CANCELLED"
+INTERNAL = "INTERNAL"
+
+
+@value
+class CallEnd:
+    """One call that has ended.
+
+    Attributes:
+        backend: The backend's name.
+        model: The model asked for.
+        work: Kind of work.
+        stage: Label for usage.
+        seconds: Time from the call to its end, waiting included [s].
+        usage: What it spent, as far as it is known.
+        outcome: `OK`, an error's reason, `CANCELLED` when the caller went away, or `INTERNAL` for a bug.
+    """
+
+    backend: str
+    model: str
+    work: Work
+    stage: str
+    seconds: float
+    usage: StageUsage
+    outcome: str
+
+
+class Observer(Protocol):
+    """Who wants to know of every call."""
+
+    def on_call_end(self, end: CallEnd) -> None:
+        """Take note of `end`; must be quick and must not fail."""
+
+
+class Unobserved:
+    """Takes no note."""
+
+    def on_call_end(self, end: CallEnd) -> None:
+        """Do nothing."""
+
+
+class Reports:
+    """Makes the reports of one backend's calls.
+
+    Args:
+        config: The backend.
+        observer: Who gets them.
+        clock: Monotonic clock [s].
+    """
+
+    def __init__(self, config: BackendConfig, observer: Observer, clock: Callable[[], float]) -> None:
+        self._config = config
+        self._observer = observer
+        self._clock = clock
+
+    def opened(self, work: Work, stage: str) -> "Report":
+        """The report of a call that begins now."""
+        begun = self._clock()
+
+        def tell(usage: StageUsage, error: BaseException | None) -> None:
+            self._observer.on_call_end(
+                CallEnd(
+                    backend=self._config.name,
+                    model=self._config.model,
+                    work=work,
+                    stage=stage,
+                    seconds=self._clock() - begun,
+                    usage=usage,
+                    outcome=outcome(error),
+                )
+            )
+
+        return Report(tell)
+
+
+class Report:
+    """One call's report; it is told once, at the latest when its context ends."""
+
+    __slots__ = ("_tell", "usage")
+
+    def __init__(self, tell: Callable[[StageUsage, BaseException | None], None]) -> None:
+        self._tell: Callable[[StageUsage, BaseException | None], None] | None = tell
+        self.usage = NOTHING_SPENT
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end(self.usage, error)
+
+    def booked(self, account: Account) -> "Booked":
+        """Hold `account` open, and take over what it has spent in the end."""
+        return Booked(self, account)
+
+    def failing(self) -> "Failing":
+        """End the report if what is inside fails."""
+        return Failing(self)
+
+    def end(self, usage: StageUsage, error: BaseException | None) -> None:
+        """Tell how the call ended. No-op once told."""
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell(usage, error)
+
+
+class Booked:
+    """A context that holds an account open and gives it."""
+
+    __slots__ = ("_account", "_report")
+
+    def __init__(self, report: Report, account: Account) -> None:
+        self._report = report
+        self._account = account
+
+    def __enter__(self) -> Account:
+        return self._account
+
+    def __exit__(self, *_: object) -> None:
+        self._account.close()
+        self._report.usage = self._account.spent
+
+
+class Failing:
+    """A context that ends a report if it fails."""
+
+    __slots__ = ("_report",)
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._report.end(self._report.usage, error)
+
+
+def outcome(error: BaseException | None) -> str:
+    """Name of how a call ended."""
+    if error is None:
+        return OK
+    if isinstance(error, MetacogError):
+        return error.reason
+    return CANCELLED if isinstance(error, asyncio.CancelledError | GeneratorExit) else INTERNAL

@@ -1,0 +1,104 @@
+"""Adding up what a stream cost while it passes by."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from inference.accounting.accounts import Account
+from inference.accounting.counting import estimated_tokens
+from inference.accounting.reports import Report
+from inference.json_fields import count, mapping, mappings
+from kernel.envelope import StageUsage
+
+
+class Tally:
+    """What one stream has cost so far.
+
+    vLLM ends a stream with one usage chunk for all choices, llama.cpp sends one for each choice when that choice ends;
+    both have no choices in them, and adding them up is right for both. Usage beside choices is a running total.
+
+    Args:
+        samples: Choices asked for [count, >= 1].
+        prompt_characters: Length of the prompt, for a backend that does not count it.
+    """
+
+    def __init__(self, samples: int, prompt_characters: int) -> None:
+        self.samples = samples
+        self._prompt_characters = prompt_characters
+        self._pieces = 0
+        self._prompt: int | None = None
+        self._reported = 0
+        self._running: int | None = None
+
+    def piece(self) -> None:
+        """A piece of text passed by: one token at least."""
+        self._pieces += 1
+
+    def usage_in(self, chunk: Mapping[str, object]) -> bool:
+        """Take over the usage in `chunk`; tell whether it holds nothing else."""
+        usage = mapping(chunk.get("usage"))
+        completion = count(usage.get("completion_tokens"))
+        if completion is None:
+            return False
+        prompt = count(usage.get("prompt_tokens"))
+        self._prompt = prompt if prompt is not None else self._prompt
+        alone = not mappings(chunk.get("choices"))
+        if alone:
+            self._reported += completion
+        else:
+            self._running = completion
+        return alone
+
+    @property
+    def nothing_known(self) -> bool:
+        """Whether neither a piece nor usage has come."""
+        return not (self._pieces or self._reported or self._running)
+
+    def cost(self) -> StageUsage:
+        """What has been seen, without HTTP calls; estimated where the backend had not reported it (yet)."""
+        reported = self._reported or self._running
+        prompt = estimated_tokens(self._prompt_characters) if self._prompt is None else self._prompt
+        return StageUsage(
+            generations=self.samples,
+            prompt_tokens=prompt,
+            completion_tokens=max(reported or 0, 0 if self._reported else self._pieces),
+            estimated=self._prompt is None or reported is None,
+        )
+
+
+class Meter:
+    """The account of one streamed call. `settle` it when the stream has ended well, `close` it in any case.
+
+    Args:
+        account: Its reservation.
+        tally: What passes by.
+        report: Told at the end what was spent, and the error if there was one.
+    """
+
+    def __init__(self, account: Account, tally: Tally, report: Report) -> None:
+        self.account = account
+        self.tally = tally
+        self.exchange = account.exchange(tally.samples)
+        self._report = report
+        self._settled = False
+        self._open = ExitStack()
+        self._open.enter_context(account)
+        self._open.enter_context(self.exchange)
+
+    @property
+    def usage(self) -> StageUsage:
+        """What has been seen so far, HTTP calls included."""
+        return self.exchange.usage if self._settled else self.exchange.usage_with(self.tally.cost())
+
+    def settle(self) -> StageUsage:
+        """Take the tally for the cost; with its HTTP calls."""
+        self._settled = True
+        self.exchange.cost(self.tally.cost())
+        return self.exchange.usage
+
+    def close(self, error: BaseException | None) -> None:
+        """Book what is known, count as lost what is not, and report. No-op once closed."""
+        if not self._settled and not self.tally.nothing_known:
+            self.exchange.cost(self.tally.cost())
+        usage = self.exchange.usage
+        self._open.close()
+        self._report.end(usage, error or (None if self._settled else GeneratorExit()))

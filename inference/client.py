@@ -1,0 +1,368 @@
+"""A backend, as the services see it.
+
+    backend = Backend(BackendConfig(name="local", base_url="http://127.0.0.1:8000", model="smollm2"))
+    call = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=64, stage="draft", work=Work.STAGE)
+    completion = await backend.complete(call, spend)
+
+Every call reserves its worst case on `spend.ledger` before it is sent, books what it cost, and ends by `spend`'s
+deadline. Cancelling the task that awaits a call closes the connection, so that the backend stops generating.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar
+
+import orjson
+
+from configuration.agents import AgentConfig
+from inference.accounting.accounts import Account, Tariff
+from inference.accounting.reports import Observer, Reports, Unobserved
+from inference.accounting.stream_cost import Meter, Tally
+from inference.catalogue import Catalogue
+from inference.config import BackendConfig
+from inference.errors import InvalidCall, ModelNotFound, UnparsableOutput
+from inference.features import Features, Learned
+from inference.http.backend_connection import Headers, Link
+from inference.http.event_parser import parsed
+from inference.http.http_transport import HttpTransport
+from inference.http.open_stream import Opened
+from inference.http.timing import InTime, Timing
+from inference.http.transport import Transport
+from inference.json_fields import document
+from inference.sampling.merging import replied
+from inference.sampling.sampler import (
+    Asked,
+    Asking,
+    Draw,
+    Forwarding,
+    Harvest,
+    Portion,
+    Source,
+    asked,
+    body_of,
+    completed,
+    most_prompt_tokens,
+    prompt_characters,
+)
+from inference.sampling.structured import is_no_json, structured
+from inference.spend import Spend
+from inference.streaming.forwarding import ForwardedStream, carrying
+from inference.streaming.gathering import gathered
+from inference.streaming.sample_stream import Streamed
+from inference.values import Call, Completion, ModelInfo, Reply, Structured, Work
+from kernel.envelope import BudgetExhausted, UnpricedModel
+from kernel.msv.ratings import ORDER, read_rating
+from kernel.prices import Prices, price_of
+
+T = TypeVar("T")
+
+
+class Backend:
+    """The client of one backend; make it once, in the loop that uses it, and close it.
+
+    Args:
+        config: The backend.
+        transport: HTTP; our own unless given.
+        timing: Time and chance.
+        observer: Told of each call that ends.
+        headers: Headers to add to each request, such as the trace context.
+    """
+
+    def __init__(
+        self,
+        config: BackendConfig,
+        *,
+        transport: Transport | None = None,
+        timing: Timing | None = None,
+        observer: Observer | None = None,
+        headers: Headers = dict,
+    ) -> None:
+        timing = timing or Timing()
+        transport = transport or HttpTransport(
+            connect_timeout_s=config.connect_timeout_s, idle_timeout_s=config.idle_timeout_s
+        )
+        self.config = config
+        self._link = Link(config, transport, timing, headers)
+        self._catalogue = Catalogue(config, self._link, timing.clock)
+        self._learned = Learned(config.name, Features(samples_per_call=config.max_samples_per_call))
+        self._reports = Reports(config, observer or Unobserved(), timing.clock)
+
+    @property
+    def features(self) -> Features:
+        """What is known of the backend's abilities so far."""
+        return self._learned.now
+
+    async def complete(self, call: Call, spend: Spend) -> Completion:
+        """Draw the samples of `call`.
+
+        Where some requests of a large draw fail and others bring samples, those are returned, with the `shortfall`.
+
+        Raises:
+            InferenceError: When there is no sample; see `errors`.
+            BudgetExhausted: When not even `floor_tokens` for each sample are left. Nothing was sent.
+        """
+        with self._reports.opened(call.work, call.stage) as report:
+            context = await self._check(call.max_tokens, spend)
+            with report.booked(self._account(call, spend, context)) as account:
+                asking = Asking(call=call, config=self.config)
+                harvest = await self._harvest(asking, call.drawn, account, spend)
+            return completed(call, harvest, account)
+
+    async def complete_json(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
+        """Draw the samples of `call` and read each as a document that follows `call.schema`.
+
+        Numbers outside the schema's bounds are moved to them, and named. A backend that turns out to ignore schemas
+        is asked once more, and from then on, in words.
+
+        Args:
+            call: What to draw, with a schema.
+            parse: Makes the value of a document that follows the schema; a `ValueError` rejects it.
+            spend: What may be spent.
+
+        Raises:
+            UnparsableOutput: When not one sample follows the schema.
+            InferenceError, BudgetExhausted: As `complete`.
+        """
+        if call.schema is None:
+            raise InvalidCall("schema", "it is needed to read the answer as JSON")
+        completion = await self.complete(call, spend)
+        try:
+            read = structured(completion, call.schema, parse)
+        except UnparsableOutput as unreadable:
+            if not self._ignored_schema(completion):
+                raise
+            try:
+                completion = await self.complete(call, spend)
+            except BudgetExhausted:
+                raise unreadable from None
+            return structured(completion, call.schema, parse)
+        if self.features.schema is None:
+            self._learned.learn(Features(schema=True))
+        return read
+
+    async def stream(self, call: Call, spend: Spend) -> Streamed:
+        """Draw the one sample of `call`, piece by piece; what is returned must be entered or closed.
+
+        Raises:
+            InferenceError, BudgetExhausted: As `complete`, before the first piece; later the iteration raises them.
+        """
+        if call.samples != 1:
+            raise InvalidCall("samples", "a stream draws one")
+        report = self._reports.opened(call.work, call.stage)
+        with report.failing():
+            context = await self._check(call.max_tokens, spend)
+            account = self._account(call, spend, context)
+        portion = Portion(offset=0, samples=1, tokens=account.tokens_each)
+        body = body_of(call, portion, self.config, self.features, stream=True)
+        meter = Meter(account, Tally(1, prompt_characters(body["messages"])), report)
+        return Streamed(call, await self._open(call.work, body, meter, spend), meter)
+
+    async def forward(
+        self, body: Mapping[str, object], spend: Spend, stage: str, *, work: Work = Work.SYSTEM_ONE
+    ) -> Reply:
+        """Pass on an OpenAI chat completion as it is, for our model and within the envelope.
+
+        More samples than the backend draws in one request come in several, and equal ones are drawn once, as in
+        `complete`; the reply is one document with all of them. If one is missing in the end, that is a failure. From
+        a backend that would overlook that the caller has gone, one sample is read as a stream (`gathering`).
+
+        Raises:
+            InferenceError, BudgetExhausted: As `complete`.
+        """
+        if self._catalogue.overlooks_lost_clients and body.get("n") in (None, 1):
+            return await self._gathered(body, spend, stage, work)
+        with self._reports.opened(work, stage) as report:
+            wanted = asked(body)
+            ask = await self._forwarding(wanted, wanted.drawn, spend, stage, work)
+            with report.booked(ask.account) as account:
+                harvest = await self._harvest(ask, wanted.drawn, account, spend)
+            return replied(ask, harvest)
+
+    async def forward_stream(
+        self, body: Mapping[str, object], spend: Spend, stage: str, *, work: Work = Work.SYSTEM_ONE
+    ) -> ForwardedStream:
+        """Pass on an OpenAI chat completion and its stream of events; what is returned must be entered or closed.
+
+        Raises:
+            InvalidCall: For `n`, when the backend draws fewer samples in one stream than the body asks for.
+            InferenceError, BudgetExhausted: As `complete`, before the first event; later the iteration raises them.
+        """
+        report = self._reports.opened(work, stage)
+        with report.failing():
+            wanted = asked(body)
+            ask = await self._forwarding(wanted, wanted.samples, spend, stage, work)
+        meter = Meter(ask.account, Tally(wanted.samples, prompt_characters(body["messages"])), report)
+        opened = await self._open(work, ask.streamed(self.features), meter, spend)
+        return ForwardedStream(opened, meter, wanted, self._learned)
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        """The models that the backend serves, remembered for a minute; empty where it does not tell."""
+        return await self._catalogue.known() or ()
+
+    async def probe(self) -> None:
+        """Ask the backend now whether it is ready to serve our model.
+
+        Raises:
+            BackendUnavailable: When it cannot be reached or is not ready.
+            ModelNotFound: When it serves others.
+            InferenceError: When it refuses to tell.
+        """
+        await self._catalogue.models()
+        await self._catalogue.check(None)
+
+    async def aclose(self) -> None:
+        """Close every connection; calls under way fail."""
+        await self._link.aclose()
+
+    async def _check(self, max_tokens: int | None, spend: Spend) -> int | None:
+        if self._catalogue.is_fresh:
+            return await self._catalogue.check(max_tokens)
+        async with InTime(spend, self.config.name):
+            return await self._catalogue.check(max_tokens)
+
+    def _account(self, call: Call, spend: Spend, context: int | None) -> Account:
+        read = {"messages": call.messages, "schema": call.schema, "extra": call.extra}
+        return Account(
+            spend.ledger,
+            call.stage,
+            generations=call.drawn,
+            wanted_tokens=call.max_tokens,
+            floor_tokens=call.floor_tokens,
+            tariff=self._tariff(read, call.drawn, spend, context),
+        )
+
+    def _tariff(self, body: Mapping[str, object], samples: int, spend: Spend, context: int | None) -> Tariff | None:
+        """How a call that draws `samples` for `body` is paid for; None where no price is known.
+
+        Raises:
+            UnpricedModel: When that is so, and the cost is limited.
+        """
+        price = self.config.price
+        if price is None:
+            if spend.limits.max_cost is not None:
+                raise UnpricedModel(self.config.model)
+            return None
+        requests = -(-samples // (self.features.samples_per_call or samples))
+        return Tariff(price=price, prompt_tokens=most_prompt_tokens(body, context), requests=requests)
+
+    async def _harvest(self, source: Source, count: int, account: Account, spend: Spend) -> Harvest:
+        harvest = await Draw(source, account, spend, self._link, self._learned).samples(0, count)
+        if isinstance(harvest.failure, ModelNotFound):
+            self._catalogue.forget()
+        return harvest
+
+    async def _forwarding(self, wanted: Asked, generations: int, spend: Spend, stage: str, work: Work) -> Forwarding:
+        context = await self._check(wanted.tokens, spend)
+        tokens = wanted.tokens_each(self.config.default_max_tokens, context)
+        tariff = self._tariff(wanted.body, generations, spend, context)
+        account = Account(spend.ledger, stage, generations=generations, wanted_tokens=tokens, tariff=tariff)
+        return Forwarding(wanted=wanted, account=account, config=self.config, work=work)
+
+    async def _open(self, work: Work, body: Mapping[str, object], meter: Meter, spend: Spend) -> Opened:
+        try:
+            with carrying(meter.tally.samples, self.config.name, self._learned):
+                return await self._link.open(work, orjson.dumps(body), meter.exchange, spend)
+        except BaseException as error:
+            meter.close(error)
+            raise
+
+    async def _gathered(self, body: Mapping[str, object], spend: Spend, stage: str, work: Work) -> Reply:
+        streamed = {**body, "stream_options": {"include_usage": True}}
+        async with await self.forward_stream(streamed, spend, stage, work=work) as stream:
+            events = [parsed(event.raw).data async for event in stream if not event.done]
+        whole = gathered([document(data) for data in events if data])
+        return Reply(body=orjson.dumps(whole), document=whole, usage=stream.usage, cut=stream.cut)
+
+    def _ignored_schema(self, completion: Completion) -> bool:
+        """Whether `completion` shows, for the first time, a backend that does not follow schemas; remember it."""
+        ended = [sample for sample in completion.samples if sample.finish_reason == "stop"]
+        ignored = self.features.schema is None and bool(ended) and all(is_no_json(sample.text) for sample in ended)
+        if ignored:
+            self._learned.learn(Features(schema=False))
+        return ignored
+
+
+DEFAULT_AGENTS_FILE = Path(__file__).parents[1] / "config" / "agents.yaml"
+
+
+class Voice:
+    """A backend as one agent uses it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.model = backend.config.model
+        self.price = backend.config.price
+
+    async def stream(self, call: Call, spend: Spend) -> Streamed:
+        """The text of one call, as it is generated; to be entered or closed."""
+        return await self._backend.stream(call, spend)
+
+    async def complete(self, call: Call, spend: Spend) -> Completion:
+        """The samples of one call."""
+        return await self._backend.complete(call, spend)
+
+    async def rate(self, call: Call, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
+        """The numbers of one structured rating, by the names of `order`."""
+        return await self.read(call, partial(read_rating, order=order), spend)
+
+    async def read(self, call: Call, parse: Callable[[object], T], spend: Spend) -> T:
+        """The document of one call that follows its schema, as `parse` reads it."""
+        return (await self.structured(call, parse, spend)).values[0]
+
+    async def structured(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
+        """The documents of one call that follow its schema, as `parse` reads them, with what they cost."""
+        return await self._backend.complete_json(call, parse, spend)
+
+
+class Voices:
+    """All backends of a process, by server and model.
+
+    Args:
+        default: Backend of agents that name no server or model, and of the assessor.
+        build: Makes a backend of its configuration.
+        prices: Prices by model.
+    """
+
+    def __init__(
+        self, default: Backend, build: Callable[[BackendConfig], Backend], prices: Prices = MappingProxyType({})
+    ) -> None:
+        self.default = default
+        self._build = build
+        self._prices = prices
+        self._backends: dict[tuple[str, str], Backend] = {
+            (default.config.base_url, default.config.model): default,
+        }
+
+    def of(self, agent: AgentConfig) -> Voice:
+        """Voice of `agent`."""
+        base = self.default.config
+        place = (agent.base_url or base.base_url, agent.model or base.model)
+        if place not in self._backends:
+            config = BackendConfig(
+                name=f"{place[1]}@{place[0]}",
+                base_url=place[0],
+                model=place[1],
+                api_key=self._key(agent),
+                price=price_of(place[1], self._prices),
+            )
+            self._backends[place] = self._build(config)
+        return Voice(self._backends[place])
+
+    def _key(self, agent: AgentConfig) -> str | None:
+        """Key for the agent's server; the default server's key is never shown to another one."""
+        if agent.api_key_env:
+            return os.environ.get(agent.api_key_env)
+        base = self.default.config
+        return base.api_key if agent.base_url in ("", base.base_url) else None
+
+    def assessor(self) -> Voice:
+        """Voice that judges all texts alike."""
+        return Voice(self.default)
+
+    async def close(self) -> None:
+        """Close every backend."""
+        for backend in self._backends.values():
+            await backend.aclose()

@@ -1,0 +1,286 @@
+"""What an embeddings server answers, read."""
+
+import asyncio
+import base64
+import random
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+from prometheus_client import Counter, Histogram
+
+from chassis.errors import EncoderUnavailable
+from chassis.serving.auth import bearer
+from chassis.telemetry import SECONDS, trace_headers
+from inference.http.http_transport import HttpTransport
+from inference.http.transport import HttpReply, Transport, TransportFailure
+from kernel.values import value
+
+Vectors = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+
+# Statuses of a server that may answer the same request later.
+BUSY = frozenset({429, 502, 503, 504})
+
+# What reading a reply of another form than expected may raise.
+_OTHER_FORM = (ValueError, LookupError, TypeError, AttributeError)
+
+
+def read_vectors(body: bytes, count: int) -> Vectors | None:
+    """Vectors in the order of their texts, given as lists of numbers or as base64 of 32-bit floats.
+
+    Returns:
+        `count` rows of one length, all finite; None when the body holds anything else.
+    """
+    try:
+        data = sorted(orjson.loads(body)["data"], key=lambda each: int(each["index"]))
+        vectors = np.array([_vector(each["embedding"]) for each in data], dtype=np.float32)
+    except _OTHER_FORM:
+        return None
+    if vectors.ndim != 2 or len(vectors) != count or not vectors.size or not np.isfinite(vectors).all():
+        return None
+    made: Vectors = vectors
+    return made
+
+
+def _vector(given: Any) -> Any:  # noqa: ANN401 - a list of numbers, or what stands for one
+    return np.frombuffer(base64.b64decode(given), dtype="<f4") if isinstance(given, str) else given
+
+
+def read_models(body: bytes) -> Sequence[str]:
+    """Names of the models that a server lists; none when the body holds anything else."""
+    try:
+        return [str(model["id"]) for model in orjson.loads(body)["data"]]
+    except _OTHER_FORM:
+        return []
+
+
+def error_words(body: bytes) -> str:
+    """What a refusal says, on one line of at most 200 characters."""
+    try:
+        said = str(orjson.loads(body)["error"]["message"])
+    except _OTHER_FORM:
+        said = body.decode(errors="replace")
+    return " ".join(said.split())[:200]
+
+
+def retry_after_s(reply: HttpReply) -> float:
+    """How long a server asks to wait [s, >= 0]; 0 when it does not say so in seconds."""
+    told = reply.headers.get("retry-after", "")
+    return float(told) if told.isdigit() else 0.0
+
+
+EMBEDDED = Counter("metacog_embedded_texts_total", "Texts that the encoder turned into vectors.")
+EMBEDDING_SECONDS = Histogram("metacog_embedding_seconds", "Time of one request to the encoder [s].", buckets=SECONDS)
+
+RETRIES = 3
+FIRST_PAUSE_S = 0.05
+CONNECT_S = 2.0
+IDLE_S = 4.0  # below the time after which servers close an idle connection
+AHEAD = 2  # batches under way, so that the encoder never waits for the next
+
+
+@value
+class Encoder:
+    """What vectors come from: those of different encoders cannot be compared.
+
+    Attributes:
+        name: Name of the model.
+        dimension: Length of its vectors [count, >= 1].
+    """
+
+    name: str
+    dimension: int
+
+
+@value
+class Embedded:
+    """Vectors of some texts.
+
+    Attributes:
+        encoder: What they come from.
+        vectors: One row a text, in their order.
+    """
+
+    encoder: Encoder
+    vectors: Vectors
+
+
+class Embeddings:
+    """One embeddings server, over one pool of connections.
+
+    Args:
+        url: Base URL, with its /v1.
+        model: Model to ask; empty: the first that the server lists.
+        key: Bearer key; empty for none.
+        batch: Texts in one request [count, >= 1].
+        max_in_flight: Requests under way at once; further ones wait [count, >= 1].
+        transport: HTTP; our own unless given.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str = "",
+        key: str = "",
+        batch: int = 32,
+        max_in_flight: int = 64,
+        transport: Transport | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._named = model
+        self._headers = {"content-type": "application/json", **bearer(key)}
+        self._batch = batch
+        self._free = asyncio.Semaphore(max_in_flight)
+        self._transport = transport or HttpTransport(connect_timeout_s=CONNECT_S, idle_timeout_s=IDLE_S)
+        self._known: Encoder | None = None
+        self._learned = ""
+
+    async def encoder(self, *, timeout_s: float) -> Encoder:
+        """The encoder in use; asked for once, and again when its answers say that it is another.
+
+        Raises:
+            EncoderUnavailable: When it cannot be reached, does not answer in time, or refuses.
+        """
+        if self._known is None:
+            return (await self.embed(["dimension"], timeout_s=timeout_s)).encoder
+        return self._known
+
+    async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Embedded:
+        """Vectors of `texts`, which must not be empty.
+
+        Args:
+            texts: The texts; what an encoder does not read of a long one is not in its vector.
+            timeout_s: Time that all of it may take, repetitions and waiting included [s].
+
+        Raises:
+            EncoderUnavailable: When the encoder cannot be reached, does not answer in time, or refuses.
+        """
+        until = asyncio.get_running_loop().time() + timeout_s
+        try:
+            async with asyncio.timeout_at(until):
+                parts = [await self._embedded(part, until) for part in self._parts(texts)]
+        except TimeoutError as late:
+            said = f"the encoder at {self.url} did not answer within {timeout_s:.3g} s"
+            raise EncoderUnavailable(said, url=self.url) from late
+        return Embedded(encoder=_one_encoder(parts), vectors=np.concatenate([part.vectors for part in parts]))
+
+    async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
+        """Vectors of `texts`, a batch at a time and in order; closing the generator stops the work.
+
+        Args:
+            texts: The texts.
+            timeout_s: Time that one batch may take [s].
+
+        Raises:
+            EncoderUnavailable: When the encoder cannot be reached, does not answer in time, or refuses.
+        """
+        under_way: deque[asyncio.Task[Embedded]] = deque()
+        try:
+            for part in self._parts(texts):
+                under_way.append(asyncio.create_task(self.embed(part, timeout_s=timeout_s)))
+                if len(under_way) == AHEAD:
+                    yield await under_way.popleft()
+            while under_way:
+                yield await under_way.popleft()
+        finally:
+            for task in under_way:
+                task.cancel()
+            if under_way:
+                await asyncio.wait(under_way)
+
+    async def check(self) -> None:
+        """Return if the encoder answers.
+
+        Raises:
+            EncoderUnavailable: When it does not.
+        """
+        await self._model_names()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._transport.aclose()
+
+    def _parts(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
+        return [texts[at : at + self._batch] for at in range(0, len(texts), self._batch)]
+
+    async def _embedded(self, texts: Sequence[str], until: float) -> Embedded:
+        """Vectors of one batch, by a model that is looked up again if the server has it no longer."""
+        model = await self._model()
+        reply = await self._posted(model, texts, until)
+        if reply.status == 404 and not self._named:
+            self._learned = ""
+            model = await self._model()
+            reply = await self._posted(model, texts, until)
+        if reply.status != 200:
+            raise self._refused(reply)
+        vectors = read_vectors(reply.body, len(texts))
+        if vectors is None:
+            raise EncoderUnavailable(f"the encoder at {self.url} answered with something else than vectors")
+        EMBEDDED.inc(len(texts))
+        self._known = Encoder(name=model, dimension=vectors.shape[1])
+        return Embedded(encoder=self._known, vectors=vectors)
+
+    async def _model(self) -> str:
+        if not self._named and not self._learned:
+            self._learned = (await self._model_names())[0]
+        return self._named or self._learned
+
+    async def _model_names(self) -> Sequence[str]:
+        try:
+            reply = await self._transport.get(f"{self.url}/models", self._with_trace())
+        except TransportFailure as failure:
+            raise self._away(failure) from failure
+        if reply.status != 200:
+            raise self._refused(reply)
+        names = read_models(reply.body)
+        if not names:
+            raise EncoderUnavailable(f"{self.url}/models names no model; set METACOG_ENCODER_MODEL", url=self.url)
+        return names
+
+    async def _posted(self, model: str, texts: Sequence[str], until: float) -> HttpReply:
+        """The reply to one batch; what found no answer, or was turned away for now, is sent again while time lasts."""
+        body = orjson.dumps({"model": model, "input": list(texts), "encoding_format": "base64"})
+        async with self._free:
+            for attempt in range(RETRIES):
+                pause_s = random.uniform(0, FIRST_PAUSE_S * 2**attempt)
+                try:
+                    reply = await self._sent(body)
+                    pause_s += retry_after_s(reply)
+                except TransportFailure as failure:
+                    if asyncio.get_running_loop().time() + pause_s >= until:
+                        raise self._away(failure) from failure
+                else:
+                    if reply.status not in BUSY or asyncio.get_running_loop().time() + pause_s >= until:
+                        return reply
+                await asyncio.sleep(pause_s)
+            try:
+                return await self._sent(body)
+            except TransportFailure as failure:
+                raise self._away(failure) from failure
+
+    async def _sent(self, body: bytes) -> HttpReply:
+        with EMBEDDING_SECONDS.time():
+            async with self._transport.stream(f"{self.url}/embeddings", self._with_trace(), body) as reply:
+                whole = b"".join([chunk async for chunk in reply.chunks])
+        return HttpReply(status=reply.status, headers=reply.headers, body=whole)
+
+    def _with_trace(self) -> Mapping[str, str]:
+        return {**self._headers, **trace_headers()}
+
+    def _away(self, failure: TransportFailure) -> EncoderUnavailable:
+        return EncoderUnavailable(f"the encoder at {self.url} cannot be reached: {failure}", url=self.url)
+
+    def _refused(self, reply: HttpReply) -> EncoderUnavailable:
+        hint = "; set METACOG_ENCODER_API_KEY" if reply.status in (401, 403) else ""
+        said = f"the encoder at {self.url} answered {reply.status}: {error_words(reply.body)}{hint}"
+        return EncoderUnavailable(said, url=self.url, status=str(reply.status))
+
+
+def _one_encoder(parts: Sequence[Embedded]) -> Encoder:
+    encoders = {(part.encoder.name, part.encoder.dimension) for part in parts}
+    if len(encoders) != 1:
+        raise EncoderUnavailable("the encoder changed while texts were being embedded; try again")
+    return parts[0].encoder

@@ -1,0 +1,214 @@
+"""The way to one backend: places, circuit breaker, retries and deadline around the transport."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
+from typing import TypeVar
+
+from inference.accounting.accounts import Exchange
+from inference.config import BackendConfig
+from inference.errors import BackendUnavailable, InferenceError
+from inference.http import event_parser
+from inference.http.breaker import Admission, Breaker
+from inference.http.error_replies import refusal, retry_after_s, status_of
+from inference.http.open_stream import Opened
+from inference.http.pools import Pool
+from inference.http.timing import InTime, Timing, pause_s
+from inference.http.transport import HttpReply, HttpStream, LostBeforeReply, NotSent, Transport, TransportFailure
+from inference.spend import Spend
+from inference.values import Work
+from kernel.envelope import BudgetExhausted
+
+T = TypeVar("T")
+Headers = Callable[[], Mapping[str, str]]
+
+
+class Repeatable(Exception):
+    """A failure after which the same request may be sent again, if the envelope holds what that may cost.
+
+    Args:
+        error: What to raise when it is not.
+        after_s: How long the backend asked to wait [s].
+    """
+
+    def __init__(self, error: InferenceError, after_s: float | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.after_s = after_s
+
+
+class Link:
+    """Sends requests to one backend; everything that can go wrong on the way has a name afterwards.
+
+    Args:
+        config: The backend.
+        transport: HTTP.
+        timing: Time and chance.
+        headers: Headers to add to each request, such as the trace context.
+    """
+
+    def __init__(self, config: BackendConfig, transport: Transport, timing: Timing, headers: Headers) -> None:
+        self.backend = config.name
+        self._config = config
+        self._transport = transport
+        self._timing = timing
+        self._headers = headers
+        self._url = f"{config.api_root}/chat/completions"
+        bearer = {"authorization": f"Bearer {config.api_key}"} if config.api_key else {}
+        self._own_headers = {"content-type": "application/json", **bearer}
+        self._pools = {work: Pool(config.name, config.pool(work)) for work in Work}
+        self._breaker = Breaker(config.name, config.breaker, timing.clock)
+
+    async def get(self, path: str) -> HttpReply:
+        """Fetch `path` below the API's root, once, and in no pool: it is for small questions about the backend.
+
+        Raises:
+            TransportFailure: When the backend cannot be reached.
+        """
+        return await self._transport.get(f"{self._config.api_root}{path}", self.headers())
+
+    async def post(self, work: Work, body: bytes, exchange: Exchange, spend: Spend) -> HttpReply:
+        """Send a chat completion and wait for the whole reply, whose status is 200.
+
+        Raises:
+            InferenceError: Any of them but `UnparsableOutput`.
+        """
+
+        async def attempt(limit: InTime) -> HttpReply:
+            async with self._pools[work].place():
+                with self._breaker.admitted() as admission, _Judged(self._config, exchange, admission):
+                    async with self._sent(body, admission, limit) as stream:
+                        reply = HttpReply(status=stream.status, headers=stream.headers, body=await stream.read())
+                    self._judge(reply, exchange, admission)
+            return reply
+
+        return await self._repeated(attempt, exchange, spend)
+
+    async def open(self, work: Work, body: bytes, exchange: Exchange, spend: Spend) -> Opened:
+        """Send a chat completion to be streamed, and wait for status 200. The place is held until it is closed.
+
+        Raises:
+            InferenceError: Any of them but `UnparsableOutput`.
+        """
+
+        async def attempt(limit: InTime) -> Opened:
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(self._pools[work].place())
+                with self._breaker.admitted() as admission, _Judged(self._config, exchange, admission):
+                    stream = await stack.enter_async_context(self._sent(body, admission, limit))
+                    refused = b"" if stream.status == 200 else await stream.read()
+                    reply = HttpReply(status=stream.status, headers=stream.headers, body=refused)
+                    self._judge(reply, exchange, admission)
+                return Opened(self._config.name, stream.chunks, event_parser.Parser(), spend, stack.pop_all())
+
+        return await self._repeated(attempt, exchange, spend)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._transport.aclose()
+
+    def headers(self) -> dict[str, str]:
+        """Headers of a request."""
+        return {**self._own_headers, **self._headers()}
+
+    async def _repeated(self, attempt: Callable[[InTime], Awaitable[T]], exchange: Exchange, spend: Spend) -> T:
+        repetition = 0
+        async with InTime(spend, self._config.name) as limit:
+            while True:
+                try:
+                    return await attempt(limit)
+                except Repeatable as failed:
+                    pause = pause_s(self._config.retries, repetition, failed.after_s, self._timing.chance())
+                    if repetition == self._config.retries.count or pause >= limit.left_s or not _affords(exchange):
+                        raise failed.error from failed.__cause__
+                repetition += 1
+                await self._timing.sleep(pause)
+
+    def _sent(self, body: bytes, admission: Admission, limit: InTime) -> "_Sent":
+        reply = self._transport.stream(self._url, self.headers(), body)
+        return _Sent(reply, admission, limit, self._config.breaker.hang_s)
+
+    def _judge(self, reply: HttpReply, exchange: Exchange, admission: Admission) -> None:
+        """Raise the named error for a reply that is not 200, and say whether it may be repeated."""
+        status = status_of(reply)
+        if status >= 500:
+            admission.failed()
+        else:
+            admission.worked()
+        if status == 200:
+            return
+        if status < 500 or status == 503:
+            exchange.generated_nothing()
+        error = refusal(self._config.name, self._config.model, reply)
+        if status in (429, 503):
+            raise Repeatable(error, retry_after_s(reply))
+        raise error
+
+
+class _Sent:
+    """A request whose reply is there from its status on; none in all the time it had may count as a failure."""
+
+    __slots__ = ("_admission", "_hang_s", "_limit", "_reply")
+
+    def __init__(
+        self, reply: AbstractAsyncContextManager[HttpStream], admission: Admission, limit: InTime, hang_s: float
+    ) -> None:
+        self._reply = reply
+        self._admission = admission
+        self._limit = limit
+        self._hang_s = hang_s
+
+    async def __aenter__(self) -> HttpStream:
+        given_s = self._limit.left_s
+        try:
+            return await self._reply.__aenter__()
+        except asyncio.CancelledError:
+            if self._limit.is_over and given_s >= self._hang_s:
+                self._admission.failed()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._reply.__aexit__(kind, error, trace)
+
+
+class _Judged:
+    """A context around one request: names the transport's failures, and says which may be repeated."""
+
+    __slots__ = ("_admission", "_config", "_exchange")
+
+    def __init__(self, config: BackendConfig, exchange: Exchange, admission: Admission) -> None:
+        self._config = config
+        self._exchange = exchange
+        self._admission = admission
+
+    def __enter__(self) -> None:
+        self._exchange.leaving()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, TransportFailure):
+            return
+        name = self._config.name
+        self._admission.failed()
+        if isinstance(error, NotSent):
+            self._exchange.never_left()
+            message = f"backend {name} cannot be reached at {self._config.base_url}: {error}"
+            raise Repeatable(BackendUnavailable(message, backend=name)) from error
+        if isinstance(error, LostBeforeReply):
+            message = f"backend {name} closed the connection without a reply: {error}"
+            raise Repeatable(BackendUnavailable(message, backend=name)) from error
+        message = f"backend {name} broke off in the middle of its reply: {error}"
+        raise BackendUnavailable(message, backend=name) from error
+
+
+def _affords(exchange: Exchange) -> bool:
+    """Whether what was lost could be reserved anew; then it is."""
+    try:
+        exchange.again()
+    except BudgetExhausted:
+        return False
+    return True

@@ -1,0 +1,92 @@
+"""What a backend's refusal means: its status and message turned into a named error."""
+
+import re
+
+from inference.errors import (
+    BackendOverloaded,
+    BackendRefused,
+    BackendUnauthorized,
+    BackendUnavailable,
+    InferenceError,
+    InvalidCall,
+    ModelNotFound,
+    PromptTooLong,
+)
+from inference.http.transport import HttpReply
+from inference.json_fields import count, document, mapping, text
+
+LONGEST_MESSAGE = 500
+
+_CONTEXT = re.compile(r"context (length|size|window)|context_length_exceeded|prompt is too long", re.IGNORECASE)
+_CONTEXT_TOKENS = re.compile(r"context (?:length|size)[^0-9]{0,12}(\d+)|\((\d+) tokens\), try", re.IGNORECASE)
+_TOO_MANY_TOKENS = re.compile(r"max_(completion_)?tokens.{0,40}(too large|at most|at least)", re.IGNORECASE)
+_FIELDS = ("temperature", "top_p", "max_completion_tokens", "max_tokens", "top_logprobs", "seed")
+_RANGE = re.compile(r"must be|has to be|range|between|at least|at most|non-negative|positive", re.IGNORECASE)
+# What llama.cpp calls a failure of its own (500) and is the request's fault.
+_REQUESTS_FAULT = re.compile(r"(image|audio|video) input is not supported|Failed to parse (tools|messages)")
+_GREEDY = re.compile(r"\bn must be 1 when using greedy", re.IGNORECASE)
+
+
+def said(body: bytes) -> str:
+    """The message in an error body, cut to `LONGEST_MESSAGE` characters; the body itself if there is none."""
+    reply = document(body)
+    error = reply.get("error")
+    message = text(mapping(error).get("message")) or text(error) or text(reply.get("message"))
+    return (message or body.decode(errors="replace").strip())[:LONGEST_MESSAGE]
+
+
+def retry_after_s(reply: HttpReply) -> float | None:
+    """Seconds that the backend asks to wait [s, >= 0]; None where it names none (or a date)."""
+    try:
+        return max(0.0, float(reply.headers["retry-after"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def status_of(reply: HttpReply) -> int:
+    """Status that `reply` should have: a request that the backend cannot serve is no failure of the backend."""
+    return 400 if reply.status == 500 and _REQUESTS_FAULT.search(said(reply.body)) else reply.status
+
+
+def refusal(backend: str, model: str, reply: HttpReply) -> InferenceError:
+    """The named error for `reply`, whose status is not 200."""
+    message = said(reply.body)
+    status = status_of(reply)
+    if status == 429:
+        return BackendOverloaded(
+            f"backend {backend} is overloaded: {message}", backend=backend, retry_after_s=retry_after_s(reply)
+        )
+    if status >= 500:
+        return BackendUnavailable(f"backend {backend} failed ({status}): {message}", backend=backend)
+    if status in (401, 403):
+        return BackendUnauthorized(f"backend {backend} does not accept the API key ({status})", backend=backend)
+    if status == 404 and "model" in message.lower():
+        return ModelNotFound(f"backend {backend} does not serve {model}: {message}", backend=backend, model=model)
+    return refused_request(backend, status, reply.body)
+
+
+def refused_request(backend: str, status: int, body: bytes) -> InferenceError:
+    """The named error for a request that the backend found wrong, with `status` and `body`."""
+    message = said(body)
+    if _GREEDY.search(message):
+        return InvalidCall("n", "it must be 1 at temperature 0, where all samples are equal")
+    if _TOO_MANY_TOKENS.search(message):
+        return InvalidCall("max_tokens", message)
+    if _CONTEXT.search(message):
+        return prompt_too_long(backend, body)
+    named = next((name for name in _FIELDS if re.search(rf"\b{name}\b", message)), None)
+    if named and _RANGE.search(message):
+        return InvalidCall(named, message)
+    return BackendRefused(backend, status, message)
+
+
+def prompt_too_long(backend: str, body: bytes) -> PromptTooLong:
+    """The error for a prompt that does not fit, with the numbers that the backend gave."""
+    message = said(body)
+    error = mapping(document(body).get("error"))
+    found = _CONTEXT_TOKENS.search(message)
+    context = count(error.get("n_ctx")) or (int(found.group(1) or found.group(2)) if found else None)
+    prompt = count(error.get("n_prompt_tokens"))
+    numbers = {"context_tokens": context, "prompt_tokens": prompt}
+    known = {name: str(number) for name, number in numbers.items() if number is not None}
+    return PromptTooLong(f"backend {backend}: the prompt is too long: {message}", backend=backend, **known)

@@ -1,0 +1,101 @@
+"""A streamed reply whose status was good."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
+
+from inference.errors import BackendUnavailable
+from inference.http import event_parser
+from inference.http.error_replies import refused_request, said
+from inference.http.timing import InTime
+from inference.http.transport import LostMidReply, TransportFailure
+from inference.json_fields import document
+from inference.spend import Spend
+
+# After `[DONE]` only the end of the body can come; reading it lets the connection be used again.
+LINGER_S = 0.05
+
+
+class Opened:
+    """The events of one reply. It holds a place and a connection until it is closed; closing early aborts it.
+
+    Args:
+        backend: Name for messages.
+        chunks: The body.
+        parser: Cuts it into events.
+        spend: Whose deadline bounds each read.
+        held: What is given back on closing.
+    """
+
+    def __init__(
+        self,
+        backend: str,
+        chunks: AsyncIterator[bytes],
+        parser: event_parser.Parser,
+        spend: Spend,
+        held: AsyncExitStack,
+    ) -> None:
+        self._backend = backend
+        self._chunks = chunks
+        self._parser = parser
+        self._spend = spend
+        self._held = held
+
+    async def events(self) -> AsyncIterator[event_parser.Event]:
+        """Yield the events up to `[DONE]` or the end of the body.
+
+        Raises:
+            BackendUnavailable: When the connection breaks, or the backend reports a failure of its own.
+            BackendRefused, InvalidCall, PromptTooLong: When it finds, this late, the request to be wrong.
+            DeadlineExceeded: When the request's time is over.
+        """
+        while (chunk := await self._next()) is not None:
+            for event in self._cut(chunk):
+                if event.data == event_parser.DONE:
+                    await self._linger()
+                    yield event
+                    return
+                self._check(event)
+                yield event
+        for event in self._parser.finish():
+            self._check(event)
+            yield event
+
+    async def aclose(self) -> None:
+        """Give back the place, and the connection or abort it."""
+        await self._held.aclose()
+
+    async def _next(self) -> bytes | None:
+        try:
+            async with InTime(self._spend, self._backend):
+                return await anext(self._chunks, None)
+        except LostMidReply as failure:
+            raise self.broken(str(failure)) from failure
+
+    def _cut(self, chunk: bytes) -> list[event_parser.Event]:
+        try:
+            return list(self._parser.feed(chunk))
+        except event_parser.EventTooLong as nonsense:
+            raise self.broken(str(nonsense)) from nonsense
+
+    async def _linger(self) -> None:
+        with suppress(TimeoutError, TransportFailure):
+            async with asyncio.timeout(LINGER_S):
+                while await anext(self._chunks, None) is not None:
+                    pass
+
+    def _check(self, event: event_parser.Event) -> None:
+        """Raise if `event` reports an error: vLLM sends those that come late as data, others by the event's name."""
+        if event.data is None or not (event.name == "error" or event.data.startswith(b'{"error"')):
+            return
+        error = document(event.data).get("error")
+        status = error.get("code") if isinstance(error, dict) else None
+        if isinstance(status, int) and 400 <= status < 500:
+            raise refused_request(self._backend, status, event.data)
+        raise self.broken(said(event.data))
+
+    def broken(self, why: str) -> BackendUnavailable:
+        """The error for a stream that did not end well."""
+        return BackendUnavailable(
+            f"backend {self._backend} broke off in the middle of its stream: {why}", backend=self._backend
+        )

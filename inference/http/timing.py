@@ -1,0 +1,86 @@
+"""Time and chance, passed in so that a test can set them."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from inference.config import Retries
+from inference.errors import DeadlineExceeded
+from inference.spend import Spend
+from kernel.values import value
+
+
+@value
+class Timing:
+    """The clock [s, monotonic], sleeping [s], and a number drawn from [0, 1)."""
+
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
+
+
+def pause_s(retries: Retries, repetition: int, asked_s: float | None, chance: float) -> float:
+    """Pause before a repetition [s]: what the backend asked for, and a random part of an exponential bound.
+
+    Source: "full jitter", M. Brooker, Exponential Backoff And Jitter (AWS Architecture Blog, 2015).
+
+    Example:
+        >>> pause_s(Retries(base_s=0.1, cap_s=2.0), 3, None, 0.5)
+        0.4
+    """
+    return (asked_s or 0.0) + chance * min(retries.cap_s, retries.base_s * 2.0**repetition)
+
+
+class InTime:
+    """Bounds what is awaited inside it by the request's deadline; an async context that gives itself.
+
+    Args:
+        spend: The request's.
+        backend: Name for the message.
+
+    Raises:
+        DeadlineExceeded: On entering or leaving, when the deadline has passed.
+    """
+
+    __slots__ = ("_backend", "_limit", "_spend")
+
+    def __init__(self, spend: Spend, backend: str) -> None:
+        self._spend = spend
+        self._backend = backend
+
+    async def __aenter__(self) -> Self:
+        left_s = self.left_s
+        if left_s <= 0.0:
+            raise self._late()
+        self._limit = asyncio.timeout(left_s)
+        await self._limit.__aenter__()
+        return self
+
+    @property
+    def left_s(self) -> float:
+        """Time until the deadline [s, >= 0]."""
+        return self._spend.seconds_left()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the deadline is what cancels that which is awaited inside."""
+        return self._limit.expired()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._limit.__aexit__(kind, error, trace)
+        except TimeoutError as late:
+            raise self._late() from late
+
+    def _late(self) -> DeadlineExceeded:
+        limit_ms = self._spend.limits.timeout_ms
+        return DeadlineExceeded(
+            f"backend {self._backend} had not answered when the request's {limit_ms} ms were over",
+            backend=self._backend,
+            timeout_ms=str(limit_ms),
+        )

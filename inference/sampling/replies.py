@@ -1,0 +1,129 @@
+"""Reading a backend's reply: choices to samples, with their tokens counted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from inference.accounting.counting import Measured, counted
+from inference.errors import UnparsableOutput
+from inference.features import Features, usage_counts_all
+from inference.json_fields import count, document, mapping, mappings, text
+from inference.sampling.reasoning import Parts, parted, reasoning_field
+from inference.values import Alternative, Sample, TokenLogprob
+from kernel.envelope import StageUsage
+from kernel.values import value
+
+
+@value
+class Drawn:
+    """What one request drew, what that cost (HTTP calls not counted), what it shows of the backend, and the reply.
+
+    The reply is there as it came (`body`) and parsed (`document`); its `choices` are those that were asked for, with
+    the `tokens` of each.
+    """
+
+    choices: Sequence[Mapping[str, object]]
+    tokens: Sequence[int]
+    usage: StageUsage
+    model: str
+    shown: Features
+    body: bytes
+    document: Mapping[str, object]
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The choices, read; who passes the reply on does not need that."""
+        return tuple(_sample(choice, tokens) for choice, tokens in zip(self.choices, self.tokens, strict=True))
+
+    def first(self, count: int) -> "Drawn":
+        """The same with no more choices than `count`."""
+        if len(self.choices) <= count:
+            return self
+        return replace(self, choices=self.choices[:count], tokens=self.tokens[:count])
+
+
+def drawn(backend: str, body: bytes, *, asked_logprobs: bool, counts_all: bool | None, prompt_characters: int) -> Drawn:
+    """What `body`, a chat completion, holds.
+
+    Args:
+        backend: Name for messages.
+        body: The reply.
+        asked_logprobs: Whether log-probabilities were asked for.
+        counts_all: Whether usage counts all samples; None if that is unknown.
+        prompt_characters: Length of the prompt, for a backend that does not count it.
+
+    Raises:
+        UnparsableOutput: When there is no choice in it.
+    """
+    reply = document(body)
+    choices = mappings(reply.get("choices"))
+    if not choices:
+        raise UnparsableOutput(f"backend {backend} answered without a choice", backend=backend)
+    reported = mapping(reply.get("usage"))
+    measured = [measured_choice(choice) for choice in choices]
+    shown = _shown(measured, reported, asked_logprobs=asked_logprobs)
+    known = counts_all if shown.usage_totals is None else shown.usage_totals
+    cost = counted(measured, reported, counts_all=known, prompt_characters=prompt_characters)
+    return Drawn(
+        choices=choices,
+        tokens=cost.tokens,
+        usage=cost.usage,
+        model=text(reply.get("model")),
+        shown=shown,
+        body=body,
+        document=reply,
+    )
+
+
+def measured_choice(choice: Mapping[str, object]) -> Measured:
+    """What is known of the length of `choice`."""
+    message = mapping(choice.get("message"))
+    calls = sum(
+        len(text(mapping(call.get("function")).get("arguments"))) for call in mappings(message.get("tool_calls"))
+    )
+    characters = len(text(message.get("content"))) + len(reasoning_field(message)) + calls
+    content = mapping(choice.get("logprobs")).get("content")
+    return Measured(characters=characters, logprobs=len(content) if isinstance(content, list) else None)
+
+
+def token_logprobs(logprobs: object) -> tuple[TokenLogprob, ...] | None:
+    """Log-probabilities in OpenAI's chat shape; None if there are none."""
+    content = mapping(logprobs).get("content")
+    return tuple(_token(entry) for entry in mappings(content)) if isinstance(content, list) else None
+
+
+def _shown(measured: Sequence[Measured], reported: Mapping[str, object], *, asked_logprobs: bool) -> Features:
+    lengths = [each.logprobs for each in measured if each.logprobs is not None]
+    total = count(reported.get("completion_tokens"))
+    complete = len(lengths) == len(measured) and total is not None
+    return Features(
+        logprobs=bool(lengths) if asked_logprobs else None,
+        usage_totals=usage_counts_all(lengths, total or 0) if complete else None,
+    )
+
+
+def _sample(choice: Mapping[str, object], tokens: int) -> Sample:
+    message = mapping(choice.get("message"))
+    content, reasoning = text(message.get("content")), reasoning_field(message)
+    parts = Parts(reasoning=reasoning, text=content.lstrip()) if reasoning else parted(content)
+    return Sample(
+        text=parts.text,
+        reasoning=parts.reasoning,
+        finish_reason=text(choice.get("finish_reason")) or "stop",
+        tokens=tokens,
+        logprobs=token_logprobs(choice.get("logprobs")),
+        tool_calls=tuple(mappings(message.get("tool_calls"))),
+    )
+
+
+def _token(entry: Mapping[str, object]) -> TokenLogprob:
+    top = mappings(entry.get("top_logprobs"))
+    return TokenLogprob(
+        token=text(entry.get("token")),
+        logprob=_number(entry.get("logprob")),
+        top=tuple(Alternative(token=text(each.get("token")), logprob=_number(each.get("logprob"))) for each in top),
+    )
+
+
+def _number(logprob: object) -> float:
+    # JSON has no -inf; servers write null or a very low number for a token of no probability.
+    return float(logprob) if isinstance(logprob, int | float) else float("-inf")

@@ -1,0 +1,432 @@
+"""The request that a call becomes: only fields that every backend understands, or that the caller asked for."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import orjson
+
+from inference.accounting.accounts import Account
+from inference.config import BackendConfig
+from inference.errors import BackendRefused, InvalidCall
+from inference.features import Features, Learned, lesson, samples_limit
+from inference.http.backend_connection import Link
+from inference.json_fields import count, mapping
+from inference.sampling.replies import Drawn, drawn
+from inference.spend import Spend
+from inference.values import GREEDY_BELOW, Call, Completion, Sample, Work, checked_body
+from kernel.errors import MetacogError
+from kernel.seeds import derived_seed
+from kernel.values import value
+
+
+@value
+class Portion:
+    """The part of a call's samples that one request draws.
+
+    Attributes:
+        offset: Samples of the call before this part [count, >= 0].
+        samples: Samples of this part [count, >= 1].
+        tokens: Tokens that each may have [count, >= 1].
+    """
+
+    offset: int
+    samples: int
+    tokens: int
+
+
+def asks_logprobs(call: Call, portion: Portion, known: Features) -> bool:
+    """Whether to ask for log-probabilities: for the caller, or to count the tokens of several samples by them."""
+    counting = portion.samples > 1 and not known.usage_totals
+    return (call.logprobs or counting) and known.logprobs is not False
+
+
+def portion_seed(seed: int, offset: int) -> int:
+    """Seed of the samples from `offset` on.
+
+    A backend numbers the samples of one request from its seed, so two portions with one seed would draw the same.
+    """
+    return seed if offset == 0 else derived_seed(seed, "portion", str(offset))
+
+
+def body_of(
+    call: Call, portion: Portion, config: BackendConfig, known: Features, *, stream: bool = False
+) -> dict[str, object]:
+    """The request that draws `portion` of `call`."""
+    body: dict[str, object] = {
+        "model": config.model,
+        "messages": _messages(call, known),
+        "max_tokens": portion.tokens,
+        "temperature": call.temperature,
+        **_sampling(call, portion),
+    }
+    if call.schema is not None and known.schema is not False:
+        schema = {"name": "answer", "schema": dict(call.schema), "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if asks_logprobs(call, portion, known):
+        # llama.cpp reports no log-probability at all for `top_logprobs: 0`.
+        body |= {"logprobs": True, "top_logprobs": max(1, call.top_logprobs)}
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    if call.work in config.priorities:
+        body["priority"] = config.priorities[call.work]
+    return _with(body, _thinking(call, config), call.extra)
+
+
+def _sampling(call: Call, portion: Portion) -> dict[str, object]:
+    """The fields that are sent only where they say something."""
+    fields = {
+        "n": portion.samples if portion.samples > 1 else None,
+        "top_p": call.top_p,
+        "seed": None if call.seed is None else portion_seed(call.seed, portion.offset),
+        "stop": list(call.stop) or None,
+    }
+    return {name: field for name, field in fields.items() if field is not None}
+
+
+def _thinking(call: Call, config: BackendConfig) -> Mapping[str, object]:
+    if call.thinking is None:
+        return {}
+    return config.thinking_on if call.thinking else config.thinking_off
+
+
+def _with(body: dict[str, object], *more: Mapping[str, object]) -> dict[str, object]:
+    """`body` and the fields of `more`; objects that stand in both are merged."""
+    for fields in more:
+        for name, field in fields.items():
+            before = body.get(name)
+            both = isinstance(before, Mapping) and isinstance(field, Mapping)
+            body[name] = {**before, **field} if both else field  # type: ignore[dict-item]
+    return body
+
+
+def _messages(call: Call, known: Features) -> list[dict[str, object]]:
+    """The chat; where the backend follows no schema, the last message asks for it in words."""
+    messages = [dict(message) for message in call.messages]
+    if call.schema is not None and known.schema is False and isinstance(content := messages[-1].get("content"), str):
+        schema = orjson.dumps(dict(call.schema)).decode()
+        messages[-1]["content"] = f"{content}\n\nAnswer with one JSON object only, which follows this schema:\n{schema}"
+    return messages
+
+
+# What a chat template may add of its own: a default system prompt, how tools are called [tokens].
+TEMPLATE_TOKENS = 256
+
+
+# What an image, a sound or a film comes to at most where its model has no limit of its own [tokens].
+MEDIA_TOKENS = 16_384
+
+
+def prompt_characters(messages: object) -> int:
+    """Characters in the contents of `messages`."""
+    if not isinstance(messages, list | tuple):
+        return 0
+    return sum(_characters(mapping(message).get("content")) for message in messages)
+
+
+def most_prompt_tokens(body: Mapping[str, object], context: int | None) -> int:
+    """Tokens that the prompt of a request has at most [count].
+
+    No token of a text is shorter than a byte, and every part of a request's text counts, fields and quotes included;
+    what is no text counts as much as it may. A prompt never has more than the model's context.
+
+    Args:
+        body: The request, or the parts of it that can end up in a prompt.
+        context: The model's context [tokens]; None where it is unknown.
+    """
+    messages = body.get("messages")
+    parts = [part for message in messages for part in _parts(message)] if isinstance(messages, list | tuple) else []
+    media = [part for part in parts if mapping(part).get("type", "text") != "text"]
+    text = len(orjson.dumps(body, default=dict)) - sum(len(orjson.dumps(part)) for part in media)
+    most = text + TEMPLATE_TOKENS + len(media) * MEDIA_TOKENS
+    return most if context is None else min(most, context)
+
+
+def _parts(message: object) -> Sequence[object]:
+    content = mapping(message).get("content")
+    return content if isinstance(content, list) else ()
+
+
+def _characters(content: object) -> int:
+    if isinstance(content, str):
+        return len(content)
+    if isinstance(content, list):
+        return sum(_characters(mapping(part).get("text")) for part in content)
+    return 0
+
+
+@value
+class Asked:
+    """What a request asks for.
+
+    Attributes:
+        body: The request as the caller wrote it.
+        samples: Its `n` [count, >= 1].
+        greedy: Whether all samples would be equal.
+        tokens: Tokens for each sample [count, >= 1]; None where it does not say.
+        usage: Whether the caller wants the usage of a stream.
+    """
+
+    body: Mapping[str, object]
+    samples: int
+    greedy: bool
+    tokens: int | None
+    usage: bool
+
+    @property
+    def drawn(self) -> int:
+        """Samples that a backend has to draw for a whole reply [count, >= 1]: one where all would be equal."""
+        return 1 if self.greedy else self.samples
+
+    def tokens_each(self, default: int, context: int | None) -> int:
+        """Tokens for each sample; if the request has no limit, `default`, or half of the `context` if that is less."""
+        half = (context or 2 * default) // 2
+        return self.tokens or max(1, min(default, half))
+
+
+@value
+class Forwarding:
+    """A request with its reservation, as a source of samples."""
+
+    wanted: Asked
+    account: Account
+    config: BackendConfig
+    work: Work
+
+    def body(self, portion: Portion, known: Features) -> dict[str, object]:
+        """The request as it is sent: for our model, and within the envelope; all other fields as they came.
+
+        A part of the samples has an `n` and a seed of its own.
+        """
+        body = self.wanted.body
+        limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
+        own = {"stream", "stream_options", "max_tokens", "max_completion_tokens"}
+        sent = {name: field for name, field in body.items() if name not in own}
+        if self.work in self.config.priorities:
+            sent["priority"] = self.config.priorities[self.work]
+        sent |= {"model": self.config.model, limit: portion.tokens}
+        return sent if portion.samples == self.wanted.samples else _in_part(sent, portion)
+
+    def streamed(self, known: Features) -> dict[str, object]:
+        """The request for all samples, streamed and with usage, which our own accounting needs."""
+        portion = Portion(offset=0, samples=self.wanted.samples, tokens=self.account.tokens_each)
+        options = {**mapping(self.wanted.body.get("stream_options")), "include_usage": True}
+        return {**self.body(portion, known), "stream": True, "stream_options": options}
+
+    def asks_logprobs(self, portion: Portion, known: Features) -> bool:
+        """As in `Source`: whatever is asked for is for the caller."""
+        return False
+
+    def lesson(self, refusal: str) -> Features | None:
+        """As in `Source`: of fields that the caller chose, a refusal tells only how many samples may be asked for."""
+        limit = samples_limit(refusal)
+        return None if limit is None else Features(samples_per_call=limit)
+
+
+def asked(body: Mapping[str, object]) -> Asked:
+    """What `body` asks for.
+
+    Raises:
+        InvalidCall: When one of its sampling fields is outside its range.
+    """
+    checked_body(body)
+    return Asked(
+        body=body,
+        samples=count(body.get("n")) or 1,
+        greedy=is_greedy(body.get("temperature")),
+        tokens=count(body.get("max_completion_tokens")) or count(body.get("max_tokens")),
+        usage=mapping(body.get("stream_options")).get("include_usage") is True,
+    )
+
+
+def is_greedy(temperature: object) -> bool:
+    """Whether samples at `temperature` are all equal; None leaves it to the backend."""
+    return isinstance(temperature, int | float) and temperature < GREEDY_BELOW
+
+
+def _in_part(sent: Mapping[str, object], portion: Portion) -> dict[str, object]:
+    """`sent` for one part of its samples; a single one is asked for without `n`, which some backends refuse."""
+    part = {name: field for name, field in sent.items() if name != "n"}
+    if portion.samples > 1:
+        part["n"] = portion.samples
+    seed = count(sent.get("seed"))
+    if seed is not None:
+        part["seed"] = portion_seed(seed, portion.offset)
+    return part
+
+
+class Source(Protocol):
+    """What samples are drawn for; it knows how to ask for them."""
+
+    @property
+    def work(self) -> Work:
+        """Kind of work."""
+
+    def body(self, portion: Portion, known: Features) -> Mapping[str, object]:
+        """The request that draws `portion` from a backend of which so much is `known`."""
+
+    def asks_logprobs(self, portion: Portion, known: Features) -> bool:
+        """Whether that request asks for log-probabilities for our own sake."""
+
+    def lesson(self, refusal: str) -> Features | None:
+        """What a refusal of that request teaches about the backend, if anything."""
+
+
+@value
+class Asking:
+    """A call, as a source of samples."""
+
+    call: Call
+    config: BackendConfig
+
+    @property
+    def work(self) -> Work:
+        """As in `Source`."""
+        return self.call.work
+
+    def body(self, portion: Portion, known: Features) -> Mapping[str, object]:
+        """As in `Source`."""
+        return body_of(self.call, portion, self.config, known)
+
+    def asks_logprobs(self, portion: Portion, known: Features) -> bool:
+        """As in `Source`."""
+        return asks_logprobs(self.call, portion, known)
+
+    def lesson(self, refusal: str) -> Features | None:
+        """As in `Source`."""
+        return lesson(refusal)
+
+
+@value
+class Harvest:
+    """What some portions brought, in order and none more samples than its own, and the first failure among them."""
+
+    replies: tuple[Drawn, ...] = ()
+    failure: MetacogError | None = None
+
+    @property
+    def count(self) -> int:
+        """How many samples there are [count]."""
+        return sum(len(reply.choices) for reply in self.replies)
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """All samples, read."""
+        return tuple(sample for reply in self.replies for sample in reply.samples)
+
+    def plus(self, other: "Harvest") -> "Harvest":
+        """Both, one after the other."""
+        return Harvest(replies=self.replies + other.replies, failure=self.failure or other.failure)
+
+
+class Draw:
+    """Samples being drawn.
+
+    Args:
+        source: What they are drawn for.
+        account: Where its cost goes.
+        spend: Whose deadline holds.
+        link: The way to the backend.
+        learned: What is known of it; grows with each reply.
+    """
+
+    def __init__(self, source: Source, account: Account, spend: Spend, link: Link, learned: Learned) -> None:
+        self._source = source
+        self._account = account
+        self._spend = spend
+        self._link = link
+        self._learned = learned
+
+    async def samples(self, offset: int, count: int) -> Harvest:
+        """Draw `count` samples, the first of which is number `offset` of all; failures are in the harvest."""
+        portions = portions_of(offset, count, self._learned.now.samples_per_call, self._account.tokens_each)
+        if len(portions) == 1:
+            return await self._portion(portions[0])
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._portion(portion)) for portion in portions]
+        harvest = Harvest()
+        for task in tasks:
+            harvest = harvest.plus(task.result())
+        return harvest
+
+    async def _portion(self, portion: Portion) -> Harvest:
+        known = self._learned.now
+        try:
+            got = await self._request(portion, known)
+        except (BackendRefused, InvalidCall) as refused:
+            if self._unlike_before(portion, known, refused):
+                return await self.samples(portion.offset, portion.samples)
+            return Harvest(failure=refused)
+        except MetacogError as failure:
+            return Harvest(failure=failure)
+        self._learned.learn(got.shown)
+        harvest = Harvest(replies=(got.first(portion.samples),))
+        came = harvest.count
+        if came < portion.samples:
+            self._learned.learn(Features(samples_per_call=came))
+            harvest = harvest.plus(await self.samples(portion.offset + came, portion.samples - came))
+        return harvest
+
+    async def _request(self, portion: Portion, known: Features) -> Drawn:
+        body = self._source.body(portion, known)
+        with self._account.exchange(portion.samples) as exchange:
+            reply = await self._link.post(self._source.work, orjson.dumps(body), exchange, self._spend)
+            got = drawn(
+                self._link.backend,
+                reply.body,
+                asked_logprobs=self._source.asks_logprobs(portion, known),
+                counts_all=known.usage_totals,
+                prompt_characters=prompt_characters(body["messages"]),
+            )
+            exchange.cost(got.usage)
+        return got
+
+    def _unlike_before(self, portion: Portion, known: Features, refused: MetacogError) -> bool:
+        """Learn from `refused`, and tell whether the same portion would now be asked for differently."""
+        taught = self._source.lesson(refused.message)
+        if taught is not None:
+            self._learned.learn(taught)
+        now = self._learned.now
+        if now.samples_per_call is not None and now.samples_per_call < portion.samples:
+            return True
+        return self._source.body(portion, now) != self._source.body(portion, known)
+
+
+def portions_of(offset: int, count: int, at_most: int | None, tokens: int) -> Sequence[Portion]:
+    """`count` samples from number `offset` on, in parts of at most `at_most`.
+
+    Example:
+        >>> [(part.offset, part.samples) for part in portions_of(0, 10, 4, 64)]
+        [(0, 4), (4, 4), (8, 2)]
+    """
+    size = at_most or count
+    starts = range(0, count, size)
+    return [Portion(offset=offset + start, samples=min(size, count - start), tokens=tokens) for start in starts]
+
+
+def completed(call: Call, harvest: Harvest, account: Account) -> Completion:
+    """What `call` gets: equal samples, drawn once, as often as it asked for them.
+
+    Raises:
+        MetacogError: The harvest's failure, when there is no sample.
+    """
+    if harvest.failure is not None and not harvest.count:
+        raise harvest.failure
+    samples = tuple(as_asked(sample, call) for sample in harvest.samples)
+    return Completion(
+        samples=samples * (call.samples // call.drawn),
+        usage=account.spent,
+        model=next((reply.model for reply in harvest.replies if reply.model), ""),
+        cut=account.cut,
+        shortfall=harvest.failure,
+    )
+
+
+def as_asked(sample: Sample, call: Call) -> Sample:
+    """`sample` without the log-probabilities and alternatives that only the client itself had asked for."""
+    if sample.logprobs is None:
+        return sample
+    if not call.logprobs:
+        return replace(sample, logprobs=None)
+    return replace(sample, logprobs=tuple(replace(each, top=each.top[: call.top_logprobs]) for each in sample.logprobs))

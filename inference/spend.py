@@ -1,0 +1,62 @@
+"""A request's envelope at work: its ledger and its deadline, carried to every call."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from chassis.deadline import CALLER_WAITS_UNTIL
+from kernel.envelope import Limits, UnpricedModel
+from kernel.ledger import Ledger
+from kernel.prices import Price, dearest
+
+# The answer so far sets out this much before the caller hangs up, to arrive in time [s]; a tenth of very little time.
+HEAD_START_S = 0.2
+
+
+class Priced(Protocol):
+    """A model that may be asked, such as a voice.
+
+    Attributes:
+        model: Its name.
+        price: Price of its tokens; None where that is not known.
+    """
+
+    model: str
+    price: Price | None
+
+
+class Spend:
+    """What one request may still spend, shared by everything done on its behalf.
+
+    Args:
+        limits: The hard limits; a caller who waits for less time shortens them.
+        models: The models that may be asked; read only where the cost is limited.
+        clock: Monotonic clock [s].
+
+    Raises:
+        UnpricedModel: When the cost is limited, and one of `models` has no price.
+    """
+
+    __slots__ = ("_clock", "deadline", "ledger", "limits")
+
+    def __init__(
+        self, limits: Limits, *, models: Sequence[Priced] = (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self.limits = limits
+        price = None if limits.max_cost is None else dearest([_price(model) for model in models])
+        self.ledger = Ledger(limits.max_generations, limits.max_generated_tokens, limits.max_cost, price)
+        until, now = CALLER_WAITS_UNTIL.get(), clock()
+        self.deadline = now + limits.timeout_ms / 1000
+        if until is not None:
+            self.deadline = min(self.deadline, until - min(HEAD_START_S, (until - now) / 10))
+
+    def seconds_left(self) -> float:
+        """Time until the deadline [s, >= 0]."""
+        return max(0.0, self.deadline - self._clock())
+
+
+def _price(priced: Priced) -> Price:
+    if priced.price is None:
+        raise UnpricedModel(priced.model)
+    return priced.price

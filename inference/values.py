@@ -1,0 +1,295 @@
+"""What is checked before anything is sent, since not every backend checks it (llama.cpp answers 200 to all of it)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from inference.errors import InvalidCall
+from kernel.envelope import StageUsage
+from kernel.errors import MetacogError
+from kernel.values import value
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+
+MAX_TEMPERATURE = 2.0
+MAX_TOP_LOGPROBS = 20
+MAX_SEED = 2**63 - 1
+# Of one forwarded request, as OpenAI has it.
+MAX_SAMPLES = 128
+
+# Servers' own names for more samples or tokens (llama.cpp, vLLM): with them a request would escape its envelope.
+ESCAPES = frozenset({"n_predict", "n_cmpl", "best_of"})
+# The client sets these itself.
+RESERVED = ESCAPES | {
+    "model",
+    "messages",
+    "n",
+    "seed",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "max_completion_tokens",
+}
+
+
+def checked_call(call: "Call") -> None:
+    """Raise `InvalidCall` for the first field of `call` that is outside its range."""
+    check_messages(call.messages)
+    check_sampling(call.temperature, call.top_p)
+    _within("samples", call.samples, 1)
+    _within("max_tokens", call.max_tokens, 1)
+    _within("floor_tokens", call.floor_tokens, 1, call.max_tokens)
+    _within("top_logprobs", call.top_logprobs, 0, MAX_TOP_LOGPROBS if call.logprobs else 0)
+    if call.seed is not None:
+        _within("seed", call.seed, 0, MAX_SEED)
+    if not all(call.stop):
+        raise InvalidCall("stop", "an empty text would stop every sample at once")
+    if taken := sorted(RESERVED & call.extra.keys()):
+        raise InvalidCall("extra", f"{', '.join(taken)} cannot be overridden")
+
+
+def checked_body(body: Mapping[str, object]) -> None:
+    """Raise `InvalidCall` for the first sampling field of a forwarded request that is outside its range."""
+    messages = body.get("messages")
+    check_messages(messages if isinstance(messages, list) else ())
+    check_sampling(body.get("temperature"), body.get("top_p"))
+    if taken := sorted(ESCAPES & body.keys()):
+        raise InvalidCall(taken[0], "n and max_tokens say how much may be generated")
+    for name, most in (("n", MAX_SAMPLES), ("max_tokens", None), ("max_completion_tokens", None)):
+        count = body.get(name)
+        if count is not None:
+            _within(name, count, 1, most)
+
+
+def check_messages(messages: Sequence[object]) -> None:
+    """Raise `InvalidCall` unless there is a message and each has a role."""
+    if not messages:
+        raise InvalidCall("messages", "there must be at least one")
+    for number, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if not isinstance(role, str) or not role:
+            raise InvalidCall(f"messages[{number}]", "it must be an object with a role")
+
+
+def check_sampling(temperature: object, top_p: object) -> None:
+    """Raise `InvalidCall` unless `temperature` is in [0, 2] and `top_p` in (0, 1], each unless None."""
+    if temperature is not None and not (_is_number(temperature) and 0.0 <= temperature <= MAX_TEMPERATURE):
+        raise InvalidCall("temperature", f"{temperature} must be a number in [0, {MAX_TEMPERATURE:g}]")
+    if top_p is not None and not (_is_number(top_p) and 0.0 < top_p <= 1.0):
+        raise InvalidCall("top_p", f"{top_p} must be a number in (0, 1]")
+
+
+def _is_number(value: object) -> "TypeIs[float]":
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _within(name: str, count: object, least: int, most: int | None = None) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or count < least or (most is not None and count > most):
+        limit = f"at least {least}" if most is None else f"in [{least}, {most}]"
+        raise InvalidCall(name, f"{count} must be a whole number, {limit}")
+
+
+T = TypeVar("T")
+
+# Temperatures below this are greedy to vLLM.
+GREEDY_BELOW = 1e-5
+
+
+class Work(StrEnum):
+    """A kind of work; each has a pool of its own on each backend, so that none starves another."""
+
+    ASSESS = "ASSESS"
+    SYSTEM_ONE = "SYSTEM_ONE"
+    STAGE = "STAGE"
+
+
+@value
+class Call:
+    """One prompt, and how often and how it is to be continued.
+
+    Attributes:
+        messages: The chat, as OpenAI has it; at least one, each with a role.
+        max_tokens: Tokens that each sample may have, reasoning included [count, >= 1].
+        stage: Whose account the usage goes to.
+        work: Whose pool the call waits in.
+        samples: Samples to draw [count, >= 1]. Greedy ones are equal: they are drawn once and count once.
+        temperature: 0 (greedy) .. 2 [dimensionless].
+        top_p: Share of the probability mass sampled from [0 < p <= 1]; None leaves it to the backend.
+        seed: Makes the samples repeatable on one backend [>= 0].
+        stop: Texts that end a sample, none of them empty.
+        schema: JSON schema that the text is to follow.
+        logprobs: Whether the samples carry the log-probability of each token.
+        top_logprobs: Alternatives reported for each token [count, 0..20]; needs `logprobs`.
+        thinking: Switches a thinking model's reasoning on or off; None leaves it to the backend.
+        extra: Further fields of the request, passed on as they are; none that the client sets itself.
+        floor_tokens: Where the envelope is short, `max_tokens` is cut down to this and no further [1..max_tokens].
+
+    Raises:
+        InvalidCall: On construction, naming the field.
+    """
+
+    messages: Sequence[Mapping[str, object]]
+    max_tokens: int
+    stage: str
+    work: Work
+    samples: int = 1
+    temperature: float = 0.0
+    top_p: float | None = None
+    seed: int | None = None
+    stop: Sequence[str] = ()
+    schema: Mapping[str, object] | None = None
+    logprobs: bool = False
+    top_logprobs: int = 0
+    thinking: bool | None = None
+    extra: Mapping[str, object] = field(default_factory=dict)
+    floor_tokens: int = 1
+
+    def __post_init__(self) -> None:
+        checked_call(self)
+
+    @property
+    def drawn(self) -> int:
+        """Samples that a backend has to draw [count, >= 1]: one where all would be equal."""
+        return 1 if self.temperature < GREEDY_BELOW else self.samples
+
+
+@value
+class Alternative:
+    """A token that might have stood in a place, with its log-probability [nats, <= 0]."""
+
+    token: str
+    logprob: float
+
+
+@value
+class TokenLogprob:
+    """A token as it was sampled, its log-probability [nats, <= 0], and the likeliest tokens in its place."""
+
+    token: str
+    logprob: float
+    top: tuple[Alternative, ...] = ()
+
+
+@value
+class Sample:
+    """One continuation.
+
+    Attributes:
+        text: The answer, without reasoning.
+        reasoning: What the model thought before it answered; empty where it did not, or the backend hides it.
+        finish_reason: Why it ended, as the backend says: `stop`, `length`, `tool_calls`, ...
+        tokens: Tokens generated, reasoning included [count, >= 0].
+        logprobs: One per token; None if not asked for, or if the backend has none.
+        tool_calls: OpenAI's tool calls.
+    """
+
+    text: str
+    reasoning: str = ""
+    finish_reason: str = "stop"
+    tokens: int = 0
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    tool_calls: tuple[Mapping[str, object], ...] = ()
+
+
+@value
+class Completion:
+    """What a call has brought.
+
+    Attributes:
+        samples: As many as were asked for, unless there is a `shortfall`; at least one.
+        usage: What it cost, all HTTP calls together.
+        model: The model that answered, as the backend names it.
+        cut: Whether the envelope left each sample fewer tokens than `max_tokens`; one that then ended with `length` was
+            ended by the envelope.
+        shortfall: Why samples are missing (a deadline in the middle of a large draw); None if none is.
+    """
+
+    samples: tuple[Sample, ...]
+    usage: StageUsage
+    model: str
+    cut: bool = False
+    shortfall: MetacogError | None = None
+
+
+@value
+class Delta:
+    """A piece of a streamed sample; `finish_reason` is set on the last."""
+
+    text: str = ""
+    reasoning: str = ""
+    finish_reason: str | None = None
+    index: int = 0
+
+
+@value
+class Structured(Generic[T]):
+    """Samples read as JSON.
+
+    Attributes:
+        values: One per sample that could be read; at least one.
+        completion: The samples themselves.
+        clamped: Paths of numbers that lay outside the schema's bounds and were moved to them, as `0.confidence`.
+        rejected: Why the other samples could not be read.
+    """
+
+    values: tuple[T, ...]
+    completion: Completion
+    clamped: tuple[str, ...] = ()
+    rejected: tuple[MetacogError, ...] = ()
+
+
+@value
+class Reply:
+    """A backend's answer to a forwarded request.
+
+    Attributes:
+        body: Its bytes; our own where several requests drew the samples.
+        document: The same, parsed.
+        usage: What it cost, all HTTP calls together.
+        cut: Whether the envelope left each sample fewer tokens than the request allowed; a request without a limit
+            allows the backend's `default_max_tokens`, or half its context.
+    """
+
+    body: bytes
+    document: Mapping[str, object]
+    usage: StageUsage
+    cut: bool = False
+
+
+@value
+class StreamEvent:
+    """One event of a forwarded stream.
+
+    Attributes:
+        raw: The event as it came, with the blank line that ends it; `sse.parsed` reads it.
+        document: The event parsed, where it had to be: the end of a choice and usage; None elsewhere.
+        done: Whether this is the `[DONE]` that ends the stream.
+    """
+
+    raw: bytes
+    document: Mapping[str, object] | None = None
+    done: bool = False
+
+
+@value
+class ModelInfo:
+    """A model that a backend serves.
+
+    Attributes:
+        id: Name as listed.
+        context_tokens: Its context [tokens]; None where the backend does not say.
+        aliases: Further names that the backend lists for it.
+        owner: Who serves it, as the backend says; empty where it does not.
+    """
+
+    id: str
+    context_tokens: int | None = None
+    aliases: tuple[str, ...] = ()
+    owner: str = ""
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a request may call it `name`: Ollama adds a tag to the names it lists, providers a prefix."""
+        return name in (self.id, *self.aliases) or self.id == f"{name}:latest" or self.id == f"models/{name}"

@@ -1,0 +1,217 @@
+"""What a text claims: its sentences, and the numbers and arithmetic in them.
+
+Source: SPEC 2.2: claims are sentences. The line with the final answer states no claim: it is the answer.
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernel.answers.numbers import rational, spelled
+from kernel.thresholds import DECIMALS
+from kernel.values import value
+
+MOST_CLAIMS = 64
+MOST_CHARACTERS = 1_000
+
+_FINAL = re.compile(r"^[\s>#*_`~-]*(?:the\s+|my\s+)?final\s+answer[\s*_`]*(?:is\s*)?[:\uff1a].*$", re.IGNORECASE)
+_MARKER = re.compile(r"^\s*(?:[-*+>#]+\s+|\(?\d{1,2}[.)]\s+|step\s+\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
+_ENDS = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)]*\s+(?=[\"'\u201c(]*[A-Z0-9\\$])")
+# With its sign where no term stands before it; a unit may be attached (12.5kg), an ordinal is no number (3rd).
+_NUMBER = re.compile(
+    r"(?:(?<![^\s(])(?<!\d\s)-)?(?<![\w.])\d[\d,]*(?:\.\d+)?(?:/\d+)?(?!\d|[.,]\d|(?:st|nd|rd|th)\b)", re.ASCII
+)
+_OPERATOR = r"\s*(?:[-+*/^=]|\\times|\\cdot|\\div)\s*"
+_ARITHMETIC = re.compile(rf"(?<![\w.])\(*\d[\d,]*(?:\.\d+)?\)*(?:{_OPERATOR}\(*\d[\d,]*(?:\.\d+)?\)*)+")
+_SIGNS = str.maketrans({"\u00d7": "*", "·": "*", "⋅": "*", "÷": "/", "\u2212": "-", "\u2013": "-"})
+_LATEX = (("\\times", "*"), ("\\cdot", "*"), ("\\div", "/"))
+
+
+@value
+class Claim:
+    """A sentence.
+
+    Attributes:
+        text: The sentence.
+        numbers: Its numbers in canonical form.
+        expressions: Its arithmetic, without spaces and equality signs.
+    """
+
+    text: str
+    numbers: frozenset[str]
+    expressions: frozenset[str]
+
+
+def claims(text: str) -> tuple[Claim, ...]:
+    r"""Claims of `text`, at most `MOST_CLAIMS`.
+
+    Example:
+        >>> [claim.text for claim in claims("1. Six boxes hold 7 each. So 6 x 7 = 42.\n\nFinal Answer: 42")]
+        ['Six boxes hold 7 each.', 'So 6 x 7 = 42.']
+    """
+    found: list[Claim] = []
+    for line in text.splitlines():
+        if _FINAL.match(line[:200]):
+            continue
+        for sentence in _ENDS.split(_MARKER.sub("", line)):
+            bare = sentence.strip()[:MOST_CHARACTERS]
+            if sum(map(str.isalnum, bare)) > 1 and len(found) < MOST_CLAIMS:
+                found.append(_claim(bare))
+    return tuple(found)
+
+
+def _claim(text: str) -> Claim:
+    plain = text.translate(_SIGNS)
+    plain = re.sub(r"(?<=\d)\s*[xX]\s*(?=\d)", "*", plain)
+    numbers = map(_canonical, _NUMBER.findall(plain))
+    return Claim(
+        text=text,
+        numbers=frozenset(number for number in numbers if number is not None),
+        expressions=frozenset(side for found in _ARITHMETIC.findall(plain) for side in _sides(found)),
+    )
+
+
+def _canonical(token: str) -> str | None:
+    """Canonical form of a numeral; plain digits need no reading, and most are."""
+    if token.isascii() and token.isdigit():
+        return token.lstrip("0") or "0"
+    number = rational(token.rstrip(","))
+    return None if number is None else spelled(number)
+
+
+def _sides(arithmetic: str) -> list[str]:
+    """Sides of an equation that calculate something, without spaces and separators."""
+    for command, sign in _LATEX:
+        arithmetic = arithmetic.replace(command, sign)
+    sides = re.sub(r"[\s,]", "", arithmetic).split("=")
+    return [_bare(side) for side in sides if re.search(r"\d\)*[-+*/^]\(*\d", side)]
+
+
+def _bare(side: str) -> str:
+    """`side` without brackets that close nowhere."""
+    while side.count("(") > side.count(")") and "(" in side:
+        side = side.replace("(", "", 1)
+    while side.count(")") > side.count("("):
+        side = side[: side.rindex(")")] + side[side.rindex(")") + 1 :]
+    return side
+
+
+NOVEL_BELOW = 0.7
+
+Vectors = NDArray[np.float32] | NDArray[np.float64]
+
+
+@value
+class Traced:
+    """How the claims of the final stage relate to those of the solvers.
+
+    Attributes:
+        novelty: Share whose similarity to every solver claim is below the threshold [0..1]; None without a claim, and
+            without a solver claim.
+        symbolic: Share that traces to a solver claim by equal numbers or arithmetic [0..1].
+        semantic: Share that traces by similarity only [0..1].
+        untraced: Share that does not trace [0..1]; the three sum to 1.
+        redundancy: Mean cosine over all pairs of claims [-1..1]; None with fewer than two claims.
+        critique_novelty: Novelty of the critiques' claims [0..1]; None without one.
+    """
+
+    novelty: float | None
+    symbolic: float | None
+    semantic: float | None
+    untraced: float | None
+    redundancy: float | None
+    critique_novelty: float | None
+
+
+@value
+class Spoken:
+    """Claims of one stage with their unit vectors, one row a claim."""
+
+    claims: Sequence[Claim]
+    vectors: Vectors
+
+
+def traced(solvers: Spoken, critiques: Spoken, final: Spoken, *, below: float, everything: Vectors) -> Traced:
+    """The embedding measures of one question.
+
+    Args:
+        solvers: Claims of the solvers' representative traces.
+        critiques: Claims of the critiques.
+        final: Claims of the final stage.
+        below: Similarity below which a claim is novel [-1..1].
+        everything: Vectors of all claims, each once for each time that it was made.
+    """
+    nearest = nearest_cosines(final.vectors, solvers.vectors)
+    novel = is_below(nearest, below)
+    symbolic = np.array([by_symbols(claim, solvers.claims) for claim in final.claims], dtype=bool)
+    known = len(final.claims) > 0 and len(solvers.claims) > 0
+    shares = _shares(symbolic, novel) if known else (None, None, None)
+    return Traced(
+        novelty=float(novel.mean()) if known else None,
+        symbolic=shares[0],
+        semantic=shares[1],
+        untraced=shares[2],
+        redundancy=redundancy(everything),
+        critique_novelty=_novelty(critiques, solvers, below),
+    )
+
+
+def nearest_cosines(of: Vectors, among: Vectors) -> NDArray[np.float64]:
+    """For each vector the largest cosine to any of `among` [-1..1]; -inf where there is none. Vectors are unit vectors.
+
+    Example:
+        >>> nearest_cosines(np.eye(2), np.array([[0.6, 0.8]])).tolist()
+        [0.6, 0.8]
+    """
+    if not len(of) or not len(among):
+        return np.full(len(of), -np.inf)
+    nearest: NDArray[np.float64] = (np.asarray(of, dtype=float) @ np.asarray(among, dtype=float).T).max(axis=1)
+    return nearest
+
+
+def is_below(cosines: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
+    """Whether each cosine is below the threshold, both rounded to 1e-9."""
+    below: NDArray[np.bool_] = np.round(cosines, DECIMALS) < round(threshold, DECIMALS)
+    return below
+
+
+def redundancy(vectors: Vectors) -> float | None:
+    """Mean cosine over all pairs of unit vectors [-1..1]; None with fewer than two.
+
+    The squared length of their sum holds each pair twice and each vector once with itself.
+
+    Example:
+        >>> redundancy(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])) == 1 / 3
+        True
+    """
+    count = len(vectors)
+    if count < 2:
+        return None
+    total = np.asarray(vectors, dtype=float).sum(axis=0)
+    itself = float((np.asarray(vectors, dtype=float) ** 2).sum())
+    return (float(total @ total) - itself) / (count * (count - 1))
+
+
+def by_symbols(claim: Claim, solver_claims: Sequence[Claim]) -> bool:
+    """Whether the claim's numbers all stand in one solver claim, or an arithmetic expression of it does.
+
+    A claim without numbers traces by no symbols.
+    """
+    if not claim.numbers:
+        return False
+    return any(claim.numbers <= other.numbers or claim.expressions & other.expressions for other in solver_claims)
+
+
+def _shares(symbolic: NDArray[np.bool_], novel: NDArray[np.bool_]) -> tuple[float, float, float]:
+    count = len(symbolic)
+    semantic = int((~symbolic & ~novel).sum())
+    untraced = int((~symbolic & novel).sum())
+    return (count - semantic - untraced) / count, semantic / count, untraced / count
+
+
+def _novelty(of: Spoken, solvers: Spoken, below: float) -> float | None:
+    if not of.claims or not solvers.claims:
+        return None
+    return float(is_below(nearest_cosines(of.vectors, solvers.vectors), below).mean())

@@ -1,0 +1,159 @@
+"""Which answer is given, and by which distribution.
+
+Source: SPEC 2.1. Of answers that are equally frequent the one with more solver samples wins, then the first in
+canonical order. Without a valid arbitration sample the solvers' vote is the answer; without any valid sample there is
+none.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kernel.answers import entropy
+from kernel.arbitration.modes import Source
+from kernel.arbitration.tallies import Tally
+from kernel.thresholds import exceeds
+from kernel.values import value
+
+Counts = Mapping[str, int]
+"""Valid samples by canonical answer [count, >= 1]."""
+
+
+@value
+class Choice:
+    """The answer of a question.
+
+    Attributes:
+        answer: Canonical form.
+        source: Distribution that gave it.
+        confidence: Its share there [0..1].
+        tied: All answers that shared the lead, in order of preference; empty without a tie.
+    """
+
+    answer: str
+    source: Source
+    confidence: float
+    tied: tuple[str, ...] = ()
+
+
+def ranked(counts: Counts, solver: Counts) -> Sequence[str]:
+    """Answers of `counts`, the one to give first.
+
+    Example:
+        >>> ranked({"12": 2, "13": 2, "14": 1}, {"13": 6, "12": 4})
+        ['13', '12', '14']
+    """
+    return sorted(counts, key=lambda answer: (-counts[answer], -solver.get(answer, 0), answer))
+
+
+def chosen(solver: Counts, arbiter: Counts, without_arbiter: Source = Source.SOLVER_FALLBACK) -> Choice | None:
+    """The answer that the distributions give; None without any valid sample.
+
+    Args:
+        solver: Counts of the solvers.
+        arbiter: Counts of the arbiter; empty when it did not speak.
+        without_arbiter: What the solvers' vote is called where it decides.
+
+    Example:
+        >>> chosen({"12": 4, "13": 6}, {"12": 5, "13": 5}).answer
+        '13'
+        >>> chosen({"12": 4, "13": 6}, {}).source
+        <Source.SOLVER_FALLBACK: 'SOLVER_FALLBACK'>
+    """
+    counts, source = (arbiter, Source.ARBITER) if arbiter else (solver, without_arbiter)
+    if not counts:
+        return None
+    order = ranked(counts, solver)
+    most = counts[order[0]]
+    tied = tuple(answer for answer in order if counts[answer] == most)
+    return Choice(
+        answer=order[0],
+        source=source,
+        confidence=most / sum(counts.values()),
+        tied=tied if len(tied) > 1 else (),
+    )
+
+
+def agree(counts: Counts, most: float = 0.0) -> bool:
+    """Whether the entropy of the solvers' answers is at most `most` [nats]; without a valid sample they do not agree.
+
+    Example:
+        >>> agree({"12": 10}), agree({"12": 9, "13": 1}), agree({})
+        (True, False, False)
+    """
+    level = entropy(list(counts.values()))
+    return level is not None and not exceeds(level, most)
+
+
+def is_consensus(tally: Tally, most: float = 0.0) -> bool:
+    """Whether solvers agree, and enough was said for that to mean something.
+
+    At least half of the samples must be valid, and at least two solvers must have a valid one where two were asked.
+
+    Example:
+        >>> is_consensus(Tally(solvers=[{"12": 5}, {"12": 5}], arbiter={}))
+        True
+        >>> is_consensus(Tally(solvers=[{"12": 5}, {}], arbiter={}))
+        False
+        >>> is_consensus(Tally(solvers=[{"12": 1}, {"12": 1}], solver_invalid=8, arbiter={}))
+        False
+    """
+    counts = tally.solver
+    valid = sum(counts.values())
+    speaking = sum(bool(given) for given in tally.solvers)
+    enough = valid >= tally.solver_invalid and speaking >= min(2, len(tally.solvers))
+    return enough and agree(counts, most)
+
+
+def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
+    """Whether no outcome of the `remaining` samples could make the solvers agree.
+
+    More samples lower the entropy of given counts most when all of them fall to the leader: a mass added to an answer
+    lowers it as long as the answer's share is above exp(-H), which the largest share always is.
+
+    Example:
+        >>> must_disagree({"12": 1, "13": 1}, 8), must_disagree({"12": 2}, 8), must_disagree({"12": 1, "13": 1}, 8, 0.4)
+        (True, False, False)
+    """
+    if not counts:
+        return False
+    leader = ranked(counts, counts)[0]
+    return not agree({**counts, leader: counts[leader] + remaining}, most) and not agree(counts, most)
+
+
+def certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool:
+    """Whether the solvers agree so far, and no outcome of the `remaining` samples could give another answer the lead.
+
+    Example:
+        >>> certain_consensus({"12": 6}, 4), certain_consensus({"12": 5}, 5), certain_consensus({"12": 5, "13": 1}, 4)
+        (True, False, False)
+    """
+    if not agree(counts, most):
+        return False
+    first, *others = sorted(counts.values(), reverse=True)
+    return first > remaining + max(others, default=0)
+
+
+def first_step(solver_samples: int) -> int:
+    """Samples of each solver in a first step after which unanimous solvers cannot be outvoted [count, >= 1].
+
+    Example:
+        >>> [first_step(samples) for samples in (1, 2, 5, 10)]
+        [1, 2, 3, 6]
+    """
+    return solver_samples // 2 + 1
+
+
+def shared_out(wanted: Sequence[int], total: int) -> list[int]:
+    """Samples for each, at most what it wants and `total` in all; dealt out one at a time, in order.
+
+    Example:
+        >>> shared_out([5, 5], 62), shared_out([5, 5], 7), shared_out([1, 5], 4), shared_out([5, 5], 0)
+        ([5, 5], [4, 3], [1, 3], [0, 0])
+    """
+    shares = [0] * len(wanted)
+    left = min(total, sum(wanted))
+    while left > 0:
+        for place, most in enumerate(wanted):
+            if left and shares[place] < most:
+                shares[place] += 1
+                left -= 1
+    return shares

@@ -1,0 +1,203 @@
+"""When arbitration may stop: how likely its remaining samples are to change the answer, and how sure that makes it.
+
+Source: SPEC 2.4 b. `docs/arbiter.md` has the argument. Two steps:
+
+1. `change_bound`, after each batch: from the samples so far, a bound on the probability that all K_a samples would
+   lead to another answer (posterior predictive; one pair of answers at a time, then the union bound).
+2. `stopping_level`, once for K_a and the batches: how small that bound must be, so that early stopping gives another
+   answer with at most the probability asked for. Given the K_a samples that would be drawn, the first n are a sample
+   without replacement; so the error of the rule is computed exactly (`urns`) for every split of K_a samples between
+   two answers and invalid samples, and between three answers, and the largest of them is what counts. Questions with
+   more answers than that are covered by simulation only.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import ceil
+
+import numpy as np
+from scipy.special import betaln, gammaln
+
+from kernel.arbitration.consensus import Counts, ranked
+from kernel.arbitration.polya import Look, changed, looked
+from kernel.values import value
+
+# Samples that each answer of a pair counts as having had beforehand (Jeffreys).
+PRIOR = 0.5
+# By how much a batch makes the samples grow.
+GROWTH = 1.6
+# The most samples for which a level is computed: its cost grows with their third power, and more have no other early
+# stop than an uncatchable leader.
+MOST_JUDGED = 64
+
+
+@value
+class StopRule:
+    """When adaptive arbitration stops.
+
+    Attributes:
+        samples: Arbitration samples at most, K_a [count, >= 1].
+        first_batch: Samples of the first batch [count, >= 1].
+        probability: Probability that all samples would give the same answer, from which no more are drawn [0.5..1].
+            Above `MOST_JUDGED` samples only a leader that cannot be caught stops early.
+    """
+
+    samples: int
+    first_batch: int
+    probability: float
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Samples after which it is asked whether to stop; the last are all."""
+        return looks(self.samples, self.first_batch)
+
+    @property
+    def level(self) -> float:
+        """What `change_bound` may be at most for arbitration to stop [0..1]."""
+        return stopping_level(self.samples, self.first_batch, self.probability)
+
+
+def looks(samples: int, first_batch: int) -> tuple[int, ...]:
+    """Sizes that the sample grows to, batch by batch.
+
+    Example:
+        >>> looks(50, 6), looks(3, 6)
+        ((6, 10, 16, 26, 42, 50), (3,))
+    """
+    sizes = [min(first_batch, samples)]
+    while sizes[-1] < samples:
+        sizes.append(min(samples, ceil(sizes[-1] * GROWTH)))
+    return tuple(sizes)
+
+
+def is_uncatchable(counts: Counts, solver: Counts, remaining: int) -> bool:
+    """Whether no outcome of the `remaining` samples could give another answer the lead, ties included.
+
+    Args:
+        counts: Arbitration samples so far.
+        solver: The solvers' samples, which break ties.
+        remaining: Samples still to come; any of them may be invalid [count, >= 0].
+
+    Example:
+        >>> is_uncatchable({"12": 6}, {"12": 1}, 6), is_uncatchable({"12": 6}, {"13": 1}, 6)
+        (True, False)
+    """
+    if not counts:
+        return False
+    leader, *others = ranked(counts, solver)
+    rivals = [*others, *(answer for answer in solver if answer not in counts)]
+    held = all(_holds(counts, solver, leader, rival, remaining) for rival in rivals)
+    # An answer that nobody gave yet has no solver sample: it loses a tie against one that has.
+    stranger = counts[leader] > remaining or (counts[leader] == remaining and solver.get(leader, 0) > 0)
+    return held and stranger
+
+
+def change_bound(counts: Counts, solver: Counts, remaining: int) -> float:
+    """Upper bound of the probability that the `remaining` samples change the answer, given those so far [0..1].
+
+    For each rival as if all remaining samples went to it or to the leader, which favours a change; summed over the
+    rivals that have samples, and one that stands for all others.
+
+    Returns:
+        The bound under a Beta(1/2, 1/2) prior on each pair; 1 without a valid sample.
+
+    Example:
+        >>> round(change_bound({"12": 6}, {"12": 1}, 44), 4), change_bound({"12": 6}, {"12": 1}, 5)
+        (0.0023, 0.0)
+    """
+    if not counts:
+        return 1.0
+    leader, *others = ranked(counts, solver)
+    pairs = [(counts[leader], counts[rival], _wins_ties(solver, leader, rival)) for rival in others]
+    # The stranger is taken to win ties: which one it will be, nobody knows.
+    bound = sum(_overtaken(*pair, remaining) for pair in pairs) + _overtaken(counts[leader], 0, False, remaining)
+    return min(1.0, bound)
+
+
+@lru_cache(maxsize=64)
+def stopping_level(samples: int, first_batch: int, probability: float) -> float:
+    """A level for `change_bound` at which early stopping is right with `probability`, whatever the shares.
+
+    Args:
+        samples: Arbitration samples at most, K_a [count, >= 1]; above `MOST_JUDGED` the level is 0.
+        first_batch: Samples of the first batch [count, >= 1].
+        probability: Probability asked for [0.5..1]; 1 gives 0, at which only an uncatchable leader stops.
+
+    Returns:
+        The largest level found by bisection over the bounds that can occur [0..1 - probability], for which
+        `largest_error` is at most 1 - probability.
+
+    Example:
+        >>> 0.01 < stopping_level(50, 6, 0.95) < 0.02
+        True
+    """
+    if samples > MOST_JUDGED or probability >= 1.0:
+        return 0.0
+    allowed = 1.0 - probability
+    tables = _tables(samples, first_batch)
+    bounds = [look.bounds[np.isfinite(look.bounds)] for table in tables.values() for look in table]
+    possible = np.unique(np.concatenate([np.zeros(1), *bounds]))
+    levels = possible[possible <= allowed]
+    low, high = 0, len(levels) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if largest_error(samples, first_batch, float(levels[middle])) <= allowed:
+            low = middle
+        else:
+            high = middle - 1
+    return float(levels[low])
+
+
+def largest_error(samples: int, first_batch: int, level: float) -> float:
+    """Largest probability that stopping at `level` changes the answer.
+
+    Over all splits of `samples` between two answers and invalid samples, and between three answers.
+
+    Args:
+        samples: Arbitration samples at most, K_a [count, 1..`MOST_JUDGED`].
+        first_batch: Samples of the first batch [count, >= 1].
+        level: Level of `change_bound` [0..1].
+
+    Example:
+        >>> largest_error(50, 6, 0.05) > 0.1, largest_error(50, 6, stopping_level(50, 6, 0.95)) <= 0.05
+        (True, True)
+    """
+    tables = _tables(samples, first_batch)
+    return max(float(changed(table, samples, level, third_answers=third).max()) for third, table in tables.items())
+
+
+@lru_cache(maxsize=8)
+def _tables(samples: int, first_batch: int) -> Mapping[bool, tuple[Look, ...]]:
+    """Every composition at every look, by whether the third kind of sample is an answer."""
+
+    def bound(counts: Counts, left: int) -> float:
+        return change_bound(counts, {}, left)
+
+    stops = looks(samples, first_batch)
+    return {third: looked(stops, bound, samples, third_answers=third) for third in (False, True)}
+
+
+def _holds(counts: Counts, solver: Counts, leader: str, rival: str, remaining: int) -> bool:
+    lead = counts[leader] - counts.get(rival, 0)
+    return lead > remaining or (lead == remaining and _wins_ties(solver, leader, rival))
+
+
+def _wins_ties(solver: Counts, leader: str, rival: str) -> bool:
+    return (-solver.get(leader, 0), leader) < (-solver.get(rival, 0), rival)
+
+
+def _overtaken(leader: int, rival: int, wins_ties: bool, remaining: int) -> float:
+    """Posterior predictive probability that the rival ends ahead if the two share all remaining samples."""
+    needed = -(-(leader - rival + remaining + wins_ties) // 2)
+    if needed > remaining:
+        return 0.0
+    return _tail(leader, rival, remaining, max(0, needed))
+
+
+@lru_cache(maxsize=65_536)
+def _tail(leader: int, rival: int, remaining: int, needed: int) -> float:
+    """P(the rival gets at least `needed` of the remaining samples): a beta-binomial."""
+    got = np.arange(needed, remaining + 1)
+    ways = gammaln(remaining + 1) - gammaln(got + 1) - gammaln(remaining - got + 1)
+    logs = ways + betaln(rival + PRIOR + got, leader + PRIOR + remaining - got) - betaln(rival + PRIOR, leader + PRIOR)
+    return min(1.0, float(np.exp(logs).sum()))

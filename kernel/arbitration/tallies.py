@@ -1,0 +1,147 @@
+"""Counted samples of many questions as arrays, so that all of them are measured at once."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernel.answers import AnswerType, canonical
+from kernel.values import value
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@value
+class Tally:
+    """Counted samples of one question.
+
+    Attributes:
+        solvers: Valid samples of each solver by canonical answer [count, >= 1].
+        solver_invalid: Solver samples without a valid answer [count].
+        arbiter: Valid arbitration samples by canonical answer [count, >= 1].
+        arbiter_invalid: Arbitration samples without a valid answer [count].
+    """
+
+    solvers: Sequence[Mapping[str, int]]
+    solver_invalid: int = 0
+    arbiter: Mapping[str, int]
+    arbiter_invalid: int = 0
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """All answers, in canonical order."""
+        return tuple(sorted({answer for counts in (*self.solvers, self.arbiter) for answer in counts}))
+
+    @property
+    def solver(self) -> dict[str, int]:
+        """Valid samples of all solvers by canonical answer [count]."""
+        total: dict[str, int] = {}
+        for counts in self.solvers:
+            for answer, count in counts.items():
+                total[answer] = total.get(answer, 0) + count
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tallies:
+    """Counted samples of many questions; an answer's place in a question is its place in canonical order.
+
+    Attributes:
+        solvers: Valid samples [questions x solvers x answers, count].
+        arbiter: Valid arbitration samples [questions x answers, count].
+        solver_invalid: Solver samples without a valid answer [questions, count].
+        arbiter_invalid: The same of the arbiter [questions, count].
+    """
+
+    solvers: Ints
+    arbiter: Ints
+    solver_invalid: Ints
+    arbiter_invalid: Ints
+
+    @property
+    def solver(self) -> Ints:
+        """Valid samples of all solvers [questions x answers, count]."""
+        total: Ints = self.solvers.sum(axis=1)
+        return total
+
+
+def stacked(tallies: Sequence[Tally]) -> Tallies:
+    """`tallies` as arrays, padded with zeros to the most solvers and answers."""
+    answers = [tally.answers for tally in tallies]
+    shape = (
+        len(tallies),
+        max((len(tally.solvers) for tally in tallies), default=1) or 1,
+        max(map(len, answers), default=1) or 1,
+    )
+    solvers, arbiter = np.zeros(shape, dtype=np.int64), np.zeros((shape[0], shape[2]), dtype=np.int64)
+    for question, (tally, known) in enumerate(zip(tallies, answers, strict=True)):
+        place = {answer: index for index, answer in enumerate(known)}
+        for solver, counts in enumerate(tally.solvers):
+            for answer, count in counts.items():
+                solvers[question, solver, place[answer]] = count
+        for answer, count in tally.arbiter.items():
+            arbiter[question, place[answer]] = count
+    return Tallies(
+        solvers=solvers,
+        arbiter=arbiter,
+        solver_invalid=np.array([tally.solver_invalid for tally in tallies], dtype=np.int64),
+        arbiter_invalid=np.array([tally.arbiter_invalid for tally in tallies], dtype=np.int64),
+    )
+
+
+_PLAIN: Mapping[AnswerType, re.Pattern[str]] = {
+    AnswerType.BOOLEAN: re.compile(r"true|false"),
+    AnswerType.CHOICE: re.compile(r"[A-Z]"),
+    AnswerType.NUMBER: re.compile(r"0|-?[1-9][0-9]{0,14}"),
+}
+
+
+def is_plain(answer: str, answer_type: AnswerType) -> bool:
+    """Whether `answer` is its own canonical form, and equal to no other.
+
+    Example:
+        >>> [is_plain(answer, AnswerType.NUMBER) for answer in ("12", "-7", "012", "12.0")]
+        [True, True, False, False]
+    """
+    pattern = _PLAIN.get(answer_type)
+    return pattern is not None and pattern.fullmatch(answer) is not None
+
+
+def plain_forms(
+    answers: Sequence[str], answer_type: AnswerType, options: Sequence[str] = ()
+) -> dict[str, str | None] | None:
+    r"""Canonical form of each distinct answer, None for an invalid one; None instead where equality takes more.
+
+    Example:
+        >>> plain_forms(["12", "12.0", "?"], AnswerType.NUMBER)
+        {'12': '12', '12.0': '12', '?': None}
+        >>> plain_forms(["2", r"\sqrt{4}"], AnswerType.NUMBER) is None
+        True
+    """
+    if answer_type not in _PLAIN or options:
+        return None
+    forms = {answer: answer if is_plain(answer, answer_type) else _read(answer, answer_type) for answer in set(answers)}
+    if all(form is None or is_plain(form, answer_type) for form in forms.values()):
+        return dict(sorted(forms.items()))
+    return None
+
+
+def most_frequent_spellings(answers: Sequence[str], forms: Mapping[str, str | None]) -> dict[str, str]:
+    """How each answer is most often written; of several ways the first in code point order."""
+    best: dict[str, str] = {}
+    for answer, _ in sorted(Counter(answers).items(), key=lambda spelling: (-spelling[1], spelling[0])):
+        form = forms[answer]
+        if form is not None:
+            best.setdefault(form, answer)
+    return best
+
+
+@lru_cache(maxsize=65_536)
+def _read(answer: str, answer_type: AnswerType) -> str | None:
+    return canonical(answer, answer_type)

@@ -1,0 +1,120 @@
+"""Who does a task: Algorithm 1 as a pure function.
+
+Source: SPEC 3.3.
+"""
+
+from collections.abc import Sequence
+
+from kernel.confidence.rules import HandOverRule, Rules, TaskMode
+from kernel.confidence.self_assessment import combined_confidence, disagreement, effective_threshold
+from kernel.learning.profiles import Reading
+from kernel.thresholds import DECIMALS, exceeds, reaches
+from kernel.values import value
+
+TOO_FEW = "unrated, and its profile rests on too few observations"
+
+
+@value
+class Standing:
+    """How one agent stands before a task.
+
+    Attributes:
+        agent: The agent.
+        verbalized: What it says of itself, c^v [0..1]; None when unknown.
+        profile: What its record says, c^p [0..1].
+        confidence: The two combined, c [0..1].
+        disagreement: Their difference, delta [0..1]; None when c^v is unknown.
+        threshold: Effective threshold, theta' [>= 0].
+        eligible: Whether it may take the task at all.
+        ineligible_reason: Why it may not; empty when it may.
+    """
+
+    agent: str
+    verbalized: float | None
+    profile: float
+    confidence: float
+    disagreement: float | None
+    threshold: float
+    eligible: bool = True
+    ineligible_reason: str = ""
+
+
+@value
+class Decision:
+    """Who solves a task, and why.
+
+    Attributes:
+        mode: How it is solved.
+        executor: Who solves it; empty when all do.
+        because: Why: `confident`, `better_peer`, `no_better_peer`, `nobody_confident` or `only_agent`.
+    """
+
+    mode: TaskMode
+    executor: str
+    because: str
+
+
+def standing(verbalized: float | None, record: Reading, rules: Rules, *, profile_alone: bool = False) -> Standing:
+    """How an agent stands, from what it says and what its record says.
+
+    Args:
+        verbalized: What it says, c^v [0..1]; None when unknown.
+        record: What its record says.
+        rules: The numbers in force.
+        profile_alone: Whether c^v was left out on purpose; then its absence makes nobody ineligible.
+
+    Source:
+        SPEC 3.2: an agent that cannot rate itself is eligible only where its profile rests on enough observations, or
+        it would win on the 0.5 it starts with.
+    """
+    eligible = verbalized is not None or profile_alone or record.observations >= rules.minimum_observations
+    conflict = disagreement(verbalized, record.profile)
+    return Standing(
+        agent=record.agent,
+        verbalized=verbalized,
+        profile=record.profile,
+        confidence=combined_confidence(verbalized, record.profile, weight=rules.verbalized_weight),
+        disagreement=conflict,
+        threshold=effective_threshold(
+            conflict,
+            threshold=rules.confidence_threshold,
+            conflict_threshold=rules.disagreement_threshold,
+            gain=rules.disagreement_gain,
+        ),
+        eligible=eligible,
+        ineligible_reason="" if eligible else TOO_FEW,
+    )
+
+
+def is_confident(first: Standing) -> bool:
+    """Whether the first agent does the task itself, without anybody else being asked: c >= theta'."""
+    return first.eligible and reaches(first.confidence, first.threshold)
+
+
+def decided(first: Standing, peers: Sequence[Standing], rules: Rules) -> Decision:
+    """Who solves the task.
+
+    Args:
+        first: The agent that it was dispatched to.
+        peers: The others that were asked; of equally confident ones the first is taken.
+        rules: The numbers in force.
+
+    Returns:
+        The first agent where c >= theta' (its own, tightened threshold). Else the most confident other one that reaches
+        theta (not theta'), in the `PAPER` rule even when it is less confident than the first, by default only when it
+        is more so. Else everybody together.
+
+    Source:
+        SPEC 3.3, Algorithm 1.
+    """
+    if is_confident(first):
+        return Decision(mode=TaskMode.EXECUTED, executor=first.agent, because="confident")
+    if not peers:
+        return Decision(mode=TaskMode.EXECUTED, executor=first.agent, because="only_agent")
+    able = [peer for peer in peers if peer.eligible and reaches(peer.confidence, rules.confidence_threshold)]
+    if not able:
+        return Decision(mode=TaskMode.COLLABORATED, executor="", because="nobody_confident")
+    best = max(able, key=lambda peer: round(peer.confidence, DECIMALS))
+    if rules.hand_over_rule is HandOverRule.PAPER or not first.eligible or exceeds(best.confidence, first.confidence):
+        return Decision(mode=TaskMode.DELEGATED, executor=best.agent, because="better_peer")
+    return Decision(mode=TaskMode.EXECUTED, executor=first.agent, because="no_better_peer")

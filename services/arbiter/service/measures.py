@@ -1,0 +1,240 @@
+"""Counted questions as measures: one at a time while they are arbitrated, thousands at once when they are measured."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernel.answers import IN_THIS_PROCESS, Mathematics, Outcome, is_right
+from kernel.arbitration.claims import Traced
+from kernel.arbitration.consensus import Choice, chosen
+from kernel.arbitration.failures import Evidence, failure_regimes, is_overconfident_error
+from kernel.arbitration.information import Information, Leads, information, leads
+from kernel.arbitration.modes import Source
+from kernel.arbitration.tallies import Floats, Tally, is_plain, stacked
+from services.arbiter.service.samples import Counted, Form
+from services.arbiter.service.values import Measures, SolverMeasures
+
+NO_ARBITRATION = "there was no arbitration"
+NO_VALID_ARBITER = "no arbitration sample holds a valid answer"
+NO_VALID_SOLVER = "no solver sample holds a valid answer"
+NO_SOLVERS = "there is no solver sample"
+SOLVERS_AGREE = "the solvers' entropy is 0: there is nothing to compress"
+FEWER_THAN_TWO = "fewer than two solvers gave valid answers"
+NO_TRUTH = "the right answer is not given"
+NO_ANSWER = "there is no answer"
+NOT_DECIDABLE = "equality cannot tell whether this answer is right"
+NOT_ASKED = "embedding measures were not asked for"
+TRACE_FIELDS = ("novelty", "redundancy", "semantic_share", "symbolic_share", "untraced_share")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A question to be measured.
+
+    Attributes:
+        counted: Its samples by their answers.
+        form: What kind of answers they are.
+        truth: The right answer; None where it is not known.
+        aliases: Other spellings of it; they say what is right, and never which samples count as one answer.
+        without_arbiter: What the solvers' vote is called where it decides.
+        traced: The embedding measures; or why there are none.
+        mathematics: Who compares expressions.
+    """
+
+    counted: Counted
+    form: Form
+    truth: str | None = None
+    aliases: Sequence[str] = ()
+    without_arbiter: Source = Source.SOLVER_FALLBACK
+    traced: Traced | str = NOT_ASKED
+    mathematics: Mathematics = IN_THIS_PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """What counts as novel and as overconfident."""
+
+    novel_below: float
+    overconfident_above: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A measured question."""
+
+    choice: Choice | None
+    tally: Tally
+    measures: Measures
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether there is an answer."""
+        return Outcome.ANSWERED if self.choice else Outcome.ABSTAINED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One question's place in the arrays."""
+
+    at: int
+    info: Information
+    by_solver: Leads
+    names: tuple[str, ...]
+
+    def number(self, measure: Floats) -> float | None:
+        """A measure of this question; None where it is undefined."""
+        level = float(measure[self.at])
+        return None if math.isnan(level) else round(level, 12)
+
+
+def judged(questions: Sequence[Judgement], thresholds: Thresholds) -> list[Judged]:
+    """Measures of all `questions`, computed together."""
+    tallies = [question.counted.tally for question in questions]
+    arrays = stacked(tallies)
+    info = information(arrays)
+    by_solver = leads(arrays.solvers, np.zeros_like(arrays.solvers))
+    return [
+        _judged(question, tally, _Row(at=at, info=info, by_solver=by_solver, names=tally.answers), thresholds)
+        for at, (question, tally) in enumerate(zip(questions, tallies, strict=True))
+    ]
+
+
+def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds) -> Judged:
+    choice = chosen(tally.solver, tally.arbiter, question.without_arbiter)
+    right = _Right(question)
+    correct = right(choice.answer) if choice else None
+    vote = chosen(tally.solver, {})
+    traced = question.traced if isinstance(question.traced, Traced) else None
+    seen = Evidence(
+        entropy_solver=row.number(row.info.entropy_solver),
+        entropy_arbiter=row.number(row.info.entropy_arbiter),
+        solver_correct=right(vote.answer) if vote else None,
+        correct=correct,
+        critique_novelty=traced.critique_novelty if traced else None,
+    )
+    measures = Measures(
+        entropy_solver=seen.entropy_solver,
+        entropy_arbiter=seen.entropy_arbiter,
+        entropy_reduction=row.number(row.info.entropy_reduction),
+        compression=row.number(row.info.compression),
+        solver_invalid_share=row.number(row.info.solver_invalid_share),
+        arbiter_invalid_share=row.number(row.info.arbiter_invalid_share),
+        **_trace_measures(traced, thresholds),
+        correct=correct,
+        overconfident_error=is_overconfident_error(
+            correct, choice.confidence if choice else None, thresholds.overconfident_above
+        ),
+        solvers=_by_solver(tally, row, right, thresholds.overconfident_above),
+        solver_divergence=row.number(row.info.solver_divergence),
+        sampling_divergence=row.number(row.info.sampling_divergence),
+        structured_disagreement=_structured(row),
+        failure_regimes=failure_regimes(seen),
+        undefined_reasons=_reasons(question, tally, row, choice, correct),
+    )
+    return Judged(choice=choice, tally=tally, measures=measures)
+
+
+class _Right:
+    """Whether answers of one question are right; each is looked at once."""
+
+    def __init__(self, question: Judgement) -> None:
+        self._question = question
+        self._known: dict[str, bool | None] = {}
+
+    def __call__(self, answer: str) -> bool | None:
+        if answer not in self._known:
+            said = self._question.counted.spelled.get(answer, answer)
+            self._known[answer] = None if self._question.truth is None else _is_right(said, self._question)
+        return self._known[answer]
+
+
+def _is_right(said: str, question: Judgement) -> bool | None:
+    assert question.truth is not None
+    form = question.form
+    if not question.aliases and is_plain(said, form.answer_type) and is_plain(question.truth, form.answer_type):
+        return said == question.truth
+    return is_right(
+        said,
+        question.truth,
+        form.answer_type,
+        options=form.options,
+        aliases=question.aliases,
+        mathematics=question.mathematics,
+    )
+
+
+def _by_solver(tally: Tally, row: _Row, right: _Right, above: float) -> list[SolverMeasures]:
+    found = []
+    for solver in range(len(tally.solvers)):
+        place = int(row.by_solver.answer[row.at, solver])
+        if place < 0:
+            found.append(SolverMeasures(solver=solver))
+            continue
+        answer, probability = row.names[place], float(row.by_solver.share[row.at, solver])
+        correct = right(answer)
+        found.append(
+            SolverMeasures(
+                solver=solver,
+                answer=answer,
+                probability=probability,
+                correct=correct,
+                overconfident_error=is_overconfident_error(correct, probability, above),
+            )
+        )
+    return found
+
+
+def _structured(row: _Row) -> bool | None:
+    return None if math.isnan(row.info.solver_divergence[row.at]) else bool(row.info.structured[row.at])
+
+
+def _trace_measures(traced: Traced | None, thresholds: Thresholds) -> Mapping[str, float | None]:
+    if traced is None:
+        return {}
+    levels = {
+        "novelty": traced.novelty,
+        "redundancy": traced.redundancy,
+        "semantic_share": traced.semantic,
+        "symbolic_share": traced.symbolic,
+        "untraced_share": traced.untraced,
+    }
+    rounded = {name: None if level is None else round(level, 12) for name, level in levels.items()}
+    return {**rounded, "novelty_threshold": None if traced.novelty is None else thresholds.novel_below}
+
+
+def _reasons(
+    question: Judgement, tally: Tally, row: _Row, choice: Choice | None, correct: bool | None
+) -> dict[str, str]:
+    """Why a measure is undefined, by its name."""
+    drawn = bool(tally.solver) or tally.solver_invalid > 0
+    spoken = bool(tally.arbiter) or tally.arbiter_invalid > 0
+    no_solver = "" if tally.solver else (NO_VALID_SOLVER if drawn else NO_SOLVERS)
+    no_arbiter = "" if tally.arbiter else (NO_VALID_ARBITER if spoken else NO_ARBITRATION)
+    agreed = "" if (row.number(row.info.entropy_solver) or 0.0) > 0 else SOLVERS_AGREE
+    apart = FEWER_THAN_TWO if math.isnan(row.info.solver_divergence[row.at]) else ""
+    unjudged = NO_TRUTH if question.truth is None else NO_ANSWER if choice is None else NOT_DECIDABLE
+    why = {
+        "entropy_solver": no_solver,
+        "entropy_arbiter": no_arbiter,
+        "entropy_reduction": no_solver or no_arbiter,
+        "compression": no_solver or no_arbiter or agreed,
+        "solver_invalid_share": "" if drawn else NO_SOLVERS,
+        "arbiter_invalid_share": "" if spoken else NO_ARBITRATION,
+        "solver_divergence": apart,
+        "sampling_divergence": apart,
+        "structured_disagreement": apart,
+        "correct": unjudged if correct is None else "",
+        "overconfident_error": unjudged if correct is None else "",
+        **_untraced(question.traced),
+    }
+    return {name: reason for name, reason in why.items() if reason}
+
+
+def _untraced(traced: Traced | str) -> dict[str, str]:
+    if isinstance(traced, str):
+        return dict.fromkeys(TRACE_FIELDS, traced)
+    shares = "" if traced.novelty is not None else "the solvers or the final stage made no claims"
+    pairs = "" if traced.redundancy is not None else "there are fewer than two claims"
+    return {name: pairs if name == "redundancy" else shares for name in TRACE_FIELDS}

@@ -1,0 +1,40 @@
+"""The chassis' sandbox, with the switch and the refusals of this service."""
+
+import asyncio
+
+from sandbox import Locked
+from services.delegation.errors import SandboxUnavailable
+from services.delegation.service.result_merger import Tested
+
+
+class Sandbox:
+    """Runs code that a model wrote and nobody trusts, in a process that is locked in.
+
+    Args:
+        enabled: Whether code may be run at all.
+    """
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._locked = Locked()
+
+    def check(self) -> None:
+        """Return if the sandbox can be used.
+
+        Raises:
+            SandboxUnavailable: When it is off or missing; says why.
+        """
+        if not self._enabled:
+            raise SandboxUnavailable("unit tests are switched off; METACOG_DELEGATION_SANDBOX=true switches them on")
+        problem = self._locked.problem()
+        if problem:
+            raise SandboxUnavailable(f"this system has no sandbox for unit tests: {problem}")
+
+    async def ready(self) -> None:
+        """`check`, beside whatever else goes on."""
+        await asyncio.to_thread(self.check)
+
+    async def run(self, code: str, tests: str, *, timeout_s: float) -> Tested:
+        """Run `code`, then `tests`, which raise when it is wrong, for at most `timeout_s` [s]."""
+        ran = await self._locked.run(code, tests, timeout_s=timeout_s)
+        return Tested(passed=ran.passed, detail=ran.detail)

@@ -1,0 +1,125 @@
+"""The OpenAI face of the router: `/v1/chat/completions` and `/v1/models`."""
+
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+from fastapi import Request
+from fastapi.responses import Response, StreamingResponse
+
+from chassis.serving.rest import Application, Json, caller, problem, until_disconnect
+from chassis.serving.sse import HEARTBEAT_S, in_batches, told
+from inference.client import Backend
+from kernel.errors import MalformedRequest
+from services.router.service.answering.answer import Desk, answer
+from services.router.service.answering.values import Passed, RunFinished, RunStarted
+from services.router.service.assessment.values import Routed
+from services.router.service.gateway import chat_completions
+from services.router.service.gateway import chat_completions as chats
+from services.router.service.gateway.chat_completions import Chat, Passthrough, error_body
+from services.router.service.gateway.chat_stream import Writer
+from services.router.service.runs.values import Run
+
+# A slash at the end: all that lies under it.
+PATHS = ("/v1/chat/completions", "/v1/models", "/v1/models/")
+RUN_ID = "x-metacog-run-id"
+
+Events = AsyncGenerator[Any, None]
+Batches = AsyncGenerator[Sequence[Any], None]
+
+
+def add_paths(app: Application, *, desk: Desk, backend: Backend, aliases: Mapping[str, str]) -> None:
+    """Put the OpenAI paths on `app`."""
+    app.state.shapes |= dict.fromkeys(PATHS, error_body)
+    began = int(time.time())
+
+    @app.get("/v1/models")
+    async def models() -> Response:
+        """List the models of the gateway: the router's choice, and one for each strategy."""
+        names = [*chats.MODELS, *aliases]
+        listed = [{"id": name, "object": "model", "created": began, "owned_by": "metacog"} for name in names]
+        return Json({"object": "list", "data": listed})
+
+    @app.get("/v1/models/{model:path}")
+    async def model(model: str) -> Response:
+        """One model of the gateway."""
+        if model not in chats.MODELS and model not in aliases:
+            return problem(chats.unknown(model), error_body)
+        return Json({"id": model, "object": "model", "created": began, "owned_by": "metacog"})
+
+    @app.post("/v1/chat/completions")
+    async def chat_completions(request: Request) -> Response:
+        """OpenAI's chat completions; the answer carries a `metacog` field that explains it."""
+        chat = chats.understood(_parsed(await request.body()), aliases, key_name=caller(request).name)
+        plain = Passthrough(backend, chat)
+        events: Events = answer(chat.ask, desk=desk.with_system_one(plain, plain.drafter), origin=chat.origin)
+        if chat.stream:
+            return await until_disconnect(request, _stream(events, chat))
+        return await until_disconnect(request, _whole(events, chat))
+
+    app.directly("POST", "/v1/chat/completions", chat_completions)
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as wrong:
+        raise MalformedRequest(f"the body is not JSON: {wrong}", field="body") from wrong
+
+
+async def _whole(events: Events, chat: Chat) -> Response:
+    """The whole answer."""
+    document: Mapping[str, Any] | None = None
+    run: Run | None = None
+    started = await anext(events)
+    try:
+        async with aclosing(events) as items:
+            async for event in items:
+                if isinstance(event, Passed):
+                    document = event.document
+                elif isinstance(event, RunFinished):
+                    run = event.run
+    except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
+        return _refused(error, started)
+    assert run is not None
+    made = document if document is not None else chat_completions.completion(run, chat)
+    totals = {**(made.get("usage") or {}), **chat_completions.usage(run)}
+    return Json({**made, "usage": totals, "metacog": chat_completions.told(run)}, headers={RUN_ID: run.run_id})
+
+
+async def _stream(events: Events, chat: Chat) -> Response:
+    """The stream; a refusal before its first event is an ordinary error answer, a later one is told inside.
+
+    It begins, with a heartbeat, when that event is long in coming.
+    """
+    started = await anext(events)
+    batches = in_batches(events, HEARTBEAT_S)
+    early: list[Sequence[Any]] = []
+    try:
+        async for batch in batches:
+            early.append(batch)
+            if not (batch and all(isinstance(event, Routed) for event in batch)):
+                break
+    except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
+        return _refused(error, started)
+    headers = {RUN_ID: started.run_id, "cache-control": "no-store"}
+    written = Writer(started.run_id, chat).written(_resumed(early, batches))
+    return StreamingResponse(written, media_type="text/event-stream", headers=headers)
+
+
+async def _resumed(early: Sequence[Sequence[Any]], batches: Batches) -> Batches:
+    """The batches, with those that were taken already."""
+    async with aclosing(batches):
+        for batch in early:
+            yield batch
+        async for batch in batches:
+            yield batch
+
+
+def _refused(error: Exception, started: RunStarted) -> Response:
+    """The refusal of a run that had begun."""
+    reply = problem(told(error), error_body)
+    reply.headers[RUN_ID] = started.run_id
+    return reply

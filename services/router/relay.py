@@ -1,0 +1,467 @@
+"""Calls to another service of the suite: deadline, cancellation, trace, key and refusals travel along."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_status import rpc_status
+from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
+from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
+from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
+
+from chassis.errors import PeerRefused, PeerUnavailable
+from chassis.serving.auth import bearer
+from chassis.serving.server import MAX_MESSAGE_BYTES
+from chassis.serving.wire import event, from_plain, to_proto
+from chassis.telemetry import trace_headers
+from inference.spend import Spend
+from kernel.answers import Outcome
+from kernel.envelope import Envelope, Usage
+from kernel.errors import Code
+from kernel.ledger import Reservation
+from kernel.prices import amount_of, units_of
+from services.router.service.answering.answer import Answered, Made, Task, chosen
+from services.router.service.answering.stop_texts import until_stop
+from services.router.service.answering.values import AnswerToken, Relayed
+from services.router.service.assessment.cost_reserve import fallback_cost
+
+R = TypeVar("R", bound=Message)
+
+# On one channel some of 2,000 concurrent unary calls come back CANCELLED; 1,000 were fine, repeatedly.
+MAX_IN_FLIGHT = 512
+
+REPLIES = "replies"
+NOT_SENT = "not sent"
+CHECK_S = 1.5
+
+
+class Peer:
+    """One other service, reached over one channel.
+
+    Args:
+        name: Name of the service, for messages.
+        address: `host:port`, or any gRPC target that resolves to several replicas.
+        key: API key to present; empty for none.
+        max_in_flight: Calls under way at once; further ones wait.
+    """
+
+    def __init__(self, name: str, address: str, *, key: str = "", max_in_flight: int = MAX_IN_FLIGHT) -> None:
+        self.name = name
+        self.address = address
+        self._auth = tuple(bearer(key).items())
+        self._free = asyncio.Semaphore(max_in_flight)
+        self.channel = aio.insecure_channel(
+            address,
+            options=[
+                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+                ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+                ("grpc.lb_policy_name", "round_robin"),
+                ("grpc.initial_reconnect_backoff_ms", 200),
+                ("grpc.max_reconnect_backoff_ms", 2000),
+                ("grpc.dns_min_time_between_resolutions_ms", 2000),  # a replica that comes back has a new address
+            ],
+        )
+
+    async def call(self, method: Callable[..., Awaitable[R]], request: Message, *, timeout_s: float) -> R:
+        """Reply to one unary call.
+
+        Args:
+            method: Method of a stub made on `channel`.
+            request: The request.
+            timeout_s: Time the reply may take, waiting for a free place included [s].
+
+        Raises:
+            PeerUnavailable: When the service cannot be reached.
+            PeerRefused: When it refuses, with its code and reason.
+        """
+        async with _deadline(self.name, timeout_s), self._free:
+            try:
+                return await method(request, timeout=timeout_s, metadata=self._metadata())
+            except aio.AioRpcError as error:
+                raise self._refusal(error) from error
+
+    async def stream(
+        self, method: Callable[..., AsyncIterable[R]], request: Message, *, timeout_s: float
+    ) -> AsyncGenerator[R, None]:
+        """Replies of one server-streaming call; closing the generator cancels the call at the other side.
+
+        A refusal's metadata says under `replies` how many had come before it, or that the request was never sent.
+
+        Raises:
+            PeerUnavailable: When the service cannot be reached.
+            PeerRefused: When it refuses, with its code and reason.
+        """
+        began, replies = time.monotonic(), 0
+        call: Any = None
+        try:
+            async with _deadline(self.name, timeout_s):
+                await self._free.acquire()
+        except PeerRefused as late:
+            late.metadata[REPLIES] = NOT_SENT
+            raise
+        try:
+            left_s = max(0.001, timeout_s - (time.monotonic() - began))
+            call = method(request, timeout=left_s, metadata=self._metadata())
+            async for reply in call:
+                replies += 1
+                yield reply
+        except aio.AioRpcError as error:
+            refusal = self._refusal(error)
+            refusal.metadata[REPLIES] = str(replies)
+            raise refusal from error
+        finally:
+            if call is not None:
+                call.cancel()
+            self._free.release()
+
+    async def check(self) -> None:
+        """Return if the service says that it serves.
+
+        Raises:
+            PeerUnavailable: When it does not.
+        """
+        stub = health_pb2_grpc.HealthStub(self.channel)
+        try:
+            reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=CHECK_S)
+        except aio.AioRpcError as error:
+            raise self._refusal(error) from error
+        if reply.status != health_pb2.HealthCheckResponse.SERVING:
+            raise PeerUnavailable(f"{self.name} at {self.address} is not serving", peer=self.name)
+
+    async def close(self) -> None:
+        """Close the channel."""
+        await self.channel.close()
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return (*self._auth, *trace_headers().items())
+
+    def _refusal(self, error: aio.AioRpcError) -> PeerUnavailable | PeerRefused:
+        status = rpc_status.from_call(error)
+        for detail in status.details if status else ():
+            info = error_details_pb2.ErrorInfo()
+            if detail.Unpack(info):
+                code = Code.from_grpc(status.code)
+                return PeerRefused(f"{self.name}: {status.message}", code, info.reason, **dict(info.metadata))
+        if error.code() is grpc.StatusCode.UNAVAILABLE:
+            return PeerUnavailable(
+                f"{self.name} at {self.address} cannot be reached: {error.details()}",
+                peer=self.name,
+                address=self.address,
+            )
+        code = Code.from_grpc(error.code().value[0])
+        return PeerRefused(f"{self.name}: {error.details()}", code, code.name)
+
+
+@asynccontextmanager
+async def _deadline(name: str, timeout_s: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except TimeoutError as late:
+        said = f"{name} did not answer within {timeout_s:.3g} s"
+        raise PeerRefused(said, Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") from late
+
+
+# What a fallback to System 1 is left with: one sample, this many tokens, this share of the time.
+KEPT_GENERATIONS = 1
+KEPT_TOKENS = 512
+KEPT_TIME = 0.2
+# The service is told to be done this much before we hang up, so that its best answer so far still arrives [s].
+HEAD_START_S = 0.3
+
+# Time that the delegation service may take to learn [s].
+FEEDBACK_S = 10.0
+
+# A refusal of this kind, before the first event, spent nothing.
+NOTHING_DONE = frozenset({Code.UNAVAILABLE, Code.UNIMPLEMENTED, Code.UNAUTHENTICATED, Code.INVALID_ARGUMENT})
+
+ContractEvents = Callable[[str, Mapping[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialogue:
+    """How one service is spoken to.
+
+    Attributes:
+        method: Streaming method of its stub.
+        request: Makes the request, but for the envelope.
+        finished: Name of the event that ends a stream.
+        silent: Events that the router tells in its own way.
+        token: Text of the answer that an event carries; empty for none.
+        answered: What the last event says.
+    """
+
+    method: Any
+    request: Callable[[Task, Envelope], Message]
+    finished: str
+    silent: frozenset[str]
+    token: ContractEvents
+    answered: Callable[[Mapping[str, Any]], Answered]
+
+
+class Relay:
+    """A strategy that another service carries out, inside a part of the request's envelope."""
+
+    def __init__(self, peer: Peer, dialogue: Dialogue) -> None:
+        self._peer = peer
+        self._dialogue = dialogue
+
+    def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[Made, None]:
+        """The service's events, then what it arrived at, its answer cut where the caller wants it to end."""
+        made = self._made(task, spend)
+        return until_stop(made, task.ask.stop) if task.ask.stop else made
+
+    async def _made(self, task: Task, spend: Spend) -> AsyncGenerator[Made, None]:
+        """The service's events, then what it arrived at.
+
+        Raises:
+            BudgetExhausted: When the envelope has no room.
+            PeerUnavailable: When the service cannot be reached.
+            PeerRefused: When it refuses.
+        """
+        timeout_s = spend.seconds_left() * (1 - KEPT_TIME if task.ask.fallback else 1)
+        part = _part(spend, task)
+        envelope = Envelope(
+            max_generations=part.generations,
+            max_generated_tokens=part.tokens,
+            timeout_ms=max(1, int((timeout_s - HEAD_START_S) * 1000)),
+            max_cost=None if part.cost is None else amount_of(part.cost),
+        )
+        try:
+            async with aclosing(self._relayed(task, envelope, timeout_s)) as items:
+                async for item in items:
+                    if isinstance(item, Mapping):
+                        _settle(part, item, spend)
+                        yield self._dialogue.answered(item)
+                    else:
+                        yield item
+        except (PeerUnavailable, PeerRefused) as refusal:
+            came = refusal.metadata.get(REPLIES)
+            if came == NOT_SENT or (came == "0" and refusal.code in NOTHING_DONE):
+                part.release()
+            raise
+        finally:
+            part.forfeit()
+
+    async def _relayed(
+        self, task: Task, envelope: Envelope, timeout_s: float
+    ) -> AsyncGenerator[AnswerToken | Relayed | Mapping[str, Any], None]:
+        """The service's events; the last one as plain data."""
+        talk = self._dialogue
+        finished: Mapping[str, Any] | None = None
+        stream = self._peer.stream(talk.method, talk.request(task, envelope), timeout_s=timeout_s)
+        async with aclosing(stream) as replies:
+            async for reply in replies:
+                name, data = event(reply)
+                if name == talk.finished:
+                    finished = data
+                elif name not in talk.silent:
+                    yield Relayed(name=name, data=data)
+                if text := talk.token(name, data):
+                    yield AnswerToken(text=text)
+        if finished is None:
+            raise PeerRefused(f"{self._peer.name} ended without an answer", Code.INTERNAL, "INTERNAL")
+        yield finished
+
+
+def _part(spend: Spend, task: Task) -> Reservation:
+    """All that is left of the envelope, less what a fallback would need.
+
+    Raises:
+        BudgetExhausted: When that is nothing.
+    """
+    ledger, fallback = spend.ledger, task.ask.fallback
+    if fallback and ledger.generations_left <= KEPT_GENERATIONS:
+        ledger.reserve("system2", KEPT_GENERATIONS + 1, 0)  # which is refused
+    kept = min(KEPT_TOKENS, ledger.unspent_tokens // 4) if fallback else 0
+    generations = ledger.generations_left - (KEPT_GENERATIONS if fallback else 0)
+    cost = ledger.cost_left
+    if cost is not None:
+        cost = max(1, cost - (fallback_cost(ledger, task.messages, kept) if fallback else 0))
+    return ledger.reserve("system2", max(1, generations), max(1, ledger.unspent_tokens - kept), cost)
+
+
+def _settle(part: Reservation, finished: Mapping[str, Any], spend: Spend) -> None:
+    usage = from_plain(finished["usage"], Usage)
+    part.settle(usage.stages)
+    unknown = None if usage.unknown_cost is None else units_of(usage.unknown_cost)
+    spend.ledger.lose(usage.unknown_generations, usage.unknown_tokens, unknown)
+
+
+def dialectic(peer: Peer) -> Relay:
+    """The five-role dialectic of the assigner."""
+    stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
+    return Relay(
+        peer,
+        Dialogue(
+            method=stub.Deliberate,
+            request=_deliberate_request,
+            finished="deliberation_finished",
+            silent=frozenset({"deliberation_started"}),
+            token=lambda name, data: data["text"] if name == "stage_token" and data["stage"] == "SYNTHESIS" else "",
+            answered=_deliberated,
+        ),
+    )
+
+
+def _deliberate_request(task: Task, envelope: Envelope) -> Message:
+    ask = task.ask
+    return to_proto(
+        {
+            "messages": task.messages,
+            "msv": task.route.msv,
+            "answer_type": ask.answer_type,
+            "assignment_kind": ask.assignment_kind,
+            "assignment_seed": ask.assignment_seed,
+            "fixed_assignment": ask.fixed_assignment,
+            "envelope": envelope,
+            "seed": ask.seed,
+            "stage_max_tokens": ask.stage_max_tokens,
+            "answer_max_tokens": ask.max_tokens,
+            "run_id": task.run_id,
+            "draft": task.route.draft,
+        },
+        assigner_pb2.DeliberateRequest,
+    )
+
+
+def _deliberated(data: Mapping[str, Any]) -> Answered:
+    last = data["stages"][-1] if data["stages"] else {}
+    judged = {m["stage"]: m["msv"]["correctness"] for m in data["measurements"] if m["msv"]}
+    confidence = judged.get("SYNTHESIS")
+    return Answered(
+        text=data["answer"],
+        outcome=Outcome(data["outcome"]),
+        model=last.get("model", ""),
+        finish_reason="length" if last.get("truncated") else "stop",
+        confidence=confidence,
+        confidence_source="" if confidence is None else "assessment",
+        deliberation=data,
+        degraded_reasons=data["degraded_reasons"],
+        budget_exhausted=data["budget_exhausted"],
+    )
+
+
+def arbitration(peer: Peer) -> Relay:
+    """The arbiter's solve, critique, arbitrate."""
+    stub = arbiter_pb2_grpc.ArbiterServiceStub(peer.channel)
+    return Relay(
+        peer,
+        Dialogue(
+            method=stub.Arbitrate,
+            request=_arbitrate_request,
+            finished="arbitration_finished",
+            silent=frozenset({"arbitration_started"}),
+            token=lambda _name, _data: "",
+            answered=_arbitrated,
+        ),
+    )
+
+
+def _arbitrate_request(task: Task, envelope: Envelope) -> Message:
+    ask = task.ask
+    return to_proto(
+        {
+            # What is shown in the end is one of the samples, the solvers' or the arbiter's.
+            "solver_max_tokens": ask.max_tokens,
+            "arbitration_max_tokens": ask.max_tokens,
+            "solver_temperature": ask.temperature,
+            "arbitration_temperature": ask.temperature,
+            **chosen(ask.arbitration),
+            "messages": task.messages,
+            "answer_type": ask.answer_type,
+            # The run holds every sample.
+            "return_samples": True,
+            "envelope": envelope,
+            "seed": ask.seed,
+            "run_id": task.run_id,
+        },
+        arbiter_pb2.ArbitrateRequest,
+    )
+
+
+def _arbitrated(data: Mapping[str, Any]) -> Answered:
+    solvers = [solver["model"] for solver in data["solver_results"]]
+    # How well a share among the arbiter's samples is calibrated says nothing of one among the solvers'.
+    settled = _settled("arbiter" if data["answer_source"] == "ARBITER" else "solvers")(data)
+    alike = [sample["truncated"] for sample in data["samples"] if sample["text"].strip() == settled.text.strip()]
+    return replace(
+        settled,
+        model=data["arbiter_model"] or next(iter(solvers), ""),
+        finish_reason="length" if alike and all(alike) else "stop",
+    )
+
+
+def delegation(peer: Peer) -> Relay:
+    """The delegation service's assess, execute, hand over or vote."""
+    stub = delegation_pb2_grpc.DelegationServiceStub(peer.channel)
+    return Relay(
+        peer,
+        Dialogue(
+            method=stub.Process,
+            request=_process_request,
+            finished="task_finished",
+            silent=frozenset({"task_started", "answer_token"}),
+            token=lambda name, data: data["text"] if name == "answer_token" else "",
+            answered=_processed,
+        ),
+    )
+
+
+def _process_request(task: Task, envelope: Envelope) -> Message:
+    ask = task.ask
+    return to_proto(
+        {
+            "messages": task.messages,
+            "answer_type": ask.answer_type,
+            "envelope": envelope,
+            "seed": ask.seed,
+            "run_id": task.run_id,
+            "temperature": ask.temperature,
+            "answer_max_tokens": ask.max_tokens,
+        },
+        tasks_pb2.ProcessRequest,
+    )
+
+
+def _processed(data: Mapping[str, Any]) -> Answered:
+    shown = next((vote for vote in data["votes"] if vote["text"] and vote["text"] == data["answer_text"]), None)
+    settled = _settled("delegation")(data)
+    if shown is None:
+        return settled
+    return replace(settled, model=shown["model"], finish_reason="length" if shown["truncated"] else "stop")
+
+
+def delegation_feedback(peer: Peer) -> Callable[[Mapping[str, Any]], Awaitable[None]]:
+    """Tells the delegation service of verdicts on its tasks."""
+    stub = delegation_pb2_grpc.DelegationServiceStub(peer.channel)
+
+    async def tell(verdict: Mapping[str, Any]) -> None:
+        request = to_proto(verdict, tasks_pb2.SubmitFeedbackRequest)
+        await peer.call(stub.SubmitFeedback, request, timeout_s=FEEDBACK_S)
+
+    return tell
+
+
+def _settled(source: str) -> Callable[[Mapping[str, Any]], Answered]:
+    def read(data: Mapping[str, Any]) -> Answered:
+        confidence = data.get("confidence")
+        return Answered(
+            text=data.get("answer_text") or data["answer"],
+            outcome=Outcome(data["outcome"]),
+            confidence=confidence,
+            confidence_source="" if confidence is None else source,
+            deliberation=data,
+            degraded_reasons=data.get("degraded_reasons") or (),
+            budget_exhausted=bool(data.get("budget_exhausted")),
+        )
+
+    return read

@@ -1,0 +1,142 @@
+"""How much may be under way at once: what is over the bound is refused at once and told when to come back.
+
+Nothing waits here, so no queue grows. A place is held until its request has ended, however it ends.
+"""
+
+import math
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager
+from typing import ParamSpec, TypeVar
+
+from kernel.errors import Code, MetacogError
+from services.router import metrics
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LEAST_RETRY_S = 1
+MOST_RETRY_S = 30
+# Weight of the newest service time in the moving estimate; the last twenty or so count.
+NEWEST = 0.1
+
+# Refusals of overload; that of a backend may not say when to come back.
+OVERLOADS = frozenset({"OVERLOADED", "BACKEND_OVERLOADED"})
+
+
+class Overloaded(MetacogError):
+    """As much is in flight as may be."""
+
+    code = Code.RESOURCE_EXHAUSTED
+    reason = "OVERLOADED"
+
+
+class Bound:
+    """Places for one kind of work.
+
+    Args:
+        kind: Its name, for messages and metrics.
+        places: How many there are [count, >= 1].
+        clock: Monotonic clock [s].
+
+    Attributes:
+        in_flight: Places taken [count].
+    """
+
+    def __init__(self, kind: str, places: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.kind = kind
+        self.in_flight = 0
+        self._places = places
+        self._clock = clock
+        self._service_s: float | None = None
+        self._gauge = metrics.ADMITTED.labels(kind)
+
+    @property
+    def retry_after_s(self) -> int:
+        """When to come back: about when what is under way now will have ended [s, 1..30]."""
+        return min(MOST_RETRY_S, max(LEAST_RETRY_S, math.ceil(self._service_s or 0.0)))
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a place. A refusal that passes by and tells of overload gets a time to come back, if it has none.
+
+        Raises:
+            Overloaded: When none is free; says when to come back.
+        """
+        if self.in_flight >= self._places:
+            metrics.OVERLOADED.labels(self.kind).inc()
+            raise Overloaded(
+                f"{self.in_flight} {self.kind} are in flight, as many as may be; try again in {self.retry_after_s} s",
+                kind=self.kind,
+                in_flight=str(self.in_flight),
+                retry_after_s=str(self.retry_after_s),
+            )
+        self.in_flight += 1
+        self._gauge.inc()
+        began = self._clock()
+        try:
+            yield
+        except MetacogError as refusal:
+            if refusal.reason in OVERLOADS:
+                refusal.metadata.setdefault("retry_after_s", str(self.retry_after_s))
+            raise
+        finally:
+            self.in_flight -= 1
+            self._gauge.dec()
+            self._note(self._clock() - began)
+
+    def bounding(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        """`work`, which holds a place while it runs."""
+
+        async def bounded(*args: P.args, **named: P.kwargs) -> T:
+            with self.place():
+                return await work(*args, **named)
+
+        return bounded
+
+    def bounding_events(self, work: Callable[P, AsyncGenerator[T, None]]) -> Callable[P, AsyncGenerator[T, None]]:
+        """The same for work that tells how it goes."""
+
+        async def bounded(*args: P.args, **named: P.kwargs) -> AsyncGenerator[T, None]:
+            with self.place():
+                async with aclosing(work(*args, **named)) as events:
+                    async for event in events:
+                        yield event
+
+        return bounded
+
+    def _note(self, seconds: float) -> None:
+        known = self._service_s
+        self._service_s = seconds if known is None else known + NEWEST * (seconds - known)
+
+
+class Admission:
+    """Bounds on what one process answers at a time.
+
+    Args:
+        max_in_flight: Requests that are assessed, routed or answered [count, >= 1].
+        max_deliberations: Deliberations among them [count, >= 1].
+        clock: Monotonic clock [s].
+    """
+
+    def __init__(
+        self,
+        *,
+        max_in_flight: int = 512,
+        max_deliberations: int = 32,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.requests = Bound("requests", max_in_flight, clock)
+        self.deliberations = Bound("deliberations", max_deliberations, clock)
+
+    def request(self) -> AbstractContextManager[None]:
+        """A place for one request; entering it may raise `Overloaded`."""
+        return self.requests.place()
+
+    def deliberation(self) -> AbstractContextManager[None]:
+        """A place for one deliberation; entering it may raise `Overloaded`."""
+        return self.deliberations.place()
+
+    def bounding(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+        """`work`, which holds a request's place while it runs."""
+        return self.requests.bounding(work)

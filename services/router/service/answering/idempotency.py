@@ -1,0 +1,119 @@
+"""A request made twice is answered once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import fields
+
+from chassis.errors import DatabaseUnavailable
+from chassis.log import logger
+from inference.spend import Spend
+from kernel.errors import Code, MetacogError
+from services.router.service.answering.values import AnswerToken, Event, RunFinished, RunStarted
+from services.router.service.assessment.values import Routed
+from services.router.service.runs.redaction import has_contents
+from services.router.service.runs.values import Run
+
+Find = Callable[[str, str], Awaitable[Run | None]]
+
+_log = logger(__name__)
+
+
+class RequestIdReused(MetacogError):
+    """A request identifier came back with another request."""
+
+    code = Code.ALREADY_EXISTS
+    reason = "REQUEST_ID_REUSED"
+
+
+class RequestInProgress(MetacogError):
+    """The first request with an identifier had not ended when its repetition had to."""
+
+    code = Code.ABORTED
+    reason = "REQUEST_IN_PROGRESS"
+
+
+class _Lock(asyncio.Lock):
+    """A lock that counts who holds it or waits for it."""
+
+    users = 0
+
+
+class Repeats:
+    """Finds the run of a request that was made before, and makes a repetition wait for one under way.
+
+    Args:
+        find: Looks a recorded run up by key name and request identifier.
+        recent: Looks a run up that is not recorded yet.
+    """
+
+    def __init__(self, find: Find, recent: Callable[[str, str], Run | None]) -> None:
+        self._find = find
+        self._recent = recent
+        self._locks: dict[tuple[str, str], _Lock] = {}
+
+    def once(
+        self, key_name: str, request_id: str, digest: str, spend: Spend
+    ) -> AbstractAsyncContextManager[Run | None]:
+        """A context that gives the earlier run, or None for the caller to make it; it holds one caller a request.
+
+        A run that ended in a refusal is no answer and may be made again, and so may one whose contents were not kept,
+        once this process has forgotten it. While the database is away, only runs that this process still holds are
+        known.
+
+        Raises:
+            RequestIdReused: When the earlier request was another one.
+            RequestInProgress: When the first one is still running at this one's deadline.
+        """
+        return self._once(key_name, request_id, digest, spend) if request_id else nullcontext()
+
+    @asynccontextmanager
+    async def _once(self, key_name: str, request_id: str, digest: str, spend: Spend) -> AsyncIterator[Run | None]:
+        async with self._alone((key_name, request_id), spend):
+            yield self._same(await self._earlier(key_name, request_id), digest, request_id)
+
+    @asynccontextmanager
+    async def _alone(self, name: tuple[str, str], spend: Spend) -> AsyncIterator[None]:
+        lock = self._locks.setdefault(name, _Lock())
+        lock.users += 1
+        try:
+            try:
+                async with asyncio.timeout(spend.seconds_left()):
+                    await lock.acquire()
+            except TimeoutError as late:
+                said = f"the first request with request_id {name[1]!r} is still running"
+                raise RequestInProgress(said, request_id=name[1]) from late
+            try:
+                yield
+            finally:
+                lock.release()
+        finally:
+            lock.users -= 1
+            if not lock.users:
+                del self._locks[name]
+
+    async def _earlier(self, key_name: str, request_id: str) -> Run | None:
+        held = self._recent(key_name, request_id)
+        if held is not None and not held.error_reason:
+            return held
+        try:
+            return await self._find(key_name, request_id)
+        except DatabaseUnavailable as refusal:
+            _log.warning("repetitions cannot be told while the database is away", problem=refusal.message)
+            return None
+
+    def _same(self, earlier: Run | None, digest: str, request_id: str) -> Run | None:
+        if earlier is None or earlier.error_reason:
+            return None
+        if earlier.request_digest != digest:
+            said = f"request_id {request_id!r} was used for another request; choose a new one"
+            raise RequestIdReused(said, request_id=request_id, run_id=earlier.run_id)
+        return earlier if has_contents(earlier) else None
+
+
+def told_again(run: Run) -> list[Event]:
+    """The events of a run that was answered before."""
+    events: list[Event] = [RunStarted(run_id=run.run_id)]
+    if run.route is not None:
+        events.append(Routed(**{f.name: getattr(run.route, f.name) for f in fields(run.route)}))
+    return [*events, AnswerToken(text=run.answer), RunFinished(run=run)]

@@ -1,0 +1,134 @@
+"""Requests, results and events of the router; field names are the contract's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from chassis.serving.wire import Count, RequestId, Seed
+from kernel.answers import AnswerType
+from kernel.conversation import Turn
+from kernel.envelope import Envelope
+from kernel.msv import MSV
+from kernel.values import value
+from services.router.service.assessment.values import Routed
+from services.router.service.runs.values import FellBack, Run
+
+AssignmentKind = Literal["OPTIMAL", "GREEDY", "RANDOM", "FIXED"]
+
+
+ArbitrationMode = Literal["PAPER", "ADAPTIVE"]
+
+
+ArbitrationVariant = Literal["FULL", "MAJORITY_VOTE", "REFLECTIONS", "SINGLE_ARBITER", "SELF_CONSISTENCY"]
+
+
+Temperature = Annotated[float, Field(ge=0, le=2)]
+
+
+@value
+class AdaptiveOptions:
+    """When the arbiter's adaptive mode stops; None takes its default."""
+
+    agreement_entropy: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    stopping_probability: Annotated[float, Field(ge=0.5, le=1)] | None = None
+    first_batch_samples: Count | None = None
+    stepwise_solving: bool | None = None
+
+
+@value
+class ArbitrationOptions:
+    """How the arbiter settles a question; None takes its default."""
+
+    mode: ArbitrationMode | None = None
+    variant: ArbitrationVariant | None = None
+    solvers: Count | None = None
+    solver_samples: Count | None = None
+    arbitration_samples: Count | None = None
+    self_consistency_samples: Count | None = None
+    solver_temperature: Temperature | None = None
+    critique_temperature: Temperature | None = None
+    arbitration_temperature: Temperature | None = None
+    solver_agents: Sequence[str] = ()
+    critic_agent: str = ""
+    arbiter_agent: str = ""
+    solver_max_tokens: Count | None = None
+    critique_max_tokens: Count | None = None
+    arbitration_max_tokens: Count | None = None
+    adaptive: AdaptiveOptions | None = None
+    embedding_measures: bool | None = None
+
+
+@value
+class AnswerRequest:
+    """Asks for an answer to `query`, or to the last turn of `messages`."""
+
+    query: str = ""
+    messages: Sequence[Turn] = ()
+    strategy: str = ""
+    msv: MSV | None = None
+    answer_type: AnswerType | None = None
+    envelope: Envelope | None = None
+    seed: Seed | None = None
+    temperature: Temperature | None = None
+    max_tokens: Count | None = None
+    fallback: bool = True
+    request_id: RequestId = ""
+    assignment_kind: AssignmentKind | None = None
+    assignment_seed: Seed | None = None
+    fixed_assignment: Mapping[str, str] = field(default_factory=dict)
+    stage_max_tokens: Count | None = None
+    assessor: str = ""
+    stop: Annotated[Sequence[Annotated[str, Field(min_length=1)]], Field(max_length=4)] = ()
+    arbitration: ArbitrationOptions | None = None
+
+
+@value
+class RunStarted:
+    """The run begins."""
+
+    run_id: str
+
+
+@value
+class AnswerToken:
+    """Text of the answer, as it is generated; text before a `FellBack`, or another choice of agent, is void."""
+
+    text: str
+
+
+@value
+class Relayed:
+    """An event of a strategy's own service, passed on as it came.
+
+    Attributes:
+        name: Its name in the contract.
+        data: Its content, as REST spells it.
+    """
+
+    name: str
+    data: Mapping[str, Any]
+
+
+@value
+class Passed:
+    """A piece of the backend's own answer, passed on as it came.
+
+    Attributes:
+        raw: The bytes of one server-sent event; empty for a whole answer.
+        document: The piece parsed, where that was needed.
+    """
+
+    raw: bytes = b""
+    document: Mapping[str, Any] | None = None
+
+
+@value
+class RunFinished:
+    """The run has ended."""
+
+    run: Run
+
+
+Event = RunStarted | Routed | Relayed | AnswerToken | FellBack | RunFinished

@@ -1,0 +1,84 @@
+"""What is assessed: a conversation, and how a System 1 answer to it is made."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from inference.spend import Spend
+from kernel.conversation import Turn
+from kernel.values import value
+from services.router.service.answering.values import AnswerRequest
+
+Message = Mapping[str, Any]
+
+
+@value
+class Drafted:
+    """A System 1 answer that is there before it is chosen.
+
+    Attributes:
+        text: The answer, without reasoning.
+        model: Model that wrote it.
+        finish_reason: Why it ended, as the backend says.
+        logprobs: Its tokens with their log-probabilities [nats, <= 0]; None where the backend has none.
+        document: The backend's own reply, where the caller is to get it as it came.
+        cut: Whether the envelope cut it.
+    """
+
+    text: str
+    model: str = ""
+    finish_reason: str = "stop"
+    logprobs: Sequence[tuple[str, float]] | None = None
+    document: Mapping[str, Any] | None = None
+    cut: bool = False
+
+
+class Drafter(Protocol):
+    """Makes the System 1 answer to one request."""
+
+    async def __call__(self, spend: Spend) -> Drafted:
+        """The answer, with log-probabilities where the backend has them.
+
+        Raises:
+            MetacogError: As a System 1 call.
+        """
+
+
+class DrafterOf(Protocol):
+    """Who makes the System 1 answer to a request."""
+
+    def __call__(self, ask: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
+        """Its maker."""
+
+
+@value
+class Subject:
+    """What an assessor looks at.
+
+    Attributes:
+        messages: The conversation, last turn last.
+        chat: The same as the client sent it, with everything that is not text; empty: as `messages` has it.
+        key_name: Name of the API key it came in with, whose own experience counts.
+        seed: Makes the assessment repeatable.
+        draft: Makes the System 1 answer; None where there is no use for one.
+    """
+
+    messages: Sequence[Turn]
+    chat: Sequence[Message] = ()
+    key_name: str = ""
+    seed: int | None = None
+    draft: Drafter | None = None
+
+    def asked(self, instruction: str) -> list[Message]:
+        """The conversation as a chat, with `instruction` at the end of its last turn."""
+        *before, last = self.chat or [{"role": turn.role, "content": turn.content} for turn in self.messages]
+        if last.get("role") != "user":
+            return [*before, last, {"role": "user", "content": instruction}]
+        content = last.get("content")
+        if isinstance(content, str):
+            return [*before, {**last, "content": f"{content}\n\n{instruction}"}]
+        return [*before, {**last, "content": [*(content or ()), {"type": "text", "text": instruction}]}]
+
+    def answered(self, answer: str, question: str) -> list[Message]:
+        """The conversation as a chat, gone on with `answer` and a `question` about it."""
+        chat = self.chat or [{"role": turn.role, "content": turn.content} for turn in self.messages]
+        return [*chat, {"role": "assistant", "content": answer}, {"role": "user", "content": question}]

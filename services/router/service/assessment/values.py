@@ -1,0 +1,73 @@
+"""TODO docstring."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from chassis.serving.wire import Seed
+from kernel.activation import Activation, Route
+from kernel.conversation import Turn
+from kernel.envelope import Envelope, Usage
+from kernel.msv import MSV
+from kernel.values import value
+
+
+@value
+class AssessRequest:
+    """Asks for the state of `query`, or of the last turn of `messages`."""
+
+    query: str = ""
+    messages: Sequence[Turn] = ()
+    envelope: Envelope | None = None
+    seed: Seed | None = None
+    assessor: str = ""
+
+
+@value
+class AssessResponse:
+    """The state of a query."""
+
+    msv: MSV
+    assessor: str
+    prompt_digests: Mapping[str, str]
+    usage: Usage
+    duration_ms: float
+    draft: str = ""
+    samples: Sequence[str] = ()
+
+
+@value
+class RouteRequest:
+    """Asks for the choice of system; with a ready state no model is called."""
+
+    msv: MSV | None = None
+    query: str = ""
+    messages: Sequence[Turn] = ()
+    strategy: str = ""
+    envelope: Envelope | None = None
+    seed: Seed | None = None
+    assessor: str = ""
+
+
+@value
+class RouteResponse:
+    """The choice of system, and why."""
+
+    system: Route
+    strategy: str
+    activation: Activation | None
+    msv: MSV | None
+    because: str
+    config_version: str
+    assessor: str
+    usage: Usage
+    duration_ms: float
+    prompt_digests: Mapping[str, str] = field(default_factory=dict)
+    policy_row: str = ""
+    kept_from: str = ""
+    draft: str = ""
+    samples: Sequence[str] = ()
+
+
+@value
+class Routed(RouteResponse):
+    """The query is assessed and the system chosen."""

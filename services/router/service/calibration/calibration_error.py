@@ -1,0 +1,67 @@
+"""How far off the confidences served are, for the metrics: measured anew when verdicts have come in, now and then."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Protocol
+
+from prometheus_client import Gauge
+
+from kernel.statistics.reliability import reliability
+from services.router.core.calibration import Progress
+from services.router.service.calibration.values import GetCalibrationRequest, Observed
+
+# It reads up to 100,000 verdicts of each strategy: not after every rush of them [s].
+EVERY_S = 60.0
+
+CALIBRATION_ERROR = Gauge(
+    "metacog_calibration_error",
+    "Expected calibration error of the confidences served, over the newest judged answers [0..1].",
+    ["strategy", "confidence_source"],
+)
+
+
+class Judged(Protocol):
+    """Where judged answers are kept; every method may raise `DatabaseUnavailable`."""
+
+    async def progress(self) -> Sequence[Progress]:
+        """What has come in for each strategy and source."""
+
+    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
+        """The newest judged answers."""
+
+
+class CalibrationErrors:
+    """Keeps `metacog_calibration_error` up to date.
+
+    Args:
+        store: Where judged answers are kept.
+        every_s: Least time between two measurements [s].
+        clock: Monotonic clock [s].
+    """
+
+    def __init__(self, store: Judged, *, every_s: float = EVERY_S, clock: Callable[[], float] = monotonic) -> None:
+        self._store = store
+        self._every_s = every_s
+        self._clock = clock
+        self._due_at = clock()
+        self._is_stale = True
+
+    def judged(self) -> None:
+        """A verdict has come in."""
+        self._is_stale = True
+
+    async def measure(self) -> None:
+        """Measure, if verdicts have come in since the last time and that is long enough ago.
+
+        Raises:
+            DatabaseUnavailable: When the database is away; what was measured stays.
+        """
+        if not self._is_stale or self._clock() < self._due_at:
+            return
+        self._is_stale, self._due_at = False, self._clock() + self._every_s
+        for one in await self._store.progress():
+            seen = await self._store.observed(one.strategy, one.confidence_source, GetCalibrationRequest())
+            error = (await asyncio.to_thread(reliability, seen.served, seen.scores)).calibration_error
+            if error is not None:
+                CALIBRATION_ERROR.labels(one.strategy, one.confidence_source).set(error)

@@ -1,0 +1,188 @@
+"""Confidence is served as the map in force has it, and maps are fitted as verdicts come in.
+
+Answers read the maps from memory and never wait for the database: while it is away the last maps go on.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from prometheus_client import Counter, Gauge
+
+from chassis.errors import DatabaseUnavailable
+from chassis.log import logger
+from kernel.errors import MetacogError
+from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
+from services.router.core.calibration import FittingRules, Progress, is_due
+from services.router.service.calibration.calibration_error import CalibrationErrors
+from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, Observed
+
+REFRESH_S = 30.0
+# Verdicts that come in at a rush are looked at together [s].
+PAUSE_S = 5.0
+
+FITTED = Counter(
+    "metacog_calibration_fits_total", "Recalibration maps fitted.", ["strategy", "confidence_source", "improves"]
+)
+IN_FORCE = Gauge("metacog_calibration_maps", "Recalibration maps in force in this process.")
+
+# Confidence and version of the map that made it, empty for none; of a strategy, a source and a confidence.
+Recalibration = Callable[[str, str, float], tuple[float, str]]
+
+_log = logger(__name__)
+
+
+def as_it_is(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
+    """The confidence without any map."""
+    return confidence, ""
+
+
+def served(recalibrated: Recalibration, strategy: str, source: str, confidence: float | None) -> Mapping[str, Any]:
+    """What a run says of its confidence: as it is served, as it came, and the map between them."""
+    if confidence is None:
+        return {"confidence": None}
+    mapped, version = recalibrated(strategy, source, confidence)
+    return {"confidence": mapped, "confidence_raw": confidence, "calibration_version": version}
+
+
+class MapStore(Protocol):
+    """Where judged answers and maps are kept; every method may raise `DatabaseUnavailable`."""
+
+    async def in_force(self) -> Sequence[CalibrationMap]:
+        """The maps in force."""
+
+    async def progress(self) -> Sequence[Progress]:
+        """What has come in for each strategy and source."""
+
+    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
+        """The newest judged answers."""
+
+    async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
+        """Keep a map as the one after those of `progress`; False when another replica was first."""
+
+
+async def refit(
+    store: MapStore, rules: FittingRules, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> Sequence[FittedMap]:
+    """Fit a map for each strategy and source for which it is time, and return those that were kept.
+
+    Replicas may do this at the same time: of the maps fitted to the same verdicts one is kept.
+
+    Raises:
+        DatabaseUnavailable: When the database is away.
+    """
+    kept = []
+    for progress in await store.progress():
+        if not is_due(progress, rules):
+            continue
+        began = now()
+        observed = await store.observed(progress.strategy, progress.confidence_source, GetCalibrationRequest())
+        if len(observed.scores) < rules.minimum:
+            continue
+        fitted = await asyncio.to_thread(recalibration, observed.raw, observed.scores)
+        if await store.keep(progress, fitted, began):
+            FITTED.labels(progress.strategy, progress.confidence_source, str(fitted.improves).lower()).inc()
+            kept.append(fitted)
+    return kept
+
+
+class Calibrator:
+    """The maps in force, at hand; a `Recalibration`.
+
+    Args:
+        store: Where they are kept.
+        rules: When one is fitted.
+        refresh_s: Time after which the maps that other replicas put in force are in force here [s].
+        pause_s: Least time between two looks at the verdicts [s].
+    """
+
+    def __init__(
+        self,
+        store: MapStore,
+        *,
+        rules: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
+        refresh_s: float = REFRESH_S,
+        pause_s: float = PAUSE_S,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._refresh_s = refresh_s
+        self._pause_s = pause_s
+        self._maps: Mapping[tuple[str, str], CalibrationMap] = {}
+        self._errors = CalibrationErrors(store)
+        self._pending = True
+        self._wake = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._worker: asyncio.Task[None] | None = None
+
+    def __call__(self, strategy: str, source: str, confidence: float) -> tuple[float, str]:
+        """`confidence` as it is served, and the version of the map that made it so; never waits."""
+        found = self._maps.get((strategy, source))
+        return (calibrated(found.points, confidence), found.version) if found else (confidence, "")
+
+    def start(self) -> None:
+        """Begin to follow the maps in force, and to fit."""
+        self._worker = asyncio.create_task(self._work())
+
+    def judged(self) -> None:
+        """A verdict has come in: look soon whether it is time for a fit; never waits."""
+        self._pending = True
+        self._errors.judged()
+        self._wake.set()
+
+    async def refresh(self) -> None:
+        """Take over the maps in force; while the database is away the last ones stay."""
+        try:
+            self._maps = {(one.strategy, one.confidence_source): one for one in await self._store.in_force()}
+        except MetacogError as refusal:  # the database is away, or what is stored cannot be read
+            _log.warning("recalibration maps stay as they are", reason=refusal.message)
+        IN_FORCE.set(len(self._maps))
+
+    async def check(self) -> None:
+        """Return if maps are followed.
+
+        Raises:
+            DatabaseUnavailable: When nobody does any more.
+        """
+        if self._worker is not None and self._worker.done() and not self._stop.is_set():
+            raise DatabaseUnavailable("recalibration has ended; see the log")
+
+    async def close(self) -> None:
+        """Stop, after the fit under way."""
+        self._stop.set()
+        self._wake.set()
+        if self._worker is not None:
+            await self._worker
+
+    async def _work(self) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            if self._pending:
+                await self._refit()
+            await self.refresh()
+            await self._measure()
+            await self._sleep()
+
+    async def _refit(self) -> None:
+        self._pending = False
+        try:
+            await refit(self._store, self._rules)
+        except MetacogError as refusal:
+            self._pending = True
+            _log.warning("no recalibration map was fitted", reason=refusal.message)
+
+    async def _measure(self) -> None:
+        try:
+            await self._errors.measure()
+        except MetacogError as refusal:
+            self._errors.judged()
+            _log.warning("the calibration error was not measured", reason=refusal.message)
+
+    async def _sleep(self) -> None:
+        """Wait for verdicts, as long as `refresh_s`, at least `pause_s` unless it is the end."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), self._pause_s)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), max(0.0, self._refresh_s - self._pause_s))

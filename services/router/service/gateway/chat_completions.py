@@ -1,0 +1,548 @@
+"""Reading the fields of a chat request: what is wrong is refused by name, whatever a backend would make of it."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+import orjson
+
+from chassis.serving.wire import MAX_COUNT, MAX_SEED, Count, RequestId, Seed, from_plain
+from inference.client import Backend
+from inference.http.event_parser import parsed
+from inference.json_fields import NOTHING, document, mapping, mappings, text
+from inference.sampling.reasoning import separated
+from inference.spend import Spend
+from inference.values import checked_body
+from kernel.answers import AnswerType, Outcome
+from kernel.conversation import Turn
+from kernel.envelope import Envelope
+from kernel.errors import Code, MalformedRequest, MetacogError
+from kernel.msv import MSV
+from kernel.values import value
+from services.router.core.strategies import Strategy
+from services.router.service.answering.answer import Answered, Origin, Task
+from services.router.service.answering.system_one import STAGE, answered, assessed_confidence
+from services.router.service.answering.values import (
+    AnswerRequest,
+    AnswerToken,
+    ArbitrationOptions,
+    AssignmentKind,
+    Passed,
+)
+from services.router.service.assessment.subject import Drafted, Drafter
+from services.router.service.gateway import chat_completions as fields
+from services.router.service.runs.values import Run
+
+COUNTS = ("n", "max_tokens", "max_completion_tokens")
+TEXT_PARTS = ("text", "refusal")
+
+
+def flag(body: Mapping[str, Any], name: str) -> bool:
+    """Whether `name` is true; null and nothing are false."""
+    given = body.get(name)
+    if given is not None and not isinstance(given, bool):
+        raise MalformedRequest(f"{name}: it must be true or false, not {given!r}", field=name)
+    return given is True
+
+
+def number(body: Mapping[str, Any], name: str, least: float, most: float) -> float | None:
+    """The number `name`, which lies in [least, most]."""
+    given = body.get(name)
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
+        raise MalformedRequest(f"{name}: it must be a number in [{least}, {most}], not {given!r}", field=name)
+    return given
+
+
+def whole_number(body: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
+    """The whole number `name`, which lies in [least, most]."""
+    given = number(body, name, least, most)
+    if given is not None and given != int(given):
+        raise MalformedRequest(f"{name}: it must be a whole number, not {given!r}", field=name)
+    return None if given is None else int(given)
+
+
+def count(body: Mapping[str, Any], name: str) -> int | None:
+    """The count `name`, at least 1."""
+    return whole_number(body, name, 1, MAX_COUNT)
+
+
+def seed(body: Mapping[str, Any]) -> int | None:
+    """The seed as ours are: OpenAI's may be negative, and some backends draw at random for a negative one."""
+    given = whole_number(body, "seed", -MAX_SEED - 1, MAX_SEED)
+    return None if given is None else given & MAX_SEED
+
+
+def whole(body: Mapping[str, Any]) -> Mapping[str, int]:
+    """The whole numbers of `body` as such, also where they came as 5.0; the seed as ours are."""
+    counts = {name: count(body, name) for name in COUNTS if name in body}
+    found = {**counts, "seed": seed(body)} if "seed" in body else counts
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def mapped(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The object `name`; empty for nothing."""
+    given = body.get(name)
+    if given is not None and not isinstance(given, dict):
+        raise MalformedRequest(f"{name}: it must be an object, not {given!r}", field=name)
+    return given or {}
+
+
+def stops(body: Mapping[str, Any]) -> Sequence[str]:
+    """The texts that end an answer: one, a list of them, or none."""
+    given = body.get("stop")
+    texts = [given] if isinstance(given, str) else [] if given is None else given
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+        raise MalformedRequest(f"stop: it must be a text or a list of texts, none empty, not {given!r}", field="stop")
+    return texts
+
+
+def turns(messages: object) -> list[Turn]:
+    """The conversation as text, for whoever judges or deliberates on it."""
+    if not isinstance(messages, list) or not messages:
+        raise MalformedRequest("messages: give at least one message", field="messages")
+    return [_turn(place, message) for place, message in enumerate(messages)]
+
+
+def more_than_text(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Where the first part of `messages` is that is no text, such as an image; empty if all is text."""
+    for place, message in enumerate(messages):
+        content = message.get("content")
+        parts = content if isinstance(content, list) else []
+        if any(part.get("type", "text") not in TEXT_PARTS for part in parts):
+            return f"messages.{place}.content"
+    return ""
+
+
+def _turn(place: int, message: object) -> Turn:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str) or not message["role"]:
+        raise MalformedRequest(f"messages.{place}: give an object with a role", field=f"messages.{place}")
+    said = [_text(place, message.get("content")), *_calls(message)]
+    return Turn(role=message["role"], content="\n".join(text for text in said if text))
+
+
+def _text(place: int, content: object) -> str:
+    """Text of a message's content; parts that are no text are named."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        said = f"messages.{place}.content: give a text or a list of parts"
+        raise MalformedRequest(said, field=f"messages.{place}.content")
+    return "\n".join(_part(part) for part in content)
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    kind = part.get("type", "text")
+    return str(part.get(kind, "")) if kind in TEXT_PARTS else f"[{kind}]"
+
+
+def _calls(message: Mapping[str, Any]) -> list[str]:
+    """The tools that a message calls, as text."""
+    calls = message.get("tool_calls")
+    asked = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    named = [call.get("function") or call.get("custom") for call in asked] + [message.get("function_call")]
+    return [
+        f"[calls {call.get('name', '')} with {call.get('arguments') or call.get('input') or ''}]"
+        for call in named
+        if isinstance(call, dict)
+    ]
+
+
+MODEL = "metacog"
+# Fields that System 2 has no use for, refused all the same where no model could take them: name, least, most.
+RANGES = (("presence_penalty", -2.0, 2.0), ("frequency_penalty", -2.0, 2.0))
+MODELS: Mapping[str, str] = {MODEL: "", **{f"{MODEL}/{strategy}": strategy for strategy in Strategy}}
+
+
+class UnknownModel(MetacogError):
+    """The request names a model that the gateway does not offer."""
+
+    code = Code.NOT_FOUND
+    reason = "MODEL_NOT_FOUND"
+
+
+def unknown(model: str) -> UnknownModel:
+    """The refusal of a model that the gateway does not offer."""
+    return UnknownModel(
+        f"the model {model!r} does not exist; there are {', '.join(MODELS)}", field="model", model=model
+    )
+
+
+@value
+class ChatOptions:
+    """The `metacog` object that a chat request may carry.
+
+    Attributes:
+        envelope: Hard limits over the whole fan-out.
+        msv: A ready state; then the conversation is not assessed.
+        fallback: Whether another strategy may stand in when the chosen one fails.
+        request_id: Repeating it repeats the answer.
+        stage_events: Whether a stream also tells of stages, in chunks with an empty delta.
+        note: Whether the generalist's note is appended to the answer.
+        answer_type: Form of the answer.
+        assignment_kind: How the dialectic gives its roles.
+        assignment_seed: Seed of a random assignment.
+        fixed_assignment: Agent by role, for a fixed assignment.
+        stage_max_tokens: Tokens of each stage's text [count].
+        assessor: Name of the assessor; empty for the configured one.
+        arbitration: How the arbiter settles the question.
+    """
+
+    envelope: Envelope | None = None
+    msv: MSV | None = None
+    fallback: bool = True
+    request_id: RequestId = ""
+    stage_events: bool = False
+    note: bool = False
+    answer_type: AnswerType | None = None
+    assignment_kind: AssignmentKind | None = None
+    assignment_seed: Seed | None = None
+    fixed_assignment: Mapping[str, str] = field(default_factory=dict)
+    stage_max_tokens: Count | None = None
+    assessor: str = ""
+    arbitration: ArbitrationOptions | None = None
+
+
+NO_OPTIONS = ChatOptions()
+
+
+@value
+class Chat:
+    """A chat request, understood.
+
+    Attributes:
+        body: The request for the backend: as it came, without what is ours.
+        options: What is ours.
+        ask: The same as a request of ours.
+        origin: What is known of it beyond that.
+        model: Model name as the client wrote it.
+        stream: Whether the client wants a stream.
+        include_usage: Whether the stream is to end with usage.
+    """
+
+    body: Mapping[str, Any]
+    options: ChatOptions
+    ask: AnswerRequest
+    origin: Origin
+    model: str
+    stream: bool
+    include_usage: bool
+
+
+def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") -> Chat:
+    """The chat request in `body`.
+
+    Args:
+        body: The request as JSON has it.
+        aliases: Model names that stand for ours.
+        key_name: Name of the API key it came in with.
+
+    Raises:
+        MalformedRequest: For a body that is no chat request; names the field.
+        InvalidCall: For a field of the call that no backend takes; names it.
+        UnknownModel: For a model that the gateway does not offer.
+    """
+    if not isinstance(body, dict):
+        raise MalformedRequest("the body must be a JSON object", field="body")
+    given: dict[str, Any] = {name: item for name, item in body.items() if item is not None}
+    options = _options(given.pop("metacog", {}))
+    model = given.get("model")
+    if not isinstance(model, str) or not model:
+        raise MalformedRequest("model: give a model name; /v1/models lists them", field="model")
+    named = aliases.get(model, model)
+    if named not in MODELS:
+        raise UnknownModel(
+            f"the model {model!r} does not exist; there are {', '.join(MODELS)}", field="model", model=model
+        )
+    turns = fields.turns(given.get("messages"))
+    stream = fields.flag(given, "stream")
+    given |= fields.whole(given)
+    strategy, because = _strategy(given, MODELS[named])
+    if strategy != Strategy.SYSTEM_ONE:  # whose call is checked as it is made
+        checked_body(given)
+        for name, least, most in RANGES:
+            fields.number(given, name, least, most)
+    asked_usage = fields.flag(fields.mapped(given, "stream_options"), "include_usage")
+    return Chat(
+        body=given,
+        options=options,
+        ask=_ask(given, options, turns, strategy),
+        origin=_origin(body, options, because, key_name),
+        model=model,
+        stream=stream,
+        include_usage=stream and asked_usage,
+    )
+
+
+def _options(given: object) -> ChatOptions:
+    if given == {}:
+        return NO_OPTIONS
+    try:
+        return from_plain(given, ChatOptions)
+    except MalformedRequest as wrong:
+        place = next(iter(wrong.metadata), "body")
+        field_name = "metacog" if place == "body" else f"metacog.{place}"
+        raise MalformedRequest(f"metacog: {wrong.message}", field=field_name) from wrong
+
+
+def _origin(body: Mapping[str, Any], options: ChatOptions, because: str, key_name: str) -> Origin:
+    """What is known of the request beyond what we make of it.
+
+    Raises:
+        MalformedRequest: For a request that cannot be repeated from its record.
+    """
+    samples = fields.count(body, "n") or 1
+    more_than_text = [name for name in ("tools", "functions", "logprobs", "audio") if body.get(name)]
+    if options.request_id and (more_than_text or samples > 1):
+        said = f"metacog.request_id: only one text can be repeated; leave request_id or {(*more_than_text, 'n')[0]} out"
+        raise MalformedRequest(said, field="metacog.request_id")
+    lasting = {name: given for name, given in body.items() if name not in ("stream", "stream_options")}
+    return Origin(
+        key_name=key_name,
+        because=because,
+        samples=samples,
+        request=orjson.dumps(lasting, option=orjson.OPT_SORT_KEYS) if options.request_id else b"",
+        chat=body["messages"],
+        streamed=body.get("stream") is True,
+    )
+
+
+def _strategy(body: Mapping[str, Any], named: str) -> tuple[str, str]:
+    """The strategy asked for, and why; what only a plain call can do takes System 1 where the router may decide.
+
+    Raises:
+        MalformedRequest: For something that the named strategy cannot do.
+    """
+    if body.get("tools") or body.get("functions"):
+        return Strategy.SYSTEM_ONE, "requested" if named == Strategy.SYSTEM_ONE else "tools"
+    plain_only = _plain_only(body)
+    if not plain_only or named == Strategy.SYSTEM_ONE:
+        return named, "requested"
+    if not named:
+        return Strategy.SYSTEM_ONE, "format"
+    said = f"{plain_only}: {MODEL}/{named} reads text and gives one plain text; use {MODEL}/system1 for more"
+    raise MalformedRequest(said, field=plain_only)
+
+
+def _plain_only(body: Mapping[str, Any]) -> str:
+    """The first field that asks for what only a plain call can do: see an image, or give more than one plain text."""
+    needs = (
+        ("n", (body.get("n") or 1) != 1),
+        ("logprobs", fields.flag(body, "logprobs")),
+        ("response_format", fields.mapped(body, "response_format").get("type", "text") != "text"),
+        ("audio", bool(body.get("audio"))),
+    )
+    return next((name for name, needed in needs if needed), "") or fields.more_than_text(body["messages"])
+
+
+def _ask(body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], strategy: str) -> AnswerRequest:
+    return AnswerRequest(
+        messages=turns,
+        strategy=strategy,
+        msv=options.msv,
+        answer_type=options.answer_type,
+        envelope=options.envelope,
+        seed=fields.seed(body),
+        temperature=fields.number(body, "temperature", 0, 2),
+        max_tokens=fields.count(body, "max_completion_tokens") or fields.count(body, "max_tokens"),
+        fallback=options.fallback,
+        request_id=options.request_id,
+        assignment_kind=options.assignment_kind,
+        assignment_seed=options.assignment_seed,
+        fixed_assignment=options.fixed_assignment,
+        stage_max_tokens=options.stage_max_tokens,
+        assessor=options.assessor,
+        stop=fields.stops(body),
+        arbitration=options.arbitration,
+    )
+
+
+ABSTENTION = "No answer could be obtained that would be worth giving."
+
+ERROR_TYPES: Mapping[Code, str] = {
+    Code.UNAUTHENTICATED: "authentication_error",
+    Code.PERMISSION_DENIED: "permission_error",
+    Code.RESOURCE_EXHAUSTED: "rate_limit_error",
+}
+# Reasons that clients know by OpenAI's names and act on; all others have ours.
+ERROR_CODES: Mapping[str, str] = {
+    "PROMPT_TOO_LONG": "context_length_exceeded",
+    "UNAUTHENTICATED": "invalid_api_key",
+}
+
+
+def error_body(error: MetacogError) -> dict[str, Any]:
+    """A refusal in OpenAI's shape."""
+    kind = ERROR_TYPES.get(error.code, "invalid_request_error" if error.code.http < 500 else "server_error")
+    code = ERROR_CODES.get(error.reason, error.reason.lower())
+    return {"error": {"message": error.message, "type": kind, "param": error.metadata.get("field"), "code": code}}
+
+
+def told(run: Run) -> dict[str, Any]:
+    """The `metacog` field of an answer."""
+    route, deliberation = run.route, run.deliberation or {}
+    return {
+        "run_id": run.run_id,
+        "system": route.system if route else None,
+        "strategy": run.strategy,
+        "because": route.because if route else "",
+        "policy_row": route.policy_row if route else "",
+        "kept_from": route.kept_from if route else "",
+        "assessor": route.assessor if route else "",
+        "config_version": run.config_version,
+        "msv": route.msv if route else None,
+        "activation": route.activation if route else None,
+        "outcome": run.outcome,
+        "confidence": run.confidence,
+        "confidence_source": run.confidence_source,
+        "confidence_raw": run.confidence_raw,
+        "calibration_version": run.calibration_version,
+        "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
+        "note": deliberation.get("note") or "",
+        "usage": run.usage,
+        "degraded": run.degraded,
+        "degraded_reasons": run.degraded_reasons,
+        "budget_exhausted": run.budget_exhausted,
+        "duration_ms": run.duration_ms,
+    }
+
+
+def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:
+    shown = ("stage", "role", "agent", "model", "prompt_digest", "truncated", "attempts", "succeeded", "duration_ms")
+    return {name: stage[name] for name in shown}
+
+
+def content(run: Run, options: ChatOptions) -> str:
+    """Text of the answer for a chat client."""
+    plain = run.strategy == Strategy.SYSTEM_ONE  # whose backend has said what it said
+    text = run.answer if plain or run.outcome is Outcome.ANSWERED else run.answer or ABSTENTION
+    note = (run.deliberation or {}).get("note")
+    return f"{text}\n\nNote: {note}" if options.note and note else text
+
+
+def usage(run: Run) -> dict[str, int]:
+    """OpenAI's usage: totals over everything the run spent."""
+    spent = run.usage
+    return {
+        "prompt_tokens": spent.prompt_tokens,
+        "completion_tokens": spent.completion_tokens,
+        "total_tokens": spent.prompt_tokens + spent.completion_tokens,
+    }
+
+
+def completion(run: Run, chat: Chat) -> dict[str, Any]:
+    """A chat completion that tells of a run on System 2."""
+    message = {"role": "assistant", "content": content(run, chat.options), "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": run.finish_reason or "stop"}
+    return {**head(run.run_id, int(run.created_at.timestamp()), chat, "chat.completion"), "choices": [choice]}
+
+
+def head(run_id: str, created: int, chat: Chat, kind: str) -> dict[str, Any]:
+    """The fields that every completion and every chunk begins with."""
+    return {"id": f"chatcmpl-{run_id}", "object": kind, "created": created, "model": chat.model}
+
+
+class Passthrough:
+    """System 1 for one chat request: the client's own request, passed on."""
+
+    def __init__(self, backend: Backend, chat: Chat) -> None:
+        self._backend = backend
+        self._chat = chat
+
+    async def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[AnswerToken | Passed | Answered, None]:
+        """What the backend sends, then the answer it amounts to; one that is there already is not made again."""
+        body = {**self._chat.body, "model": self._backend.config.model}
+        if task.drafted is not None and self._chat.stream:
+            yield AnswerToken(text=task.drafted.text)
+            yield answered(task.drafted, task.route)
+        elif task.drafted is not None and task.drafted.document is not None:
+            yield Passed(document=task.drafted.document)
+            yield _replied(task.drafted.document, task, cut=task.drafted.cut)
+        elif self._chat.stream:
+            pieces: list[bytes] = []
+            async with await self._backend.forward_stream(body, spend, STAGE) as stream:
+                async for event in stream:
+                    if not event.done:
+                        pieces.append(event.raw)
+                        yield Passed(raw=event.raw, document=event.document)
+            yield _streamed(pieces, task, cut=stream.cut)
+        else:
+            reply = await self._backend.forward(body, spend, STAGE)
+            yield Passed(document=reply.document)
+            yield _replied(reply.document, task, cut=reply.cut)
+
+    def drafter(self, ask: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
+        """Makes the same answer before it is chosen, with the probabilities by which it can be judged."""
+        return self._draft
+
+    async def _draft(self, spend: Spend) -> Drafted:
+        body = {**self._chat.body, "model": self._backend.config.model, "stream": False}
+        asked = {} if self._backend.features.logprobs is False else {"logprobs": True, "top_logprobs": 1}
+        reply = await self._backend.forward({**body, **asked}, spend, STAGE)
+        choice = next(iter(mappings(reply.document.get("choices"))), NOTHING)
+        listed = mappings(mapping(choice.get("logprobs")).get("content"))
+        return Drafted(
+            text=separated(text(mapping(choice.get("message")).get("content")))[1],
+            model=text(reply.document.get("model")),
+            finish_reason=text(choice.get("finish_reason")),
+            logprobs=[(text(token.get("token")), _logprob(token)) for token in listed] or None,
+            document=_as_asked(reply.document, choice),
+            cut=reply.cut,
+        )
+
+
+def _logprob(token: Mapping[str, object]) -> float:
+    level = token.get("logprob")
+    return min(0.0, level) if isinstance(level, int | float) else 0.0
+
+
+def _as_asked(reply: Mapping[str, object], choice: Mapping[str, object]) -> Mapping[str, object]:
+    """The reply without the probabilities that its client did not ask for."""
+    return {**reply, "choices": [{**choice, "logprobs": None}]}
+
+
+def _streamed(pieces: Sequence[bytes], task: Task, *, cut: bool) -> Answered:
+    documents = [document(data) for piece in pieces if (data := parsed(piece).data)]
+    choices = [c for d in documents for c in mappings(d.get("choices")) if not c.get("index")]
+    deltas = [mapping(choice.get("delta")) for choice in choices]
+    reasons = [text(choice.get("finish_reason")) for choice in choices if choice.get("finish_reason")]
+    return _answered(
+        "".join(text(delta.get("content")) for delta in deltas),
+        other=any(_is_more(delta) for delta in deltas),
+        finish_reason=reasons[-1] if reasons else "",
+        model=text(documents[0].get("model")) if documents else "",
+        task=task,
+        cut=cut,
+    )
+
+
+def _replied(reply: Mapping[str, object], task: Task, *, cut: bool) -> Answered:
+    choice = next(iter(mappings(reply.get("choices"))), NOTHING)
+    message = mapping(choice.get("message"))
+    return _answered(
+        text(message.get("content")),
+        other=_is_more(message),
+        finish_reason=text(choice.get("finish_reason")),
+        model=text(reply.get("model")),
+        task=task,
+        cut=cut,
+    )
+
+
+def _is_more(message: Mapping[str, object]) -> bool:
+    """Whether `message` gives something beside text: a named tool's call ends with `stop` and has no content."""
+    return any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
+
+
+def _answered(said: str, *, other: bool, finish_reason: str, model: str, task: Task, cut: bool) -> Answered:
+    """What a plain answer amounts to; what a thinking model thought aloud is no part of it."""
+    _, answer = separated(said)
+    return Answered(
+        text=answer,
+        outcome=Outcome.ANSWERED if other or answer.strip() else Outcome.ABSTAINED,
+        model=model,
+        finish_reason=finish_reason,
+        budget_exhausted=cut,
+        **assessed_confidence(task.route),
+    )

@@ -1,0 +1,224 @@
+"""Add documents to the knowledge base: cut, embed a batch at a time, then store all of them at once."""
+
+import asyncio
+import time
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from hashlib import sha256
+from itertools import accumulate
+
+import numpy as np
+
+from chassis.errors import ConfigurationInvalid, EncoderUnavailable, RequestOverLimit
+from chassis.serving.auth import ApiKey
+from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
+from kernel.errors import MalformedRequest
+from kernel.values import value
+from services.router.core.chunking import spans
+from services.router.service.feedback.permissions import demand_teacher
+from services.router.service.knowledge.values import (
+    MAX_DOCUMENTS,
+    AddEvent,
+    AddKnowledgeRequest,
+    Cut,
+    Draft,
+    Kept,
+    KnowledgeAdded,
+    KnowledgeProgress,
+    Library,
+    NewDocument,
+)
+
+
+@value
+class AddLimits:
+    """Sizes of what is added.
+
+    Attributes:
+        cut: How texts are cut where the request does not say.
+        document_characters: Length of one text at most [characters, >= 1].
+        chunks: Chunks of one request at most [count, >= 1].
+        batch_timeout_s: Time that embedding one batch may take [s, > 0].
+
+    Raises:
+        ConfigurationInvalid: On construction, when chunks would share all they have.
+    """
+
+    cut: Cut = Cut(most=800, overlap=100)
+    document_characters: int = 2_000_000
+    chunks: int = 20_000
+    batch_timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cut.overlap < self.cut.most:
+            raise ConfigurationInvalid(
+                f"chunks of {self.cut.most} characters cannot share {self.cut.overlap}; "
+                "METACOG_ROUTER_CHUNK_OVERLAP_CHARACTERS must be less than METACOG_ROUTER_CHUNK_CHARACTERS",
+                setting="METACOG_ROUTER_CHUNK_OVERLAP_CHARACTERS",
+            )
+
+
+async def add_knowledge(
+    ask: AddKnowledgeRequest, *, key: ApiKey, embeddings: Embeddings, library: Library, limits: AddLimits
+) -> AsyncGenerator[AddEvent, None]:
+    """Progress while texts are embedded, then what was added; closing the generator earlier adds nothing.
+
+    Raises:
+        TeachingNotAllowed: When the key may not teach.
+        MalformedRequest: For no documents, an empty text, a name that stands twice, or sizes that do not fit.
+        RequestOverLimit: For too many documents or chunks, or a text that is too long.
+        EncoderUnavailable: When the encoder is away.
+        DatabaseUnavailable: When the database is away.
+    """
+    began = time.monotonic()
+    demand_teacher(key)
+    cut = _cut(ask, limits.cut)
+    asked = _named(ask.documents, limits)
+    encoder = await embeddings.encoder(timeout_s=limits.batch_timeout_s)
+    kept = await library.kept(list(asked))
+    new = {name: document.text for name, document in asked.items() if not _same(document, kept.get(name), cut, encoder)}
+    chunks = await asyncio.to_thread(_chunked, new, cut, limits.chunks)
+    batches: list[Embedded] = []
+    tell = _Progress([len(chunks.get(name, ())) for name in asked])
+    yield tell(batches)
+    embedding_began = time.monotonic()
+    texts = [text for name in asked for text in chunks.get(name, ())]
+    async with aclosing(embeddings.batches(texts, timeout_s=limits.batch_timeout_s)) as made:
+        async for batch in made:
+            batches.append(batch)
+            yield tell(batches)
+    embedding_ms = _milliseconds_since(embedding_began) if texts else 0.0
+    drafts = _drafts(asked, kept, cut, chunks, _vectors(batches, encoder))
+    stored = await library.put(encoder, drafts) if drafts else {}
+    yield KnowledgeAdded(
+        documents=[stored.get(name) or kept[name].document for name in map(_name, ask.documents)],
+        replaced=len([draft for draft in drafts if draft.document_id in kept]),
+        chunks=len(texts),
+        embedding_ms=embedding_ms,
+        duration_ms=_milliseconds_since(began),
+    )
+
+
+def _cut(ask: AddKnowledgeRequest, usual: Cut) -> Cut:
+    """How the request wants its texts cut; chunks that are shorter than usual share a quarter at most."""
+    most = ask.chunk_characters or usual.most
+    overlap = ask.chunk_overlap_characters
+    if overlap is None:
+        overlap = usual.overlap if most >= usual.most else min(usual.overlap, most // 4)
+    if overlap >= most:
+        raise MalformedRequest(
+            f"chunk_overlap_characters is {overlap}; it must be less than the {most} characters of a chunk",
+            field="chunk_overlap_characters",
+        )
+    return Cut(most=most, overlap=overlap)
+
+
+def _named(documents: Sequence[NewDocument], limits: AddLimits) -> Mapping[str, NewDocument]:
+    """The documents by identifier; the same text without one, given twice, is one document."""
+    if not documents:
+        raise MalformedRequest("documents: give at least one", field="documents")
+    if len(documents) > MAX_DOCUMENTS:
+        raise _over("documents", f"{len(documents)} documents", MAX_DOCUMENTS)
+    named: dict[str, NewDocument] = {}
+    for place, document in enumerate(documents):
+        field = f"documents.{place}"
+        if not document.text.strip():
+            raise MalformedRequest(f"{field}: the text is empty", field=field)
+        if len(document.text) > limits.document_characters:
+            raise _over(field, f"a text of {len(document.text)} characters", limits.document_characters)
+        name = _name(document)
+        if name in named and document.text != named[name].text:
+            raise MalformedRequest(f"{field}: document_id {name!r} stands twice", field=field)
+        named[name] = document
+    return named
+
+
+def _over(field: str, what: str, limit: int) -> RequestOverLimit:
+    return RequestOverLimit(f"{field}: {what}; the limit is {limit}", field=field, limit=str(limit))
+
+
+def _name(document: NewDocument) -> str:
+    return document.document_id or _digest(document.text)[:32]
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def _same(document: NewDocument, kept: Kept | None, cut: Cut, encoder: Encoder) -> bool:
+    """Whether the chunks and vectors that are stored are those that the document would get."""
+    if kept is None or kept.cut != cut or kept.document.encoder != encoder.name:
+        return False
+    return kept.document.text_digest == _digest(document.text)
+
+
+def _chunked(texts: Mapping[str, str], cut: Cut, most: int) -> Mapping[str, Sequence[str]]:
+    """Chunks of the texts, by document; parts without a word in them are left out."""
+    chunks: dict[str, list[str]] = {}
+    count = 0
+    for name, text in texts.items():
+        chunks[name] = []
+        for span in spans(text, most=cut.most, overlap=cut.overlap):
+            if chunk := text[span.start : span.end].strip():
+                chunks[name].append(chunk)
+                count += 1
+            if count > most:
+                raise _over("documents", "too many chunks at once", most)
+    return chunks
+
+
+class _Progress:
+    """Tells how far embedding has come."""
+
+    def __init__(self, chunks: Sequence[int]) -> None:
+        self._ends = list(accumulate(chunks))
+
+    def __call__(self, batches: Sequence[Embedded]) -> KnowledgeProgress:
+        embedded = sum(len(batch.vectors) for batch in batches)
+        return KnowledgeProgress(
+            embedded_chunks=embedded,
+            total_chunks=self._ends[-1],
+            finished_documents=bisect_right(self._ends, embedded),
+            total_documents=len(self._ends),
+        )
+
+
+def _vectors(batches: Sequence[Embedded], encoder: Encoder) -> Vectors:
+    if any(batch.encoder != encoder for batch in batches):
+        raise EncoderUnavailable("the encoder changed while texts were being embedded; try again")
+    empty: Vectors = np.empty((0, encoder.dimension), dtype=np.float32)
+    return np.concatenate([batch.vectors for batch in batches]) if batches else empty
+
+
+def _drafts(
+    asked: Mapping[str, NewDocument],
+    kept: Mapping[str, Kept],
+    cut: Cut,
+    chunks: Mapping[str, Sequence[str]],
+    vectors: Vectors,
+) -> Sequence[Draft]:
+    """What is to be stored: documents whose chunks are new, and those that only have another title or labels."""
+    drafts = []
+    at = 0
+    for name, document in asked.items():
+        draft = Draft(
+            document_id=name,
+            title=document.title,
+            labels=document.labels,
+            text_digest=_digest(document.text),
+            characters=len(document.text),
+            cut=cut,
+        )
+        if name in chunks:
+            end = at + len(chunks[name])
+            drafts.append(replace(draft, chunks=chunks[name], vectors=vectors[at:end]))
+            at = end
+        elif (document.title, document.labels) != (kept[name].document.title, kept[name].document.labels):
+            drafts.append(draft)
+    return drafts
+
+
+def _milliseconds_since(began: float) -> float:
+    return round((time.monotonic() - began) * 1000, 3)

@@ -1,0 +1,268 @@
+"""Requests, results and events of the knowledge base; field names are the contract's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from chassis.serving.wire import Count
+from inference.embeddings import Embedded, Encoder, Vectors
+from kernel.errors import Code, MetacogError
+from kernel.values import value
+
+MAX_DOCUMENTS = 1000
+
+# Names that can stand in a path and in an index.
+DocumentId = Annotated[str, Field(max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class KnowledgeKind(StrEnum):
+    """Where a stored text comes from."""
+
+    DOCUMENT = "DOCUMENT"
+    EXPERIENCE = "EXPERIENCE"
+
+
+@value
+class NewDocument:
+    """A document as it is added."""
+
+    text: str
+    document_id: DocumentId = ""
+    title: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@value
+class AddKnowledgeRequest:
+    """Asks for documents to be added; all of them or none."""
+
+    documents: Sequence[NewDocument]
+    chunk_characters: Count | None = None
+    chunk_overlap_characters: Annotated[int, Field(ge=0)] | None = None
+
+
+@value
+class KnowledgeDocument:
+    """A document of the knowledge base, without its text."""
+
+    document_id: str
+    title: str
+    labels: Mapping[str, str]
+    chunks: int
+    characters: int
+    text_digest: str
+    encoder: str
+    added_at: datetime
+
+
+@value
+class KnowledgeProgress:
+    """How far adding has come."""
+
+    embedded_chunks: int
+    total_chunks: int
+    finished_documents: int
+    total_documents: int
+
+
+@value
+class KnowledgeAdded:
+    """What was added."""
+
+    documents: Sequence[KnowledgeDocument]
+    replaced: int
+    chunks: int
+    embedding_ms: float
+    duration_ms: float
+
+
+@value
+class ListKnowledgeRequest:
+    """Asks for documents, newest first."""
+
+    page_size: Annotated[int, Field(ge=1, le=200)] = 50
+    page_token: str = ""
+    title_contains: str = ""
+
+
+@value
+class ListKnowledgeResponse:
+    """A page of documents, and what is stored in all."""
+
+    documents: Sequence[KnowledgeDocument]
+    next_page_token: str
+    total_documents: int
+    total_chunks: int
+    total_experiences: int
+
+
+@value
+class DeleteKnowledgeResponse:
+    """What was deleted."""
+
+    document_id: str
+    chunks: int
+
+
+@value
+class SearchKnowledgeRequest:
+    """Asks for what is nearest in meaning to a text."""
+
+    query: str = ""
+    page_size: Annotated[int, Field(ge=1, le=100)] = 10
+    page_token: str = ""
+    kind: KnowledgeKind | None = None
+    minimum_similarity: Annotated[float, Field(ge=-1, le=1)] | None = None
+
+
+@value
+class KnowledgeHit:
+    """A stored text that is near in meaning."""
+
+    kind: KnowledgeKind
+    similarity: float
+    text: str
+    document_id: str = ""
+    title: str = ""
+    chunk: int | None = None
+    run_id: str = ""
+    answer: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@value
+class SearchKnowledgeResponse:
+    """A page of hits, nearest first."""
+
+    hits: Sequence[KnowledgeHit]
+    next_page_token: str
+    encoder: str
+    embedding_ms: float
+    retrieval_ms: float
+
+
+AddEvent = KnowledgeProgress | KnowledgeAdded
+
+
+class DocumentNotFound(MetacogError):
+    """There is no such document."""
+
+    code = Code.NOT_FOUND
+    reason = "DOCUMENT_NOT_FOUND"
+
+
+@value
+class Cut:
+    """How a text is cut into chunks.
+
+    Attributes:
+        most: Length of a chunk at most [characters, >= 1].
+        overlap: Length at most that a chunk shares with the one before [characters, >= 0, < most].
+    """
+
+    most: int
+    overlap: int
+
+
+@value
+class Kept:
+    """A document as it is stored."""
+
+    document: KnowledgeDocument
+    cut: Cut
+
+
+@value
+class Draft:
+    """A document to be stored.
+
+    Attributes:
+        document_id: Identifier; a known one is replaced.
+        title: Title.
+        labels: Free labels by name.
+        text_digest: SHA-256 of the text [hexadecimal].
+        characters: Length of the text [characters].
+        cut: How the text was cut.
+        chunks: Its chunks; None: those that are stored stay, and only title and labels are new.
+        vectors: A row for each chunk.
+    """
+
+    document_id: str
+    title: str
+    labels: Mapping[str, str]
+    text_digest: str
+    characters: int
+    cut: Cut
+    chunks: Sequence[str] | None = None
+    vectors: Vectors | None = None
+
+
+@value
+class Learned:
+    """A verified answer.
+
+    Attributes:
+        run_id: Run that gave it.
+        key_name: API key whose experience it is.
+        question: Text by which it is found again.
+        answer: The answer.
+    """
+
+    run_id: str
+    key_name: str
+    question: str
+    answer: str
+
+
+@value
+class Found:
+    """A page of hits, nearest first, and the token of the next; empty on the last."""
+
+    hits: Sequence[KnowledgeHit]
+    next_page_token: str
+
+
+class Library(Protocol):
+    """Documents and verified answers with their vectors; each method but `rank` may raise `DatabaseUnavailable`."""
+
+    async def kept(self, document_ids: Sequence[str]) -> Mapping[str, Kept]:
+        """Those of the documents that are stored, by identifier."""
+
+    async def put(self, encoder: Encoder, drafts: Sequence[Draft]) -> Mapping[str, KnowledgeDocument]:
+        """Store all `drafts`, or none; the documents by identifier."""
+
+    async def page(self, ask: ListKnowledgeRequest, *, key_name: str) -> ListKnowledgeResponse:
+        """A page of documents, newest first."""
+
+    async def delete(self, document_id: str) -> DeleteKnowledgeResponse:
+        """Delete a document and its chunks.
+
+        Raises:
+            DocumentNotFound: When there is none.
+        """
+
+    def rank(self, ask: SearchKnowledgeRequest) -> int:
+        """How many hits the pages before the one asked for have shown.
+
+        Raises:
+            InvalidPageToken: For a token that was not given for this search.
+        """
+
+    async def search(self, ask: SearchKnowledgeRequest, query: Embedded, *, rank: int, key_name: str) -> Found:
+        """What is nearest to `query`, of documents and of the experience of that key, after `rank` hits."""
+
+    async def nearest(self, query: Embedded, *, key_name: str) -> Mapping[str, float | None]:
+        """Cosine of the nearest text to any row of `query`, by source; None for a source that holds nothing."""
+
+    async def encoders(self, *, key_name: str) -> Sequence[str]:
+        """Names of the encoders that anything is stored of."""
+
+    async def learn(self, learned: Learned, question: Embedded) -> None:
+        """Store a verified answer; an earlier one of the same run is replaced."""
+
+    async def forget(self, run_id: str) -> None:
+        """Delete what was learned of a run."""

@@ -1,0 +1,51 @@
+"""What of a run is kept when contents are not: decisions, numbers, names and digests."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kernel.msv import MSV
+from services.router.core.redaction import bare_name, bare_reason, bare_reasons, without_texts
+from services.router.service.assessment.values import RouteResponse
+from services.router.service.runs.values import Run
+
+# What may stay; everything else is left at its default.
+_OF_RUN = """
+    run_id created_at messages_digest envelope request_digest request_id key_name strategy outcome confidence
+    confidence_source usage degraded budget_exhausted error_reason duration_ms first_token_ms config_version model
+    confidence_raw calibration_version
+"""
+_OF_ROUTE = """
+    system strategy activation because config_version assessor usage duration_ms prompt_digests policy_row kept_from
+"""
+OF_RUN, OF_ROUTE = _OF_RUN.split(), _OF_ROUTE.split()
+
+
+def without_contents(run: Run) -> Run:
+    """`run` without a word of what was asked or answered; it is what reaches the queue, the disk and the database."""
+    return Run(
+        messages=(),
+        route=None if run.route is None else _route(run.route),
+        deliberation=None if run.deliberation is None else without_texts(run.deliberation),
+        degraded_reasons=[bare_reason(reason) for reason in run.degraded_reasons],
+        fallbacks=[replace(fallback, message="") for fallback in run.fallbacks],
+        finish_reason=bare_name(run.finish_reason),
+        **_only(OF_RUN, run),
+    )
+
+
+def has_contents(run: Run) -> bool:
+    """Whether the conversation of `run` was kept; there is none without a turn."""
+    return bool(run.messages)
+
+
+def _route(route: RouteResponse) -> RouteResponse:
+    return RouteResponse(msv=None if route.msv is None else _msv(route.msv), **_only(OF_ROUTE, route))
+
+
+def _msv(msv: MSV) -> MSV:
+    return replace(msv, unknown_reasons=bare_reasons(msv.unknown_reasons))
+
+
+def _only(names: list[str], item: object) -> Mapping[str, Any]:
+    return {name: getattr(item, name) for name in names}

@@ -1,0 +1,103 @@
+"""TODO docstring."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+from typing import Any
+
+from kernel.activation import Route
+from kernel.answers import Outcome
+from kernel.conversation import Turn
+from kernel.envelope import Envelope, Usage
+from kernel.values import value
+from services.router.service.assessment.values import RouteResponse
+
+
+@value
+class FellBack:
+    """A strategy failed, and another one stands in."""
+
+    from_strategy: str
+    to_strategy: str
+    reason: str
+    message: str
+
+
+@value
+class RunFeedback:
+    """A verdict on a run's answer."""
+
+    feedback_id: str
+    score: float
+    note: str
+    key_name: str
+    teaches: bool
+    created_at: datetime
+
+
+@value
+class Run:
+    """A run: what was asked, decided, done and spent."""
+
+    run_id: str
+    created_at: datetime
+    messages: Sequence[Turn]
+    messages_digest: str
+    envelope: Envelope
+    request_digest: str = ""
+    request_id: str = ""
+    key_name: str = ""
+    route: RouteResponse | None = None
+    strategy: str = ""
+    answer: str = ""
+    outcome: Outcome = Outcome.ABSTAINED
+    confidence: float | None = None
+    confidence_source: str = ""
+    deliberation: Mapping[str, Any] | None = None
+    usage: Usage = field(default_factory=Usage)
+    degraded: bool = False
+    degraded_reasons: Sequence[str] = ()
+    fallbacks: Sequence[FellBack] = ()
+    budget_exhausted: bool = False
+    finish_reason: str = ""
+    error_reason: str = ""
+    duration_ms: float = 0.0
+    first_token_ms: float | None = None
+    config_version: str = ""
+    model: str = ""
+    confidence_raw: float | None = None
+    calibration_version: str = ""
+    feedback: Sequence[RunFeedback] = ()
+
+
+@value
+class GetRunResponse:
+    """One run."""
+
+    run: Run
+
+
+@value
+class ListRunsRequest:
+    """Asks for a page of runs, newest first."""
+
+    page_size: int = 50
+    page_token: str = ""
+    system: Route | None = None
+    strategy: str = ""
+    degraded: bool | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    outcome: Outcome | None = None
+    judged: bool | None = None
+    assessor: str = ""
+    error_reason: str = ""
+    request_id: str = ""
+
+
+@value
+class ListRunsResponse:
+    """A page of runs."""
+
+    runs: Sequence[Run]
+    next_page_token: str
