@@ -11,6 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncSession as Session
 
 from chassis.errors import DatabaseUnavailable
 from kernel.errors import Code, MetacogError
+from datetime import UTC, datetime
+from typing import Any
+from sqlalchemy import MetaData
+from sqlalchemy.orm import DeclarativeBase
+from kernel.errors import MalformedRequest
 
 POOL = {"pool_size": 8, "max_overflow": 8, "pool_timeout": 2.0, "pool_pre_ping": True, "pool_recycle": 1800}
 CONNECT = {"connect_timeout": 3}
@@ -107,3 +112,17 @@ def _run(connection: Connection, metadata: MetaData) -> None:
     )
     with context.begin_transaction():
         context.run_migrations()
+
+
+def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
+    """`item` without the one character that PostgreSQL cannot keep."""
+    if isinstance(item, str):
+        return item.replace("\x00", "")
+    if isinstance(item, dict):
+        return {key: without_nul(part) for key, part in item.items()}
+    return [without_nul(part) for part in item] if isinstance(item, list) else item
+
+
+def utc(time: datetime) -> datetime:
+    """`time` with its zone; one that names none is read as UTC, on both faces."""
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

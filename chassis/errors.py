@@ -16,6 +16,21 @@ MetacogError
 """
 
 from kernel.errors import Code, MetacogError
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Annotated, Any, Protocol
+from pydantic import Field
+from chassis.serving.auth import ApiKey
+from chassis.serving.rest import dumps
+from kernel.answers import Outcome
+from kernel.errors import Code, MetacogError
+from kernel.values import value
+from services.router.core.feedback import Learnable, Lessons, lessons, score_of, task_ids
+from services.router.service.runs.lookup import RunFinder
+from services.router.service.runs.redaction import has_contents
+from services.router.service.runs.values import Run
 
 
 class ConfigurationInvalid(MetacogError):
@@ -95,3 +110,10 @@ class PeerRefused(MetacogError):
         super().__init__(message, **metadata)
         self.code = code
         self.reason = reason
+
+
+class FeedbackConflict(MetacogError):
+    """The run has a different verdict already."""
+
+    code = Code.ALREADY_EXISTS
+    reason = "FEEDBACK_CONFLICT"

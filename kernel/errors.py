@@ -10,6 +10,14 @@ What is not a `MetacogError` is a bug; the edge of a service logs it and answers
 """
 
 from enum import Enum
+from kernel.errors import Code, MetacogError
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+import numpy as np
+from numpy.typing import NDArray
+from kernel.errors import Code, MetacogError
+from kernel.roles import FITNESS_DECIMALS, ROLES, Floats, Role
 
 
 class Code(Enum):
@@ -91,3 +99,17 @@ class MalformedRequest(MetacogError):
 
     code = Code.INVALID_ARGUMENT
     reason = "MALFORMED_REQUEST"
+
+
+class UnknownAgent(MetacogError):
+    """The request names an agent that is not configured."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "UNKNOWN_AGENT"
+
+
+class NoAgents(MetacogError):
+    """There is no agent to give a role to."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "NO_AGENTS"

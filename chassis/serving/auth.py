@@ -13,6 +13,8 @@ from chassis.serving.wire import from_plain
 from chassis.settings import is_loopback
 from kernel.errors import MalformedRequest
 from kernel.values import value
+from chassis.serving.auth import ApiKey
+from kernel.errors import Code, MetacogError
 
 
 @value
@@ -105,3 +107,22 @@ def demand_keys_beyond_loopback(host: str, keyring: Keyring, setting: str) -> No
 def bearer(key: str) -> Mapping[str, str]:
     """Headers that present `key`; none for an empty key."""
     return {"authorization": f"Bearer {key}"} if key else {}
+
+
+class TeachingNotAllowed(MetacogError):
+    """The key may not change what the suite has learned."""
+
+    code = Code.PERMISSION_DENIED
+    reason = "TEACHING_NOT_ALLOWED"
+
+
+def demand_teacher(key: ApiKey) -> None:
+    """Return if `key` may change what the suite has learned.
+
+    Raises:
+        TeachingNotAllowed: When it may not.
+    """
+    if not key.may_teach:
+        raise TeachingNotAllowed(
+            f"the key of {key.name!r} may not change what the suite has learned", key_name=key.name
+        )

@@ -3,18 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-
 import numpy as np
 from numpy.typing import NDArray
-
 from kernel.errors import Code, MetacogError
 from kernel.roles import FITNESS_DECIMALS, ROLES, Floats, Role
+from kernel.errors import NoAgents
+
 
 # A fitness nobody could measure counts as this: the middle, neither a recommendation nor an exclusion.
 ASSUMED_FITNESS = 0.5
 
+
 Bools = NDArray[np.bool_]
+
+
 Chosen = tuple[int, ...]
+
+
 """Index of an agent for each role, in the order of `ROLES`."""
 
 
@@ -23,13 +28,6 @@ class InfeasibleAssignment(MetacogError):
 
     code = Code.FAILED_PRECONDITION
     reason = "INFEASIBLE_ASSIGNMENT"
-
-
-class NoAgents(MetacogError):
-    """There is no agent to give a role to."""
-
-    code = Code.FAILED_PRECONDITION
-    reason = "NO_AGENTS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,13 +17,6 @@ MetacogError
 from kernel.errors import Code, MetacogError
 
 
-class UnknownAgent(MetacogError):
-    """The request names an agent that is not configured."""
-
-    code = Code.INVALID_ARGUMENT
-    reason = "UNKNOWN_AGENT"
-
-
 class UnknownDimension(MetacogError):
     """The request names a dimension that is not configured."""
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import fields
-
 from chassis.errors import DatabaseUnavailable
 from chassis.log import logger
 from inference.spend import Spend
@@ -13,24 +12,13 @@ from services.router.service.answering.values import AnswerToken, Event, RunFini
 from services.router.service.assessment.values import Routed
 from services.router.service.runs.redaction import has_contents
 from services.router.service.runs.values import Run
+from chassis.idempotency import RequestIdReused, RequestInProgress
+
 
 Find = Callable[[str, str], Awaitable[Run | None]]
 
+
 _log = logger(__name__)
-
-
-class RequestIdReused(MetacogError):
-    """A request identifier came back with another request."""
-
-    code = Code.ALREADY_EXISTS
-    reason = "REQUEST_ID_REUSED"
-
-
-class RequestInProgress(MetacogError):
-    """The first request with an identifier had not ended when its repetition had to."""
-
-    code = Code.ABORTED
-    reason = "REQUEST_IN_PROGRESS"
 
 
 class _Lock(asyncio.Lock):
@@ -39,7 +27,7 @@ class _Lock(asyncio.Lock):
     users = 0
 
 
-class Repeats:
+class IdempotentAnswers:
     """Finds the run of a request that was made before, and makes a repetition wait for one under way.
 
     Args:

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Any, Protocol
-
 from pydantic import Field
-
 from chassis.serving.auth import ApiKey
 from chassis.serving.rest import dumps
 from kernel.answers import Outcome
@@ -17,17 +15,13 @@ from services.router.core.feedback import Learnable, Lessons, lessons, score_of,
 from services.router.service.runs.lookup import RunFinder
 from services.router.service.runs.redaction import has_contents
 from services.router.service.runs.values import Run
+from chassis.errors import FeedbackConflict
+
 
 MAX_NOTE = 10_000
 
+
 DELEGATION, EXPERIENCE = "delegation", "experience"
-
-
-class FeedbackConflict(MetacogError):
-    """The run has a different verdict already."""
-
-    code = Code.ALREADY_EXISTS
-    reason = "FEEDBACK_CONFLICT"
 
 
 @value
@@ -54,7 +48,7 @@ class SubmitFeedbackResponse:
 
 
 @value
-class Verdict:
+class FeedbackLabel:
     """A verdict as it is kept.
 
     Attributes:
@@ -79,7 +73,7 @@ class Verdict:
 
 
 @value
-class Message:
+class FeedbackMessage:
     """Something to be told to one who learns.
 
     Attributes:
@@ -92,7 +86,7 @@ class Message:
 
 
 @value
-class Effects:
+class FeedbackEffects:
     """What a verdict does, for the one case that the store finds.
 
     Attributes:
@@ -101,7 +95,7 @@ class Effects:
     """
 
     reply: SubmitFeedbackResponse
-    messages: Sequence[Message] = ()
+    messages: Sequence[FeedbackMessage] = ()
 
 
 class FeedbackStore(Protocol):
@@ -115,7 +109,7 @@ class FeedbackStore(Protocol):
             DatabaseUnavailable: When the database is away.
         """
 
-    async def keep(self, verdict: Verdict, effects: Callable[[bool], Effects]) -> SubmitFeedbackResponse:
+    async def keep(self, verdict: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
         """Keep `verdict` and what is to be told, both or neither; a repetition repeats the first reply.
 
         Args:
@@ -131,7 +125,7 @@ class FeedbackStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackDesk:
+class FeedbackContext:
     """Everything that feedback needs from the world.
 
     Attributes:
@@ -153,7 +147,7 @@ class FeedbackDesk:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-async def submit_feedback(ask: SubmitFeedbackRequest, *, key: ApiKey, desk: FeedbackDesk) -> SubmitFeedbackResponse:
+async def submit_feedback(ask: SubmitFeedbackRequest, *, key: ApiKey, desk: FeedbackContext) -> SubmitFeedbackResponse:
     """Keep a verdict, and have those told who learn from it.
 
     Args:
@@ -174,7 +168,7 @@ async def submit_feedback(ask: SubmitFeedbackRequest, *, key: ApiKey, desk: Feed
     if told is not None:
         return told
     run = await desk.find(ask.run_id, key_name=key.name)
-    verdict = Verdict(
+    verdict = FeedbackLabel(
         feedback_id=ask.feedback_id,
         key_name=key.name,
         run_id=run.run_id,
@@ -190,10 +184,10 @@ async def submit_feedback(ask: SubmitFeedbackRequest, *, key: ApiKey, desk: Feed
     return reply
 
 
-def effects(verdict: Verdict, run: Run, learners: frozenset[str], *, counts: bool) -> Effects:
+def effects(verdict: FeedbackLabel, run: Run, learners: frozenset[str], *, counts: bool) -> FeedbackEffects:
     """What `verdict` does, and to whom it is told."""
     learned = lessons(verdict.score, learnable(run), learners=learners, counts=counts)
-    return Effects(
+    return FeedbackEffects(
         reply=SubmitFeedbackResponse(
             feedback_id=verdict.feedback_id,
             run_id=verdict.run_id,
@@ -216,20 +210,20 @@ def learnable(run: Run) -> Learnable:
     )
 
 
-def _messages(verdict: Verdict, run: Run, learned: Lessons) -> Sequence[Message]:
+def _messages(verdict: FeedbackLabel, run: Run, learned: Lessons) -> Sequence[FeedbackMessage]:
     told = [
-        Message(
+        FeedbackMessage(
             kind=DELEGATION,
             payload={"feedback_id": _derived_id(verdict, task), "task_id": task, "correct": learned.right},
         )
         for task in learned.tasks
     ]
     if learned.becomes_experience:
-        told.append(Message(kind=EXPERIENCE, payload={"run_id": run.run_id}))
+        told.append(FeedbackMessage(kind=EXPERIENCE, payload={"run_id": run.run_id}))
     return told
 
 
-def _derived_id(verdict: Verdict, task_id: str) -> str:
+def _derived_id(verdict: FeedbackLabel, task_id: str) -> str:
     """Identifier under which delegation hears of a verdict: the same whenever it is told again."""
     parts = dumps([verdict.key_name, verdict.feedback_id, task_id])
     return f"run-{sha256(parts).hexdigest()[:40]}"
