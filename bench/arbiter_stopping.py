@@ -35,7 +35,7 @@ from kernel.statistics.bootstrap import bootstrap_interval
 from kernel.statistics.intervals import wilson
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits
-from services.arbiter.service.plan import Defaults
+from services.arbiter.service.plan import ArbitrationDefaults
 from services.arbiter.service.replay import replay
 from services.arbiter.service.values import AdaptiveOptions, ReplayRequest
 
@@ -234,7 +234,7 @@ class Replays:
 
     def __init__(self, recordings: Sequence[Mapping[str, Any]], orders: int) -> None:
         unlimited = Limits(max_generations=LARGEST_LIMIT, max_generated_tokens=LARGEST_LIMIT, timeout_ms=LARGEST_LIMIT)
-        self._defaults, self._tracer = Defaults(limits=unlimited), Tracer(NoEncoder(), batch_timeout_s=1)
+        self._defaults, self._tracer = ArbitrationDefaults(limits=unlimited), Tracer(NoEncoder(), batch_timeout_s=1)
         self._recordings = recordings
         self._seeds: list[int | None] = list(range(1, orders + 1)) or [None]
         self._fixed: dict[int, list[Outcome]] = {}

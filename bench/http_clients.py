@@ -28,7 +28,7 @@ from pyreqwest.client import ClientBuilder
 from inference.client import Backend
 from inference.config import BackendConfig
 from inference.spend import Spend
-from inference.values import Call, Work
+from inference.values import Call, WorkKind
 from kernel.envelope import Limits
 
 CALLS = 3000
@@ -173,7 +173,7 @@ async def with_complete() -> AsyncIterator[Post]:
     """Our client, drawing one sample."""
     backends: dict[str, Backend] = {}
     limits = Limits(max_generations=1, max_generated_tokens=64, timeout_ms=60_000)
-    call = Call(messages=MESSAGES, max_tokens=64, stage="bench", work=Work.SYSTEM_ONE)
+    call = Call(messages=MESSAGES, max_tokens=64, stage="bench", work=WorkKind.SYSTEM_ONE)
 
     async def post(url: str) -> bytes:
         if url not in backends:

@@ -23,7 +23,7 @@ from inference.embeddings import Embedded, Encoder, Vectors
 from services.router.service.knowledge.values import SearchKnowledgeRequest
 from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.knowledge_tables import vector_text
-from services.router.store.nearest_vectors import Place, indexes
+from services.router.store.nearest_vectors import VectorSpace, indexes
 from tests.support.stack import Database
 
 SIZES = (1_000, 10_000, 100_000)
@@ -126,7 +126,7 @@ async def measure(url: str, kind: str, make: Make, chunks: int) -> Measured:
 
 async def _fill(engine: AsyncEngine, stored: Vectors) -> float:
     """Replace all chunks by `stored`, and build the index over them; the time of the latter [s]."""
-    place = Place(encoder_id=1, dimension=DIMENSION)
+    place = VectorSpace(encoder_id=1, dimension=DIMENSION)
     async with engine.begin() as connection:
         await connection.execute(text("TRUNCATE router.encoders, router.documents, router.chunks, router.experiences"))
         await connection.execute(text("DROP INDEX IF EXISTS router.ix_chunks_embedding_1"))

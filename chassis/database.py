@@ -1,6 +1,8 @@
 """PostgreSQL: one engine a process, and the migrations of one service's own schema."""
 
+from datetime import UTC, datetime
 from importlib.resources import files
+from typing import Any
 
 from alembic import command, context
 from alembic.config import Config
@@ -11,11 +13,6 @@ from sqlalchemy.ext.asyncio import AsyncSession as Session
 
 from chassis.errors import DatabaseUnavailable
 from kernel.errors import Code, MetacogError
-from datetime import UTC, datetime
-from typing import Any
-from sqlalchemy import MetaData
-from sqlalchemy.orm import DeclarativeBase
-from kernel.errors import MalformedRequest
 
 POOL = {"pool_size": 8, "max_overflow": 8, "pool_timeout": 2.0, "pool_pre_ping": True, "pool_recycle": 1800}
 CONNECT = {"connect_timeout": 3}
@@ -120,7 +117,7 @@ def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
         return item.replace("\x00", "")
     if isinstance(item, dict):
         return {key: without_nul(part) for key, part in item.items()}
-    return [without_nul(part) for part in item] if isinstance(item, list) else item
+    return [without_nul(part) for part in item] if isinstance(item, list | tuple) else item
 
 
 def utc(time: datetime) -> datetime:

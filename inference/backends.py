@@ -14,7 +14,7 @@ from kernel.errors import MetacogError
 from kernel.prices import price_of
 
 
-class Telling:
+class CallMetrics:
     """Tells Prometheus of every inference call, and the trace where one is sent."""
 
     def on_call_end(self, end: CallEnd) -> None:
@@ -43,7 +43,7 @@ def attributes(end: CallEnd) -> dict[str, str | int]:
 
 def build_backend(config: BackendConfig) -> Backend:
     """A backend that tells metrics and carries the trace."""
-    return Backend(config, observer=Telling(), headers=telemetry.trace_headers)
+    return Backend(config, observer=CallMetrics(), headers=telemetry.trace_headers)
 
 
 async def default_backend(suite: SuiteSettings, *, max_tokens: int = 1024) -> Backend:

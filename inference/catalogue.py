@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from inference.config import BackendConfig
 from inference.errors import BackendUnavailable, InferenceError, InvalidCall, ModelNotFound
-from inference.http.backend_connection import Link
+from inference.http.backend_connection import BackendConnection
 from inference.http.error_replies import refusal
 from inference.http.transport import TransportFailure
 from inference.json_fields import count, document, mapping, mappings, text
@@ -32,7 +32,7 @@ class Catalogue:
         clock: Monotonic clock [s].
     """
 
-    def __init__(self, config: BackendConfig, link: Link, clock: Callable[[], float]) -> None:
+    def __init__(self, config: BackendConfig, link: BackendConnection, clock: Callable[[], float]) -> None:
         self._config = config
         self._link = link
         self._clock = clock

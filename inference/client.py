@@ -18,29 +18,29 @@ from typing import TypeVar
 import orjson
 
 from configuration.agents import AgentConfig
-from inference.accounting.accounts import Account, Tariff
-from inference.accounting.reports import Observer, Reports, Unobserved
-from inference.accounting.stream_cost import Meter, Tally
+from inference.accounting.accounts import CallAccount, Tariff
+from inference.accounting.reports import CallReports, Observer, Unobserved
+from inference.accounting.stream_cost import StreamMeter, StreamTally
 from inference.catalogue import Catalogue
 from inference.config import BackendConfig
 from inference.errors import InvalidCall, ModelNotFound, UnparsableOutput
-from inference.features import Features, Learned
-from inference.http.backend_connection import Headers, Link
+from inference.features import Features, LearnedFeatures
+from inference.http.backend_connection import BackendConnection, Headers
 from inference.http.event_parser import parsed
 from inference.http.http_transport import HttpTransport
-from inference.http.open_stream import Opened
-from inference.http.timing import InTime, Timing
+from inference.http.open_stream import OpenStream
+from inference.http.timing import DeadlineScope, Timing
 from inference.http.transport import Transport
 from inference.json_fields import document
 from inference.sampling.merging import replied
 from inference.sampling.sampler import (
-    Asked,
-    Asking,
-    Draw,
-    Forwarding,
-    Harvest,
+    CallSource,
+    ForwardedRequest,
+    ForwardedSource,
     Portion,
-    Source,
+    SampleBatch,
+    Sampler,
+    SampleSource,
     asked,
     body_of,
     completed,
@@ -51,8 +51,8 @@ from inference.sampling.structured import is_no_json, structured
 from inference.spend import Spend
 from inference.streaming.forwarding import ForwardedStream, carrying
 from inference.streaming.gathering import gathered
-from inference.streaming.sample_stream import Streamed
-from inference.values import Call, Completion, ModelInfo, Reply, Structured, Work
+from inference.streaming.sample_stream import SampleStream
+from inference.values import Call, Completion, ModelInfo, Reply, Structured, WorkKind
 from kernel.envelope import BudgetExhausted, UnpricedModel
 from kernel.msv.ratings import ORDER, read_rating
 from kernel.prices import Prices, price_of
@@ -85,10 +85,10 @@ class Backend:
             connect_timeout_s=config.connect_timeout_s, idle_timeout_s=config.idle_timeout_s
         )
         self.config = config
-        self._link = Link(config, transport, timing, headers)
+        self._link = BackendConnection(config, transport, timing, headers)
         self._catalogue = Catalogue(config, self._link, timing.clock)
-        self._learned = Learned(config.name, Features(samples_per_call=config.max_samples_per_call))
-        self._reports = Reports(config, observer or Unobserved(), timing.clock)
+        self._learned = LearnedFeatures(config.name, Features(samples_per_call=config.max_samples_per_call))
+        self._reports = CallReports(config, observer or Unobserved(), timing.clock)
 
     @property
     def features(self) -> Features:
@@ -107,7 +107,7 @@ class Backend:
         with self._reports.opened(call.work, call.stage) as report:
             context = await self._check(call.max_tokens, spend)
             with report.booked(self._account(call, spend, context)) as account:
-                asking = Asking(call=call, config=self.config)
+                asking = CallSource(call=call, config=self.config)
                 harvest = await self._harvest(asking, call.drawn, account, spend)
             return completed(call, harvest, account)
 
@@ -143,7 +143,7 @@ class Backend:
             self._learned.learn(Features(schema=True))
         return read
 
-    async def stream(self, call: Call, spend: Spend) -> Streamed:
+    async def stream(self, call: Call, spend: Spend) -> SampleStream:
         """Draw the one sample of `call`, piece by piece; what is returned must be entered or closed.
 
         Raises:
@@ -157,11 +157,11 @@ class Backend:
             account = self._account(call, spend, context)
         portion = Portion(offset=0, samples=1, tokens=account.tokens_each)
         body = body_of(call, portion, self.config, self.features, stream=True)
-        meter = Meter(account, Tally(1, prompt_characters(body["messages"])), report)
-        return Streamed(call, await self._open(call.work, body, meter, spend), meter)
+        meter = StreamMeter(account, StreamTally(1, prompt_characters(body["messages"])), report)
+        return SampleStream(call, await self._open(call.work, body, meter, spend), meter)
 
     async def forward(
-        self, body: Mapping[str, object], spend: Spend, stage: str, *, work: Work = Work.SYSTEM_ONE
+        self, body: Mapping[str, object], spend: Spend, stage: str, *, work: WorkKind = WorkKind.SYSTEM_ONE
     ) -> Reply:
         """Pass on an OpenAI chat completion as it is, for our model and within the envelope.
 
@@ -182,7 +182,7 @@ class Backend:
             return replied(ask, harvest)
 
     async def forward_stream(
-        self, body: Mapping[str, object], spend: Spend, stage: str, *, work: Work = Work.SYSTEM_ONE
+        self, body: Mapping[str, object], spend: Spend, stage: str, *, work: WorkKind = WorkKind.SYSTEM_ONE
     ) -> ForwardedStream:
         """Pass on an OpenAI chat completion and its stream of events; what is returned must be entered or closed.
 
@@ -194,7 +194,7 @@ class Backend:
         with report.failing():
             wanted = asked(body)
             ask = await self._forwarding(wanted, wanted.samples, spend, stage, work)
-        meter = Meter(ask.account, Tally(wanted.samples, prompt_characters(body["messages"])), report)
+        meter = StreamMeter(ask.account, StreamTally(wanted.samples, prompt_characters(body["messages"])), report)
         opened = await self._open(work, ask.streamed(self.features), meter, spend)
         return ForwardedStream(opened, meter, wanted, self._learned)
 
@@ -220,12 +220,12 @@ class Backend:
     async def _check(self, max_tokens: int | None, spend: Spend) -> int | None:
         if self._catalogue.is_fresh:
             return await self._catalogue.check(max_tokens)
-        async with InTime(spend, self.config.name):
+        async with DeadlineScope(spend, self.config.name):
             return await self._catalogue.check(max_tokens)
 
-    def _account(self, call: Call, spend: Spend, context: int | None) -> Account:
+    def _account(self, call: Call, spend: Spend, context: int | None) -> CallAccount:
         read = {"messages": call.messages, "schema": call.schema, "extra": call.extra}
-        return Account(
+        return CallAccount(
             spend.ledger,
             call.stage,
             generations=call.drawn,
@@ -248,20 +248,22 @@ class Backend:
         requests = -(-samples // (self.features.samples_per_call or samples))
         return Tariff(price=price, prompt_tokens=most_prompt_tokens(body, context), requests=requests)
 
-    async def _harvest(self, source: Source, count: int, account: Account, spend: Spend) -> Harvest:
-        harvest = await Draw(source, account, spend, self._link, self._learned).samples(0, count)
+    async def _harvest(self, source: SampleSource, count: int, account: CallAccount, spend: Spend) -> SampleBatch:
+        harvest = await Sampler(source, account, spend, self._link, self._learned).samples(0, count)
         if isinstance(harvest.failure, ModelNotFound):
             self._catalogue.forget()
         return harvest
 
-    async def _forwarding(self, wanted: Asked, generations: int, spend: Spend, stage: str, work: Work) -> Forwarding:
+    async def _forwarding(
+        self, wanted: ForwardedRequest, generations: int, spend: Spend, stage: str, work: WorkKind
+    ) -> ForwardedSource:
         context = await self._check(wanted.tokens, spend)
         tokens = wanted.tokens_each(self.config.default_max_tokens, context)
         tariff = self._tariff(wanted.body, generations, spend, context)
-        account = Account(spend.ledger, stage, generations=generations, wanted_tokens=tokens, tariff=tariff)
-        return Forwarding(wanted=wanted, account=account, config=self.config, work=work)
+        account = CallAccount(spend.ledger, stage, generations=generations, wanted_tokens=tokens, tariff=tariff)
+        return ForwardedSource(wanted=wanted, account=account, config=self.config, work=work)
 
-    async def _open(self, work: Work, body: Mapping[str, object], meter: Meter, spend: Spend) -> Opened:
+    async def _open(self, work: WorkKind, body: Mapping[str, object], meter: StreamMeter, spend: Spend) -> OpenStream:
         try:
             with carrying(meter.tally.samples, self.config.name, self._learned):
                 return await self._link.open(work, orjson.dumps(body), meter.exchange, spend)
@@ -269,7 +271,7 @@ class Backend:
             meter.close(error)
             raise
 
-    async def _gathered(self, body: Mapping[str, object], spend: Spend, stage: str, work: Work) -> Reply:
+    async def _gathered(self, body: Mapping[str, object], spend: Spend, stage: str, work: WorkKind) -> Reply:
         streamed = {**body, "stream_options": {"include_usage": True}}
         async with await self.forward_stream(streamed, spend, stage, work=work) as stream:
             events = [parsed(event.raw).data async for event in stream if not event.done]
@@ -288,7 +290,7 @@ class Backend:
 DEFAULT_AGENTS_FILE = Path(__file__).parents[1] / "config" / "agents.yaml"
 
 
-class Voice:
+class ModelClient:
     """A backend as one agent uses it."""
 
     def __init__(self, backend: Backend) -> None:
@@ -296,7 +298,7 @@ class Voice:
         self.model = backend.config.model
         self.price = backend.config.price
 
-    async def stream(self, call: Call, spend: Spend) -> Streamed:
+    async def stream(self, call: Call, spend: Spend) -> SampleStream:
         """The text of one call, as it is generated; to be entered or closed."""
         return await self._backend.stream(call, spend)
 
@@ -317,7 +319,7 @@ class Voice:
         return await self._backend.complete_json(call, parse, spend)
 
 
-class Voices:
+class ModelClients:
     """All backends of a process, by server and model.
 
     Args:
@@ -336,7 +338,7 @@ class Voices:
             (default.config.base_url, default.config.model): default,
         }
 
-    def of(self, agent: AgentConfig) -> Voice:
+    def of(self, agent: AgentConfig) -> ModelClient:
         """Voice of `agent`."""
         base = self.default.config
         place = (agent.base_url or base.base_url, agent.model or base.model)
@@ -349,7 +351,7 @@ class Voices:
                 price=price_of(place[1], self._prices),
             )
             self._backends[place] = self._build(config)
-        return Voice(self._backends[place])
+        return ModelClient(self._backends[place])
 
     def _key(self, agent: AgentConfig) -> str | None:
         """Key for the agent's server; the default server's key is never shown to another one."""
@@ -358,9 +360,9 @@ class Voices:
         base = self.default.config
         return base.api_key if agent.base_url in ("", base.base_url) else None
 
-    def assessor(self) -> Voice:
+    def assessor(self) -> ModelClient:
         """Voice that judges all texts alike."""
-        return Voice(self.default)
+        return ModelClient(self.default)
 
     async def close(self) -> None:
         """Close every backend."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from urllib.parse import urlsplit
 
-from inference.values import Work
+from inference.values import WorkKind
 from kernel.errors import InvalidArgument
 from kernel.prices import Price
 from kernel.values import value
@@ -26,10 +26,10 @@ class PoolSize:
     queue: int
 
 
-POOLS: Mapping[Work, PoolSize] = {
-    Work.ASSESS: PoolSize(in_flight=64, queue=1024),
-    Work.SYSTEM_ONE: PoolSize(in_flight=256, queue=1024),
-    Work.STAGE: PoolSize(in_flight=64, queue=1024),
+POOLS: Mapping[WorkKind, PoolSize] = {
+    WorkKind.ASSESS: PoolSize(in_flight=64, queue=1024),
+    WorkKind.SYSTEM_ONE: PoolSize(in_flight=256, queue=1024),
+    WorkKind.STAGE: PoolSize(in_flight=64, queue=1024),
 }
 
 
@@ -97,7 +97,7 @@ class BackendConfig:
     model: str
     api_key: str | None = field(default=None, repr=False)
     price: Price | None = None
-    pools: Mapping[Work, PoolSize] = field(default_factory=dict)
+    pools: Mapping[WorkKind, PoolSize] = field(default_factory=dict)
     max_samples_per_call: int | None = None
     context_tokens: int | None = None
     default_max_tokens: int = 1024
@@ -105,7 +105,7 @@ class BackendConfig:
     idle_timeout_s: float = 4.0
     retries: Retries = field(default_factory=Retries)
     breaker: BreakerSettings = field(default_factory=BreakerSettings)
-    priorities: Mapping[Work, int] = field(default_factory=dict)
+    priorities: Mapping[WorkKind, int] = field(default_factory=dict)
     thinking_on: Mapping[str, object] = field(
         default_factory=lambda: {"chat_template_kwargs": {"enable_thinking": True}}
     )
@@ -132,6 +132,6 @@ class BackendConfig:
         root = self.base_url.rstrip("/")
         return root if urlsplit(root).path else root + "/v1"
 
-    def pool(self, work: Work) -> PoolSize:
+    def pool(self, work: WorkKind) -> PoolSize:
         """Bounds of `work`."""
         return self.pools.get(work, POOLS[work])

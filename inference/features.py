@@ -73,7 +73,7 @@ def usage_counts_all(lengths: Sequence[int], reported: int) -> bool | None:
     return reported >= sum(lengths)
 
 
-class Learned:
+class LearnedFeatures:
     """The features of one backend, as they become known; each change is logged once."""
 
     def __init__(self, backend: str, known: Features) -> None:

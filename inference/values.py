@@ -98,7 +98,7 @@ T = TypeVar("T")
 GREEDY_BELOW = 1e-5
 
 
-class Work(StrEnum):
+class WorkKind(StrEnum):
     """A kind of work; each has a pool of its own on each backend, so that none starves another."""
 
     ASSESS = "ASSESS"
@@ -134,7 +134,7 @@ class Call:
     messages: Sequence[Mapping[str, object]]
     max_tokens: int
     stage: str
-    work: Work
+    work: WorkKind
     samples: int = 1
     temperature: float = 0.0
     top_p: float | None = None
@@ -174,7 +174,7 @@ class TokenLogprob:
 
 
 @value
-class Sample:
+class CompletionSample:
     """One continuation.
 
     Attributes:
@@ -207,7 +207,7 @@ class Completion:
         shortfall: Why samples are missing (a deadline in the middle of a large draw); None if none is.
     """
 
-    samples: tuple[Sample, ...]
+    samples: tuple[CompletionSample, ...]
     usage: StageUsage
     model: str
     cut: bool = False

@@ -112,14 +112,14 @@ def _pressure(msv: MSV, term: str) -> float:
 
 
 @value
-class Choice:
+class SystemChoice:
     """The choice of system, and why."""
 
     system: Route
     because: str
 
 
-def choose(level: Activation, *, undetermined: Route = Route.SYSTEM_TWO) -> Choice:
+def choose(level: Activation, *, undetermined: Route = Route.SYSTEM_TWO) -> SystemChoice:
     """System 2 if and only if the activation reaches its threshold; `undetermined` where it has no value.
 
     Example:
@@ -127,6 +127,6 @@ def choose(level: Activation, *, undetermined: Route = Route.SYSTEM_TWO) -> Choi
         'SYSTEM_ONE'
     """
     if level.value is None:
-        return Choice(system=undetermined, because="undetermined")
+        return SystemChoice(system=undetermined, because="undetermined")
     deliberate = reaches(level.value, level.threshold)
-    return Choice(system=Route.SYSTEM_TWO if deliberate else Route.SYSTEM_ONE, because="activation")
+    return SystemChoice(system=Route.SYSTEM_TWO if deliberate else Route.SYSTEM_ONE, because="activation")

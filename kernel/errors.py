@@ -10,14 +10,6 @@ What is not a `MetacogError` is a bug; the edge of a service logs it and answers
 """
 
 from enum import Enum
-from kernel.errors import Code, MetacogError
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
-import numpy as np
-from numpy.typing import NDArray
-from kernel.errors import Code, MetacogError
-from kernel.roles import FITNESS_DECIMALS, ROLES, Floats, Role
 
 
 class Code(Enum):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from kernel.activation import Activation, Choice, Route
+from kernel.activation import Activation, Route, SystemChoice
 from kernel.msv import COMPONENTS, MSV
 from kernel.thresholds import exceeds, reaches
 from kernel.values import value
@@ -163,7 +163,7 @@ def _asked_before(rows: Sequence[PolicyRow], place: int) -> Sequence[PolicyRow]:
     return of_its_kind if rows[place].always else [*(row for row in rows if row.always), *of_its_kind]
 
 
-def ruling(policy: Policy, msv: MSV, level: Activation, choice: Choice) -> PolicyRow | None:
+def ruling(policy: Policy, msv: MSV, level: Activation, choice: SystemChoice) -> PolicyRow | None:
     """The row of `policy` that decides on a query; None where the choice by activation stands.
 
     Args:

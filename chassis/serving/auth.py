@@ -11,10 +11,8 @@ import yaml
 from chassis.errors import ConfigurationInvalid, Unauthenticated
 from chassis.serving.wire import from_plain
 from chassis.settings import is_loopback
-from kernel.errors import MalformedRequest
+from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.values import value
-from chassis.serving.auth import ApiKey
-from kernel.errors import Code, MetacogError
 
 
 @value

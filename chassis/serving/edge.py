@@ -19,7 +19,7 @@ OPERATION = "metacog.operation"
 Headers = Mapping[bytes, bytes]
 
 
-class Edge:
+class RestEdge:
     """Serves requests that may come in, and counts all.
 
     Args:

@@ -10,7 +10,7 @@ Check = Callable[[], Awaitable[None]]
 
 
 @value
-class Report:
+class HealthReport:
     """Readiness.
 
     Attributes:
@@ -39,7 +39,7 @@ class Health:
         self._timeout_s = timeout_s
         self.stopping = False
 
-    async def report(self) -> Report:
+    async def report(self) -> HealthReport:
         """Run all checks at once."""
         parts: dict[str, str] = {}
         async with asyncio.TaskGroup() as group:
@@ -48,7 +48,7 @@ class Health:
         if self.stopping:
             parts["service"] = "stopping"
         ready = not self.stopping and all(parts[name] == "ok" for name in self._essential)
-        return Report(ready=ready, parts=dict(sorted(parts.items())))
+        return HealthReport(ready=ready, parts=dict(sorted(parts.items())))
 
     async def _run(self, name: str, check: Check, parts: dict[str, str]) -> None:
         try:

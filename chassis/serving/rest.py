@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from chassis.errors import ClientGone, PathNotFound
 from chassis.log import logger
 from chassis.serving.auth import ApiKey, Keyring
-from chassis.serving.edge import OPERATION, Edge
+from chassis.serving.edge import OPERATION, RestEdge
 from chassis.serving.health import Health
 from chassis.serving.wire import json_schema, malformed
 from kernel.envelope import BudgetExhausted
@@ -154,7 +154,7 @@ def build_app(
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
     limits = {**(body_limits or {}), "": max_body_bytes}
-    app.edge = Edge(app.inside, keyring=keyring, max_body_bytes=limits, refused=app.refused)
+    app.edge = RestEdge(app.inside, keyring=keyring, max_body_bytes=limits, refused=app.refused)
     return app
 
 

@@ -56,7 +56,7 @@ def _metadata(context: Context) -> dict[str, str]:
     return {str(key): str(text) for key, text in context.invocation_metadata() or ()}
 
 
-class Edge(aio.ServerInterceptor):
+class RpcEdge(aio.ServerInterceptor):
     """Outermost layer of a gRPC face."""
 
     def __init__(self, keyring: Keyring) -> None:

@@ -22,7 +22,7 @@ from chassis.errors import ConfigurationInvalid
 from chassis.log import logger
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
-from chassis.serving.rpc import Context, Edge
+from chassis.serving.rpc import Context, RpcEdge
 from chassis.settings import FaceSettings
 from kernel.errors import MetacogError
 
@@ -84,7 +84,7 @@ def bound_socket(host: str, port: int, setting: str) -> socket.socket:
 def grpc_server(keyring: Keyring) -> aio.Server:
     """A gRPC server with the common edge; register servicers on it."""
     return aio.server(
-        interceptors=[Edge(keyring)],
+        interceptors=[RpcEdge(keyring)],
         options=[
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),

@@ -12,7 +12,7 @@ import yaml
 from chassis.errors import ConfigurationInvalid
 from cli.calibration.recorded_deliberations import Heard
 from kernel.learning.contrasts import contrasts, counting_weights
-from kernel.learning.evidence import Evidence, Worth, evidence
+from kernel.learning.evidence import Evidence, WeightsMerit, evidence
 from kernel.learning.fitting import FOLDS, told_apart
 from kernel.roles import ROLES, TERMS, Role, RoleWeights, VersionedWeights
 from kernel.statistics.bootstrap import Estimate
@@ -131,7 +131,7 @@ def _conclusion(made: Fitted) -> str:
     return "no gain: not both intervals lie above 0; the weights stay as they are"
 
 
-def _worth(worth: Worth) -> str:
+def _worth(worth: WeightsMerit) -> str:
     share = worth.right_share
     matched = f"{worth.matched} deliberations had their roles"
     told = "too few to say how often they are right" if share.value is None else f"{_plain(share)} of answers right"

@@ -1,4 +1,4 @@
-"""Every setting of the suite, from the classes that read it, for `docs/configuration.md` and the command line's catalogue."""
+"""Every setting of the suite, from the classes that read it, for the reference and the command line."""
 
 import re
 from collections.abc import Mapping, Sequence

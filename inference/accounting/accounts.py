@@ -36,7 +36,7 @@ class Tariff:
         return wanted if most is None else min(wanted, most // samples)
 
 
-class Account:
+class CallAccount:
     """The reservation of one call's worst case, and what its HTTP exchanges made of it.
 
     Closing it books what was spent, gives the rest back, and counts as lost what nobody knows. `tokens_each` is what
@@ -85,7 +85,7 @@ class Account:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def exchange(self, generations: int) -> "Exchange":
+    def exchange(self, generations: int) -> "ExchangeAccount":
         """The part of one HTTP exchange that draws `generations` samples.
 
         Raises:
@@ -96,7 +96,7 @@ class Account:
                 self._held.append(self._ledger.reserve(self._stage, 0, 0, self._worst(0, 1)))
                 self._prompts += 1
             self._prompts -= 1
-        return Exchange(self, generations)
+        return ExchangeAccount(self, generations)
 
     def priced(self, usage: StageUsage) -> StageUsage:
         """`usage` with what its tokens cost, where that is known."""
@@ -149,13 +149,13 @@ class Account:
         return None if self._tariff is None else self._tariff.units(requests, generations * self.tokens_each)
 
 
-class Exchange:
+class ExchangeAccount:
     """One HTTP exchange, its retries included, as a context: it may end at any point, and is booked as it ended.
 
     What had left and not come back is lost to the account, unless `cost` said what it came to.
     """
 
-    def __init__(self, account: Account, generations: int) -> None:
+    def __init__(self, account: CallAccount, generations: int) -> None:
         self._account = account
         self._generations = generations
         self._calls = 0

@@ -16,7 +16,7 @@ CHARACTERS_PER_TOKEN = 4.0
 
 
 @value
-class Measured:
+class MeasuredSample:
     """What is known of one sample's length.
 
     Attributes:
@@ -29,7 +29,7 @@ class Measured:
 
 
 @value
-class Counted:
+class TokenCount:
     """Tokens of each sample [count], and the usage of the request without its HTTP calls."""
 
     tokens: tuple[int, ...]
@@ -37,8 +37,12 @@ class Counted:
 
 
 def counted(
-    samples: Sequence[Measured], reported: Mapping[str, object], *, counts_all: bool | None, prompt_characters: int
-) -> Counted:
+    samples: Sequence[MeasuredSample],
+    reported: Mapping[str, object],
+    *,
+    counts_all: bool | None,
+    prompt_characters: int,
+) -> TokenCount:
     """Tokens of `samples`, the choices of one reply.
 
     Args:
@@ -58,10 +62,10 @@ def counted(
         completion_tokens=total if counts_all and total is not None else max(sum(tokens), total or 0),
         estimated=prompt is None or not exact,
     )
-    return Counted(tokens=tokens, usage=usage)
+    return TokenCount(tokens=tokens, usage=usage)
 
 
-def _each(samples: Sequence[Measured], total: int | None) -> tuple[tuple[int, ...], bool]:
+def _each(samples: Sequence[MeasuredSample], total: int | None) -> tuple[tuple[int, ...], bool]:
     """Tokens of each sample, and whether their sum is exact."""
     if len(samples) == 1 and total is not None:
         return (total,), True

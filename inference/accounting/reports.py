@@ -5,9 +5,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
-from inference.accounting.accounts import Account
+from inference.accounting.accounts import CallAccount
 from inference.config import BackendConfig
-from inference.values import Work
+from inference.values import WorkKind
 from kernel.envelope import NOTHING_SPENT, StageUsage
 from kernel.errors import MetacogError
 from kernel.values import value
@@ -33,7 +33,7 @@ class CallEnd:
 
     backend: str
     model: str
-    work: Work
+    work: WorkKind
     stage: str
     seconds: float
     usage: StageUsage
@@ -54,7 +54,7 @@ class Unobserved:
         """Do nothing."""
 
 
-class Reports:
+class CallReports:
     """Makes the reports of one backend's calls.
 
     Args:
@@ -68,7 +68,7 @@ class Reports:
         self._observer = observer
         self._clock = clock
 
-    def opened(self, work: Work, stage: str) -> "Report":
+    def opened(self, work: WorkKind, stage: str) -> "CallReport":
         """The report of a call that begins now."""
         begun = self._clock()
 
@@ -85,10 +85,10 @@ class Reports:
                 )
             )
 
-        return Report(tell)
+        return CallReport(tell)
 
 
-class Report:
+class CallReport:
     """One call's report; it is told once, at the latest when its context ends."""
 
     __slots__ = ("_tell", "usage")
@@ -105,7 +105,7 @@ class Report:
     ) -> None:
         self.end(self.usage, error)
 
-    def booked(self, account: Account) -> "Booked":
+    def booked(self, account: CallAccount) -> "Booked":
         """Hold `account` open, and take over what it has spent in the end."""
         return Booked(self, account)
 
@@ -125,11 +125,11 @@ class Booked:
 
     __slots__ = ("_account", "_report")
 
-    def __init__(self, report: Report, account: Account) -> None:
+    def __init__(self, report: CallReport, account: CallAccount) -> None:
         self._report = report
         self._account = account
 
-    def __enter__(self) -> Account:
+    def __enter__(self) -> CallAccount:
         return self._account
 
     def __exit__(self, *_: object) -> None:
@@ -142,7 +142,7 @@ class Failing:
 
     __slots__ = ("_report",)
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: CallReport) -> None:
         self._report = report
 
     def __enter__(self) -> None:

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from inference.accounting.accounts import Account
+from inference.accounting.accounts import CallAccount
 from inference.accounting.counting import estimated_tokens
-from inference.accounting.reports import Report
+from inference.accounting.reports import CallReport
 from inference.json_fields import count, mapping, mappings
 from kernel.envelope import StageUsage
 
 
-class Tally:
+class StreamTally:
     """What one stream has cost so far.
 
     vLLM ends a stream with one usage chunk for all choices, llama.cpp sends one for each choice when that choice ends;
@@ -65,7 +65,7 @@ class Tally:
         )
 
 
-class Meter:
+class StreamMeter:
     """The account of one streamed call. `settle` it when the stream has ended well, `close` it in any case.
 
     Args:
@@ -74,7 +74,7 @@ class Meter:
         report: Told at the end what was spent, and the error if there was one.
     """
 
-    def __init__(self, account: Account, tally: Tally, report: Report) -> None:
+    def __init__(self, account: CallAccount, tally: StreamTally, report: CallReport) -> None:
         self.account = account
         self.tally = tally
         self.exchange = account.exchange(tally.samples)

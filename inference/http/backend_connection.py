@@ -6,25 +6,25 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import TypeVar
 
-from inference.accounting.accounts import Exchange
+from inference.accounting.accounts import ExchangeAccount
 from inference.config import BackendConfig
 from inference.errors import BackendUnavailable, InferenceError
 from inference.http import event_parser
-from inference.http.breaker import Admission, Breaker
+from inference.http.breaker import Breaker, BreakerPermit
 from inference.http.error_replies import refusal, retry_after_s, status_of
-from inference.http.open_stream import Opened
+from inference.http.open_stream import OpenStream
 from inference.http.pools import Pool
-from inference.http.timing import InTime, Timing, pause_s
+from inference.http.timing import DeadlineScope, Timing, pause_s
 from inference.http.transport import HttpReply, HttpStream, LostBeforeReply, NotSent, Transport, TransportFailure
 from inference.spend import Spend
-from inference.values import Work
+from inference.values import WorkKind
 from kernel.envelope import BudgetExhausted
 
 T = TypeVar("T")
 Headers = Callable[[], Mapping[str, str]]
 
 
-class Repeatable(Exception):
+class RetryableFailure(Exception):
     """A failure after which the same request may be sent again, if the envelope holds what that may cost.
 
     Args:
@@ -38,7 +38,7 @@ class Repeatable(Exception):
         self.after_s = after_s
 
 
-class Link:
+class BackendConnection:
     """Sends requests to one backend; everything that can go wrong on the way has a name afterwards.
 
     Args:
@@ -57,7 +57,7 @@ class Link:
         self._url = f"{config.api_root}/chat/completions"
         bearer = {"authorization": f"Bearer {config.api_key}"} if config.api_key else {}
         self._own_headers = {"content-type": "application/json", **bearer}
-        self._pools = {work: Pool(config.name, config.pool(work)) for work in Work}
+        self._pools = {work: Pool(config.name, config.pool(work)) for work in WorkKind}
         self._breaker = Breaker(config.name, config.breaker, timing.clock)
 
     async def get(self, path: str) -> HttpReply:
@@ -68,14 +68,14 @@ class Link:
         """
         return await self._transport.get(f"{self._config.api_root}{path}", self.headers())
 
-    async def post(self, work: Work, body: bytes, exchange: Exchange, spend: Spend) -> HttpReply:
+    async def post(self, work: WorkKind, body: bytes, exchange: ExchangeAccount, spend: Spend) -> HttpReply:
         """Send a chat completion and wait for the whole reply, whose status is 200.
 
         Raises:
             InferenceError: Any of them but `UnparsableOutput`.
         """
 
-        async def attempt(limit: InTime) -> HttpReply:
+        async def attempt(limit: DeadlineScope) -> HttpReply:
             async with self._pools[work].place():
                 with self._breaker.admitted() as admission, _Judged(self._config, exchange, admission):
                     async with self._sent(body, admission, limit) as stream:
@@ -85,14 +85,14 @@ class Link:
 
         return await self._repeated(attempt, exchange, spend)
 
-    async def open(self, work: Work, body: bytes, exchange: Exchange, spend: Spend) -> Opened:
+    async def open(self, work: WorkKind, body: bytes, exchange: ExchangeAccount, spend: Spend) -> OpenStream:
         """Send a chat completion to be streamed, and wait for status 200. The place is held until it is closed.
 
         Raises:
             InferenceError: Any of them but `UnparsableOutput`.
         """
 
-        async def attempt(limit: InTime) -> Opened:
+        async def attempt(limit: DeadlineScope) -> OpenStream:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._pools[work].place())
                 with self._breaker.admitted() as admission, _Judged(self._config, exchange, admission):
@@ -100,7 +100,7 @@ class Link:
                     refused = b"" if stream.status == 200 else await stream.read()
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=refused)
                     self._judge(reply, exchange, admission)
-                return Opened(self._config.name, stream.chunks, event_parser.Parser(), spend, stack.pop_all())
+                return OpenStream(self._config.name, stream.chunks, event_parser.Parser(), spend, stack.pop_all())
 
         return await self._repeated(attempt, exchange, spend)
 
@@ -112,24 +112,26 @@ class Link:
         """Headers of a request."""
         return {**self._own_headers, **self._headers()}
 
-    async def _repeated(self, attempt: Callable[[InTime], Awaitable[T]], exchange: Exchange, spend: Spend) -> T:
+    async def _repeated(
+        self, attempt: Callable[[DeadlineScope], Awaitable[T]], exchange: ExchangeAccount, spend: Spend
+    ) -> T:
         repetition = 0
-        async with InTime(spend, self._config.name) as limit:
+        async with DeadlineScope(spend, self._config.name) as limit:
             while True:
                 try:
                     return await attempt(limit)
-                except Repeatable as failed:
+                except RetryableFailure as failed:
                     pause = pause_s(self._config.retries, repetition, failed.after_s, self._timing.chance())
                     if repetition == self._config.retries.count or pause >= limit.left_s or not _affords(exchange):
                         raise failed.error from failed.__cause__
                 repetition += 1
                 await self._timing.sleep(pause)
 
-    def _sent(self, body: bytes, admission: Admission, limit: InTime) -> "_Sent":
+    def _sent(self, body: bytes, admission: BreakerPermit, limit: DeadlineScope) -> "_Sent":
         reply = self._transport.stream(self._url, self.headers(), body)
         return _Sent(reply, admission, limit, self._config.breaker.hang_s)
 
-    def _judge(self, reply: HttpReply, exchange: Exchange, admission: Admission) -> None:
+    def _judge(self, reply: HttpReply, exchange: ExchangeAccount, admission: BreakerPermit) -> None:
         """Raise the named error for a reply that is not 200, and say whether it may be repeated."""
         status = status_of(reply)
         if status >= 500:
@@ -142,7 +144,7 @@ class Link:
             exchange.generated_nothing()
         error = refusal(self._config.name, self._config.model, reply)
         if status in (429, 503):
-            raise Repeatable(error, retry_after_s(reply))
+            raise RetryableFailure(error, retry_after_s(reply))
         raise error
 
 
@@ -152,7 +154,11 @@ class _Sent:
     __slots__ = ("_admission", "_hang_s", "_limit", "_reply")
 
     def __init__(
-        self, reply: AbstractAsyncContextManager[HttpStream], admission: Admission, limit: InTime, hang_s: float
+        self,
+        reply: AbstractAsyncContextManager[HttpStream],
+        admission: BreakerPermit,
+        limit: DeadlineScope,
+        hang_s: float,
     ) -> None:
         self._reply = reply
         self._admission = admission
@@ -179,7 +185,7 @@ class _Judged:
 
     __slots__ = ("_admission", "_config", "_exchange")
 
-    def __init__(self, config: BackendConfig, exchange: Exchange, admission: Admission) -> None:
+    def __init__(self, config: BackendConfig, exchange: ExchangeAccount, admission: BreakerPermit) -> None:
         self._config = config
         self._exchange = exchange
         self._admission = admission
@@ -197,15 +203,15 @@ class _Judged:
         if isinstance(error, NotSent):
             self._exchange.never_left()
             message = f"backend {name} cannot be reached at {self._config.base_url}: {error}"
-            raise Repeatable(BackendUnavailable(message, backend=name)) from error
+            raise RetryableFailure(BackendUnavailable(message, backend=name)) from error
         if isinstance(error, LostBeforeReply):
             message = f"backend {name} closed the connection without a reply: {error}"
-            raise Repeatable(BackendUnavailable(message, backend=name)) from error
+            raise RetryableFailure(BackendUnavailable(message, backend=name)) from error
         message = f"backend {name} broke off in the middle of its reply: {error}"
         raise BackendUnavailable(message, backend=name) from error
 
 
-def _affords(exchange: Exchange) -> bool:
+def _affords(exchange: ExchangeAccount) -> bool:
     """Whether what was lost could be reserved anew; then it is."""
     try:
         exchange.again()

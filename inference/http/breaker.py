@@ -8,7 +8,7 @@ from inference.config import BreakerSettings
 from inference.errors import CircuitOpen
 
 
-class Admission:
+class BreakerPermit:
     """The right to send one request; say `worked` or `failed` once it shows, and nothing if it never does.
 
     A context, which holds the trial open if the request is one.
@@ -56,13 +56,13 @@ class Breaker:
         self._closed_again_at = 0.0
         self._trial_runs = False
 
-    def admitted(self) -> Admission:
+    def admitted(self) -> BreakerPermit:
         """The right to send one request, as a context.
 
         Raises:
             CircuitOpen: On entering, while the circuit is open, or the one request on trial has not ended.
         """
-        return Admission(self)
+        return BreakerPermit(self)
 
     def begin(self) -> bool:
         """Begin one request; tells whether it is on trial."""

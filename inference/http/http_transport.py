@@ -203,7 +203,7 @@ _AS_IT_IS = "/%?=&:@!$'()*+,;~"
 
 
 @value
-class Place:
+class ServerAddress:
     """Where a URL leads.
 
     Attributes:
@@ -239,12 +239,12 @@ class HttpTransport:
 
     async def get(self, url: str, headers: Mapping[str, str]) -> HttpReply:
         """Fetch `url`."""
-        async with Exchange(self, "GET", url, headers, b"") as reply:
+        async with HttpExchange(self, "GET", url, headers, b"") as reply:
             return HttpReply(status=reply.status, headers=reply.headers, body=await reply.read())
 
-    def stream(self, url: str, headers: Mapping[str, str], body: bytes) -> "Exchange":
+    def stream(self, url: str, headers: Mapping[str, str], body: bytes) -> "HttpExchange":
         """Send `body` and wait for the reply's status; leaving the context early closes the connection."""
-        return Exchange(self, "POST", url, headers, body)
+        return HttpExchange(self, "POST", url, headers, body)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -254,7 +254,7 @@ class HttpTransport:
         for connection in tuple(self._all):
             connection.abort()
 
-    async def connection(self, place: Place) -> Connection:
+    async def connection(self, place: ServerAddress) -> Connection:
         """A connection to `place`: one that is idle and open, or a new one.
 
         Raises:
@@ -268,7 +268,7 @@ class HttpTransport:
             connection.abort()
         return await self._connected(place)
 
-    def give_back(self, place: Place, connection: Connection) -> None:
+    def give_back(self, place: ServerAddress, connection: Connection) -> None:
         """Keep a connection for the next request, if it can take one; else close it."""
         if not connection.is_reusable:
             connection.abort()
@@ -279,7 +279,7 @@ class HttpTransport:
         if self._sweeping is None:
             self._sweeping = loop.call_later(self._idle_timeout_s, self._sweep, loop)
 
-    async def _connected(self, place: Place) -> Connection:
+    async def _connected(self, place: ServerAddress) -> Connection:
         tls = self._context() if place.secure else None
         loop = asyncio.get_running_loop()
         try:
@@ -307,7 +307,7 @@ class HttpTransport:
         self._sweeping = None if wait_s is None else loop.call_later(wait_s, self._sweep, loop)
 
 
-class Exchange:
+class HttpExchange:
     """One request and its reply, as an async context that gives the reply from its headers on."""
 
     __slots__ = ("_body", "_connection", "_headers", "_method", "_place", "_transport")
@@ -346,7 +346,7 @@ class Exchange:
 
 
 @lru_cache(maxsize=1024)
-def place_of(url: str) -> Place:
+def place_of(url: str) -> ServerAddress:
     """Where `url` leads; a user and password in it are presented as HTTP has them.
 
     Example:
@@ -362,4 +362,4 @@ def place_of(url: str) -> Place:
         who = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         headers += f"authorization: Basic {b64encode(who.encode()).decode()}\r\n"
     port = parts.port or (443 if secure else 80)
-    return Place(host=parts.hostname or "", port=port, secure=secure, target=target, headers=headers)
+    return ServerAddress(host=parts.hostname or "", port=port, secure=secure, target=target, headers=headers)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from inference.errors import BackendUnavailable
 from inference.http import event_parser
 from inference.http.error_replies import refused_request, said
-from inference.http.timing import InTime
+from inference.http.timing import DeadlineScope
 from inference.http.transport import LostMidReply, TransportFailure
 from inference.json_fields import document
 from inference.spend import Spend
@@ -16,7 +16,7 @@ from inference.spend import Spend
 LINGER_S = 0.05
 
 
-class Opened:
+class OpenStream:
     """The events of one reply. It holds a place and a connection until it is closed; closing early aborts it.
 
     Args:
@@ -67,7 +67,7 @@ class Opened:
 
     async def _next(self) -> bytes | None:
         try:
-            async with InTime(self._spend, self._backend):
+            async with DeadlineScope(self._spend, self._backend):
                 return await anext(self._chunks, None)
         except LostMidReply as failure:
             raise self.broken(str(failure)) from failure

@@ -21,13 +21,13 @@ class Pool:
         self._places = asyncio.Semaphore(size.in_flight)
         self._waiting = 0
 
-    def place(self) -> "Place":
+    def place(self) -> "PoolSlot":
         """One place, to be held as an async context; entering it waits for it.
 
         Raises:
             BackendOverloaded: On entering, when too many wait already.
         """
-        return Place(self)
+        return PoolSlot(self)
 
     async def take(self) -> None:
         """Take a place, after waiting for it."""
@@ -48,7 +48,7 @@ class Pool:
         self._places.release()
 
 
-class Place:
+class PoolSlot:
     """A place in a pool, held while its context is open."""
 
     __slots__ = ("_pool",)

@@ -34,7 +34,7 @@ def pause_s(retries: Retries, repetition: int, asked_s: float | None, chance: fl
     return (asked_s or 0.0) + chance * min(retries.cap_s, retries.base_s * 2.0**repetition)
 
 
-class InTime:
+class DeadlineScope:
     """Bounds what is awaited inside it by the request's deadline; an async context that gives itself.
 
     Args:

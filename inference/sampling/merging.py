@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import orjson
 
 from inference.json_fields import mapping, mappings
-from inference.sampling.sampler import Forwarding, Harvest
+from inference.sampling.sampler import ForwardedSource, SampleBatch
 from inference.values import Reply
 
 
-def replied(ask: Forwarding, harvest: Harvest) -> Reply:
+def replied(ask: ForwardedSource, harvest: SampleBatch) -> Reply:
     """What the caller gets: the backend's own bytes where one request drew all samples, else one document of them all.
 
     Raises:
@@ -24,7 +24,7 @@ def replied(ask: Forwarding, harvest: Harvest) -> Reply:
     return Reply(body=orjson.dumps(document), document=document, usage=usage, cut=cut)
 
 
-def merged(harvest: Harvest, *, copies: int) -> dict[str, object]:
+def merged(harvest: SampleBatch, *, copies: int) -> dict[str, object]:
     """The first reply of `harvest` with the choices of all, `copies` times and numbered anew, and the sum of usage."""
     documents = [reply.document for reply in harvest.replies]
     parts = zip(documents, harvest.replies, strict=True)

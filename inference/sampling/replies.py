@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from inference.accounting.counting import Measured, counted
+from inference.accounting.counting import MeasuredSample, counted
 from inference.errors import UnparsableOutput
 from inference.features import Features, usage_counts_all
 from inference.json_fields import count, document, mapping, mappings, text
 from inference.sampling.reasoning import Parts, parted, reasoning_field
-from inference.values import Alternative, Sample, TokenLogprob
+from inference.values import Alternative, CompletionSample, TokenLogprob
 from kernel.envelope import StageUsage
 from kernel.values import value
 
 
 @value
-class Drawn:
+class RawSamples:
     """What one request drew, what that cost (HTTP calls not counted), what it shows of the backend, and the reply.
 
     The reply is there as it came (`body`) and parsed (`document`); its `choices` are those that were asked for, with
@@ -30,18 +30,20 @@ class Drawn:
     document: Mapping[str, object]
 
     @property
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[CompletionSample, ...]:
         """The choices, read; who passes the reply on does not need that."""
         return tuple(_sample(choice, tokens) for choice, tokens in zip(self.choices, self.tokens, strict=True))
 
-    def first(self, count: int) -> "Drawn":
+    def first(self, count: int) -> "RawSamples":
         """The same with no more choices than `count`."""
         if len(self.choices) <= count:
             return self
         return replace(self, choices=self.choices[:count], tokens=self.tokens[:count])
 
 
-def drawn(backend: str, body: bytes, *, asked_logprobs: bool, counts_all: bool | None, prompt_characters: int) -> Drawn:
+def drawn(
+    backend: str, body: bytes, *, asked_logprobs: bool, counts_all: bool | None, prompt_characters: int
+) -> RawSamples:
     """What `body`, a chat completion, holds.
 
     Args:
@@ -63,7 +65,7 @@ def drawn(backend: str, body: bytes, *, asked_logprobs: bool, counts_all: bool |
     shown = _shown(measured, reported, asked_logprobs=asked_logprobs)
     known = counts_all if shown.usage_totals is None else shown.usage_totals
     cost = counted(measured, reported, counts_all=known, prompt_characters=prompt_characters)
-    return Drawn(
+    return RawSamples(
         choices=choices,
         tokens=cost.tokens,
         usage=cost.usage,
@@ -74,7 +76,7 @@ def drawn(backend: str, body: bytes, *, asked_logprobs: bool, counts_all: bool |
     )
 
 
-def measured_choice(choice: Mapping[str, object]) -> Measured:
+def measured_choice(choice: Mapping[str, object]) -> MeasuredSample:
     """What is known of the length of `choice`."""
     message = mapping(choice.get("message"))
     calls = sum(
@@ -82,7 +84,7 @@ def measured_choice(choice: Mapping[str, object]) -> Measured:
     )
     characters = len(text(message.get("content"))) + len(reasoning_field(message)) + calls
     content = mapping(choice.get("logprobs")).get("content")
-    return Measured(characters=characters, logprobs=len(content) if isinstance(content, list) else None)
+    return MeasuredSample(characters=characters, logprobs=len(content) if isinstance(content, list) else None)
 
 
 def token_logprobs(logprobs: object) -> tuple[TokenLogprob, ...] | None:
@@ -91,7 +93,7 @@ def token_logprobs(logprobs: object) -> tuple[TokenLogprob, ...] | None:
     return tuple(_token(entry) for entry in mappings(content)) if isinstance(content, list) else None
 
 
-def _shown(measured: Sequence[Measured], reported: Mapping[str, object], *, asked_logprobs: bool) -> Features:
+def _shown(measured: Sequence[MeasuredSample], reported: Mapping[str, object], *, asked_logprobs: bool) -> Features:
     lengths = [each.logprobs for each in measured if each.logprobs is not None]
     total = count(reported.get("completion_tokens"))
     complete = len(lengths) == len(measured) and total is not None
@@ -101,11 +103,11 @@ def _shown(measured: Sequence[Measured], reported: Mapping[str, object], *, aske
     )
 
 
-def _sample(choice: Mapping[str, object], tokens: int) -> Sample:
+def _sample(choice: Mapping[str, object], tokens: int) -> CompletionSample:
     message = mapping(choice.get("message"))
     content, reasoning = text(message.get("content")), reasoning_field(message)
     parts = Parts(reasoning=reasoning, text=content.lstrip()) if reasoning else parted(content)
-    return Sample(
+    return CompletionSample(
         text=parts.text,
         reasoning=parts.reasoning,
         finish_reason=text(choice.get("finish_reason")) or "stop",

@@ -7,15 +7,15 @@ from typing import Protocol
 
 import orjson
 
-from inference.accounting.accounts import Account
+from inference.accounting.accounts import CallAccount
 from inference.config import BackendConfig
 from inference.errors import BackendRefused, InvalidCall
-from inference.features import Features, Learned, lesson, samples_limit
-from inference.http.backend_connection import Link
+from inference.features import Features, LearnedFeatures, lesson, samples_limit
+from inference.http.backend_connection import BackendConnection
 from inference.json_fields import count, mapping
-from inference.sampling.replies import Drawn, drawn
+from inference.sampling.replies import RawSamples, drawn
 from inference.spend import Spend
-from inference.values import GREEDY_BELOW, Call, Completion, Sample, Work, checked_body
+from inference.values import GREEDY_BELOW, Call, Completion, CompletionSample, WorkKind, checked_body
 from kernel.errors import MetacogError
 from kernel.seeds import derived_seed
 from kernel.values import value
@@ -157,7 +157,7 @@ def _characters(content: object) -> int:
 
 
 @value
-class Asked:
+class ForwardedRequest:
     """What a request asks for.
 
     Attributes:
@@ -186,13 +186,13 @@ class Asked:
 
 
 @value
-class Forwarding:
+class ForwardedSource:
     """A request with its reservation, as a source of samples."""
 
-    wanted: Asked
-    account: Account
+    wanted: ForwardedRequest
+    account: CallAccount
     config: BackendConfig
-    work: Work
+    work: WorkKind
 
     def body(self, portion: Portion, known: Features) -> dict[str, object]:
         """The request as it is sent: for our model, and within the envelope; all other fields as they came.
@@ -215,23 +215,23 @@ class Forwarding:
         return {**self.body(portion, known), "stream": True, "stream_options": options}
 
     def asks_logprobs(self, portion: Portion, known: Features) -> bool:
-        """As in `Source`: whatever is asked for is for the caller."""
+        """As in `SampleSource`: whatever is asked for is for the caller."""
         return False
 
     def lesson(self, refusal: str) -> Features | None:
-        """As in `Source`: of fields that the caller chose, a refusal tells only how many samples may be asked for."""
+        """As in `SampleSource`: an error about fields of the caller tells only how many samples may be asked for."""
         limit = samples_limit(refusal)
         return None if limit is None else Features(samples_per_call=limit)
 
 
-def asked(body: Mapping[str, object]) -> Asked:
+def asked(body: Mapping[str, object]) -> ForwardedRequest:
     """What `body` asks for.
 
     Raises:
         InvalidCall: When one of its sampling fields is outside its range.
     """
     checked_body(body)
-    return Asked(
+    return ForwardedRequest(
         body=body,
         samples=count(body.get("n")) or 1,
         greedy=is_greedy(body.get("temperature")),
@@ -256,11 +256,11 @@ def _in_part(sent: Mapping[str, object], portion: Portion) -> dict[str, object]:
     return part
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """What samples are drawn for; it knows how to ask for them."""
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkKind:
         """Kind of work."""
 
     def body(self, portion: Portion, known: Features) -> Mapping[str, object]:
@@ -274,35 +274,35 @@ class Source(Protocol):
 
 
 @value
-class Asking:
+class CallSource:
     """A call, as a source of samples."""
 
     call: Call
     config: BackendConfig
 
     @property
-    def work(self) -> Work:
-        """As in `Source`."""
+    def work(self) -> WorkKind:
+        """As in `SampleSource`."""
         return self.call.work
 
     def body(self, portion: Portion, known: Features) -> Mapping[str, object]:
-        """As in `Source`."""
+        """As in `SampleSource`."""
         return body_of(self.call, portion, self.config, known)
 
     def asks_logprobs(self, portion: Portion, known: Features) -> bool:
-        """As in `Source`."""
+        """As in `SampleSource`."""
         return asks_logprobs(self.call, portion, known)
 
     def lesson(self, refusal: str) -> Features | None:
-        """As in `Source`."""
+        """As in `SampleSource`."""
         return lesson(refusal)
 
 
 @value
-class Harvest:
+class SampleBatch:
     """What some portions brought, in order and none more samples than its own, and the first failure among them."""
 
-    replies: tuple[Drawn, ...] = ()
+    replies: tuple[RawSamples, ...] = ()
     failure: MetacogError | None = None
 
     @property
@@ -311,16 +311,16 @@ class Harvest:
         return sum(len(reply.choices) for reply in self.replies)
 
     @property
-    def samples(self) -> tuple[Sample, ...]:
+    def samples(self) -> tuple[CompletionSample, ...]:
         """All samples, read."""
         return tuple(sample for reply in self.replies for sample in reply.samples)
 
-    def plus(self, other: "Harvest") -> "Harvest":
+    def plus(self, other: "SampleBatch") -> "SampleBatch":
         """Both, one after the other."""
-        return Harvest(replies=self.replies + other.replies, failure=self.failure or other.failure)
+        return SampleBatch(replies=self.replies + other.replies, failure=self.failure or other.failure)
 
 
-class Draw:
+class Sampler:
     """Samples being drawn.
 
     Args:
@@ -331,44 +331,51 @@ class Draw:
         learned: What is known of it; grows with each reply.
     """
 
-    def __init__(self, source: Source, account: Account, spend: Spend, link: Link, learned: Learned) -> None:
+    def __init__(
+        self,
+        source: SampleSource,
+        account: CallAccount,
+        spend: Spend,
+        link: BackendConnection,
+        learned: LearnedFeatures,
+    ) -> None:
         self._source = source
         self._account = account
         self._spend = spend
         self._link = link
         self._learned = learned
 
-    async def samples(self, offset: int, count: int) -> Harvest:
+    async def samples(self, offset: int, count: int) -> SampleBatch:
         """Draw `count` samples, the first of which is number `offset` of all; failures are in the harvest."""
         portions = portions_of(offset, count, self._learned.now.samples_per_call, self._account.tokens_each)
         if len(portions) == 1:
             return await self._portion(portions[0])
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._portion(portion)) for portion in portions]
-        harvest = Harvest()
+        harvest = SampleBatch()
         for task in tasks:
             harvest = harvest.plus(task.result())
         return harvest
 
-    async def _portion(self, portion: Portion) -> Harvest:
+    async def _portion(self, portion: Portion) -> SampleBatch:
         known = self._learned.now
         try:
             got = await self._request(portion, known)
         except (BackendRefused, InvalidCall) as refused:
             if self._unlike_before(portion, known, refused):
                 return await self.samples(portion.offset, portion.samples)
-            return Harvest(failure=refused)
+            return SampleBatch(failure=refused)
         except MetacogError as failure:
-            return Harvest(failure=failure)
+            return SampleBatch(failure=failure)
         self._learned.learn(got.shown)
-        harvest = Harvest(replies=(got.first(portion.samples),))
+        harvest = SampleBatch(replies=(got.first(portion.samples),))
         came = harvest.count
         if came < portion.samples:
             self._learned.learn(Features(samples_per_call=came))
             harvest = harvest.plus(await self.samples(portion.offset + came, portion.samples - came))
         return harvest
 
-    async def _request(self, portion: Portion, known: Features) -> Drawn:
+    async def _request(self, portion: Portion, known: Features) -> RawSamples:
         body = self._source.body(portion, known)
         with self._account.exchange(portion.samples) as exchange:
             reply = await self._link.post(self._source.work, orjson.dumps(body), exchange, self._spend)
@@ -405,7 +412,7 @@ def portions_of(offset: int, count: int, at_most: int | None, tokens: int) -> Se
     return [Portion(offset=offset + start, samples=min(size, count - start), tokens=tokens) for start in starts]
 
 
-def completed(call: Call, harvest: Harvest, account: Account) -> Completion:
+def completed(call: Call, harvest: SampleBatch, account: CallAccount) -> Completion:
     """What `call` gets: equal samples, drawn once, as often as it asked for them.
 
     Raises:
@@ -423,7 +430,7 @@ def completed(call: Call, harvest: Harvest, account: Account) -> Completion:
     )
 
 
-def as_asked(sample: Sample, call: Call) -> Sample:
+def as_asked(sample: CompletionSample, call: Call) -> CompletionSample:
     """`sample` without the log-probabilities and alternatives that only the client itself had asked for."""
     if sample.logprobs is None:
         return sample

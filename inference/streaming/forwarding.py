@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from inference.accounting.stream_cost import Meter
+from inference.accounting.stream_cost import StreamMeter
 from inference.errors import BackendRefused, InvalidCall
-from inference.features import Features, Learned, samples_limit
+from inference.features import Features, LearnedFeatures, samples_limit
 from inference.http import event_parser
-from inference.http.open_stream import Opened
+from inference.http.open_stream import OpenStream
 from inference.json_fields import count, document, mappings
-from inference.sampling.sampler import Asked
+from inference.sampling.sampler import ForwardedRequest
 from inference.values import StreamEvent
 from kernel.envelope import StageUsage
 
@@ -28,7 +28,7 @@ _PIECE = re.compile(rb'"(?:content|reasoning_content|reasoning|arguments)"\s*:\s
 
 
 @contextmanager
-def carrying(samples: int, backend: str, learned: Learned) -> Iterator[None]:
+def carrying(samples: int, backend: str, learned: LearnedFeatures) -> Iterator[None]:
     """Refuse to stream more `samples` than one request carries, as is known or as the backend's refusal tells.
 
     Raises:
@@ -66,7 +66,9 @@ class ForwardedStream:
         learned: What is known of the backend; learns how many samples it streams.
     """
 
-    def __init__(self, opened: Opened, meter: Meter, wanted: Asked, learned: Learned) -> None:
+    def __init__(
+        self, opened: OpenStream, meter: StreamMeter, wanted: ForwardedRequest, learned: LearnedFeatures
+    ) -> None:
         self._opened = opened
         self._meter = meter
         self._wanted = wanted

@@ -4,18 +4,18 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from inference.accounting.stream_cost import Meter
+from inference.accounting.stream_cost import StreamMeter
 from inference.http import event_parser
-from inference.http.open_stream import Opened
+from inference.http.open_stream import OpenStream
 from inference.json_fields import document, mapping, mappings, text
 from inference.sampling.reasoning import Parts, Splitter, parted, reasoning_field
 from inference.sampling.replies import token_logprobs
 from inference.sampling.sampler import as_asked
-from inference.values import Call, Completion, Delta, Sample, TokenLogprob
+from inference.values import Call, Completion, CompletionSample, Delta, TokenLogprob
 from kernel.envelope import StageUsage
 
 
-class Streamed:
+class SampleStream:
     """An async context that is iterated for its deltas; `completion` is there when the iteration has ended.
 
     Leaving the context early aborts the generation, and books what had been seen of it. Tool calls are not assembled.
@@ -26,7 +26,7 @@ class Streamed:
         meter: What it costs.
     """
 
-    def __init__(self, call: Call, opened: Opened, meter: Meter) -> None:
+    def __init__(self, call: Call, opened: OpenStream, meter: StreamMeter) -> None:
         self._call = call
         self._opened = opened
         self._meter = meter
@@ -114,7 +114,7 @@ class Streamed:
     def _completed(self) -> Completion:
         cost = self._meter.settle()
         parts = Parts(reasoning=self._reasoning, text=self._content) if self._reasoning else parted(self._content)
-        sample = Sample(
+        sample = CompletionSample(
             text=parts.text,
             reasoning=parts.reasoning,
             finish_reason=self._finish_reason or "stop",

@@ -104,7 +104,7 @@ Vectors = NDArray[np.float32] | NDArray[np.float64]
 
 
 @value
-class Traced:
+class ClaimShares:
     """How the claims of the final stage relate to those of the solvers.
 
     Attributes:
@@ -126,14 +126,16 @@ class Traced:
 
 
 @value
-class Spoken:
+class EmbeddedClaims:
     """Claims of one stage with their unit vectors, one row a claim."""
 
     claims: Sequence[Claim]
     vectors: Vectors
 
 
-def traced(solvers: Spoken, critiques: Spoken, final: Spoken, *, below: float, everything: Vectors) -> Traced:
+def traced(
+    solvers: EmbeddedClaims, critiques: EmbeddedClaims, final: EmbeddedClaims, *, below: float, everything: Vectors
+) -> ClaimShares:
     """The embedding measures of one question.
 
     Args:
@@ -148,7 +150,7 @@ def traced(solvers: Spoken, critiques: Spoken, final: Spoken, *, below: float, e
     symbolic = np.array([by_symbols(claim, solvers.claims) for claim in final.claims], dtype=bool)
     known = len(final.claims) > 0 and len(solvers.claims) > 0
     shares = _shares(symbolic, novel) if known else (None, None, None)
-    return Traced(
+    return ClaimShares(
         novelty=float(novel.mean()) if known else None,
         symbolic=shares[0],
         semantic=shares[1],
@@ -211,7 +213,7 @@ def _shares(symbolic: NDArray[np.bool_], novel: NDArray[np.bool_]) -> tuple[floa
     return (count - semantic - untraced) / count, semantic / count, untraced / count
 
 
-def _novelty(of: Spoken, solvers: Spoken, below: float) -> float | None:
+def _novelty(of: EmbeddedClaims, solvers: EmbeddedClaims, below: float) -> float | None:
     if not of.claims or not solvers.claims:
         return None
     return float(is_below(nearest_cosines(of.vectors, solvers.vectors), below).mean())

@@ -8,7 +8,7 @@ none.
 from collections.abc import Mapping, Sequence
 
 from kernel.answers import entropy
-from kernel.arbitration.modes import Source
+from kernel.arbitration.modes import AnswerSource
 from kernel.arbitration.tallies import Tally
 from kernel.thresholds import exceeds
 from kernel.values import value
@@ -18,7 +18,7 @@ Counts = Mapping[str, int]
 
 
 @value
-class Choice:
+class ConsensusChoice:
     """The answer of a question.
 
     Attributes:
@@ -29,7 +29,7 @@ class Choice:
     """
 
     answer: str
-    source: Source
+    source: AnswerSource
     confidence: float
     tied: tuple[str, ...] = ()
 
@@ -44,7 +44,9 @@ def ranked(counts: Counts, solver: Counts) -> Sequence[str]:
     return sorted(counts, key=lambda answer: (-counts[answer], -solver.get(answer, 0), answer))
 
 
-def chosen(solver: Counts, arbiter: Counts, without_arbiter: Source = Source.SOLVER_FALLBACK) -> Choice | None:
+def chosen(
+    solver: Counts, arbiter: Counts, without_arbiter: AnswerSource = AnswerSource.SOLVER_FALLBACK
+) -> ConsensusChoice | None:
     """The answer that the distributions give; None without any valid sample.
 
     Args:
@@ -56,15 +58,15 @@ def chosen(solver: Counts, arbiter: Counts, without_arbiter: Source = Source.SOL
         >>> chosen({"12": 4, "13": 6}, {"12": 5, "13": 5}).answer
         '13'
         >>> chosen({"12": 4, "13": 6}, {}).source
-        <Source.SOLVER_FALLBACK: 'SOLVER_FALLBACK'>
+        <AnswerSource.SOLVER_FALLBACK: 'SOLVER_FALLBACK'>
     """
-    counts, source = (arbiter, Source.ARBITER) if arbiter else (solver, without_arbiter)
+    counts, source = (arbiter, AnswerSource.ARBITER) if arbiter else (solver, without_arbiter)
     if not counts:
         return None
     order = ranked(counts, solver)
     most = counts[order[0]]
     tied = tuple(answer for answer in order if counts[answer] == most)
-    return Choice(
+    return ConsensusChoice(
         answer=order[0],
         source=source,
         confidence=most / sum(counts.values()),

@@ -11,7 +11,7 @@ OVERCONFIDENT = 0.7
 
 
 @value
-class Evidence:
+class FailureEvidence:
     """What a label of a failure regime rests on; None is unknown.
 
     Attributes:
@@ -41,7 +41,7 @@ def is_overconfident_error(correct: bool | None, probability: float | None, abov
     return not correct and exceeds(probability, above)
 
 
-def failure_regimes(seen: Evidence) -> tuple[Regime, ...]:
+def failure_regimes(seen: FailureEvidence) -> tuple[Regime, ...]:
     """Labels that apply, in the order of the contract.
 
     High agreement: the solvers' entropy is 0. Shared bias: it is, and their answer is wrong. Reflection noise: the
@@ -49,7 +49,7 @@ def failure_regimes(seen: Evidence) -> tuple[Regime, ...]:
     is above the solvers'.
 
     Example:
-        >>> [str(regime) for regime in failure_regimes(Evidence(entropy_solver=0.0, solver_correct=False))]
+        >>> [str(regime) for regime in failure_regimes(FailureEvidence(entropy_solver=0.0, solver_correct=False))]
         ['HIGH_AGREEMENT', 'SHARED_BIAS']
     """
     solver, arbiter = seen.entropy_solver, seen.entropy_arbiter

@@ -37,7 +37,7 @@ class Phase(StrEnum):
     ARBITRATE = "ARBITRATE"
 
 
-class Source(StrEnum):
+class AnswerSource(StrEnum):
     """Which distribution gave the answer, and so its confidence."""
 
     ARBITER = "ARBITER"

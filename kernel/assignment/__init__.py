@@ -3,22 +3,22 @@
 Source: SPEC 1.4, Eq. 6: maximise the sum of fitness over all maps of roles to agents at once.
 """
 
-from kernel.assignment.chance import Drawn, count_assignments, explored_assignment, random_assignment
+from kernel.assignment.chance import DrawnAssignment, count_assignments, explored_assignment, random_assignment
 from kernel.assignment.problem import (
     ASSUMED_FITNESS,
     Chosen,
     InfeasibleAssignment,
-    NoAgents,
     Problem,
     build_problem,
     shared_capacities,
 )
 from kernel.assignment.solving import best_assignment, greedy_assignment, margins, total_fitness
+from kernel.errors import NoAgents
 
 __all__ = [
     "ASSUMED_FITNESS",
     "Chosen",
-    "Drawn",
+    "DrawnAssignment",
     "InfeasibleAssignment",
     "NoAgents",
     "Problem",

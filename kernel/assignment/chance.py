@@ -10,7 +10,7 @@ from kernel.roles import ROLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class DrawnAssignment:
     """An assignment, and how it came about.
 
     Attributes:
@@ -50,7 +50,7 @@ def random_assignment(problem: Problem, rng: np.random.Generator) -> Chosen:
     return tuple(chosen)
 
 
-def explored_assignment(problem: Problem, share: float, rng: np.random.Generator) -> Drawn:
+def explored_assignment(problem: Problem, share: float, rng: np.random.Generator) -> DrawnAssignment:
     """The best assignment, or with probability `share` one drawn from all.
 
     Args:
@@ -69,11 +69,11 @@ def explored_assignment(problem: Problem, share: float, rng: np.random.Generator
     """
     best = best_assignment(problem)
     if share <= 0:
-        return Drawn(chosen=best, propensity=1.0)
+        return DrawnAssignment(chosen=best, propensity=1.0)
     explored = bool(rng.random() < share)
     chosen = random_assignment(problem, rng) if explored else best
     by_chance = share / count_assignments(problem)
-    return Drawn(chosen=chosen, propensity=by_chance + (1 - share) * (chosen == best), explored=explored)
+    return DrawnAssignment(chosen=chosen, propensity=by_chance + (1 - share) * (chosen == best), explored=explored)
 
 
 def _holdings(problem: Problem, agent: int) -> list[int]:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+
 import numpy as np
 from numpy.typing import NDArray
-from kernel.errors import Code, MetacogError
-from kernel.roles import FITNESS_DECIMALS, ROLES, Floats, Role
-from kernel.errors import NoAgents
 
+from kernel.errors import Code, MetacogError, NoAgents
+from kernel.roles import FITNESS_DECIMALS, ROLES, Floats, Role
 
 # A fitness nobody could measure counts as this: the middle, neither a recommendation nor an exclusion.
 ASSUMED_FITNESS = 0.5

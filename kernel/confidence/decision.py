@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kernel.confidence.rules import HandOverRule, Rules, TaskMode
 from kernel.confidence.self_assessment import combined_confidence, disagreement, effective_threshold
-from kernel.learning.profiles import Reading
+from kernel.learning.profiles import ProfileEstimate
 from kernel.thresholds import DECIMALS, exceeds, reaches
 from kernel.values import value
 
@@ -15,7 +15,7 @@ TOO_FEW = "unrated, and its profile rests on too few observations"
 
 
 @value
-class Standing:
+class AssessedAgent:
     """How one agent stands before a task.
 
     Attributes:
@@ -40,7 +40,7 @@ class Standing:
 
 
 @value
-class Decision:
+class ExecutorDecision:
     """Who solves a task, and why.
 
     Attributes:
@@ -54,7 +54,9 @@ class Decision:
     because: str
 
 
-def standing(verbalized: float | None, record: Reading, rules: Rules, *, profile_alone: bool = False) -> Standing:
+def standing(
+    verbalized: float | None, record: ProfileEstimate, rules: Rules, *, profile_alone: bool = False
+) -> AssessedAgent:
     """How an agent stands, from what it says and what its record says.
 
     Args:
@@ -69,7 +71,7 @@ def standing(verbalized: float | None, record: Reading, rules: Rules, *, profile
     """
     eligible = verbalized is not None or profile_alone or record.observations >= rules.minimum_observations
     conflict = disagreement(verbalized, record.profile)
-    return Standing(
+    return AssessedAgent(
         agent=record.agent,
         verbalized=verbalized,
         profile=record.profile,
@@ -86,12 +88,12 @@ def standing(verbalized: float | None, record: Reading, rules: Rules, *, profile
     )
 
 
-def is_confident(first: Standing) -> bool:
+def is_confident(first: AssessedAgent) -> bool:
     """Whether the first agent does the task itself, without anybody else being asked: c >= theta'."""
     return first.eligible and reaches(first.confidence, first.threshold)
 
 
-def decided(first: Standing, peers: Sequence[Standing], rules: Rules) -> Decision:
+def decided(first: AssessedAgent, peers: Sequence[AssessedAgent], rules: Rules) -> ExecutorDecision:
     """Who solves the task.
 
     Args:
@@ -108,13 +110,13 @@ def decided(first: Standing, peers: Sequence[Standing], rules: Rules) -> Decisio
         SPEC 3.3, Algorithm 1.
     """
     if is_confident(first):
-        return Decision(mode=TaskMode.EXECUTED, executor=first.agent, because="confident")
+        return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, because="confident")
     if not peers:
-        return Decision(mode=TaskMode.EXECUTED, executor=first.agent, because="only_agent")
+        return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, because="only_agent")
     able = [peer for peer in peers if peer.eligible and reaches(peer.confidence, rules.confidence_threshold)]
     if not able:
-        return Decision(mode=TaskMode.COLLABORATED, executor="", because="nobody_confident")
+        return ExecutorDecision(mode=TaskMode.COLLABORATED, executor="", because="nobody_confident")
     best = max(able, key=lambda peer: round(peer.confidence, DECIMALS))
     if rules.hand_over_rule is HandOverRule.PAPER or not first.eligible or exceeds(best.confidence, first.confidence):
-        return Decision(mode=TaskMode.DELEGATED, executor=best.agent, because="better_peer")
-    return Decision(mode=TaskMode.EXECUTED, executor=first.agent, because="no_better_peer")
+        return ExecutorDecision(mode=TaskMode.DELEGATED, executor=best.agent, because="better_peer")
+    return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, because="no_better_peer")

@@ -26,7 +26,7 @@ class Ballot:
 
 
 @value
-class Counted:
+class VoteCount:
     """A vote, counted.
 
     Attributes:
@@ -60,7 +60,9 @@ def answer_in(text: str, answer_type: AnswerType) -> str | None:
     return found
 
 
-def counted(ballots: Sequence[Ballot], answer_type: AnswerType, *, same_meaning: SameMeaning | None = None) -> Counted:
+def counted(
+    ballots: Sequence[Ballot], answer_type: AnswerType, *, same_meaning: SameMeaning | None = None
+) -> VoteCount:
     """The votes, clustered by the rules of their type, and weighed.
 
     A tie is won by the answer of more agents, then by the first in canonical order. Where nobody's vote weighs
@@ -86,14 +88,14 @@ def counted(ballots: Sequence[Ballot], answer_type: AnswerType, *, same_meaning:
     homes = {spelling: one for one in clusters for spelling in one.spellings}
     valid = [(ballot, homes[said]) for ballot in ballots if (said := (ballot.answer or "").strip()) in homes]
     if not valid:
-        return Counted(answer=None, share=None, weights={}, answers={})
+        return VoteCount(answer=None, share=None, weights={}, answers={})
     level = sum(ballot.weight for ballot, _ in valid) <= 0
     weights = {one.canonical: 0.0 for one in clusters}
     for ballot, home in valid:
         weights[home.canonical] += 1.0 if level else ballot.weight
     rounded = {answer: round(weight, DECIMALS) for answer, weight in weights.items()}
     winner = _winner(clusters, rounded)
-    return Counted(
+    return VoteCount(
         answer=winner,
         share=round(weights[winner] / sum(weights.values()), DECIMALS),
         weights=rounded,

@@ -19,7 +19,7 @@ LEAST_MATCHED = 30
 
 
 @value
-class Worth:
+class WeightsMerit:
     """What weights are worth, on deliberations that they were not fitted to.
 
     Attributes:
@@ -54,9 +54,9 @@ class Evidence:
     deliberations: int
     effective: float
     right: int
-    before: Worth
-    after: Worth
-    control: Worth
+    before: WeightsMerit
+    after: WeightsMerit
+    control: WeightsMerit
     gain: Estimate
     gain_over_control: Estimate
 
@@ -150,14 +150,14 @@ class _Told:
             [is_best(one, each) for one, each in zip(deliberations, weights, strict=True)], dtype=float
         )
 
-    def worth(self, rng: np.random.Generator, resamples: int) -> Worth:
+    def worth(self, rng: np.random.Generator, resamples: int) -> WeightsMerit:
         """What the weights are worth."""
         _, right, counts = self.columns
         matched = int(self._matched.sum())
         none = Estimate(value=None, low=None, high=None, items=len(right), resamples=0)
         columns = (right.astype(float), self._matched, counts)
         share = bootstrap_interval(matched_share, *columns, rng=rng, resamples=resamples)
-        return Worth(
+        return WeightsMerit(
             discrimination=bootstrap_interval(weighted_auroc, *self.columns, rng=rng, resamples=resamples),
             matched=matched,
             right_share=share if matched >= LEAST_MATCHED else none,

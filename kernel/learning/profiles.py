@@ -43,7 +43,7 @@ class Profile:
 
 
 @value
-class Interval:
+class CompetenceInterval:
     """A 95 % interval of competence [0..1]."""
 
     low: float
@@ -112,7 +112,7 @@ def outcome_mean(competence: float, weight: float) -> float:
     return round(min(1.0, max(0.0, (competence - START * (1.0 - weight)) / weight)), DECIMALS)
 
 
-def interval(profile: Profile) -> Interval:
+def interval(profile: Profile) -> CompetenceInterval:
     """Central 95 % of the Beta reading, widened to hold the competence itself at the ends of the range.
 
     Example:
@@ -122,13 +122,13 @@ def interval(profile: Profile) -> Interval:
     """
     a, b = beta_reading(profile)
     low, high = (float(betaincinv(a, b, tail)) for tail in (TAIL, 1.0 - TAIL))
-    return Interval(
+    return CompetenceInterval(
         low=round(min(low, profile.competence), DECIMALS), high=round(max(high, profile.competence), DECIMALS)
     )
 
 
 @value
-class Reading:
+class ProfileEstimate:
     """What an agent's record says about one task, which may ask for several dimensions.
 
     Attributes:
@@ -146,14 +146,14 @@ class Reading:
     low: float
 
 
-def reading(profiles: Sequence[Profile]) -> Reading:
+def reading(profiles: Sequence[Profile]) -> ProfileEstimate:
     """What an agent's profiles in a task's dimensions, in their order, say about the task.
 
     Source:
         SPEC 3.1: c^p is the minimum over the dimensions; of equal ones the first names it.
     """
     least = min(profiles, key=lambda one: round(one.competence, DECIMALS))
-    return Reading(
+    return ProfileEstimate(
         agent=least.agent,
         profile=least.competence,
         limiting_dimension=least.dimension,

@@ -52,7 +52,7 @@ class ExperienceWeights:
 
 
 @value
-class Calibration:
+class SimilarityCalibration:
     """What a cosine of one encoder is worth: 0 up to the floor, 1 from the ceiling, and a straight line between.
 
     Attributes:
@@ -82,7 +82,7 @@ class Calibration:
         """Similarity [0..1] that `cosine` [-1..1] stands for.
 
         Example:
-            >>> calibration = Calibration(floor=0.2, ceiling=0.8)
+            >>> calibration = SimilarityCalibration(floor=0.2, ceiling=0.8)
             >>> [calibration.of(cosine) for cosine in (-0.1, 0.2, 0.5, 0.8, 1.0)]
             [0.0, 0.0, 0.5, 1.0, 1.0]
         """
@@ -91,7 +91,7 @@ class Calibration:
 
 
 @value
-class Matched:
+class ExperienceMatch:
     """EM of a conversation.
 
     Attributes:
@@ -106,8 +106,8 @@ class Matched:
 
 
 def experience_match(
-    cosines: Mapping[str, float | None], *, weights: ExperienceWeights, calibration: Calibration
-) -> Matched:
+    cosines: Mapping[str, float | None], *, weights: ExperienceWeights, calibration: SimilarityCalibration
+) -> ExperienceMatch:
     """EM as the weighted mean of the calibrated similarities.
 
     Args:
@@ -119,7 +119,7 @@ def experience_match(
         SPEC 1.1. An empty source is left out, and two empty ones leave EM unknown, never 0.
 
     Example:
-        >>> even, line = ExperienceWeights(), Calibration(floor=0.2, ceiling=0.8)
+        >>> even, line = ExperienceWeights(), SimilarityCalibration(floor=0.2, ceiling=0.8)
         >>> experience_match({"knowledge": 0.8, "experience": 0.5}, weights=even, calibration=line).value
         0.75
     """
@@ -127,8 +127,8 @@ def experience_match(
     parts = {f"{source}_similarity": similarity for source, similarity in known.items()}
     counted = sum(getattr(weights, source) for source in known)
     if not known:
-        return Matched(value=None, reason=NOTHING_STORED, parts=parts)
+        return ExperienceMatch(value=None, reason=NOTHING_STORED, parts=parts)
     if not counted > 0:
-        return Matched(value=None, reason=f"{NOTHING_STORED} in a source that counts", parts=parts)
+        return ExperienceMatch(value=None, reason=f"{NOTHING_STORED} in a source that counts", parts=parts)
     total = sum(getattr(weights, source) * similarity for source, similarity in known.items())
-    return Matched(value=round(total / counted, 12), parts=parts)
+    return ExperienceMatch(value=round(total / counted, 12), parts=parts)

@@ -14,16 +14,16 @@ from chassis.serving.server import Service, closing, grpc_server, run, serve
 from chassis.settings import SuiteSettings, read
 from configuration.agents import Agents
 from inference.backends import build_backend, default_backend
-from inference.client import DEFAULT_AGENTS_FILE, Voices
+from inference.client import DEFAULT_AGENTS_FILE, ModelClients
 from inference.embeddings import Embeddings
 from kernel.envelope import Limits
 from sandbox.mathematics import Calculator
 from services.arbiter import rest, rpc
-from services.arbiter.service.agents import Usual
-from services.arbiter.service.arbitrate import Bench, arbitrate
+from services.arbiter.service.agents import DefaultAgents
+from services.arbiter.service.arbitrate import ArbitrationContext, arbitrate
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits, measure
-from services.arbiter.service.plan import Defaults, default_rule
+from services.arbiter.service.plan import ArbitrationDefaults, default_rule
 from services.arbiter.service.replay import replay
 from services.arbiter.settings import Settings
 
@@ -39,7 +39,7 @@ async def main() -> None:
     keyring = read_keys(suite.keys_file)
     demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ARBITER_HOST")
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
-    voices = Voices(await default_backend(suite), build_backend, suite.prices)
+    voices = ModelClients(await default_backend(suite), build_backend, suite.prices)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
     tracer = Tracer(embeddings, batch_timeout_s=settings.embedding_timeout_ms / 1000)
     defaults = _defaults(settings)
@@ -48,12 +48,14 @@ async def main() -> None:
     calculator.start()
     level = asyncio.create_task(asyncio.to_thread(lambda: default_rule(defaults).level))
     most = MeasureLimits(samples=settings.measure_max_samples)
-    bench = Bench(
+    bench = ArbitrationContext(
         agents=agents.current,
         voices=voices,
         tracer=tracer,
         defaults=defaults,
-        usual=Usual(solvers=settings.solver_agents, critic=settings.critic_agent, arbiter=settings.arbiter_agent),
+        usual=DefaultAgents(
+            solvers=settings.solver_agents, critic=settings.critic_agent, arbiter=settings.arbiter_agent
+        ),
         tracing_timeout_s=settings.tracing_timeout_ms / 1000,
         calculator=calculator,
     )
@@ -78,8 +80,8 @@ async def main() -> None:
     level.cancel()
 
 
-def _defaults(settings: Settings) -> Defaults:
-    return Defaults(
+def _defaults(settings: Settings) -> ArbitrationDefaults:
+    return ArbitrationDefaults(
         limits=Limits(
             max_generations=settings.max_generations,
             max_generated_tokens=settings.max_generated_tokens,

@@ -8,13 +8,6 @@ MetacogError
 from kernel.errors import Code, MetacogError
 
 
-class UnknownAgent(MetacogError):
-    """The request names an agent that is not configured."""
-
-    code = Code.INVALID_ARGUMENT
-    reason = "UNKNOWN_AGENT"
-
-
 class RecordingTooShort(MetacogError):
     """A replay asks for more samples than the recording holds."""
 

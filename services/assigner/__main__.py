@@ -14,13 +14,13 @@ from configuration.affect import analyser
 from configuration.agents import Agents
 from configuration.role_weights import read_role_weights
 from inference.backends import build_backend, default_backend
-from inference.client import DEFAULT_AGENTS_FILE, Voices
+from inference.client import DEFAULT_AGENTS_FILE, ModelClients
 from kernel.envelope import Limits
 from kernel.roles import VersionedWeights
 from services.assigner import rest, rpc
 from services.assigner.service.assign import assign
-from services.assigner.service.dialectic import Bench, Defaults, deliberate
-from services.assigner.service.role_assigner import Policy
+from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
+from services.assigner.service.role_assigner import AssignmentPolicy
 from services.assigner.settings import Settings
 
 NAME = "assigner"
@@ -36,9 +36,9 @@ async def main() -> None:
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
     weights = read_role_weights(settings.role_weights_file) if settings.role_weights_file else VersionedWeights()
     affect = analyser(suite.affect)
-    voices = Voices(await default_backend(suite), build_backend, suite.prices)
+    voices = ModelClients(await default_backend(suite), build_backend, suite.prices)
     defaults = _defaults(settings, weights)
-    bench = Bench(agents=agents.current, voices=voices, affect=affect, defaults=defaults)
+    bench = DeliberationContext(agents=agents.current, voices=voices, affect=affect, defaults=defaults)
     give, discuss = partial(assign, weights=weights), partial(deliberate, bench=bench)
     health = Health({}, {"agents": agents.check, "inference": voices.default.probe})
     bodies = {"/v1/assignments": settings.assignments_max_body_bytes}
@@ -52,8 +52,8 @@ async def main() -> None:
     )
 
 
-def _defaults(settings: Settings, weights: VersionedWeights) -> Defaults:
-    return Defaults(
+def _defaults(settings: Settings, weights: VersionedWeights) -> DialecticDefaults:
+    return DialecticDefaults(
         limits=Limits(
             max_generations=settings.max_generations,
             max_generated_tokens=settings.max_generated_tokens,
@@ -61,7 +61,7 @@ def _defaults(settings: Settings, weights: VersionedWeights) -> Defaults:
         ),
         stage_max_tokens=settings.stage_max_tokens,
         input_max_tokens=settings.input_max_tokens,
-        policy=Policy(weights=weights, exploration_share=settings.exploration_share),
+        policy=AssignmentPolicy(weights=weights, exploration_share=settings.exploration_share),
         important=settings.note_importance,
         familiar=settings.note_experience,
     )

@@ -15,15 +15,15 @@ from chassis.serving.server import Service, closing, run, serve
 from chassis.settings import SuiteSettings, read
 from configuration.agents import Agents
 from inference.backends import build_backend, default_backend
-from inference.client import Voices
+from inference.client import ModelClients
 from inference.embeddings import Embeddings
 from kernel.confidence.rules import Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
-from services.delegation.compose import CONTRACT, Options, World, build_server, composed, config_version, with_paths
+from services.delegation.compose import CONTRACT, Options, Parts, build_server, composed, config_version, with_paths
 from services.delegation.core.routine import Routine
 from services.delegation.service.dimensions import Dimension, read_dimensions
-from services.delegation.service.process import Defaults
+from services.delegation.service.process import TaskDefaults
 from services.delegation.settings import Settings
 
 NAME = "delegation"
@@ -44,8 +44,8 @@ async def main() -> None:
     dimensions = read_dimensions(settings.dimensions_file or CONFIG / "dimensions.yaml")
     engine = db.build_engine(suite.database_url)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
-    voices = Voices(await default_backend(suite), build_backend, suite.prices)
-    world = World(
+    voices = ModelClients(await default_backend(suite), build_backend, suite.prices)
+    world = Parts(
         sessions=db.build_sessions(engine),
         voices=voices,
         embedder=embeddings,
@@ -80,7 +80,7 @@ def _options(settings: Settings, dimensions: tuple[Dimension, ...]) -> Options:
         competence=settings.routine_competence,
         observations=settings.routine_observations,
     )
-    defaults = Defaults(
+    defaults = TaskDefaults(
         limits=Limits(
             max_generations=settings.max_generations,
             max_generated_tokens=settings.max_generated_tokens,

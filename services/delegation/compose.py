@@ -22,13 +22,13 @@ from services.delegation.core.routine import Routine
 from services.delegation.sandbox import Sandbox
 from services.delegation.service.categories import Categories
 from services.delegation.service.dimensions import Dimension, Embedder, Prototypes
-from services.delegation.service.monitoring import Watching
-from services.delegation.service.process import Defaults, Hub, process
+from services.delegation.service.monitoring import Monitoring
+from services.delegation.service.process import ProcessContext, TaskDefaults, process
 from services.delegation.service.profiles import Profiles
 from services.delegation.service.recalibration import ENOUGH, EVERY_S, Recalibrator
-from services.delegation.service.result_merger import Merger
+from services.delegation.service.result_merger import ResultMerger
 from services.delegation.service.self_assess import self_assess
-from services.delegation.service.task_context import Voices
+from services.delegation.service.task_context import TaskModelClients
 from services.delegation.service.task_records import submit_feedback
 from services.delegation.service.use_cases import UseCases
 from services.delegation.store.categories import PostgresCategories
@@ -41,7 +41,7 @@ CONTRACT = delegation_pb2.DESCRIPTOR.services_by_name["DelegationService"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class Parts:
     """What the service stands on.
 
     Attributes:
@@ -53,7 +53,7 @@ class World:
     """
 
     sessions: Sessions
-    voices: Voices
+    voices: TaskModelClients
     embedder: Embedder
     agents: Callable[[], Sequence[AgentConfig]]
     dimensions: Sequence[Dimension]
@@ -73,7 +73,7 @@ class Options:
         recalibration_every_s: Time between two looks at them [s].
     """
 
-    defaults: Defaults
+    defaults: TaskDefaults
     drift: DriftLimits = DriftLimits()  # noqa: RUF009 - an immutable value
     sandbox: bool = True
     test_timeout_s: float = 5.0
@@ -83,7 +83,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Composed:
+class Service:
     """The service, as its faces need it.
 
     Attributes:
@@ -97,7 +97,7 @@ class Composed:
     sandbox: Sandbox
 
 
-def composed(world: World, options: Options) -> Composed:
+def composed(world: Parts, options: Options) -> Service:
     """The use cases over `world`."""
     rate = options.defaults.rules.learning_rate
     monitoring = PostgresMonitoring(world.sessions)
@@ -106,7 +106,7 @@ def composed(world: World, options: Options) -> Composed:
     recalibrator = Recalibrator(monitoring, enough=options.recalibration_minimum, every_s=options.recalibration_every_s)
     sandbox = Sandbox(enabled=options.sandbox)
     categories = Categories(PostgresCategories(world.sessions), world.embedder, world.dimensions)
-    hub = Hub(
+    hub = ProcessContext(
         agents=world.agents,
         dimensions=categories.dimensions,
         refreshed=categories.refresh,
@@ -116,7 +116,7 @@ def composed(world: World, options: Options) -> Composed:
         turns=PostgresTurns(world.sessions),
         requests=PostgresRequests(world.sessions),
         prototypes=Prototypes(world.embedder),
-        merger=Merger(
+        merger=ResultMerger(
             sandbox=sandbox,
             now=lambda: datetime.now(UTC),
             test_timeout_s=options.test_timeout_s,
@@ -131,7 +131,7 @@ def composed(world: World, options: Options) -> Composed:
         self_assess=partial(self_assess, hub=hub),
         submit_feedback=partial(submit_feedback, tasks=tasks, judged=recalibrator.judged),
         profiles=Profiles(shelf=shelf, agents=world.agents, dimensions=hub.dimensions, learning_rate=rate),
-        watching=Watching(
+        watching=Monitoring(
             records=monitoring,
             agents=world.agents,
             dimensions=hub.dimensions,
@@ -140,7 +140,7 @@ def composed(world: World, options: Options) -> Composed:
         ),
         categories=categories,
     )
-    return Composed(use=use, recalibrator=recalibrator, sandbox=sandbox)
+    return Service(use=use, recalibrator=recalibrator, sandbox=sandbox)
 
 
 def with_paths(app: Application, use: UseCases) -> Application:

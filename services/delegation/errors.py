@@ -24,46 +24,11 @@ class UnknownDimension(MetacogError):
     reason = "UNKNOWN_DIMENSION"
 
 
-class NoAgents(MetacogError):
-    """There is no agent to give a task to."""
-
-    code = Code.FAILED_PRECONDITION
-    reason = "NO_AGENTS"
-
-
 class TaskNotFound(MetacogError):
     """There is no such task for this key."""
 
     code = Code.NOT_FOUND
     reason = "TASK_NOT_FOUND"
-
-
-class FeedbackConflict(MetacogError):
-    """The task has a different verdict already."""
-
-    code = Code.ALREADY_EXISTS
-    reason = "FEEDBACK_CONFLICT"
-
-
-class RequestIdReused(MetacogError):
-    """An identifier came back with other content."""
-
-    code = Code.ALREADY_EXISTS
-    reason = "REQUEST_ID_REUSED"
-
-
-class RequestInProgress(MetacogError):
-    """The first request with an identifier had not ended when its repetition had to."""
-
-    code = Code.ABORTED
-    reason = "REQUEST_IN_PROGRESS"
-
-
-class TeachingNotAllowed(MetacogError):
-    """The key may not change what was learned."""
-
-    code = Code.PERMISSION_DENIED
-    reason = "TEACHING_NOT_ALLOWED"
 
 
 class InvalidProfile(MetacogError):

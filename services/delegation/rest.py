@@ -44,8 +44,8 @@ from services.delegation.service.values import (
     ProcessRequest,
     SelfAssessRequest,
     SelfAssessResponse,
-    SubmitFeedbackRequest,
-    SubmitFeedbackResponse,
+    TaskFeedbackRequest,
+    TaskFeedbackResponse,
     TaskFinished,
 )
 
@@ -66,8 +66,8 @@ def add_task_paths(app: FastAPI, use: UseCases) -> None:
         """Let agents assess themselves on a task, without anybody solving it."""
         return Json(await until_disconnect(request, use.self_assess(ask)))
 
-    @app.post("/v1/feedback", response_model=SubmitFeedbackResponse)
-    async def feedback(ask: SubmitFeedbackRequest, request: Request) -> Response:
+    @app.post("/v1/feedback", response_model=TaskFeedbackResponse)
+    async def feedback(ask: TaskFeedbackRequest, request: Request) -> Response:
         """Say whether a task's answer was right; the profiles of those who gave it learn."""
         return Json(await use.submit_feedback(ask, key=caller(request)))
 

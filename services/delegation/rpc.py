@@ -28,7 +28,7 @@ from services.delegation.service.profiles import (
     ResetProfilesRequest,
 )
 from services.delegation.service.use_cases import UseCases
-from services.delegation.service.values import ProcessRequest, SelfAssessRequest, SubmitFeedbackRequest
+from services.delegation.service.values import ProcessRequest, SelfAssessRequest, TaskFeedbackRequest
 
 
 class Servicer(pb_grpc.DelegationServiceServicer):
@@ -58,7 +58,7 @@ class Servicer(pb_grpc.DelegationServiceServicer):
         self, request: tasks_pb2.SubmitFeedbackRequest, context: Context
     ) -> tasks_pb2.SubmitFeedbackResponse:
         """Say whether a task's answer was right."""
-        ask = from_proto(request, SubmitFeedbackRequest)
+        ask = from_proto(request, TaskFeedbackRequest)
         reply = await self._use.submit_feedback(ask, key=caller(context, self._keyring))
         return to_proto(reply, tasks_pb2.SubmitFeedbackResponse)
 

@@ -20,29 +20,34 @@ from chassis.settings import SuiteSettings, read
 from configuration.affect import analyser
 from configuration.policy import read_policy
 from inference.backends import build_backend, default_backend
-from inference.client import Voices
+from inference.client import ModelClients
 from inference.embeddings import Embeddings
 from kernel.activation import ActivationWeights
 from kernel.envelope import Limits
-from kernel.msv.experience import Calibration, ExperienceWeights
+from kernel.msv.experience import ExperienceWeights, SimilarityCalibration
 from kernel.msv.signals import PartWeights
 from kernel.policy import Policy
 from services.router import openai_rest, relay, rest, rpc
-from services.router.compose import Keeping, Learning, build_calibration, build_records
+from services.router.compose import FeedbackReceivers, RunStorageOptions, build_calibration, build_records
 from services.router.core.calibration import FittingRules
 from services.router.core.strategies import Strategy
 from services.router.relay import Peer
 from services.router.service.answering.admission import Admission
-from services.router.service.answering.answer import Answerer, Desk, answer, default_limits
-from services.router.service.answering.idempotency import Repeats
+from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
+from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.answering.system_one import SystemOne
 from services.router.service.assessment.assess import Assessors, assess, build_assessors
-from services.router.service.assessment.measures import Affect, Experience, Matching, Meanings
-from services.router.service.assessment.route import Deciding, KeptDecisions, RoutingConfig, route
+from services.router.service.assessment.measures import (
+    AffectMeasure,
+    ExperienceMatching,
+    ExperienceMeasure,
+    MeaningSimilarity,
+)
+from services.router.service.assessment.route import DecisionCache, RoutingConfig, RoutingContext, route
 from services.router.service.assessment.routing_config import routing_config
 from services.router.service.knowledge.add import AddLimits
 from services.router.service.knowledge.knowledge import KnowledgeBase
-from services.router.service.knowledge.values import Cut
+from services.router.service.knowledge.values import ChunkSizes
 from services.router.settings import Settings
 from services.router.store.knowledge import PostgresKnowledge
 
@@ -60,7 +65,9 @@ async def main() -> None:
     deciding = _deciding(settings)
     engine = db.build_engine(suite.database_url)
     known = _knowledge(suite, settings, PostgresKnowledge(db.build_sessions(engine)))
-    voices = Voices(await default_backend(suite, max_tokens=settings.answer_max_tokens), build_backend, suite.prices)
+    voices = ModelClients(
+        await default_backend(suite, max_tokens=settings.answer_max_tokens), build_backend, suite.prices
+    )
     services = _peers(suite)
     calibration = build_calibration(
         db.build_sessions(engine),
@@ -71,22 +78,24 @@ async def main() -> None:
     records = build_records(
         db.build_sessions(engine),
         _keeping(suite, settings),
-        Learning(delegation=services["delegation"], experience=known.experience, judged=calibration.calibrator.judged),
+        FeedbackReceivers(
+            delegation=services["delegation"], experience=known.experience, judged=calibration.calibrator.judged
+        ),
     )
     default = _limits(settings, deciding.keywords["policy"])
     system_one = SystemOne(voices.assessor(), max_tokens=settings.answer_max_tokens)
     assessors = Assessors(
         by_name=build_assessors(
             voices.assessor(),
-            [Affect(analyser(suite.affect)), Experience(known.match)],
-            Meanings(known.embeddings),
+            [AffectMeasure(analyser(suite.affect)), ExperienceMeasure(known.match)],
+            MeaningSimilarity(known.embeddings),
             PartWeights(by_part=settings.part_weights),
         ),
         default=settings.assessor,
         streamed=settings.streamed_assessor,
     )
     admission = Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations)
-    desk = Desk(
+    desk = AnswerContext(
         deciding=deciding(assessors=assessors),
         answerers=_answerers(system_one, services),
         drafter=system_one.drafter,
@@ -94,7 +103,7 @@ async def main() -> None:
         answer_tokens=settings.answer_max_tokens,
         models=[voices.assessor()],
         recorder=records.journal,
-        repeats=Repeats(records.runs.by_request, records.journal.recent),
+        repeats=IdempotentAnswers(records.runs.by_request, records.journal.recent),
         admission=admission,
         recalibrated=calibration.calibrator,
     )
@@ -170,8 +179,8 @@ async def main() -> None:
     )
 
 
-def _keeping(suite: SuiteSettings, settings: Settings) -> Keeping:
-    return Keeping(
+def _keeping(suite: SuiteSettings, settings: Settings) -> RunStorageOptions:
+    return RunStorageOptions(
         spool=(settings.spool_dir or suite.home / "spool") / f"runs-{settings.rest_port}.jsonl",
         spool_max_bytes=settings.spool_max_bytes,
         contents=settings.keep_contents,
@@ -183,7 +192,7 @@ def _fitting(settings: Settings) -> FittingRules:
     return FittingRules(minimum=settings.calibration_minimum, growth=settings.calibration_growth)
 
 
-def _deciding(settings: Settings) -> partial[Deciding]:
+def _deciding(settings: Settings) -> partial[RoutingContext]:
     """How the system is chosen, but for the assessors; files are read here, and never again."""
     weights = ActivationWeights(
         correctness=settings.weight_correctness,
@@ -194,15 +203,15 @@ def _deciding(settings: Settings) -> partial[Deciding]:
     stated = RoutingConfig(weights=weights, threshold=settings.threshold, undetermined=settings.undetermined)
     policy = read_policy(settings.policy_file) if settings.policy_file else None
     config = routing_config(stated, settings.config_version, file=settings.routing_file, policy=policy)
-    kept = KeptDecisions(most_turns=settings.keep_decisions_turns, max_age_s=settings.keep_decisions_s)
-    return partial(Deciding, config=config, policy=policy, kept=kept if settings.keep_decisions else None)
+    kept = DecisionCache(most_turns=settings.keep_decisions_turns, max_age_s=settings.keep_decisions_s)
+    return partial(RoutingContext, config=config, policy=policy, kept=kept if settings.keep_decisions else None)
 
 
 def _knowledge(suite: SuiteSettings, settings: Settings, library: PostgresKnowledge) -> KnowledgeBase:
     key = suite.encoder_api_key.get_secret_value()
-    matching = Matching(
+    matching = ExperienceMatching(
         weights=ExperienceWeights(knowledge=settings.knowledge_weight, experience=settings.experience_weight),
-        calibration=Calibration(
+        calibration=SimilarityCalibration(
             floor=settings.similarity_floor,
             ceiling=settings.similarity_ceiling,
             encoder=settings.similarity_encoder,
@@ -210,7 +219,7 @@ def _knowledge(suite: SuiteSettings, settings: Settings, library: PostgresKnowle
         timeout_s=settings.similarity_timeout_ms / 1000,
     )
     limits = AddLimits(
-        cut=Cut(most=settings.chunk_characters, overlap=settings.chunk_overlap_characters),
+        cut=ChunkSizes(most=settings.chunk_characters, overlap=settings.chunk_overlap_characters),
         document_characters=settings.document_max_characters,
         chunks=settings.knowledge_max_chunks,
     )
@@ -241,7 +250,7 @@ def _peers(suite: SuiteSettings) -> dict[str, Peer]:
     }
 
 
-def _answerers(system_one: SystemOne, services: Mapping[str, Peer]) -> Mapping[Strategy, Answerer]:
+def _answerers(system_one: SystemOne, services: Mapping[str, Peer]) -> Mapping[Strategy, AnswerStrategy]:
     return {
         Strategy.SYSTEM_ONE: system_one,
         Strategy.DIALECTIC: relay.dialectic(services["assigner"]),
@@ -251,7 +260,7 @@ def _answerers(system_one: SystemOne, services: Mapping[str, Peer]) -> Mapping[S
 
 
 def _with_paths(
-    app: Application, use: rpc.UseCases, desk: Desk, voices: Voices, aliases: Mapping[str, str]
+    app: Application, use: rpc.UseCases, desk: AnswerContext, voices: ModelClients, aliases: Mapping[str, str]
 ) -> Application:
     rest.add_decision_paths(app, assess=use.assess, route=use.route, answer=use.answer)
     rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs, submit_feedback=use.submit_feedback)

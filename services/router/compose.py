@@ -15,7 +15,7 @@ from services.router.core.retries import FIRST_S
 from services.router.relay import Peer
 from services.router.service.assessment.route import RoutingConfig
 from services.router.service.calibration.calibration import (
-    Calibrating,
+    CalibrationUseCases,
     get_activations,
     get_calibration,
     rollback_calibration,
@@ -24,12 +24,12 @@ from services.router.service.calibration.recalibration import PAUSE_S, REFRESH_S
 from services.router.service.feedback.feedback import (
     DELEGATION,
     EXPERIENCE,
-    FeedbackDesk,
+    FeedbackContext,
     SubmitFeedbackResponse,
     submit_feedback,
 )
 from services.router.service.feedback.outbox import LATE_S, POLL_S, Outbox, Receiver
-from services.router.service.knowledge.knowledge import Experience
+from services.router.service.knowledge.knowledge import ExperienceStore
 from services.router.service.runs.journal import RETRY_S, Journal
 from services.router.service.runs.lookup import recorded_run
 from services.router.service.runs.redaction import without_contents
@@ -41,7 +41,7 @@ from services.router.store.runs import PostgresOldRuns, PostgresRuns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class RunStorageOptions:
     """What is kept, where, and for how long.
 
     Attributes:
@@ -68,7 +68,7 @@ class Keeping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learning:
+class FeedbackReceivers:
     """Who learns from verdicts, where there is somebody.
 
     Attributes:
@@ -78,12 +78,12 @@ class Learning:
     """
 
     delegation: Peer | None = None
-    experience: Experience | None = None
+    experience: ExperienceStore | None = None
     judged: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class RunRecords:
     """Runs and feedback, as the rest of the router needs them.
 
     Attributes:
@@ -105,7 +105,7 @@ class Records:
     close: Callable[[], Awaitable[None]]
 
 
-def build_records(sessions: Sessions, keeping: Keeping, learning: Learning) -> Records:
+def build_records(sessions: Sessions, keeping: RunStorageOptions, learning: FeedbackReceivers) -> RunRecords:
     """Runs and feedback in the database behind `sessions`."""
     runs = PostgresRuns(sessions)
     journal = _journal(runs, keeping)
@@ -118,7 +118,7 @@ def build_records(sessions: Sessions, keeping: Keeping, learning: Learning) -> R
         first_pause_s=keeping.outbox_first_pause_s,
         late_s=keeping.outbox_late_s,
     )
-    desk = FeedbackDesk(
+    desk = FeedbackContext(
         find=get_run,
         store=PostgresFeedback(sessions),
         learners=frozenset(receivers),
@@ -127,7 +127,7 @@ def build_records(sessions: Sessions, keeping: Keeping, learning: Learning) -> R
         keep_contents=keeping.contents,
     )
     background: list[Journal | Outbox | Retention] = [journal, outbox, *_retention(sessions, keeping, learning)]
-    return Records(
+    return RunRecords(
         runs=runs,
         journal=journal,
         get_run=get_run,
@@ -143,7 +143,7 @@ def _start(background: Sequence[Journal | Outbox | Retention]) -> None:
         part.start()
 
 
-def _journal(runs: PostgresRuns, keeping: Keeping) -> Journal:
+def _journal(runs: PostgresRuns, keeping: RunStorageOptions) -> Journal:
     return Journal(
         runs,
         keeping.spool,
@@ -153,7 +153,7 @@ def _journal(runs: PostgresRuns, keeping: Keeping) -> Journal:
     )
 
 
-def _retention(sessions: Sessions, keeping: Keeping, learning: Learning) -> list[Retention]:
+def _retention(sessions: Sessions, keeping: RunStorageOptions, learning: FeedbackReceivers) -> list[Retention]:
     if not keeping.days:
         return []
     forget = None if learning.experience is None else learning.experience.forget
@@ -161,7 +161,7 @@ def _retention(sessions: Sessions, keeping: Keeping, learning: Learning) -> list
     return [Retention(old, days=keeping.days, forget=forget, every_s=keeping.retention_every_s)]
 
 
-def _receivers(runs: PostgresRuns, learning: Learning) -> Mapping[str, Receiver]:
+def _receivers(runs: PostgresRuns, learning: FeedbackReceivers) -> Mapping[str, Receiver]:
     receivers: dict[str, Receiver] = {}
     if learning.delegation is not None:
         receivers[DELEGATION] = relay.delegation_feedback(learning.delegation)
@@ -170,12 +170,12 @@ def _receivers(runs: PostgresRuns, learning: Learning) -> Mapping[str, Receiver]
     return receivers
 
 
-async def _learn(told: Mapping[str, Any], *, runs: PostgresRuns, experience: Experience) -> None:
+async def _learn(told: Mapping[str, Any], *, runs: PostgresRuns, experience: ExperienceStore) -> None:
     await experience.learn(await runs.get(told["run_id"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class CalibrationParts:
     """Calibration.
 
     Attributes:
@@ -184,7 +184,7 @@ class Calibration:
     """
 
     calibrator: Calibrator
-    use: Calibrating
+    use: CalibrationUseCases
 
 
 def build_calibration(
@@ -194,13 +194,13 @@ def build_calibration(
     *,
     refresh_s: float = REFRESH_S,
     pause_s: float = PAUSE_S,
-) -> Calibration:
+) -> CalibrationParts:
     """Calibration from the database behind `sessions`; `config` is how the choice of system is made."""
     store = PostgresCalibration(sessions)
     calibrator = Calibrator(store, rules=rules, refresh_s=refresh_s, pause_s=pause_s)
-    return Calibration(
+    return CalibrationParts(
         calibrator=calibrator,
-        use=Calibrating(
+        use=CalibrationUseCases(
             get=partial(get_calibration, store=store, minimum=rules.minimum),
             rollback=partial(rollback_calibration, store=store, refresh=calibrator.refresh),
             activations=partial(get_activations, config=config, seen=PostgresActivations(sessions).seen),

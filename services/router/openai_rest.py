@@ -13,12 +13,12 @@ from chassis.serving.rest import Application, Json, caller, problem, until_disco
 from chassis.serving.sse import HEARTBEAT_S, in_batches, told
 from inference.client import Backend
 from kernel.errors import MalformedRequest
-from services.router.service.answering.answer import Desk, answer
-from services.router.service.answering.values import Passed, RunFinished, RunStarted
+from services.router.service.answering.answer import AnswerContext, answer
+from services.router.service.answering.values import PassedThrough, RunFinished, RunStarted
 from services.router.service.assessment.values import Routed
 from services.router.service.gateway import chat_completions
 from services.router.service.gateway import chat_completions as chats
-from services.router.service.gateway.chat_completions import Chat, Passthrough, error_body
+from services.router.service.gateway.chat_completions import ChatRequest, Passthrough, error_body
 from services.router.service.gateway.chat_stream import Writer
 from services.router.service.runs.values import Run
 
@@ -30,7 +30,7 @@ Events = AsyncGenerator[Any, None]
 Batches = AsyncGenerator[Sequence[Any], None]
 
 
-def add_paths(app: Application, *, desk: Desk, backend: Backend, aliases: Mapping[str, str]) -> None:
+def add_paths(app: Application, *, desk: AnswerContext, backend: Backend, aliases: Mapping[str, str]) -> None:
     """Put the OpenAI paths on `app`."""
     app.state.shapes |= dict.fromkeys(PATHS, error_body)
     began = int(time.time())
@@ -69,7 +69,7 @@ def _parsed(body: bytes) -> object:
         raise MalformedRequest(f"the body is not JSON: {wrong}", field="body") from wrong
 
 
-async def _whole(events: Events, chat: Chat) -> Response:
+async def _whole(events: Events, chat: ChatRequest) -> Response:
     """The whole answer."""
     document: Mapping[str, Any] | None = None
     run: Run | None = None
@@ -77,7 +77,7 @@ async def _whole(events: Events, chat: Chat) -> Response:
     try:
         async with aclosing(events) as items:
             async for event in items:
-                if isinstance(event, Passed):
+                if isinstance(event, PassedThrough):
                     document = event.document
                 elif isinstance(event, RunFinished):
                     run = event.run
@@ -89,7 +89,7 @@ async def _whole(events: Events, chat: Chat) -> Response:
     return Json({**made, "usage": totals, "metacog": chat_completions.told(run)}, headers={RUN_ID: run.run_id})
 
 
-async def _stream(events: Events, chat: Chat) -> Response:
+async def _stream(events: Events, chat: ChatRequest) -> Response:
     """The stream; a refusal before its first event is an ordinary error answer, a later one is told inside.
 
     It begins, with a heartbeat, when that event is long in coming.

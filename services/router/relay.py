@@ -28,9 +28,9 @@ from kernel.envelope import Envelope, Usage
 from kernel.errors import Code
 from kernel.ledger import Reservation
 from kernel.prices import amount_of, units_of
-from services.router.service.answering.answer import Answered, Made, Task, chosen
+from services.router.service.answering.answer import Made, StrategyResult, StrategyTask, chosen
 from services.router.service.answering.stop_texts import until_stop
-from services.router.service.answering.values import AnswerToken, Relayed
+from services.router.service.answering.values import AnswerToken, RelayedEvent
 from services.router.service.assessment.cost_reserve import fallback_cost
 
 R = TypeVar("R", bound=Message)
@@ -187,7 +187,7 @@ ContractEvents = Callable[[str, Mapping[str, Any]], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialogue:
+class RelayedCall:
     """How one service is spoken to.
 
     Attributes:
@@ -200,26 +200,26 @@ class Dialogue:
     """
 
     method: Any
-    request: Callable[[Task, Envelope], Message]
+    request: Callable[[StrategyTask, Envelope], Message]
     finished: str
     silent: frozenset[str]
     token: ContractEvents
-    answered: Callable[[Mapping[str, Any]], Answered]
+    answered: Callable[[Mapping[str, Any]], StrategyResult]
 
 
 class Relay:
     """A strategy that another service carries out, inside a part of the request's envelope."""
 
-    def __init__(self, peer: Peer, dialogue: Dialogue) -> None:
+    def __init__(self, peer: Peer, dialogue: RelayedCall) -> None:
         self._peer = peer
         self._dialogue = dialogue
 
-    def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[Made, None]:
+    def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[Made, None]:
         """The service's events, then what it arrived at, its answer cut where the caller wants it to end."""
         made = self._made(task, spend)
         return until_stop(made, task.ask.stop) if task.ask.stop else made
 
-    async def _made(self, task: Task, spend: Spend) -> AsyncGenerator[Made, None]:
+    async def _made(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[Made, None]:
         """The service's events, then what it arrived at.
 
         Raises:
@@ -252,8 +252,8 @@ class Relay:
             part.forfeit()
 
     async def _relayed(
-        self, task: Task, envelope: Envelope, timeout_s: float
-    ) -> AsyncGenerator[AnswerToken | Relayed | Mapping[str, Any], None]:
+        self, task: StrategyTask, envelope: Envelope, timeout_s: float
+    ) -> AsyncGenerator[AnswerToken | RelayedEvent | Mapping[str, Any], None]:
         """The service's events; the last one as plain data."""
         talk = self._dialogue
         finished: Mapping[str, Any] | None = None
@@ -264,7 +264,7 @@ class Relay:
                 if name == talk.finished:
                     finished = data
                 elif name not in talk.silent:
-                    yield Relayed(name=name, data=data)
+                    yield RelayedEvent(name=name, data=data)
                 if text := talk.token(name, data):
                     yield AnswerToken(text=text)
         if finished is None:
@@ -272,7 +272,7 @@ class Relay:
         yield finished
 
 
-def _part(spend: Spend, task: Task) -> Reservation:
+def _part(spend: Spend, task: StrategyTask) -> Reservation:
     """All that is left of the envelope, less what a fallback would need.
 
     Raises:
@@ -301,7 +301,7 @@ def dialectic(peer: Peer) -> Relay:
     stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
     return Relay(
         peer,
-        Dialogue(
+        RelayedCall(
             method=stub.Deliberate,
             request=_deliberate_request,
             finished="deliberation_finished",
@@ -312,7 +312,7 @@ def dialectic(peer: Peer) -> Relay:
     )
 
 
-def _deliberate_request(task: Task, envelope: Envelope) -> Message:
+def _deliberate_request(task: StrategyTask, envelope: Envelope) -> Message:
     ask = task.ask
     return to_proto(
         {
@@ -333,11 +333,11 @@ def _deliberate_request(task: Task, envelope: Envelope) -> Message:
     )
 
 
-def _deliberated(data: Mapping[str, Any]) -> Answered:
+def _deliberated(data: Mapping[str, Any]) -> StrategyResult:
     last = data["stages"][-1] if data["stages"] else {}
     judged = {m["stage"]: m["msv"]["correctness"] for m in data["measurements"] if m["msv"]}
     confidence = judged.get("SYNTHESIS")
-    return Answered(
+    return StrategyResult(
         text=data["answer"],
         outcome=Outcome(data["outcome"]),
         model=last.get("model", ""),
@@ -355,7 +355,7 @@ def arbitration(peer: Peer) -> Relay:
     stub = arbiter_pb2_grpc.ArbiterServiceStub(peer.channel)
     return Relay(
         peer,
-        Dialogue(
+        RelayedCall(
             method=stub.Arbitrate,
             request=_arbitrate_request,
             finished="arbitration_finished",
@@ -366,7 +366,7 @@ def arbitration(peer: Peer) -> Relay:
     )
 
 
-def _arbitrate_request(task: Task, envelope: Envelope) -> Message:
+def _arbitrate_request(task: StrategyTask, envelope: Envelope) -> Message:
     ask = task.ask
     return to_proto(
         {
@@ -388,7 +388,7 @@ def _arbitrate_request(task: Task, envelope: Envelope) -> Message:
     )
 
 
-def _arbitrated(data: Mapping[str, Any]) -> Answered:
+def _arbitrated(data: Mapping[str, Any]) -> StrategyResult:
     solvers = [solver["model"] for solver in data["solver_results"]]
     # How well a share among the arbiter's samples is calibrated says nothing of one among the solvers'.
     settled = _settled("arbiter" if data["answer_source"] == "ARBITER" else "solvers")(data)
@@ -405,7 +405,7 @@ def delegation(peer: Peer) -> Relay:
     stub = delegation_pb2_grpc.DelegationServiceStub(peer.channel)
     return Relay(
         peer,
-        Dialogue(
+        RelayedCall(
             method=stub.Process,
             request=_process_request,
             finished="task_finished",
@@ -416,7 +416,7 @@ def delegation(peer: Peer) -> Relay:
     )
 
 
-def _process_request(task: Task, envelope: Envelope) -> Message:
+def _process_request(task: StrategyTask, envelope: Envelope) -> Message:
     ask = task.ask
     return to_proto(
         {
@@ -432,7 +432,7 @@ def _process_request(task: Task, envelope: Envelope) -> Message:
     )
 
 
-def _processed(data: Mapping[str, Any]) -> Answered:
+def _processed(data: Mapping[str, Any]) -> StrategyResult:
     shown = next((vote for vote in data["votes"] if vote["text"] and vote["text"] == data["answer_text"]), None)
     settled = _settled("delegation")(data)
     if shown is None:
@@ -451,10 +451,10 @@ def delegation_feedback(peer: Peer) -> Callable[[Mapping[str, Any]], Awaitable[N
     return tell
 
 
-def _settled(source: str) -> Callable[[Mapping[str, Any]], Answered]:
-    def read(data: Mapping[str, Any]) -> Answered:
+def _settled(source: str) -> Callable[[Mapping[str, Any]], StrategyResult]:
+    def read(data: Mapping[str, Any]) -> StrategyResult:
         confidence = data.get("confidence")
-        return Answered(
+        return StrategyResult(
             text=data.get("answer_text") or data["answer"],
             outcome=Outcome(data["outcome"]),
             confidence=confidence,

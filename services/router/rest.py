@@ -9,10 +9,10 @@ from fastapi.responses import Response
 from chassis.serving.rest import Json, caller, query_parameters, until_disconnect, wants_events
 from chassis.serving.sse import event_stream
 from chassis.serving.wire import event_name, from_plain
-from services.router.service.answering.answer import Origin
-from services.router.service.answering.values import AnswerRequest, Event, Passed, Relayed, RunFinished
+from services.router.service.answering.answer import RequestOrigin
+from services.router.service.answering.values import AnswerRequest, Event, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.assessment.values import AssessRequest, AssessResponse, RouteRequest, RouteResponse
-from services.router.service.calibration.calibration import Calibrating
+from services.router.service.calibration.calibration import CalibrationUseCases
 from services.router.service.calibration.values import (
     GetActivationsRequest,
     GetActivationsResponse,
@@ -22,7 +22,7 @@ from services.router.service.calibration.values import (
     RollbackCalibrationResponse,
 )
 from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
-from services.router.service.knowledge.knowledge import Knowing
+from services.router.service.knowledge.knowledge import KnowledgeUseCases
 from services.router.service.knowledge.values import (
     AddKnowledgeRequest,
     DeleteKnowledgeResponse,
@@ -36,7 +36,7 @@ from services.router.service.runs.values import GetRunResponse, ListRunsRequest,
 
 T = TypeVar("T")
 
-Answer = Callable[..., AsyncIterator[Event | Passed]]
+Answer = Callable[..., AsyncIterator[Event | PassedThrough]]
 
 
 def add_decision_paths(
@@ -62,7 +62,7 @@ def add_decision_paths(
     async def answers(ask: AnswerRequest, request: Request) -> Response:
         """Assess, route and answer a query; server-sent events when asked for, else the finished run."""
         streamed = wants_events(request)
-        events = answer(ask, origin=Origin(key_name=caller(request).name, streamed=streamed))
+        events = answer(ask, origin=RequestOrigin(key_name=caller(request).name, streamed=streamed))
         if streamed:
             return await until_disconnect(request, event_stream(events, named=_named))
         return Json(await until_disconnect(request, _last(events)))
@@ -94,7 +94,7 @@ def add_run_paths(
         return Json(await submit_feedback(ask, key=caller(request)))
 
 
-def add_knowledge_paths(app: FastAPI, knowing: Knowing) -> None:
+def add_knowledge_paths(app: FastAPI, knowing: KnowledgeUseCases) -> None:
     """Put the knowledge base on `app`."""
 
     @app.post("/v1/knowledge", response_model=KnowledgeAdded)
@@ -125,7 +125,7 @@ def add_knowledge_paths(app: FastAPI, knowing: Knowing) -> None:
         return Json(await until_disconnect(request, found))
 
 
-def add_calibration_paths(app: FastAPI, calibrating: Calibrating) -> None:
+def add_calibration_paths(app: FastAPI, calibrating: CalibrationUseCases) -> None:
     """Put calibration and the activations seen on `app`."""
 
     @app.get(
@@ -154,9 +154,9 @@ def add_calibration_paths(app: FastAPI, calibrating: Calibrating) -> None:
         return Json(await until_disconnect(request, calibrating.activations(ask)))
 
 
-def _named(event: Event | Passed) -> tuple[str, object]:
+def _named(event: Event | PassedThrough) -> tuple[str, object]:
     """Name and content of an event; that of another service goes under the name that it came with."""
-    return (event.name, event.data) if isinstance(event, Relayed) else (event_name(event), event)
+    return (event.name, event.data) if isinstance(event, RelayedEvent) else (event_name(event), event)
 
 
 async def _last(events: AsyncIterator[T]) -> T | None:

@@ -15,17 +15,17 @@ from chassis.serving.auth import Keyring
 from chassis.serving.rpc import Context, caller
 from chassis.serving.wire import event_to_proto, from_proto, to_proto
 from services.router.core.strategies import Strategy
-from services.router.service.answering.answer import Origin
-from services.router.service.answering.values import AnswerRequest, Event, Passed, Relayed, RunFinished
+from services.router.service.answering.answer import RequestOrigin
+from services.router.service.answering.values import AnswerRequest, Event, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.assessment.values import AssessRequest, AssessResponse, RouteRequest, RouteResponse
-from services.router.service.calibration.calibration import Calibrating
+from services.router.service.calibration.calibration import CalibrationUseCases
 from services.router.service.calibration.values import (
     GetActivationsRequest,
     GetCalibrationRequest,
     RollbackCalibrationRequest,
 )
 from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
-from services.router.service.knowledge.knowledge import Knowing
+from services.router.service.knowledge.knowledge import KnowledgeUseCases
 from services.router.service.knowledge.values import AddKnowledgeRequest, ListKnowledgeRequest, SearchKnowledgeRequest
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 
@@ -46,12 +46,12 @@ class UseCases:
 
     assess: Callable[..., Awaitable[AssessResponse]]
     route: Callable[..., Awaitable[RouteResponse]]
-    answer: Callable[..., AsyncGenerator[Event | Passed, None]]
+    answer: Callable[..., AsyncGenerator[Event | PassedThrough, None]]
     get_run: Callable[..., Awaitable[Run]]
     list_runs: Callable[..., Awaitable[ListRunsResponse]]
     submit_feedback: Callable[..., Awaitable[SubmitFeedbackResponse]]
-    knowledge: Knowing
-    calibration: Calibrating
+    knowledge: KnowledgeUseCases
+    calibration: CalibrationUseCases
 
 
 class Servicer(pb_grpc.RouterServiceServicer):
@@ -77,12 +77,12 @@ class Servicer(pb_grpc.RouterServiceServicer):
     ) -> AsyncIterator[pb.AnswerResponse]:
         """Assess, route and answer a query."""
         ask = from_proto(request, AnswerRequest)
-        origin = Origin(key_name=caller(context, self._keyring).name, streamed=True)
+        origin = RequestOrigin(key_name=caller(context, self._keyring).name, streamed=True)
         async with aclosing(self._use.answer(ask, origin=origin)) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     yield to_proto({"run_finished": {"run": _told(event.run)}}, pb.AnswerResponse)
-                elif not isinstance(event, Relayed):
+                elif not isinstance(event, RelayedEvent):
                     yield event_to_proto(event, pb.AnswerResponse)
                 elif carrier := _carrier(event):
                     yield to_proto({carrier: event.data}, pb.AnswerResponse)
@@ -169,7 +169,7 @@ def _told(run: Run) -> Mapping[str, Any]:
     return {**told, where: account} if where else told
 
 
-def _carrier(event: Relayed) -> str:
+def _carrier(event: RelayedEvent) -> str:
     """The field that carries a service's event; empty: none does."""
     named = (event.name, RENAMED + event.name)
     return next((name for name in named if event.data.keys() <= EVENTS.get(name, frozenset())), "")

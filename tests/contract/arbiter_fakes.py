@@ -7,9 +7,9 @@ from typing import Any
 from chassis.serving.health import Health
 from configuration.agents import AgentConfig
 from inference.spend import Spend
-from inference.values import Call, Completion, Sample
+from inference.values import Call, Completion, CompletionSample
 from kernel.envelope import StageUsage
-from services.arbiter.service.plan import Defaults
+from services.arbiter.service.plan import ArbitrationDefaults
 from tests.support.arbiter import LIMITS, WordEncoder, arbiter_over, bench_of, said
 from tests.support.faces import Running
 
@@ -33,7 +33,7 @@ class FakeVoice:
             "critique": ["It holds."],
             "arbitrate": [said("5" if place % 5 == 4 else "4") for place in range(call.samples)],
         }
-        samples = tuple(Sample(text=text, tokens=8) for text in texts[call.stage])
+        samples = tuple(CompletionSample(text=text, tokens=8) for text in texts[call.stage])
         return Completion(samples=samples, usage=usage, model=self.model)
 
     async def read(self, call: Call, parse: Callable[[object], Any], spend: Spend) -> Any:  # noqa: ANN401
@@ -51,4 +51,4 @@ class FakeVoices:
 
 def fake_arbiter() -> AbstractAsyncContextManager[Running]:
     """Both faces of an arbiter over fakes."""
-    return arbiter_over(bench_of(FakeVoices(), AGENTS, WordEncoder(), Defaults(limits=LIMITS)), Health({}))
+    return arbiter_over(bench_of(FakeVoices(), AGENTS, WordEncoder(), ArbitrationDefaults(limits=LIMITS)), Health({}))

@@ -11,8 +11,8 @@ from kernel.statistics.recalibration import Method, Point
 from services.router.core.calibration import version_in_force
 from services.router.service.assessment.route import RoutingConfig
 from services.router.service.calibration.calibration import (
-    Calibrating,
     CalibrationNotFound,
+    CalibrationUseCases,
     get_activations,
     get_calibration,
     rollback_calibration,
@@ -21,11 +21,11 @@ from services.router.service.calibration.values import (
     ActivationBin,
     ActivationsSeen,
     CalibrationMap,
-    Choice,
+    CalibrationState,
     GetActivationsRequest,
     GetCalibrationRequest,
-    Observed,
-    Standing,
+    MapChoice,
+    ObservedOutcomes,
     with_in_force,
 )
 
@@ -57,19 +57,19 @@ class FakeCalibration:
         every = [("arbiter", "arbiter"), ("system1", "assessment")]
         return [pair for pair in every if ask.strategy in ("", pair[0]) and "/".join(pair) > ask.page_token]
 
-    async def observed(self, strategy: str, _source: str, _ask: GetCalibrationRequest) -> Observed:
+    async def observed(self, strategy: str, _source: str, _ask: GetCalibrationRequest) -> ObservedOutcomes:
         """Four answers of System 1, served at half of what came."""
         raw = np.array([0.25, 0.75, 0.75, 1.0] if strategy == "system1" else [])
-        return Observed(raw=raw, served=raw / 2, scores=np.array([0.0, 1.0, 0.0, 1.0][: len(raw)]))
+        return ObservedOutcomes(raw=raw, served=raw / 2, scores=np.array([0.0, 1.0, 0.0, 1.0][: len(raw)]))
 
-    async def standing(self, strategy: str, _source: str) -> Standing:
+    async def standing(self, strategy: str, _source: str) -> CalibrationState:
         """The maps as they stand."""
         if strategy != "system1":
-            return Standing()
+            return CalibrationState()
         version = version_in_force(self._maps[0].version, improves=True, pinned=self._pin)
         return with_in_force(self._maps, version, pinned=self._pin is not None)
 
-    async def choose(self, choice: Choice) -> tuple[Standing, Standing]:
+    async def choose(self, choice: MapChoice) -> tuple[CalibrationState, CalibrationState]:
         """Pin what is chosen."""
         if choice.version and choice.version not in [one.version for one in self._maps]:
             raise CalibrationNotFound(f"there is no recalibration map {choice.version!r}", version=choice.version)
@@ -101,10 +101,10 @@ async def _refreshed() -> None:
     pass
 
 
-def fake_calibrating() -> Calibrating:
+def fake_calibrating() -> CalibrationUseCases:
     """Calibration over fakes."""
     store = FakeCalibration()
-    return Calibrating(
+    return CalibrationUseCases(
         get=partial(get_calibration, store=store, minimum=100),
         rollback=partial(rollback_calibration, store=store, refresh=_refreshed),
         activations=partial(get_activations, config=RoutingConfig(), seen=fake_seen),

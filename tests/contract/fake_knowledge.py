@@ -7,24 +7,24 @@ from datetime import UTC, datetime
 import numpy as np
 import orjson
 
+from chassis.page_tokens import InvalidPageToken
 from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
 from inference.http.transport import HttpReply, HttpStream, NotSent
 from kernel.msv.experience import SOURCES
 from services.router.service.knowledge.values import (
     DeleteKnowledgeResponse,
+    DocumentDraft,
     DocumentNotFound,
-    Draft,
-    Found,
-    Kept,
     KnowledgeDocument,
     KnowledgeHit,
     KnowledgeKind,
-    Learned,
     ListKnowledgeRequest,
     ListKnowledgeResponse,
     SearchKnowledgeRequest,
+    SearchPage,
+    StoredDocument,
+    VerifiedAnswer,
 )
-from services.router.store.tables import InvalidPageToken
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 MODEL = "letters"
@@ -76,15 +76,15 @@ class FakeLibrary:
     """What is known, in lists."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, StoredDocument] = {}
         self._chunks: dict[str, tuple[Sequence[str], Vectors]] = {}
-        self._learned: dict[str, tuple[Learned, Vectors]] = {}
+        self._learned: dict[str, tuple[VerifiedAnswer, Vectors]] = {}
 
-    async def kept(self, document_ids: Sequence[str]) -> Mapping[str, Kept]:
+    async def kept(self, document_ids: Sequence[str]) -> Mapping[str, StoredDocument]:
         """Those of the documents that are stored."""
         return {name: kept for name, kept in self._kept.items() if name in document_ids}
 
-    async def put(self, encoder: Encoder, drafts: Sequence[Draft]) -> Mapping[str, KnowledgeDocument]:
+    async def put(self, encoder: Encoder, drafts: Sequence[DocumentDraft]) -> Mapping[str, KnowledgeDocument]:
         """Store all drafts."""
         for draft in drafts:
             if draft.chunks is not None and draft.vectors is not None:
@@ -99,7 +99,7 @@ class FakeLibrary:
                 encoder=encoder.name,
                 added_at=BEGAN,
             )
-            self._kept[draft.document_id] = Kept(document=document, cut=draft.cut)
+            self._kept[draft.document_id] = StoredDocument(document=document, cut=draft.cut)
         return {draft.document_id: self._kept[draft.document_id].document for draft in drafts}
 
     async def page(self, ask: ListKnowledgeRequest, *, key_name: str) -> ListKnowledgeResponse:
@@ -130,7 +130,7 @@ class FakeLibrary:
             raise InvalidPageToken(f"page_token {ask.page_token!r} was not given by this service", field="page_token")
         return int(ask.page_token or 0)
 
-    async def search(self, ask: SearchKnowledgeRequest, query: Embedded, *, rank: int, key_name: str) -> Found:
+    async def search(self, ask: SearchKnowledgeRequest, query: Embedded, *, rank: int, key_name: str) -> SearchPage:
         """Chunks by similarity."""
         hits = [
             KnowledgeHit(
@@ -149,7 +149,7 @@ class FakeLibrary:
         wanted = [hit for hit in hits if hit.similarity >= (ask.minimum_similarity or -1)]
         wanted.sort(key=lambda hit: -hit.similarity)
         end = rank + ask.page_size
-        return Found(hits=wanted[rank:end], next_page_token=str(end) if len(wanted) > end else "")
+        return SearchPage(hits=wanted[rank:end], next_page_token=str(end) if len(wanted) > end else "")
 
     async def nearest(self, query: Embedded, *, key_name: str) -> Mapping[str, float | None]:
         """The nearest of each source."""
@@ -164,7 +164,7 @@ class FakeLibrary:
         """The one encoder, if anything is stored."""
         return [MODEL] if self._kept or self._learned else []
 
-    async def learn(self, learned: Learned, question: Embedded) -> None:
+    async def learn(self, learned: VerifiedAnswer, question: Embedded) -> None:
         """Keep a verified answer."""
         self._learned[learned.run_id] = (learned, question.vectors)
 

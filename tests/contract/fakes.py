@@ -4,31 +4,32 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
 
+from chassis.errors import FeedbackConflict
+from chassis.idempotency import RequestIdReused
 from configuration.agents import AgentConfig
 from inference.spend import Spend
-from inference.values import Call, Completion, Delta, Sample, Structured
+from inference.values import Call, Completion, CompletionSample, Delta, Structured
 from kernel.answers import Outcome
 from kernel.conversation import Turn
 from kernel.envelope import StageUsage
 from kernel.ledger import Ledger
 from kernel.msv import MSV
-from services.assigner.service.dialectic import Bench, Defaults, deliberate
+from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.router.core.feedback import is_right
 from services.router.core.strategies import Strategy
 from services.router.rpc import UseCases
-from services.router.service.answering.answer import Answered, Desk, Task
-from services.router.service.answering.idempotency import Repeats, RequestIdReused
-from services.router.service.answering.values import AnswerRequest, AnswerToken, Relayed
+from services.router.service.answering.answer import AnswerContext, StrategyResult, StrategyTask
+from services.router.service.answering.idempotency import IdempotentAnswers
+from services.router.service.answering.values import AnswerRequest, AnswerToken, RelayedEvent
 from services.router.service.assessment.assess import Assessors
-from services.router.service.assessment.measures import Assessment, Matching
-from services.router.service.assessment.route import Deciding, RoutingConfig
-from services.router.service.assessment.subject import Drafted, Drafter, Subject
+from services.router.service.assessment.measures import Assessment, ExperienceMatching
+from services.router.service.assessment.route import RoutingConfig, RoutingContext
+from services.router.service.assessment.subject import DraftAnswer, Drafter, Subject
 from services.router.service.feedback.feedback import (
-    Effects,
-    FeedbackConflict,
-    FeedbackDesk,
+    FeedbackContext,
+    FeedbackEffects,
+    FeedbackLabel,
     SubmitFeedbackResponse,
-    Verdict,
     submit_feedback,
 )
 from services.router.service.knowledge.add import AddLimits
@@ -60,18 +61,18 @@ class FakeAssessor:
 class FakeSystemOne:
     """Says `it is 4`, a word at a time."""
 
-    async def __call__(self, task: Task, spend: Spend) -> AsyncIterator[AnswerToken | Answered]:
+    async def __call__(self, task: StrategyTask, spend: Spend) -> AsyncIterator[AnswerToken | StrategyResult]:
         spend.ledger.book("system1", StageUsage(generations=1, http_calls=1, prompt_tokens=5, completion_tokens=3))
         for word in ("it", " is", " 4"):
             yield AnswerToken(text=word)
-        yield Answered(text="it is 4", model="fake", confidence=0.75, confidence_source="assessment")
+        yield StrategyResult(text="it is 4", model="fake", confidence=0.75, confidence_source="assessment")
 
 
 def fake_drafter(_ask: AnswerRequest, _messages: Sequence[Turn]) -> Drafter:
     """Nobody drafts."""
 
-    async def draft(_spend: Spend) -> Drafted:
-        return Drafted(text="it is 4")
+    async def draft(_spend: Spend) -> DraftAnswer:
+        return DraftAnswer(text="it is 4")
 
     return draft
 
@@ -79,12 +80,14 @@ def fake_drafter(_ask: AnswerRequest, _messages: Sequence[Turn]) -> Drafter:
 class FakeDialectic:
     """Relays one stage, and abstains."""
 
-    async def __call__(self, task: Task, spend: Spend) -> AsyncIterator[AnswerToken | Relayed | Answered]:
+    async def __call__(
+        self, task: StrategyTask, spend: Spend
+    ) -> AsyncIterator[AnswerToken | RelayedEvent | StrategyResult]:
         stage = {"stage": "SYNTHESIS", "role": "SYNTHESIZER", "agent": "dan", "model": "fake", "attempt": 1}
-        yield Relayed(name="stage_started", data=stage)
-        yield Relayed(name="stage_token", data={"stage": "SYNTHESIS", "text": "well"})
+        yield RelayedEvent(name="stage_started", data=stage)
+        yield RelayedEvent(name="stage_token", data={"stage": "SYNTHESIS", "text": "well"})
         yield AnswerToken(text="well")
-        yield Answered(text="", outcome=Outcome.ABSTAINED, model="fake")
+        yield StrategyResult(text="", outcome=Outcome.ABSTAINED, model="fake")
 
 
 class FakeRuns:
@@ -119,7 +122,7 @@ class FakeVerdicts:
     """Verdicts in a dict."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], tuple[Verdict, SubmitFeedbackResponse]] = {}
+        self._kept: dict[tuple[str, str], tuple[FeedbackLabel, SubmitFeedbackResponse]] = {}
 
     async def earlier(self, key_name: str, feedback_id: str, digest: str) -> SubmitFeedbackResponse | None:
         """What was said to the same verdict before."""
@@ -130,7 +133,7 @@ class FakeVerdicts:
             raise RequestIdReused("used before", feedback_id=feedback_id)
         return reply
 
-    async def keep(self, verdict: Verdict, effects: Callable[[bool], Effects]) -> SubmitFeedbackResponse:
+    async def keep(self, verdict: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
         """Keep `verdict`, unless it contradicts another one."""
         others = [kept for kept, _ in self._kept.values() if kept.run_id == verdict.run_id]
         if any(is_right(other.score) != is_right(verdict.score) for other in others):
@@ -143,8 +146,8 @@ class FakeVerdicts:
 def router_use_cases() -> UseCases:
     """A router over fakes."""
     runs = FakeRuns()
-    desk = Desk(
-        deciding=Deciding(
+    desk = AnswerContext(
+        deciding=RoutingContext(
             config=RoutingConfig(),
             assessors=Assessors(by_name={"fake": FakeAssessor()}, default="fake", streamed="fake"),
         ),
@@ -152,11 +155,11 @@ def router_use_cases() -> UseCases:
         answerers={Strategy.SYSTEM_ONE: FakeSystemOne(), Strategy.DIALECTIC: FakeDialectic()},
         limits=dict.fromkeys([None, *Strategy], LIMITS),
         recorder=runs,
-        repeats=Repeats(runs.by_request, lambda _key, _request: None),
+        repeats=IdempotentAnswers(runs.by_request, lambda _key, _request: None),
     )
-    known = KnowledgeBase(fake_embeddings(), FakeLibrary(), Matching(), AddLimits())
+    known = KnowledgeBase(fake_embeddings(), FakeLibrary(), ExperienceMatching(), AddLimits())
     learners = frozenset({"delegation", "experience"})
-    judged = partial(submit_feedback, desk=FeedbackDesk(find=runs.get, store=FakeVerdicts(), learners=learners))
+    judged = partial(submit_feedback, desk=FeedbackContext(find=runs.get, store=FakeVerdicts(), learners=learners))
     return use_cases(
         desk,
         get_run=runs.get,
@@ -174,7 +177,9 @@ class FakeStream:
         self._words = ("the ", stage)
         usage = StageUsage(generations=1, http_calls=1, prompt_tokens=10, completion_tokens=2)
         self.usage = usage
-        self.completion = Completion(samples=(Sample(text=f"the {stage}", tokens=2),), usage=usage, model="fake")
+        self.completion = Completion(
+            samples=(CompletionSample(text=f"the {stage}", tokens=2),), usage=usage, model="fake"
+        )
 
     async def __aiter__(self) -> AsyncIterator[Delta]:
         for word in self._words:
@@ -215,10 +220,10 @@ class FakeVoices:
 
 def fake_deliberate() -> partial:  # type: ignore[type-arg]
     """A dialectic over fakes."""
-    bench = Bench(
+    bench = DeliberationContext(
         agents=lambda: AGENTS,
         voices=FakeVoices(),
         affect=lambda _: {"intensity": 0.25},
-        defaults=Defaults(limits=LIMITS),
+        defaults=DialecticDefaults(limits=LIMITS),
     )
     return partial(deliberate, bench=bench)

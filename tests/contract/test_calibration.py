@@ -2,10 +2,9 @@
 
 import pytest
 
-from chassis.serving.auth import ANYONE, ApiKey
+from chassis.serving.auth import ANYONE, ApiKey, TeachingNotAllowed
 from services.router.service.calibration.calibration import CalibrationNotFound
 from services.router.service.calibration.values import RollbackCalibrationRequest
-from services.router.service.feedback.permissions import TeachingNotAllowed
 from tests.contract.calibration_fakes import fake_calibrating
 from tests.support.faces import Face, Refused
 

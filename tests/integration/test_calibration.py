@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
+from chassis.page_tokens import InvalidPageToken
 from chassis.serving.auth import ANYONE, ApiKey, Keyring
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.statistics.reliability import calibration_error
@@ -35,9 +36,8 @@ from services.router.store.calibration import (
     PostgresActivations,
     PostgresCalibration,
 )
-from services.router.store.feedback_tables import FeedbackRow
+from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.runs import RunRow
-from services.router.store.tables import InvalidPageToken
 from tests.integration.test_store import fresh_database
 from tests.support.faces import Refused, RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM
@@ -61,7 +61,7 @@ async def engine(own_database: str) -> AsyncIterator[AsyncEngine]:
     """The database, empty."""
     engine = db.build_engine(own_database)
     async with engine.begin() as connection:
-        for table in (FeedbackRow, RunRow, CalibrationMapRow, CalibrationPinRow):
+        for table in (RunFeedbackRow, RunRow, CalibrationMapRow, CalibrationPinRow):
             await connection.execute(delete(table))
     yield engine
     await engine.dispose()
@@ -126,7 +126,7 @@ async def kept(engine: AsyncEngine, runs: Sequence[dict[str, Any]], verdicts: Se
     async with engine.begin() as connection:
         await connection.execute(insert(RunRow), runs)
         if verdicts:
-            await connection.execute(insert(FeedbackRow), verdicts)
+            await connection.execute(insert(RunFeedbackRow), verdicts)
 
 
 def overconfident(n: int, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -10,13 +10,13 @@ from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from chassis import database as db
-from chassis.errors import DatabaseUnavailable
+from chassis.errors import DatabaseUnavailable, FeedbackConflict
+from chassis.idempotency import RequestIdReused
 from chassis.ids import new_id
 from chassis.serving.auth import ANYONE, ApiKey
 from kernel.errors import Code, MetacogError
-from services.router.compose import Records
-from services.router.service.answering.idempotency import RequestIdReused
-from services.router.service.feedback.feedback import FeedbackConflict, SubmitFeedbackRequest, SubmitFeedbackResponse
+from services.router.compose import RunRecords
+from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
 from services.router.service.runs.lookup import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, Run
 from services.router.store.runs import PostgresRuns
@@ -30,7 +30,7 @@ PUPIL = ApiKey(name="pupil", sha256="", may_teach=False)
 
 
 @pytest.fixture
-async def records(database_url: str, tmp_path: Path) -> AsyncIterator[Records]:
+async def records(database_url: str, tmp_path: Path) -> AsyncIterator[RunRecords]:
     async with records_at(database_url, tmp_path) as records:
         yield records
 
@@ -42,7 +42,7 @@ async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
     await engine.dispose()
 
 
-async def judge(records: Records, run: Run | str, *, key: ApiKey = ANYONE, **verdict: Any) -> SubmitFeedbackResponse:  # noqa: ANN401
+async def judge(records: RunRecords, run: Run | str, *, key: ApiKey = ANYONE, **verdict: Any) -> SubmitFeedbackResponse:  # noqa: ANN401
     """Submit a verdict: right, under a name of its own, unless it says otherwise."""
     run_id = run if isinstance(run, str) else run.run_id
     said = {"feedback_id": new_id(), **({"correct": True} if "score" not in verdict else {}), **verdict}
@@ -63,7 +63,7 @@ async def is_told(engine: AsyncEngine, run: Run) -> bool:
 
 
 async def test_fifty_times_the_same_at_once_is_one_verdict_with_one_answer(
-    records: Records, engine: AsyncEngine
+    records: RunRecords, engine: AsyncEngine
 ) -> None:
     run = delegated("t-50")
     await kept(records, run)
@@ -76,7 +76,7 @@ async def test_fifty_times_the_same_at_once_is_one_verdict_with_one_answer(
     assert (len(await rows(engine, "feedback", run)), len(await rows(engine, "outbox", run))) == (1, 1)
 
 
-async def test_of_many_agreeing_verdicts_at_once_one_counts(records: Records, engine: AsyncEngine) -> None:
+async def test_of_many_agreeing_verdicts_at_once_one_counts(records: RunRecords, engine: AsyncEngine) -> None:
     run = delegated("t-many")
     await kept(records, run)
 
@@ -90,7 +90,7 @@ async def test_of_many_agreeing_verdicts_at_once_one_counts(records: Records, en
     assert len(await rows(engine, "outbox", run)) == 1
 
 
-async def test_of_opposite_verdicts_at_once_one_side_is_refused(records: Records, engine: AsyncEngine) -> None:
+async def test_of_opposite_verdicts_at_once_one_side_is_refused(records: RunRecords, engine: AsyncEngine) -> None:
     run = run_of()
     await kept(records, run)
 
@@ -112,7 +112,7 @@ async def attempt(judging: Any) -> MetacogError | None:  # noqa: ANN401
     return None
 
 
-async def test_the_name_of_a_verdict_belongs_to_its_key_and_to_one_run(records: Records) -> None:
+async def test_the_name_of_a_verdict_belongs_to_its_key_and_to_one_run(records: RunRecords) -> None:
     first, second, others = run_of(), run_of(), run_of(key_name="ann")
     await kept(records, first, second, others)
     await judge(records, first, feedback_id="mine")
@@ -124,7 +124,7 @@ async def test_the_name_of_a_verdict_belongs_to_its_key_and_to_one_run(records: 
         await judge(records, first, feedback_id="mine", score=0.9)
 
 
-async def test_the_same_name_for_two_runs_at_once_is_kept_for_one(records: Records) -> None:
+async def test_the_same_name_for_two_runs_at_once_is_kept_for_one(records: RunRecords) -> None:
     runs = [run_of() for _ in range(10)]
     await kept(records, *runs)
 
@@ -137,12 +137,12 @@ async def test_the_same_name_for_two_runs_at_once_is_kept_for_one(records: Recor
 
 
 @pytest.mark.parametrize("run_id", ["nobody", "a\x00b", "x" * 128])
-async def test_a_run_that_is_not_there_cannot_be_judged(records: Records, run_id: str) -> None:
+async def test_a_run_that_is_not_there_cannot_be_judged(records: RunRecords, run_id: str) -> None:
     with pytest.raises(RunNotFound):
         await judge(records, run_id)
 
 
-async def test_another_keys_run_is_not_there(records: Records) -> None:
+async def test_another_keys_run_is_not_there(records: RunRecords) -> None:
     run = run_of(key_name="ann")
     await kept(records, run)
 
@@ -150,7 +150,7 @@ async def test_another_keys_run_is_not_there(records: Records) -> None:
         await judge(records, run, key=PUPIL)
 
 
-async def test_a_key_that_may_not_teach_is_heard_and_teaches_nothing(records: Records, engine: AsyncEngine) -> None:
+async def test_a_key_that_may_not_teach_is_heard_and_teaches_nothing(records: RunRecords, engine: AsyncEngine) -> None:
     run = delegated("t-pupil", key_name="pupil")
     await kept(records, run)
 
@@ -163,7 +163,7 @@ async def test_a_key_that_may_not_teach_is_heard_and_teaches_nothing(records: Re
     assert (shown.note, shown.teaches, shown.score, shown.key_name) == ("I think", False, 1.0, "pupil")
 
 
-async def test_a_run_that_is_on_its_way_to_the_database_is_waited_for(records: Records) -> None:
+async def test_a_run_that_is_on_its_way_to_the_database_is_waited_for(records: RunRecords) -> None:
     run = run_of()
     records.journal.record(run)
 
@@ -171,7 +171,7 @@ async def test_a_run_that_is_on_its_way_to_the_database_is_waited_for(records: R
 
 
 async def test_a_run_that_another_replica_is_about_to_record_is_waited_for(
-    records: Records, database_url: str, tmp_path: Path
+    records: RunRecords, database_url: str, tmp_path: Path
 ) -> None:
     run = run_of()
     async with records_at(database_url, tmp_path / "other") as other:
@@ -182,7 +182,7 @@ async def test_a_run_that_another_replica_is_about_to_record_is_waited_for(
         assert (await judging).run_id == run.run_id
 
 
-async def test_verdicts_come_with_runs_in_one_statement(records: Records, database_url: str) -> None:
+async def test_verdicts_come_with_runs_in_one_statement(records: RunRecords, database_url: str) -> None:
     run, other = run_of(key_name="shown"), run_of(key_name="shown")
     shown = ApiKey(name="shown", sha256="")
     await kept(records, run, other)

@@ -18,6 +18,7 @@ from chassis import database as db
 from chassis.database import StatementRejected
 from chassis.errors import DatabaseUnavailable, EncoderUnavailable
 from chassis.ids import new_id
+from chassis.page_tokens import InvalidPageToken
 from chassis.serving.auth import ApiKey, Keyring
 from inference.embeddings import Embedded, Encoder
 from inference.spend import Spend
@@ -25,26 +26,25 @@ from kernel.answers import Outcome
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.msv.experience import ExperienceWeights
-from services.router.service.assessment.measures import Matching
+from services.router.service.assessment.measures import ExperienceMatching
 from services.router.service.knowledge.add import AddLimits
 from services.router.service.knowledge.knowledge import KnowledgeBase
 from services.router.service.knowledge.values import (
     AddEvent,
     AddKnowledgeRequest,
-    Cut,
-    Draft,
+    ChunkSizes,
+    DocumentDraft,
     KnowledgeAdded,
-    Learned,
     ListKnowledgeRequest,
     NewDocument,
     SearchKnowledgeRequest,
+    VerifiedAnswer,
 )
 from services.router.service.runs.values import Run
 from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.knowledge_tables import vector_text
-from services.router.store.nearest_vectors import Place as NearestPlace
+from services.router.store.nearest_vectors import VectorSpace as NearestPlace
 from services.router.store.nearest_vectors import nearest_of
-from services.router.store.tables import InvalidPageToken
 from tests.contract.fake_knowledge import FakeEncoder, fake_embeddings
 from tests.integration.test_store import fresh_database
 from tests.support.encoder import EncoderProcess
@@ -62,7 +62,7 @@ pytestmark = pytest.mark.timeout(180)
 
 
 @dataclass
-class Place:
+class VectorSpace:
     """A database, and the library in it."""
 
     url: str
@@ -78,17 +78,19 @@ def own_database(database_url: str) -> str:
 
 
 @pytest.fixture
-async def place(own_database: str) -> AsyncIterator[Place]:
+async def place(own_database: str) -> AsyncIterator[VectorSpace]:
     """A library with nothing in it."""
     engine = db.build_engine(own_database)
     async with engine.begin() as connection:
         await connection.execute(text("TRUNCATE router.encoders, router.documents, router.chunks, router.experiences"))
-    yield Place(own_database, PostgresKnowledge(db.build_sessions(engine)))
+    yield VectorSpace(own_database, PostgresKnowledge(db.build_sessions(engine)))
     await engine.dispose()
 
 
 @pytest.fixture
-async def router(scripted: ScriptedLLM, place: Place, encoder_url: str, tmp_path: Path) -> AsyncIterator[RunningRouter]:
+async def router(
+    scripted: ScriptedLLM, place: VectorSpace, encoder_url: str, tmp_path: Path
+) -> AsyncIterator[RunningRouter]:
     scripted.answer = cast()
     async with router_at(scripted, place.url, tmp_path, encoder_url=encoder_url) as running:
         yield running
@@ -161,7 +163,7 @@ async def test_with_nothing_stored_experience_is_unknown_and_says_so(rest: RestF
 
 
 async def test_without_its_encoder_a_router_answers_and_says_why_experience_is_unknown(
-    scripted: ScriptedLLM, place: Place, tmp_path: Path
+    scripted: ScriptedLLM, place: VectorSpace, tmp_path: Path
 ) -> None:
     scripted.answer = cast()
     short_lived = EncoderProcess().start()
@@ -184,9 +186,9 @@ async def test_without_its_encoder_a_router_answers_and_says_why_experience_is_u
     assert (refused.value.code, refused.value.reason) == ("UNAVAILABLE", "ENCODER_UNAVAILABLE")
 
 
-async def test_an_encoder_that_keeps_failing_is_left_alone_and_found_again(place: Place) -> None:
+async def test_an_encoder_that_keeps_failing_is_left_alone_and_found_again(place: VectorSpace) -> None:
     encoder = FakeEncoder()
-    known = KnowledgeBase(fake_embeddings(encoder), place.library, Matching(), AddLimits())
+    known = KnowledgeBase(fake_embeddings(encoder), place.library, ExperienceMatching(), AddLimits())
     encoder.away = True
     reasons = [(await known.match([Turn(role="user", content="a")], "", Spend(LIMITS))).reason for _ in range(6)]
 
@@ -195,8 +197,8 @@ async def test_an_encoder_that_keeps_failing_is_left_alone_and_found_again(place
     assert reasons[5].endswith("(tried again in some seconds)")
 
 
-async def test_similarities_of_an_encoder_that_nobody_calibrated_are_not_used(place: Place) -> None:
-    known = KnowledgeBase(fake_embeddings(), place.library, Matching(), AddLimits())
+async def test_similarities_of_an_encoder_that_nobody_calibrated_are_not_used(place: VectorSpace) -> None:
+    known = KnowledgeBase(fake_embeddings(), place.library, ExperienceMatching(), AddLimits())
 
     matched = await known.match([Turn(role="user", content="a")], "", Spend(LIMITS))
 
@@ -262,7 +264,7 @@ async def test_verified_answers_are_experience_until_they_are_taken_back(router:
     ids=["no answer", "no text", "abstained"],
 )
 async def test_a_run_without_an_answer_or_its_text_teaches_nothing(
-    place: Place, encoder_url: str, more: dict[str, Any]
+    place: VectorSpace, encoder_url: str, more: dict[str, Any]
 ) -> None:
     known = knowledge_base(encoder_url, place.library)
 
@@ -272,9 +274,9 @@ async def test_a_run_without_an_answer_or_its_text_teaches_nothing(
     await known.embeddings.close()
 
 
-async def test_both_sources_count_by_their_weights(place: Place, encoder_url: str) -> None:
+async def test_both_sources_count_by_their_weights(place: VectorSpace, encoder_url: str) -> None:
     known = knowledge_base(encoder_url, place.library)
-    uneven = Matching(weights=ExperienceWeights(knowledge=0.25, experience=0.75))
+    uneven = ExperienceMatching(weights=ExperienceWeights(knowledge=0.25, experience=0.75))
     weighted = KnowledgeBase(known.embeddings, place.library, uneven, AddLimits())
     await known.experience.learn(run_of(FJORD))
     [_ async for _ in known.use.add(AddKnowledgeRequest(documents=[NewDocument(text=COOKING)]), key=key("ann"))]
@@ -294,7 +296,7 @@ def key(name: str, *, may_teach: bool = True) -> ApiKey:
 
 
 async def test_experience_belongs_to_its_key_and_documents_to_all(
-    scripted: ScriptedLLM, place: Place, encoder_url: str, tmp_path: Path
+    scripted: ScriptedLLM, place: VectorSpace, encoder_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast()
     keyring = Keyring([key("ann"), key("bob", may_teach=False)])
@@ -326,10 +328,10 @@ async def test_experience_belongs_to_its_key_and_documents_to_all(
     assert totals == [1, 0]
 
 
-async def test_the_one_experience_of_a_key_is_found_among_thousands_of_others(place: Place) -> None:
+async def test_the_one_experience_of_a_key_is_found_among_thousands_of_others(place: VectorSpace) -> None:
     rows = np.random.default_rng(7).standard_normal((2000, 8)).astype(np.float32)
     query = Embedded(encoder=UNIT, vectors=rows[:1])
-    mine = Learned(run_id=new_id(), key_name="ann", question="mine", answer="a")
+    mine = VerifiedAnswer(run_id=new_id(), key_name="ann", question="mine", answer="a")
     await place.library.learn(mine, Embedded(encoder=UNIT, vectors=-rows[:1]))
     engine = db.build_engine(place.url)
     crowd = (
@@ -366,8 +368,8 @@ class Failing(FakeEncoder):
         super()._answer()
 
 
-async def test_an_encoder_that_fails_half_way_adds_nothing(place: Place) -> None:
-    known = KnowledgeBase(fake_embeddings(Failing(7)), place.library, Matching(), AddLimits())
+async def test_an_encoder_that_fails_half_way_adds_nothing(place: VectorSpace) -> None:
+    known = KnowledgeBase(fake_embeddings(Failing(7)), place.library, ExperienceMatching(), AddLimits())
     ask = AddKnowledgeRequest(documents=[NewDocument(text="one two three four five six " * 4)], chunk_characters=10)
     events: list[AddEvent] = []
 
@@ -382,8 +384,8 @@ async def test_an_encoder_that_fails_half_way_adds_nothing(place: Place) -> None
     assert (await place.library.page(ListKnowledgeRequest(), key_name="")).total_documents == 0
 
 
-async def test_a_caller_who_leaves_half_way_adds_nothing(place: Place) -> None:
-    known = KnowledgeBase(fake_embeddings(), place.library, Matching(), AddLimits())
+async def test_a_caller_who_leaves_half_way_adds_nothing(place: VectorSpace) -> None:
+    known = KnowledgeBase(fake_embeddings(), place.library, ExperienceMatching(), AddLimits())
     ask = AddKnowledgeRequest(documents=[NewDocument(text="one two three four five six " * 4)], chunk_characters=10)
 
     async with aclosing(known.use.add(ask, key=key("ann"))) as events:
@@ -393,7 +395,7 @@ async def test_a_caller_who_leaves_half_way_adds_nothing(place: Place) -> None:
     assert (await place.library.page(ListKnowledgeRequest(), key_name="")).total_documents == 0
 
 
-async def test_a_statement_that_fails_half_way_adds_nothing(place: Place) -> None:
+async def test_a_statement_that_fails_half_way_adds_nothing(place: VectorSpace) -> None:
     drafts = drafts_of(*("abc"), dimension=8)
     await place.library.put(UNIT, drafts[:1])
     short = replace(drafts[2], vectors=np.ones((1, 5), dtype=np.float32))
@@ -405,7 +407,7 @@ async def test_a_statement_that_fails_half_way_adds_nothing(place: Place) -> Non
     assert [(kept.document_id, kept.title) for kept in page.documents] == [("a", "")]
 
 
-async def test_adding_the_same_documents_at_once_ends_well(place: Place) -> None:
+async def test_adding_the_same_documents_at_once_ends_well(place: VectorSpace) -> None:
     drafts = drafts_of(*"abcdefgh", dimension=8)
 
     async with asyncio.TaskGroup() as group:
@@ -433,17 +435,17 @@ async def test_without_its_database_it_says_so_and_experience_is_unknown(encoder
 # -- how it is stored -------------------------------------------------------------------------------------------------
 
 
-def drafts_of(*names: str, dimension: int, seed: int = 3) -> list[Draft]:
+def drafts_of(*names: str, dimension: int, seed: int = 3) -> list[DocumentDraft]:
     """One chunk a document, with a random vector."""
     rows = np.random.default_rng(seed).standard_normal((len(names), dimension)).astype(np.float32)
     return [
-        Draft(
+        DocumentDraft(
             document_id=name,
             title="",
             labels={},
             text_digest=sha256(name.encode()).hexdigest(),
             characters=len(name),
-            cut=Cut(most=800, overlap=100),
+            cut=ChunkSizes(most=800, overlap=100),
             chunks=[name],
             vectors=rows[place : place + 1],
         )
@@ -452,7 +454,7 @@ def drafts_of(*names: str, dimension: int, seed: int = 3) -> list[Draft]:
 
 
 @pytest.mark.parametrize("dimension", [3, 768, 2001, 4001])
-async def test_vectors_of_any_length_are_found(place: Place, dimension: int) -> None:
+async def test_vectors_of_any_length_are_found(place: VectorSpace, dimension: int) -> None:
     encoder = Encoder(name="any", dimension=dimension)
     drafts = drafts_of(*"abc", dimension=dimension)
     await place.library.put(encoder, drafts)
@@ -465,7 +467,7 @@ async def test_vectors_of_any_length_are_found(place: Place, dimension: int) -> 
     assert found.hits[0].similarity == pytest.approx(1.0, abs=1e-3)
 
 
-async def test_texts_of_another_encoder_are_not_searched_and_that_is_said(place: Place, encoder_url: str) -> None:
+async def test_texts_of_another_encoder_are_not_searched_and_that_is_said(place: VectorSpace, encoder_url: str) -> None:
     known = knowledge_base(encoder_url, place.library)
     await place.library.put(UNIT, drafts_of("a", dimension=8))
 
@@ -478,8 +480,8 @@ async def test_texts_of_another_encoder_are_not_searched_and_that_is_said(place:
     await known.embeddings.close()
 
 
-async def test_a_document_of_another_encoder_is_embedded_again(place: Place, encoder_url: str) -> None:
-    before = KnowledgeBase(fake_embeddings(), place.library, Matching(), AddLimits())
+async def test_a_document_of_another_encoder_is_embedded_again(place: VectorSpace, encoder_url: str) -> None:
+    before = KnowledgeBase(fake_embeddings(), place.library, ExperienceMatching(), AddLimits())
     after = knowledge_base(encoder_url, place.library)
     ask = AddKnowledgeRequest(documents=[NewDocument(text=FJORD)])
 
@@ -493,7 +495,7 @@ async def test_a_document_of_another_encoder_is_embedded_again(place: Place, enc
     await after.embeddings.close()
 
 
-async def test_the_nearest_are_found_through_the_index(place: Place) -> None:
+async def test_the_nearest_are_found_through_the_index(place: VectorSpace) -> None:
     [draft] = drafts_of("d", dimension=8)
     rows = np.random.default_rng(5).standard_normal((3000, 8)).astype(np.float32)
     await place.library.put(UNIT, [replace(draft, chunks=["text"] * len(rows), vectors=rows)])
@@ -510,7 +512,7 @@ async def test_the_nearest_are_found_through_the_index(place: Place) -> None:
     assert f"Index Scan using ix_chunks_embedding_{number}" in told
 
 
-async def test_the_pages_of_a_search_show_every_hit_once(place: Place) -> None:
+async def test_the_pages_of_a_search_show_every_hit_once(place: VectorSpace) -> None:
     drafts = drafts_of(*(f"d{number:03}" for number in range(57)), dimension=8)
     await place.library.put(UNIT, drafts)
     assert drafts[0].vectors is not None
@@ -527,7 +529,7 @@ async def test_the_pages_of_a_search_show_every_hit_once(place: Place) -> None:
     assert [hit.similarity for hit in seen] == sorted((hit.similarity for hit in seen), reverse=True)
 
 
-async def test_a_token_holds_for_its_own_search_only(place: Place) -> None:
+async def test_a_token_holds_for_its_own_search_only(place: VectorSpace) -> None:
     await place.library.put(UNIT, drafts_of(*"abc", dimension=8))
     query = Embedded(encoder=UNIT, vectors=np.ones((1, 8), dtype=np.float32))
     ask = SearchKnowledgeRequest(query="x", page_size=1)
@@ -541,7 +543,7 @@ async def test_a_token_holds_for_its_own_search_only(place: Place) -> None:
             place.library.rank(replace(ask, page_token=nonsense))
 
 
-async def test_documents_are_listed_from_the_newest_and_by_title(place: Place) -> None:
+async def test_documents_are_listed_from_the_newest_and_by_title(place: VectorSpace) -> None:
     for number in range(5):
         [draft] = drafts_of(f"d{number}", dimension=8)
         await place.library.put(UNIT, [replace(draft, title=f"The 100% of {number}" if number % 2 else "a_b")])
@@ -562,7 +564,7 @@ async def test_documents_are_listed_from_the_newest_and_by_title(place: Place) -
 
 
 async def test_a_body_of_documents_may_be_larger_than_others(
-    scripted: ScriptedLLM, place: Place, tmp_path: Path
+    scripted: ScriptedLLM, place: VectorSpace, tmp_path: Path
 ) -> None:
     body = {"documents": [{"text": "x" * 10_000}], "chunk_characters": 0}
     async with (

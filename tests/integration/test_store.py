@@ -17,6 +17,7 @@ from sqlalchemy import make_url, text
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
+from chassis.page_tokens import InvalidPageToken
 from chassis.serving.rest import dumps
 from kernel.activation import Route, activation
 from kernel.answers import Outcome
@@ -25,11 +26,10 @@ from kernel.envelope import Envelope, Usage
 from kernel.errors import MalformedRequest
 from services.router.service.answering.values import MSV
 from services.router.service.assessment.values import RouteResponse
-from services.router.service.feedback.feedback import Verdict, effects
+from services.router.service.feedback.feedback import FeedbackLabel, effects
 from services.router.service.runs.values import ListRunsRequest, Run
 from services.router.store.feedback import PostgresFeedback
 from services.router.store.runs import PostgresRuns, RunNotFound
-from services.router.store.tables import InvalidPageToken
 from tests.support.stack import NOBODY, ROOT, command, environment
 
 
@@ -190,7 +190,7 @@ async def test_runs_are_filtered_by_how_they_ended_and_what_was_said_of_them(
     refused = run_of(created_at=began, error_reason="BACKEND_UNAVAILABLE", request_id=new_id())
     await kept(runs, answered, abstained, refused)
     engine = db.build_engine(database_url)
-    verdict = Verdict(
+    verdict = FeedbackLabel(
         feedback_id=new_id(),
         key_name="",
         run_id=abstained.run_id,

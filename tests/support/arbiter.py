@@ -26,11 +26,11 @@ from kernel.envelope import Limits
 from kernel.prices import Prices
 from sandbox.mathematics import Calculating, Here
 from services.arbiter import rest, rpc
-from services.arbiter.service.agents import Usual, Voices
-from services.arbiter.service.arbitrate import Bench, arbitrate
+from services.arbiter.service.agents import DefaultAgents, SamplingModelClients
+from services.arbiter.service.arbitrate import ArbitrationContext, arbitrate
 from services.arbiter.service.claim_tracing import Encoding, Tracer
 from services.arbiter.service.measure import MeasureLimits, measure
-from services.arbiter.service.plan import Defaults
+from services.arbiter.service.plan import ArbitrationDefaults
 from services.arbiter.service.replay import replay
 from tests.support.faces import Running, serving
 from tests.support.stack import MAX_BODY_BYTES, NO_PRICES, Server, voices_of
@@ -124,7 +124,7 @@ async def arbiter_at(
     *,
     encoder: Encoding | str | None = None,
     limits: Limits = LIMITS,
-    usual: Usual | None = None,
+    usual: DefaultAgents | None = None,
     calculator: Calculating | None = None,
     prices: Prices = NO_PRICES,
     **sizes: Any,  # noqa: ANN401
@@ -134,7 +134,8 @@ async def arbiter_at(
     embeddings = Embeddings(encoder) if isinstance(encoder, str) else None
     encoding = embeddings or (encoder if not isinstance(encoder, str) else None) or WordEncoder()
     bench = replace(
-        bench_of(voices, agents, encoding, Defaults(limits=limits, **sizes), usual), calculator=calculator or Here()
+        bench_of(voices, agents, encoding, ArbitrationDefaults(limits=limits, **sizes), usual),
+        calculator=calculator or Here(),
     )
     health = Health({"inference": voices.default.probe})
     async with arbiter_over(bench, health) as running:
@@ -145,19 +146,21 @@ async def arbiter_at(
 
 
 def bench_of(
-    voices: Voices,
+    voices: SamplingModelClients,
     agents: Sequence[AgentConfig],
     encoder: Encoding,
-    defaults: Defaults,
-    usual: Usual | None = None,
-) -> Bench:
+    defaults: ArbitrationDefaults,
+    usual: DefaultAgents | None = None,
+) -> ArbitrationContext:
     """Everybody and everything that an arbitration needs."""
     tracer = Tracer(encoder, batch_timeout_s=30)
-    return Bench(agents=lambda: agents, voices=voices, tracer=tracer, defaults=defaults, usual=usual or Usual())
+    return ArbitrationContext(
+        agents=lambda: agents, voices=voices, tracer=tracer, defaults=defaults, usual=usual or DefaultAgents()
+    )
 
 
 @asynccontextmanager
-async def arbiter_over(bench: Bench, health: Health) -> AsyncIterator[Running]:
+async def arbiter_over(bench: ArbitrationContext, health: Health) -> AsyncIterator[Running]:
     """Both faces over `bench`."""
     most = MeasureLimits()
     use: Mapping[str, Any] = {

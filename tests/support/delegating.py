@@ -17,9 +17,9 @@ from kernel.confidence.rules import Exploration, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
 from kernel.prices import Prices
-from services.delegation.compose import CONTRACT, Options, World, build_server, composed, with_paths
+from services.delegation.compose import CONTRACT, Options, Parts, build_server, composed, with_paths
 from services.delegation.service.dimensions import Dimension, read_dimensions
-from services.delegation.service.process import Defaults
+from services.delegation.service.process import TaskDefaults
 from services.delegation.service.recalibration import Recalibrator
 from services.delegation.service.use_cases import UseCases
 from tests.support.faces import RestFace, RpcFace, Running, serving
@@ -56,7 +56,7 @@ def options(
 ) -> Options:
     """What ships, with exploration off, at a test's pace."""
     given: dict[str, Any] = {"recalibration_every_s": 0.05, **more}
-    return Options(defaults=Defaults(limits=limits, rules=rules), drift=drift, **given)
+    return Options(defaults=TaskDefaults(limits=limits, rules=rules), drift=drift, **given)
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ async def delegation_at(
     engine = db.build_engine(database)
     voices = voices_of(llm, prices)
     embeddings = Embeddings(encoder_url or f"http://{NOBODY}/v1")
-    world = World(
+    world = Parts(
         sessions=db.build_sessions(engine),
         voices=voices,
         embedder=embeddings,

@@ -13,7 +13,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.serving.auth import ApiKey
 from kernel.learning.drift import DriftLimits
 from services.delegation.service.task_records import submit_feedback
-from services.delegation.service.values import SubmitFeedbackRequest
+from services.delegation.service.values import TaskFeedbackRequest
 from services.delegation.store.tasks import PostgresTasks
 
 AT_ONCE = 4
@@ -35,7 +35,7 @@ async def deliver(url: str, mark: str, numbers: Sequence[int]) -> None:
     async def work() -> None:
         while waiting:
             number = waiting.pop()
-            ask = SubmitFeedbackRequest(
+            ask = TaskFeedbackRequest(
                 feedback_id=f"{mark}-verdict-{number}", task_id=f"{mark}-{number}", correct=is_right(number)
             )
             try:

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit
 
 from chassis.serving.wire import from_plain
-from kernel.assignment import Drawn, best_assignment, build_problem, explored_assignment
+from kernel.assignment import DrawnAssignment, best_assignment, build_problem, explored_assignment
 from kernel.learning.contrasts import CHAIN_ROLES, Deliberated
 from kernel.msv import MSV
 from kernel.roles import DEFAULT_WEIGHTS, ROLES, Role, RoleWeights, fitness_matrix
@@ -55,9 +55,9 @@ def _one(rng: np.random.Generator, truth: RoleWeights, share: float, hardness: f
     )
 
 
-def _drawn(msvs: tuple[MSV, ...], share: float, rng: np.random.Generator) -> Drawn:
+def _drawn(msvs: tuple[MSV, ...], share: float, rng: np.random.Generator) -> DrawnAssignment:
     if share == 1:
-        return Drawn(chosen=tuple(map(int, rng.permutation(len(AGENTS)))), propensity=1 / 120, explored=True)
+        return DrawnAssignment(chosen=tuple(map(int, rng.permutation(len(AGENTS)))), propensity=1 / 120, explored=True)
     usual = build_problem(AGENTS, fitness_matrix(AGENTS, msvs).fitness, capacities=CAPACITIES)
     return explored_assignment(usual, share, rng)
 

@@ -35,7 +35,7 @@ from configuration.agents import AgentConfig, read_agents
 from embedded import postgres
 from embedded.pgfiles import database_url
 from inference.backends import build_backend
-from inference.client import DEFAULT_AGENTS_FILE, Voices
+from inference.client import DEFAULT_AGENTS_FILE, ModelClients
 from inference.config import BackendConfig
 from inference.embeddings import Embeddings
 from kernel.envelope import Limits
@@ -44,26 +44,26 @@ from kernel.prices import Prices, price_of
 from services.assigner import rest as assigner_rest
 from services.assigner import rpc as assigner_rpc
 from services.assigner.service.assign import assign
-from services.assigner.service.dialectic import Bench, Defaults, deliberate
+from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.router import openai_rest, relay
 from services.router import rest as router_rest
 from services.router import rpc as router_rpc
-from services.router.compose import Keeping, Learning, build_calibration, build_records
+from services.router.compose import FeedbackReceivers, RunStorageOptions, build_calibration, build_records
 from services.router.core.calibration import FittingRules
 from services.router.core.strategies import Strategy
 from services.router.relay import Peer
 from services.router.service.answering.admission import Admission
-from services.router.service.answering.answer import Desk, answer
-from services.router.service.answering.idempotency import Repeats
+from services.router.service.answering.answer import AnswerContext, answer
+from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.answering.system_one import SystemOne
 from services.router.service.assessment.assess import VERBALIZED, Assessors, assess, build_assessors
-from services.router.service.assessment.measures import Affect, Experience, Matching
-from services.router.service.assessment.route import Deciding, RoutingConfig, route
-from services.router.service.calibration.calibration import Calibrating
+from services.router.service.assessment.measures import AffectMeasure, ExperienceMatching, ExperienceMeasure
+from services.router.service.assessment.route import RoutingConfig, RoutingContext, route
+from services.router.service.calibration.calibration import CalibrationUseCases
 from services.router.service.calibration.recalibration import Calibrator
 from services.router.service.knowledge.add import AddLimits
-from services.router.service.knowledge.knowledge import Knowing, KnowledgeBase
-from services.router.service.knowledge.values import Library
+from services.router.service.knowledge.knowledge import KnowledgeBase, KnowledgeUseCases
+from services.router.service.knowledge.values import KnowledgeStore
 from services.router.service.runs.journal import Journal
 from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.runs import PostgresRuns
@@ -182,19 +182,21 @@ class RunningRouter(Running):
     calibrator: Calibrator
 
 
-def voices_of(llm: Server, prices: Prices = NO_PRICES) -> Voices:
+def voices_of(llm: Server, prices: Prices = NO_PRICES) -> ModelClients:
     """Voices whose default is the model of `llm`."""
     price = price_of(llm.model, prices)
     config = BackendConfig(name="default", base_url=llm.url, model=llm.model, price=price)
-    return Voices(build_backend(config), build_backend, prices)
+    return ModelClients(build_backend(config), build_backend, prices)
 
 
 def bench_of(
-    voices: Voices, agents: Sequence[AgentConfig] | None = None, *, limits: Limits = LIMITS, **sizes: int
-) -> Bench:
+    voices: ModelClients, agents: Sequence[AgentConfig] | None = None, *, limits: Limits = LIMITS, **sizes: int
+) -> DeliberationContext:
     """A bench of `agents`, or of those that ship."""
     seated = agents or read_agents(DEFAULT_AGENTS_FILE)
-    return Bench(agents=lambda: seated, voices=voices, affect=vader, defaults=Defaults(limits=limits, **sizes))
+    return DeliberationContext(
+        agents=lambda: seated, voices=voices, affect=vader, defaults=DialecticDefaults(limits=limits, **sizes)
+    )
 
 
 @asynccontextmanager
@@ -236,7 +238,7 @@ async def router_at(
     admission: Admission | None = None,
     assessor: str = VERBALIZED,
     encoder_url: str = "",
-    keeping: Keeping | None = None,
+    keeping: RunStorageOptions | None = None,
     fitting: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
     prices: Prices = NO_PRICES,
 ) -> AsyncIterator[RunningRouter]:
@@ -248,12 +250,12 @@ async def router_at(
     engine = db.build_engine(database)
     voices = voices_of(llm, prices)
     known = knowledge_base(encoder_url or f"http://{NOBODY}/v1", PostgresKnowledge(db.build_sessions(engine)))
-    without_model = [Affect(vader), *([Experience(known.match)] if encoder_url else [])]
+    without_model = [AffectMeasure(vader), *([ExperienceMeasure(known.match)] if encoder_url else [])]
     names = ("assigner", "arbiter", "delegation")
     reached = {name: Peer(name, (others or {}).get(name, NOBODY), key=peer_key) for name in names}
     sessions = db.build_sessions(engine)
     calibration = build_calibration(sessions, RoutingConfig(), fitting, pause_s=0.05)
-    learning = Learning(
+    learning = FeedbackReceivers(
         delegation=reached["delegation"],
         experience=known.experience if encoder_url else None,
         judged=calibration.calibrator.judged,
@@ -263,8 +265,8 @@ async def router_at(
     assessors = Assessors(
         by_name=build_assessors(voices.assessor(), without_model), default=assessor, streamed=assessor
     )
-    desk = Desk(
-        deciding=Deciding(config=RoutingConfig(), assessors=assessors),
+    desk = AnswerContext(
+        deciding=RoutingContext(config=RoutingConfig(), assessors=assessors),
         drafter=system_one.drafter,
         answerers={
             Strategy.SYSTEM_ONE: system_one,
@@ -275,7 +277,7 @@ async def router_at(
         limits=dict.fromkeys([None, *Strategy], limits),
         models=[voices.assessor()],
         recorder=records.journal,
-        repeats=Repeats(records.runs.by_request, records.journal.recent),
+        repeats=IdempotentAnswers(records.runs.by_request, records.journal.recent),
         admission=admission or Admission(),
         recalibrated=calibration.calibrator,
     )
@@ -319,25 +321,25 @@ async def router_at(
     await engine.dispose()
 
 
-def quick_keeping(spool: Path, **more: Any) -> Keeping:  # noqa: ANN401
+def quick_keeping(spool: Path, **more: Any) -> RunStorageOptions:  # noqa: ANN401
     """What ships, at a test's pace."""
     paces: dict[str, Any] = {"journal_retry_s": 0.05, "outbox_poll_s": 0.05, "outbox_first_pause_s": 0.05}
-    return Keeping(spool=spool / "runs.jsonl", **{**paces, **more})
+    return RunStorageOptions(spool=spool / "runs.jsonl", **{**paces, **more})
 
 
-def knowledge_base(encoder_url: str, library: Library) -> KnowledgeBase:
+def knowledge_base(encoder_url: str, library: KnowledgeStore) -> KnowledgeBase:
     """A knowledge base with the sizes that ship."""
-    return KnowledgeBase(Embeddings(encoder_url), library, Matching(), AddLimits())
+    return KnowledgeBase(Embeddings(encoder_url), library, ExperienceMatching(), AddLimits())
 
 
 def use_cases(
-    desk: Desk,
+    desk: AnswerContext,
     *,
     get_run: Any,  # noqa: ANN401
     list_runs: Any,  # noqa: ANN401
     submit_feedback: Any,  # noqa: ANN401
-    knowledge: Knowing,
-    calibration: Calibrating,
+    knowledge: KnowledgeUseCases,
+    calibration: CalibrationUseCases,
     limits: Limits = LIMITS,
 ) -> router_rpc.UseCases:
     """What a router with `desk` can do."""

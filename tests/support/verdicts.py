@@ -20,7 +20,7 @@ from kernel.answers import Outcome
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.errors import MetacogError
-from services.router.compose import Keeping, Learning, Records, build_records
+from services.router.compose import FeedbackReceivers, RunRecords, RunStorageOptions, build_records
 from services.router.relay import Peer
 from services.router.service.runs.values import Run
 from tests.support.stack import NOBODY, quick_keeping
@@ -50,7 +50,7 @@ def delegated(*tasks: str, **more: object) -> Run:
     return run_of(strategy="delegation", confidence_source="delegation", deliberation=account, **more)
 
 
-async def kept(records: Records, *runs: Run) -> None:
+async def kept(records: RunRecords, *runs: Run) -> None:
     """Put runs into the database."""
     assert list(await records.runs.add([dumps(run) for run in runs])) == []
 
@@ -132,14 +132,14 @@ async def records_at(
     spool: Path,
     *,
     delegation: str = NOBODY,
-    keeping: Keeping | None = None,
+    keeping: RunStorageOptions | None = None,
     **learning: Any,  # noqa: ANN401
-) -> AsyncIterator[Records]:
+) -> AsyncIterator[RunRecords]:
     """Runs and feedback at work, as one replica of the router has them."""
     engine = db.build_engine(database)
     peer = Peer("delegation", delegation)
     records = build_records(
-        db.build_sessions(engine), keeping or quick_keeping(spool), Learning(delegation=peer, **learning)
+        db.build_sessions(engine), keeping or quick_keeping(spool), FeedbackReceivers(delegation=peer, **learning)
     )
     records.start()
     yield records

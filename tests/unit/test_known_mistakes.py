@@ -15,24 +15,24 @@ from configuration.agents import AgentConfig
 from configuration.routing import read_routing
 from inference.errors import UnparsableOutput
 from inference.spend import Spend
-from inference.values import Call, Completion, Sample
+from inference.values import Call, Completion, CompletionSample
 from kernel.activation import Route, activation, choose
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits, StageUsage, Usage
 from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
-from kernel.msv.experience import Calibration, ExperienceWeights, experience_match
+from kernel.msv.experience import ExperienceWeights, SimilarityCalibration, experience_match
 from kernel.msv.ratings import ORDER, RATING_SCHEMA, read_rating
 from kernel.roles import DEFAULT_WEIGHTS, ROLES, TERMS, Role, fitness_matrix
 from services.assigner import prompts as assigner_prompts
-from services.assigner.service.dialectic import Bench, Defaults, deliberate
+from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.assigner.service.values import DeliberateRequest, DeliberationFinished
 from services.router import prompts as router_prompts
-from services.router.relay import Dialogue, Peer, Relay
-from services.router.service.answering.answer import Answered, Task
+from services.router.relay import Peer, Relay, RelayedCall
+from services.router.service.answering.answer import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.assess import build_assessors
-from services.router.service.assessment.subject import Drafted, Subject
+from services.router.service.assessment.subject import DraftAnswer, Subject
 from services.router.service.assessment.values import Routed
 from tests.contract.fakes import FakeVoices
 
@@ -80,7 +80,7 @@ def test_a_duplicate_key_is_refused_and_drops_nothing_silently(tmp_path: Path) -
 
 
 def test_experience_reaches_both_ends_of_its_range() -> None:
-    line = Calibration()
+    line = SimilarityCalibration()
     ends = [{"knowledge": cosine, "experience": cosine} for cosine in (line.floor, line.ceiling)]
 
     reached = [experience_match(cosines, weights=ExperienceWeights(), calibration=line).value for cosines in ends]
@@ -165,11 +165,11 @@ class Counting:
 
     async def complete(self, call: Call, _spend: Spend) -> Completion:
         self.calls += 1
-        return Completion(samples=(Sample(text="No"),) * call.samples, usage=StageUsage(), model="fake")
+        return Completion(samples=(CompletionSample(text="No"),) * call.samples, usage=StageUsage(), model="fake")
 
-    async def draft(self, _spend: Spend) -> Drafted:
+    async def draft(self, _spend: Spend) -> DraftAnswer:
         self.calls += 1
-        return Drafted(text="No")
+        return DraftAnswer(text="No")
 
 
 @pytest.mark.parametrize(
@@ -193,11 +193,11 @@ async def test_a_decision_costs_a_few_calls_and_not_twenty_one(name: str, calls:
 async def deliberated(agents: int, msv: MSV) -> DeliberationFinished:
     """The end of a deliberation by so many agents."""
     seated = [AgentConfig(id=f"a{number}") for number in range(agents)]
-    bench = Bench(
+    bench = DeliberationContext(
         agents=lambda: seated,
         voices=FakeVoices(),
         affect=lambda _: {"intensity": 0.25},
-        defaults=Defaults(limits=LIMITS),
+        defaults=DialecticDefaults(limits=LIMITS),
     )
     events = [event async for event in deliberate(DeliberateRequest(question="Is it so?", msv=msv), bench=bench)]
     finished = events[-1]
@@ -239,7 +239,7 @@ class Silent:
         raise PeerRefused("it did not answer in time", Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
         yield request
 
-    def asked(self, _task: Task, envelope: Envelope) -> Any:  # noqa: ANN401 - any message will do
+    def asked(self, _task: StrategyTask, envelope: Envelope) -> Any:  # noqa: ANN401 - any message will do
         """What it is asked."""
         self.told_ms = envelope.timeout_ms
 
@@ -247,15 +247,17 @@ class Silent:
 @pytest.mark.parametrize("fallback", [True, False])
 async def test_no_call_between_the_systems_is_without_a_time_limit(fallback: bool) -> None:
     service = Silent()
-    dialogue = Dialogue(
+    dialogue = RelayedCall(
         method=None,
         request=service.asked,
         finished="finished",
         silent=frozenset(),
         token=lambda _name, _data: "",
-        answered=lambda _data: Answered(text=""),
+        answered=lambda _data: StrategyResult(text=""),
     )
-    task = Task(ask=AnswerRequest(query="?", fallback=fallback), messages=ASKED.messages, route=ROUTED, run_id="run")
+    task = StrategyTask(
+        ask=AnswerRequest(query="?", fallback=fallback), messages=ASKED.messages, route=ROUTED, run_id="run"
+    )
     spend = Spend(Limits(max_generations=8, max_generated_tokens=1024, timeout_ms=10_000))
 
     with pytest.raises(MetacogError, match="in time"):

@@ -8,9 +8,8 @@ from configuration.agents import AgentConfig
 from inference.spend import Spend
 from inference.values import Call, Completion
 from kernel.arbitration.modes import Variant
-from kernel.errors import MalformedRequest
+from kernel.errors import MalformedRequest, UnknownAgent
 from kernel.prices import Price
-from services.arbiter.errors import UnknownAgent
 from services.arbiter.service.values import ArbitrateRequest
 
 T = TypeVar("T")
@@ -19,7 +18,7 @@ T = TypeVar("T")
 PLAIN = AgentConfig(id="default")
 
 
-class Voice(Protocol):
+class SamplingModelClient(Protocol):
     """A model that speaks for an agent."""
 
     model: str
@@ -32,37 +31,37 @@ class Voice(Protocol):
         """The document of one call that follows a schema."""
 
 
-class Voices(Protocol):
+class SamplingModelClients(Protocol):
     """Everybody's voice."""
 
-    def of(self, agent: AgentConfig) -> Voice:
+    def of(self, agent: AgentConfig) -> SamplingModelClient:
         """Voice of an agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class StageAgent:
     """One place in an arbitration."""
 
     agent: AgentConfig
-    voice: Voice
+    voice: SamplingModelClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seats:
+class StageAgents:
     """All places in an arbitration; without a critic of its own, each solver's agent criticises it."""
 
-    solvers: Sequence[Seat]
-    critic: Seat | None
-    arbiter: Seat
+    solvers: Sequence[StageAgent]
+    critic: StageAgent | None
+    arbiter: StageAgent
 
     @property
-    def voices(self) -> Sequence[Voice]:
+    def voices(self) -> Sequence[SamplingModelClient]:
         """The voices of all."""
         return [seat.voice for seat in (*self.solvers, self.critic, self.arbiter) if seat is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usual:
+class DefaultAgents:
     """Identifiers of the agents that take part when a request names none; empty: the plain default model."""
 
     solvers: Sequence[str] = ()
@@ -70,7 +69,9 @@ class Usual:
     arbiter: str = ""
 
 
-def seats(ask: ArbitrateRequest, count: int, agents: Sequence[AgentConfig], voices: Voices, usual: Usual) -> Seats:
+def seats(
+    ask: ArbitrateRequest, count: int, agents: Sequence[AgentConfig], voices: SamplingModelClients, usual: DefaultAgents
+) -> StageAgents:
     """Who takes part.
 
     Args:
@@ -94,14 +95,14 @@ def seats(ask: ArbitrateRequest, count: int, agents: Sequence[AgentConfig], voic
         raise MalformedRequest(said, field="solver_agents")
     everyone = list(named) * (count // len(named))
 
-    def seat(name: str, field: str) -> Seat:
+    def seat(name: str, field: str) -> StageAgent:
         if name not in known:
             said = f"{field}: {name!r} is not configured; there are {', '.join(known)}"
             raise UnknownAgent(said, field=field, agent=name)
-        return Seat(agent=known[name], voice=voices.of(known[name]))
+        return StageAgent(agent=known[name], voice=voices.of(known[name]))
 
     critic = ask.critic_agent or usual.critic
-    return Seats(
+    return StageAgents(
         solvers=[seat(name, "solver_agents") for name in everyone],
         critic=seat(critic, "critic_agent") if critic else None,
         arbiter=seat(ask.arbiter_agent or usual.arbiter or PLAIN.id, "arbiter_agent"),

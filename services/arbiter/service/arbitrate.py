@@ -9,17 +9,17 @@ from configuration.agents import AgentConfig
 from inference.spend import Spend
 from kernel.envelope import limits
 from sandbox.mathematics import Calculating, Here
-from services.arbiter.service.agents import Seats, Usual, Voices, seats
-from services.arbiter.service.arbitration_run import Course
+from services.arbiter.service.agents import DefaultAgents, SamplingModelClients, StageAgents, seats
+from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
-from services.arbiter.service.plan import Defaults, Plan, base_seed, planned, temperatures
-from services.arbiter.service.result import Ended, finished, settled, tell_metrics
-from services.arbiter.service.stage_runner import Speaking
+from services.arbiter.service.plan import ArbitrationDefaults, Plan, base_seed, planned, temperatures
+from services.arbiter.service.result import ArbitrationOutcome, finished, settled, tell_metrics
+from services.arbiter.service.stage_runner import SamplingStages
 from services.arbiter.service.values import ArbitrateRequest, ArbitrationStarted, Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class ArbitrationContext:
     """Everybody and everything that an arbitration needs from the world.
 
     Attributes:
@@ -33,15 +33,15 @@ class Bench:
     """
 
     agents: Callable[[], Sequence[AgentConfig]]
-    voices: Voices
+    voices: SamplingModelClients
     tracer: Tracer
-    defaults: Defaults
-    usual: Usual
+    defaults: ArbitrationDefaults
+    usual: DefaultAgents
     tracing_timeout_s: float = 5.0
     calculator: Calculating = field(default_factory=Here)
 
 
-def arbitrate(ask: ArbitrateRequest, *, bench: Bench) -> AsyncGenerator[Event, None]:
+def arbitrate(ask: ArbitrateRequest, *, bench: ArbitrationContext) -> AsyncGenerator[Event, None]:
     """Events of one arbitration; the last is `ArbitrationFinished`. Closing the iterator stops the work.
 
     Raises:
@@ -56,21 +56,23 @@ def arbitrate(ask: ArbitrateRequest, *, bench: Bench) -> AsyncGenerator[Event, N
     return emitted(lambda emit: _run(ask, plan, seated, bench, emit))
 
 
-async def _run(ask: ArbitrateRequest, plan: Plan, seated: Seats, bench: Bench, emit: Emit[Event]) -> None:
+async def _run(
+    ask: ArbitrateRequest, plan: Plan, seated: StageAgents, bench: ArbitrationContext, emit: Emit[Event]
+) -> None:
     began = time.monotonic()
     spend = Spend(limits(ask.envelope, plan.wide_enough(bench.defaults.limits)), models=seated.voices)
     emit(_started(plan, seated))
-    stages = Speaking(plan, temperatures(ask, bench.defaults), seated, spend, base_seed(ask))
-    course = Course(plan, stages, spend, emit, bench.calculator.within(spend.seconds_left))
+    stages = SamplingStages(plan, temperatures(ask, bench.defaults), seated, spend, base_seed(ask))
+    course = ArbitrationRun(plan, stages, spend, emit, bench.calculator.within(spend.seconds_left))
     await course.run()
-    ended = Ended(plan=plan, course=course, stages=stages, usage=spend.ledger.usage(), began=began)
+    ended = ArbitrationOutcome(plan=plan, course=course, stages=stages, usage=spend.ledger.usage(), began=began)
     emit(await settled(ended))
     end = await finished(ended, bench.tracer, min(bench.tracing_timeout_s, spend.seconds_left()))
     tell_metrics(end)
     emit(end)
 
 
-def _started(plan: Plan, seated: Seats) -> ArbitrationStarted:
+def _started(plan: Plan, seated: StageAgents) -> ArbitrationStarted:
     return ArbitrationStarted(
         run_id=plan.run_id,
         mode=plan.mode,

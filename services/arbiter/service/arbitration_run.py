@@ -14,15 +14,15 @@ from inference.errors import DeadlineExceeded
 from inference.spend import Spend
 from kernel.answers import AnswerType, entropy
 from kernel.arbitration.consensus import certain_consensus, first_step, is_consensus, must_disagree, shared_out
-from kernel.arbitration.modes import Mode, Source, Stopping
+from kernel.arbitration.modes import AnswerSource, Mode, Stopping
 from kernel.arbitration.stopping import change_bound, is_uncatchable
 from kernel.envelope import BudgetExhausted
 from kernel.errors import MetacogError
 from sandbox.mathematics import Limited
-from services.arbiter.service.meaning import Meanings
+from services.arbiter.service.meaning import MeaningJudge
 from services.arbiter.service.plan import Plan
-from services.arbiter.service.sample_state import Standing, taken
-from services.arbiter.service.samples import Drawn
+from services.arbiter.service.sample_state import SampleState, taken
+from services.arbiter.service.samples import DrawnSamples
 from services.arbiter.service.stages import ARBITRATE, SOLVE, Batch, Stages
 from services.arbiter.service.values import Critique, CritiqueFinished, Event, SolversFinished
 
@@ -30,7 +30,7 @@ LIMITS_REACHED = (BudgetExhausted.reason, DeadlineExceeded.reason)
 UNDECIDED = "{} comparisons of mathematical expressions took too long; such answers count as different"
 
 
-class Course:
+class ArbitrationRun:
     """One arbitration under way.
 
     Args:
@@ -57,15 +57,15 @@ class Course:
         self._stages = stages
         self._spend = spend
         self._emit = emit
-        self._meanings = Meanings(stages.match)
+        self._meanings = MeaningJudge(stages.match)
         self.mathematics = mathematics
-        self.standing = Standing(plan.solvers, plan.form(), self._meanings, mathematics)
+        self.standing = SampleState(plan.solvers, plan.form(), self._meanings, mathematics)
         self.stopping = Stopping.ALL_SAMPLES
         self.stopping_error: float | None = None
         self.saved = 0
         self.reasons: list[str] = []
         self.exhausted = False
-        self.without_arbiter = Source.SOLVER_FALLBACK
+        self.without_arbiter = AnswerSource.SOLVER_FALLBACK
         self._refusal: MetacogError | None = None
         self._away: set[int] = set()
         self._solvers_told = False
@@ -215,13 +215,13 @@ class Course:
         if asks_for_more and self.stopping is Stopping.ALL_SAMPLES:
             self.saved += plan.critiques + plan.arbitration_samples
             self.stopping = Stopping.SOLVERS_AGREE
-        self.without_arbiter = Source.CONSENSUS if asks_for_more else Source.SOLVER_VOTE
+        self.without_arbiter = AnswerSource.CONSENSUS if asks_for_more else AnswerSource.SOLVER_VOTE
 
     async def _criticise(self) -> bool:
         """Critiques of all solvers that have a trace, at once; whether the arbiter is to speak."""
         plan = self._plan
         if not plan.variant.arbitrates:
-            self.without_arbiter = Source.SOLVER_VOTE
+            self.without_arbiter = AnswerSource.SOLVER_VOTE
         elif not self._affords_critiques():
             self._reached("critique")
             return False
@@ -230,7 +230,7 @@ class Course:
             await asyncio.wait(self._criticising.values())
         return plan.variant.arbitrates
 
-    async def _critique(self, solver: int, trace: Drawn) -> None:
+    async def _critique(self, solver: int, trace: DrawnSamples) -> None:
         critique = await self._stages.criticise(solver, trace)
         self.standing.critiques[solver] = critique
         self._emit(CritiqueFinished(**{part.name: getattr(critique, part.name) for part in fields(Critique)}))

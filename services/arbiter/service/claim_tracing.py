@@ -12,7 +12,7 @@ import numpy as np
 
 from chassis.errors import EncoderUnavailable
 from inference.embeddings import Embedded
-from kernel.arbitration.claims import Claim, Spoken, Traced, Vectors, claims, traced
+from kernel.arbitration.claims import Claim, ClaimShares, EmbeddedClaims, Vectors, claims, traced
 from kernel.errors import MetacogError
 from kernel.values import value
 
@@ -21,7 +21,7 @@ HELD_CLAIMS = 20_000
 
 
 @value
-class Told:
+class QuestionClaims:
     """Texts of one question.
 
     Attributes:
@@ -57,8 +57,8 @@ class Tracer:
         self._batch_timeout_s = batch_timeout_s
 
     async def trace(
-        self, questions: Sequence[Told], *, below: float, timeout_s: float | None = None
-    ) -> list[Traced | str]:
+        self, questions: Sequence[QuestionClaims], *, below: float, timeout_s: float | None = None
+    ) -> list[ClaimShares | str]:
         """The measures of each question; a reason instead where the encoder fails.
 
         Args:
@@ -66,7 +66,7 @@ class Tracer:
             below: Similarity below which a claim is novel [-1..1].
             timeout_s: Time for all of it [s]; None sets no other limit than that of each batch.
         """
-        found: list[Traced | str] = []
+        found: list[ClaimShares | str] = []
         try:
             async with asyncio.timeout(timeout_s):
                 for group in _groups(questions):
@@ -78,7 +78,7 @@ class Tracer:
             found.extend([said] * (len(questions) - len(found)))
         return found
 
-    async def _traced(self, questions: Sequence[Told], below: float) -> list[Traced | str]:
+    async def _traced(self, questions: Sequence[QuestionClaims], below: float) -> list[ClaimShares | str]:
         stated = await asyncio.to_thread(_stated, questions)
         sentences = sorted({claim.text for made in stated.values() for claim in made})
         vectors = await self._embedded(sentences)
@@ -97,9 +97,9 @@ class Tracer:
         return unit
 
 
-def _groups(questions: Sequence[Told]) -> Iterator[Sequence[Told]]:
+def _groups(questions: Sequence[QuestionClaims]) -> Iterator[Sequence[QuestionClaims]]:
     """Questions in groups whose texts hold about `HELD_CLAIMS` claims, a claim taken for 80 characters."""
-    group: list[Told] = []
+    group: list[QuestionClaims] = []
     held = 0
     for question in questions:
         group.append(question)
@@ -111,22 +111,22 @@ def _groups(questions: Sequence[Told]) -> Iterator[Sequence[Told]]:
         yield group
 
 
-def _stated(questions: Sequence[Told]) -> dict[str, tuple[Claim, ...]]:
+def _stated(questions: Sequence[QuestionClaims]) -> dict[str, tuple[Claim, ...]]:
     """Claims by text; equal texts are read once."""
     texts = {text for told in questions for text in (*told.solver_traces, *told.critiques, *told.final, *told.every)}
     return {text: claims(text) for text in texts}
 
 
 def _all_traced(
-    questions: Sequence[Told],
+    questions: Sequence[QuestionClaims],
     stated: dict[str, tuple[Claim, ...]],
     place: dict[str, int],
     vectors: Vectors,
     below: float,
-) -> list[Traced | str]:
-    def spoken(texts: Sequence[str]) -> Spoken:
+) -> list[ClaimShares | str]:
+    def spoken(texts: Sequence[str]) -> EmbeddedClaims:
         made = [claim for text in texts for claim in stated[text]]
-        return Spoken(claims=made, vectors=vectors[[place[claim.text] for claim in made]])
+        return EmbeddedClaims(claims=made, vectors=vectors[[place[claim.text] for claim in made]])
 
     return [
         traced(

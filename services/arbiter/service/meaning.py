@@ -20,7 +20,7 @@ MOST_ANSWERS = 12
 MOST_REFERENCES = 8
 
 
-class Meanings:
+class MeaningJudge:
     """Groups of texts that say the same; grows with each batch of samples, and never takes a judgement back.
 
     Args:

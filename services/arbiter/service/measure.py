@@ -8,15 +8,15 @@ from functools import partial
 
 from chassis.errors import RequestOverLimit
 from kernel.answers.answer_type_inference import form_of_answers
-from kernel.arbitration.claims import NOVEL_BELOW, Traced
+from kernel.arbitration.claims import NOVEL_BELOW, ClaimShares
 from kernel.arbitration.failures import OVERCONFIDENT
-from kernel.arbitration.modes import Source
+from kernel.arbitration.modes import AnswerSource
 from kernel.errors import MalformedRequest
 from kernel.values import value
 from sandbox.mathematics import Calculating, Here, Limited
-from services.arbiter.service.claim_tracing import Told, Tracer
-from services.arbiter.service.measures import NOT_ASKED, Judged, Judgement, Thresholds, judged
-from services.arbiter.service.samples import Counted, Form, counted
+from services.arbiter.service.claim_tracing import QuestionClaims, Tracer
+from services.arbiter.service.measures import NOT_ASKED, JudgedQuestions, Judgement, Thresholds, judged
+from services.arbiter.service.samples import AnswerForm, CountedSamples, counted
 from services.arbiter.service.values import (
     MOST_QUESTIONS,
     MeasuredQuestion,
@@ -134,17 +134,17 @@ def _check(question: SampledQuestion, most: MeasureLimits) -> None:
 
 async def _traces(
     ask: MeasureRequest, questions: Sequence[SampledQuestion], tracer: Tracer, thresholds: Thresholds
-) -> list[Traced | str]:
+) -> list[ClaimShares | str]:
     if ask.embedding_measures is False:
         return [NOT_ASKED] * len(questions)
     with_texts = [at for at, one in enumerate(questions) if one.solver_traces and (one.arbiter_texts or one.critiques)]
     found = await tracer.trace([_told(questions[at]) for at in with_texts], below=thresholds.novel_below)
-    by_place: Mapping[int, Traced | str] = dict(zip(with_texts, found, strict=True))
+    by_place: Mapping[int, ClaimShares | str] = dict(zip(with_texts, found, strict=True))
     return [by_place.get(at, NO_TEXTS) for at in range(len(questions))]
 
 
-def _told(question: SampledQuestion) -> Told:
-    return Told(
+def _told(question: SampledQuestion) -> QuestionClaims:
+    return QuestionClaims(
         solver_traces=question.solver_traces,
         critiques=question.critiques,
         final=question.arbiter_texts or question.critiques,
@@ -154,7 +154,7 @@ def _told(question: SampledQuestion) -> Told:
 
 def _measured(
     questions: Sequence[SampledQuestion],
-    traces: Sequence[Traced | str],
+    traces: Sequence[ClaimShares | str],
     thresholds: Thresholds,
     within: Callable[[], Limited],
 ) -> list[MeasuredQuestion]:
@@ -163,21 +163,21 @@ def _measured(
     return [_result(question, one, made) for question, one, made in zip(questions, asked, results, strict=True)]
 
 
-def _judgement(question: SampledQuestion, found: Traced | str, mathematics: Limited) -> Judgement:
+def _judgement(question: SampledQuestion, found: ClaimShares | str, mathematics: Limited) -> Judgement:
     every = (*question.solver_answers, *question.arbiter_answers)
-    form = Form(answer_type=question.answer_type or form_of_answers(every).answer_type)
+    form = AnswerForm(answer_type=question.answer_type or form_of_answers(every).answer_type)
     return Judgement(
         counted=_counted(question, form, mathematics),
         form=form,
         truth=question.truth,
         aliases=question.truth_aliases,
-        without_arbiter=Source.SOLVER_FALLBACK if question.arbiter_answers else Source.SOLVER_VOTE,
+        without_arbiter=AnswerSource.SOLVER_FALLBACK if question.arbiter_answers else AnswerSource.SOLVER_VOTE,
         traced=found,
         mathematics=mathematics,
     )
 
 
-def _counted(question: SampledQuestion, form: Form, mathematics: Limited) -> Counted:
+def _counted(question: SampledQuestion, form: AnswerForm, mathematics: Limited) -> CountedSamples:
     solvers = max(question.solver_indices, default=0) + 1
     owners = question.solver_indices or [0] * len(question.solver_answers)
     by_solver: list[list[str | None]] = [[] for _ in range(solvers)]
@@ -186,7 +186,7 @@ def _counted(question: SampledQuestion, form: Form, mathematics: Limited) -> Cou
     return counted(by_solver, list(question.arbiter_answers), form, mathematics=mathematics)
 
 
-def _result(question: SampledQuestion, asked: Judgement, made: Judged) -> MeasuredQuestion:
+def _result(question: SampledQuestion, asked: Judgement, made: JudgedQuestions) -> MeasuredQuestion:
     measures = made.measures if question.solver_indices else replace(made.measures, solvers=())
     return MeasuredQuestion(
         id=question.id,

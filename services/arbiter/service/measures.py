@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernel.answers import IN_THIS_PROCESS, Mathematics, Outcome, is_right
-from kernel.arbitration.claims import Traced
-from kernel.arbitration.consensus import Choice, chosen
-from kernel.arbitration.failures import Evidence, failure_regimes, is_overconfident_error
+from kernel.arbitration.claims import ClaimShares
+from kernel.arbitration.consensus import ConsensusChoice, chosen
+from kernel.arbitration.failures import FailureEvidence, failure_regimes, is_overconfident_error
 from kernel.arbitration.information import Information, Leads, information, leads
-from kernel.arbitration.modes import Source
+from kernel.arbitration.modes import AnswerSource
 from kernel.arbitration.tallies import Floats, Tally, is_plain, stacked
-from services.arbiter.service.samples import Counted, Form
+from services.arbiter.service.samples import AnswerForm, CountedSamples
 from services.arbiter.service.values import Measures, SolverMeasures
 
 NO_ARBITRATION = "there was no arbitration"
@@ -43,12 +43,12 @@ class Judgement:
         mathematics: Who compares expressions.
     """
 
-    counted: Counted
-    form: Form
+    counted: CountedSamples
+    form: AnswerForm
     truth: str | None = None
     aliases: Sequence[str] = ()
-    without_arbiter: Source = Source.SOLVER_FALLBACK
-    traced: Traced | str = NOT_ASKED
+    without_arbiter: AnswerSource = AnswerSource.SOLVER_FALLBACK
+    traced: ClaimShares | str = NOT_ASKED
     mathematics: Mathematics = IN_THIS_PROCESS
 
 
@@ -61,10 +61,10 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedQuestions:
     """A measured question."""
 
-    choice: Choice | None
+    choice: ConsensusChoice | None
     tally: Tally
     measures: Measures
 
@@ -89,7 +89,7 @@ class _Row:
         return None if math.isnan(level) else round(level, 12)
 
 
-def judged(questions: Sequence[Judgement], thresholds: Thresholds) -> list[Judged]:
+def judged(questions: Sequence[Judgement], thresholds: Thresholds) -> list[JudgedQuestions]:
     """Measures of all `questions`, computed together."""
     tallies = [question.counted.tally for question in questions]
     arrays = stacked(tallies)
@@ -101,13 +101,13 @@ def judged(questions: Sequence[Judgement], thresholds: Thresholds) -> list[Judge
     ]
 
 
-def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds) -> Judged:
+def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds) -> JudgedQuestions:
     choice = chosen(tally.solver, tally.arbiter, question.without_arbiter)
     right = _Right(question)
     correct = right(choice.answer) if choice else None
     vote = chosen(tally.solver, {})
-    traced = question.traced if isinstance(question.traced, Traced) else None
-    seen = Evidence(
+    traced = question.traced if isinstance(question.traced, ClaimShares) else None
+    seen = FailureEvidence(
         entropy_solver=row.number(row.info.entropy_solver),
         entropy_arbiter=row.number(row.info.entropy_arbiter),
         solver_correct=right(vote.answer) if vote else None,
@@ -133,7 +133,7 @@ def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds
         failure_regimes=failure_regimes(seen),
         undefined_reasons=_reasons(question, tally, row, choice, correct),
     )
-    return Judged(choice=choice, tally=tally, measures=measures)
+    return JudgedQuestions(choice=choice, tally=tally, measures=measures)
 
 
 class _Right:
@@ -190,7 +190,7 @@ def _structured(row: _Row) -> bool | None:
     return None if math.isnan(row.info.solver_divergence[row.at]) else bool(row.info.structured[row.at])
 
 
-def _trace_measures(traced: Traced | None, thresholds: Thresholds) -> Mapping[str, float | None]:
+def _trace_measures(traced: ClaimShares | None, thresholds: Thresholds) -> Mapping[str, float | None]:
     if traced is None:
         return {}
     levels = {
@@ -205,7 +205,7 @@ def _trace_measures(traced: Traced | None, thresholds: Thresholds) -> Mapping[st
 
 
 def _reasons(
-    question: Judgement, tally: Tally, row: _Row, choice: Choice | None, correct: bool | None
+    question: Judgement, tally: Tally, row: _Row, choice: ConsensusChoice | None, correct: bool | None
 ) -> dict[str, str]:
     """Why a measure is undefined, by its name."""
     drawn = bool(tally.solver) or tally.solver_invalid > 0
@@ -232,7 +232,7 @@ def _reasons(
     return {name: reason for name, reason in why.items() if reason}
 
 
-def _untraced(traced: Traced | str) -> dict[str, str]:
+def _untraced(traced: ClaimShares | str) -> dict[str, str]:
     if isinstance(traced, str):
         return dict.fromkeys(TRACE_FIELDS, traced)
     shares = "" if traced.novelty is not None else "the solvers or the final stage made no claims"

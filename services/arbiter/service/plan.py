@@ -7,17 +7,18 @@ from chassis.errors import RequestOverLimit
 from kernel.answers import AnswerType, inferred_type, listed_options
 from kernel.arbitration.modes import Mode, Variant
 from kernel.arbitration.stopping import StopRule
+from kernel.conversation import Turn
 from kernel.envelope import LARGEST_LIMIT, Limits
 from kernel.errors import MalformedRequest
 from kernel.seeds import derived_seed
 from services.arbiter.service.measure import thresholds_of
 from services.arbiter.service.measures import Thresholds
-from services.arbiter.service.samples import Form
-from services.arbiter.service.values import AdaptiveOptions, ArbitrateRequest, Turn
+from services.arbiter.service.samples import AnswerForm
+from services.arbiter.service.values import AdaptiveOptions, ArbitrateRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Defaults:
+class ArbitrationDefaults:
     """What a request that leaves something out gets; the papers' numbers where they have one (SPEC 2.1).
 
     Attributes:
@@ -150,11 +151,11 @@ class Plan:
             max_generated_tokens=max(default.max_generated_tokens, min(LARGEST_LIMIT, written)),
         )
 
-    def form(self, samples: Sequence[str] = ()) -> Form:
+    def form(self, samples: Sequence[str] = ()) -> AnswerForm:
         """Form of the answer, as given or as question and samples show it."""
         kind = self.answer_type or inferred_type(self.question, options=self.options, samples=samples).answer_type
         options = self.options if kind is AnswerType.CHOICE else ()
-        return Form(answer_type=kind, options=options, is_canonical=self.is_recorded)
+        return AnswerForm(answer_type=kind, options=options, is_canonical=self.is_recorded)
 
     @property
     def is_form_firm(self) -> bool:
@@ -162,7 +163,7 @@ class Plan:
         return self.answer_type is not None or self.form().answer_type is AnswerType.CHOICE
 
 
-def planned(ask: ArbitrateRequest, defaults: Defaults) -> Plan:
+def planned(ask: ArbitrateRequest, defaults: ArbitrationDefaults) -> Plan:
     """The request with every default filled in.
 
     Raises:
@@ -206,7 +207,7 @@ def planned(ask: ArbitrateRequest, defaults: Defaults) -> Plan:
     )
 
 
-def temperatures(ask: ArbitrateRequest, defaults: Defaults) -> Temperatures:
+def temperatures(ask: ArbitrateRequest, defaults: ArbitrationDefaults) -> Temperatures:
     """Temperatures as asked for, or the defaults."""
 
     def either(asked: float | None, default: float) -> float:
@@ -226,7 +227,7 @@ def base_seed(ask: ArbitrateRequest) -> int | None:
     return derived_seed(0, "run", ask.run_id) if ask.run_id else None
 
 
-def stop_rule(samples: int, options: AdaptiveOptions, defaults: Defaults) -> StopRule:
+def stop_rule(samples: int, options: AdaptiveOptions, defaults: ArbitrationDefaults) -> StopRule:
     """When adaptive arbitration of `samples` stops."""
     return StopRule(
         samples=samples,
@@ -235,12 +236,12 @@ def stop_rule(samples: int, options: AdaptiveOptions, defaults: Defaults) -> Sto
     )
 
 
-def default_rule(defaults: Defaults) -> StopRule:
+def default_rule(defaults: ArbitrationDefaults) -> StopRule:
     """When an arbitration stops whose request says nothing of it."""
     return stop_rule(defaults.arbitration_samples, AdaptiveOptions(), defaults)
 
 
-def stepwise(mode: Mode, options: AdaptiveOptions, defaults: Defaults) -> bool:
+def stepwise(mode: Mode, options: AdaptiveOptions, defaults: ArbitrationDefaults) -> bool:
     """Whether solver samples are drawn in steps."""
     asked = defaults.stepwise_solving if options.stepwise_solving is None else options.stepwise_solving
     return mode is Mode.ADAPTIVE and asked

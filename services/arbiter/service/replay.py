@@ -19,17 +19,17 @@ from kernel.ledger import Ledger
 from kernel.seeds import derived_seed
 from sandbox.mathematics import Calculating, Here, Limited
 from services.arbiter.errors import RecordingTooShort
-from services.arbiter.service.arbitration_run import Course
+from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits, thresholds_of
-from services.arbiter.service.plan import Defaults, Plan, Tokens, stepwise, stop_rule
-from services.arbiter.service.result import Ended, finished
-from services.arbiter.service.samples import Drawn, Form, counted
+from services.arbiter.service.plan import ArbitrationDefaults, Plan, Tokens, stepwise, stop_rule
+from services.arbiter.service.result import ArbitrationOutcome, finished
+from services.arbiter.service.samples import AnswerForm, DrawnSamples, counted
 from services.arbiter.service.stages import ARBITRATE, CRITIQUE, SOLVE, Batch, Represented
 from services.arbiter.service.values import AdaptiveOptions, Critique, Event, ReplayRequest, ReplayResponse, Sample
 
 
-class Recorded:
+class RecordedStages:
     """A recording that is drawn from, in its own order or in that of a seed.
 
     Args:
@@ -69,22 +69,22 @@ class Recorded:
         """Nobody's, for the same reason."""
         return "", ""
 
-    def read(self, drawn: Drawn, form: Form) -> Drawn:
+    def read(self, drawn: DrawnSamples, form: AnswerForm) -> DrawnSamples:
         """The sample with the answer that was recorded."""
         return drawn
 
-    async def solve(self, solver: int, form: Form, *, count: int, offset: int) -> Batch:
+    async def solve(self, solver: int, form: AnswerForm, *, count: int, offset: int) -> Batch:
         """The next recorded samples of a solver."""
         return self._drawn(SOLVE, self.solved[solver], count, offset)
 
-    async def criticise(self, solver: int, trace: Drawn) -> Critique:
+    async def criticise(self, solver: int, trace: DrawnSamples) -> Critique:
         """The recorded critique; an empty one, which counts as written, where none was recorded."""
         critique = self._critiques.get(solver, Critique(solver=solver, succeeded=True))
         spent = critique.usage or StageUsage(generations=1)
         self._ledger.book(CRITIQUE, StageUsage(generations=1, completion_tokens=spent.completion_tokens))
         return critique
 
-    async def arbitrate(self, solvers: Sequence[Represented], form: Form, *, count: int, offset: int) -> Batch:
+    async def arbitrate(self, solvers: Sequence[Represented], form: AnswerForm, *, count: int, offset: int) -> Batch:
         """The next recorded arbitration samples."""
         return self._drawn(ARBITRATE, self.arbitrated, count, offset)
 
@@ -110,8 +110,8 @@ def _ordered(samples: Sequence[Sample], seed: int | None, name: str) -> Sequence
     return [samples[place] for place in order]
 
 
-def _as_drawn(sample: Sample) -> Drawn:
-    return Drawn(
+def _as_drawn(sample: Sample) -> DrawnSamples:
+    return DrawnSamples(
         text=sample.text,
         found=sample.answer,
         solver=sample.solver,
@@ -129,7 +129,7 @@ HERE = Here()
 async def replay(
     ask: ReplayRequest,
     *,
-    defaults: Defaults,
+    defaults: ArbitrationDefaults,
     tracer: Tracer,
     most: MeasureLimits,
     calculator: Calculating = HERE,
@@ -144,14 +144,14 @@ async def replay(
     began = time.monotonic()
     _check(ask, most)
     spend = Spend(replace(limits(ask.envelope, UNLIMITED), timeout_ms=LARGEST_LIMIT, max_cost=None))
-    recorded = Recorded(ask, spend.ledger)
+    recorded = RecordedStages(ask, spend.ledger)
     plan = _planned(ask, recorded, defaults)
     mathematics = calculator.within()
-    course = Course(plan, recorded, spend, _unheard, mathematics)
+    course = ArbitrationRun(plan, recorded, spend, _unheard, mathematics)
     await course.run()
     if recorded.spoiled is not None:
         raise recorded.spoiled
-    ended = Ended(plan=plan, course=course, stages=recorded, usage=spend.ledger.usage(), began=began)
+    ended = ArbitrationOutcome(plan=plan, course=course, stages=recorded, usage=spend.ledger.usage(), began=began)
     end = await finished(ended, tracer, None)
     whole, same = await asyncio.to_thread(_compared, recorded, course.standing.form, end.answer, mathematics)
     return ReplayResponse(
@@ -178,7 +178,7 @@ def _check(ask: ReplayRequest, most: MeasureLimits) -> None:
         raise RequestOverLimit(f"at most {most.solvers} solvers, not {solvers}", limit=str(most.solvers))
 
 
-def _planned(ask: ReplayRequest, recorded: Recorded, defaults: Defaults) -> Plan:
+def _planned(ask: ReplayRequest, recorded: RecordedStages, defaults: ArbitrationDefaults) -> Plan:
     options = ask.adaptive or AdaptiveOptions()
     solvers, samples = len(recorded.solved), ask.solver_samples or max(map(len, recorded.solved))
     if ask.variant is Variant.SELF_CONSISTENCY:
@@ -216,17 +216,19 @@ def _demand(stage: str, recorded: Sequence[Sample], needed: int) -> None:
         raise RecordingTooShort(said, stage=stage, recorded=str(len(recorded)), needed=str(needed))
 
 
-def _form(ask: ReplayRequest, samples: Sequence[Sample]) -> Form:
+def _form(ask: ReplayRequest, samples: Sequence[Sample]) -> AnswerForm:
     """Form of the recorded answers: as given, as the question shows it, or as they look themselves."""
     if ask.answer_type is not None:
-        return Form(answer_type=ask.answer_type)
+        return AnswerForm(answer_type=ask.answer_type)
     if ask.question.strip():
         texts = [sample.text for sample in samples if sample.text]
-        return Form(answer_type=inferred_type(ask.question, samples=texts).answer_type)
-    return Form(answer_type=form_of_answers([sample.answer or "" for sample in samples]).answer_type)
+        return AnswerForm(answer_type=inferred_type(ask.question, samples=texts).answer_type)
+    return AnswerForm(answer_type=form_of_answers([sample.answer or "" for sample in samples]).answer_type)
 
 
-def _compared(recorded: Recorded, form: Form, answer: str, mathematics: Limited) -> tuple[str | None, bool | None]:
+def _compared(
+    recorded: RecordedStages, form: AnswerForm, answer: str, mathematics: Limited
+) -> tuple[str | None, bool | None]:
     """Answer of the whole recording in paper mode, and whether `answer` says the same."""
     found = [[sample.answer for sample in samples] for samples in recorded.solved]
     counts = counted(found, [sample.answer for sample in recorded.arbitrated], form, mathematics=mathematics).tally

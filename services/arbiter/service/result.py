@@ -9,12 +9,12 @@ from prometheus_client import Counter, Histogram
 
 from chassis import telemetry
 from kernel.answers import Outcome
-from kernel.arbitration.claims import Traced
-from kernel.arbitration.modes import Source
+from kernel.arbitration.claims import ClaimShares
+from kernel.arbitration.modes import AnswerSource
 from kernel.envelope import Usage
-from services.arbiter.service.arbitration_run import Course
-from services.arbiter.service.claim_tracing import Told, Tracer
-from services.arbiter.service.measures import NO_ARBITRATION, NOT_ASKED, Judged, Judgement, judged
+from services.arbiter.service.arbitration_run import ArbitrationRun
+from services.arbiter.service.claim_tracing import QuestionClaims, Tracer
+from services.arbiter.service.measures import NO_ARBITRATION, NOT_ASKED, JudgedQuestions, Judgement, judged
 from services.arbiter.service.plan import Plan
 from services.arbiter.service.stages import Stages
 from services.arbiter.service.values import AnswerSettled, ArbitrationFinished
@@ -31,17 +31,17 @@ SAVED = Counter("metacog_arbiter_saved_generations_total", "Generations that ada
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ArbitrationOutcome:
     """A course that has ended, and what it cost."""
 
     plan: Plan
-    course: Course
+    course: ArbitrationRun
     stages: Stages
     usage: Usage
     began: float
 
 
-async def settled(ended: Ended) -> AnswerSettled:
+async def settled(ended: ArbitrationOutcome) -> AnswerSettled:
     """The answer, before anything is embedded."""
     found = await _judged(ended, NOT_ASKED)
     choice = found.choice
@@ -55,7 +55,7 @@ async def settled(ended: Ended) -> AnswerSettled:
     )
 
 
-async def finished(ended: Ended, tracer: Tracer, timeout_s: float | None) -> ArbitrationFinished:
+async def finished(ended: ArbitrationOutcome, tracer: Tracer, timeout_s: float | None) -> ArbitrationFinished:
     """The end, with everything that explains it.
 
     Args:
@@ -118,7 +118,7 @@ def tell_metrics(end: ArbitrationFinished) -> None:
             telemetry.child(telemetry.COST, stage).inc(spent.cost)
 
 
-async def _judged(ended: Ended, traced: Traced | str) -> Judged:
+async def _judged(ended: ArbitrationOutcome, traced: ClaimShares | str) -> JudgedQuestions:
     plan, course = ended.plan, ended.course
     question = Judgement(
         counted=course.standing.counted,
@@ -132,14 +132,14 @@ async def _judged(ended: Ended, traced: Traced | str) -> Judged:
     return (await asyncio.to_thread(judged, [question], plan.thresholds))[0]
 
 
-def _answer_text(ended: Ended, found: Judged) -> str:
+def _answer_text(ended: ArbitrationOutcome, found: JudgedQuestions) -> str:
     """Text of the first sample that holds the answer."""
     if found.choice is None:
         return ""
-    return ended.course.standing.text_of(found.choice.answer, by_arbiter=found.choice.source is Source.ARBITER)
+    return ended.course.standing.text_of(found.choice.answer, by_arbiter=found.choice.source is AnswerSource.ARBITER)
 
 
-async def _traced(ended: Ended, tracer: Tracer, timeout_s: float | None) -> Traced | str:
+async def _traced(ended: ArbitrationOutcome, tracer: Tracer, timeout_s: float | None) -> ClaimShares | str:
     if not ended.plan.embedding_measures:
         return NOT_ASKED
     told = _told(ended)
@@ -148,7 +148,7 @@ async def _traced(ended: Ended, tracer: Tracer, timeout_s: float | None) -> Trac
     return (await tracer.trace([told], below=ended.plan.thresholds.novel_below, timeout_s=timeout_s))[0]
 
 
-def _told(ended: Ended) -> Told:
+def _told(ended: ArbitrationOutcome) -> QuestionClaims:
     """Texts of the solvers, and of the last stage that ran (SPEC 2.2); of none where arbitration was left out."""
     standing, variant = ended.course.standing, ended.plan.variant
     traces = [drawn.text for solver in range(len(standing.solved)) if (drawn := standing.representative(solver))]
@@ -159,4 +159,4 @@ def _told(ended: Ended) -> Told:
     else:
         every = [*traces, *critiques, *final]
         final = final or (critiques if not variant.arbitrates else ())
-    return Told(solver_traces=traces, critiques=critiques, final=final, every=every)
+    return QuestionClaims(solver_traces=traces, critiques=critiques, final=final, every=every)

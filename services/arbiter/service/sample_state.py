@@ -8,11 +8,11 @@ from kernel.answers import AnswerType, Mathematics, entropy
 from kernel.arbitration.consensus import ranked
 from kernel.arbitration.modes import Phase
 from kernel.arbitration.tallies import Tally
-from services.arbiter.service.meaning import Meanings
+from services.arbiter.service.meaning import MeaningJudge
 from services.arbiter.service.samples import (
-    Counted,
-    Drawn,
-    Form,
+    AnswerForm,
+    CountedSamples,
+    DrawnSamples,
     contract_sample,
     counted,
     plainly_counted,
@@ -22,7 +22,7 @@ from services.arbiter.service.stages import Represented, Stages
 from services.arbiter.service.values import Critique, Sample, SamplesDrawn, SolverResult
 
 
-class Standing:
+class SampleState:
     """Samples of one arbitration.
 
     Args:
@@ -38,14 +38,14 @@ class Standing:
         form: Form of the answer.
     """
 
-    def __init__(self, solvers: int, form: Form, meanings: Meanings, mathematics: Mathematics) -> None:
-        self.solved: list[list[Drawn]] = [[] for _ in range(solvers)]
-        self.arbitrated: list[Drawn] = []
+    def __init__(self, solvers: int, form: AnswerForm, meanings: MeaningJudge, mathematics: Mathematics) -> None:
+        self.solved: list[list[DrawnSamples]] = [[] for _ in range(solvers)]
+        self.arbitrated: list[DrawnSamples] = []
         self.critiques: dict[int, Critique] = {}
         self.form = form
         self._meanings = meanings
         self._mathematics = mathematics
-        self._counted: tuple[object, Counted] | None = None
+        self._counted: tuple[object, CountedSamples] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -63,7 +63,7 @@ class Standing:
             self._counted = (state, made)
 
     @property
-    def counted(self) -> Counted:
+    def counted(self) -> CountedSamples:
         """All samples by what they say; `count` has them counted."""
         if self._counted is None or self._counted[0] != self._state:
             made = counted(*self._answers, self.form, self._judge, self._mathematics)
@@ -76,7 +76,7 @@ class Standing:
         return (*map(len, self.solved), len(self.arbitrated), self.form, self._meanings.judged)
 
     @property
-    def _judge(self) -> Meanings | None:
+    def _judge(self) -> MeaningJudge | None:
         return self._meanings if self.form.answer_type is AnswerType.TEXT else None
 
     @property
@@ -93,12 +93,12 @@ class Standing:
         """Every answer, as it is written."""
         return [d.found for samples in (*self.solved, self.arbitrated) for d in samples if d.found is not None]
 
-    def reread(self, form: Form, stages: Stages) -> None:
+    def reread(self, form: AnswerForm, stages: Stages) -> None:
         """Look for answers of another form."""
         self.form = form
         self.solved = [[stages.read(drawn, form) for drawn in samples] for samples in self.solved]
 
-    def representative(self, solver: int) -> Drawn | None:
+    def representative(self, solver: int) -> DrawnSamples | None:
         """A solver's first valid sample."""
         return next((drawn for drawn in self.solved[solver] if drawn.found is not None), None)
 
@@ -166,6 +166,6 @@ class Standing:
         )
 
 
-def taken(samples: Sequence[Drawn], form: Form, stages: Stages, solver: int | None) -> list[Drawn]:
+def taken(samples: Sequence[DrawnSamples], form: AnswerForm, stages: Stages, solver: int | None) -> list[DrawnSamples]:
     """Samples with their answers and their solver."""
     return [replace(stages.read(drawn, form), solver=solver) for drawn in samples]

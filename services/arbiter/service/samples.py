@@ -20,7 +20,7 @@ from services.arbiter.service.values import Sample, SolverResult
 
 
 @value
-class Drawn:
+class DrawnSamples:
     """A sample as it came.
 
     Attributes:
@@ -39,7 +39,7 @@ class Drawn:
 
 
 @value
-class Form:
+class AnswerForm:
     """What kind of answer is looked for.
 
     Attributes:
@@ -58,7 +58,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class CountedSamples:
     """Samples of one question by their answers; those of solvers and arbiter are put together as one.
 
     Attributes:
@@ -86,10 +86,10 @@ class Counted:
 def counted(
     solvers: Sequence[Sequence[str | None]],
     arbiter: Sequence[str | None],
-    form: Form,
+    form: AnswerForm,
     same_meaning: SameMeaning | None = None,
     mathematics: Mathematics = IN_THIS_PROCESS,
-) -> Counted:
+) -> CountedSamples:
     """Answers by what they say.
 
     Args:
@@ -108,7 +108,7 @@ def counted(
     else:
         clusters = cluster(found, kind, options=form.options, same_meaning=same_meaning, mathematics=mathematics)
     forms: dict[str, str | None] = {spelling: one.canonical for one in clusters for spelling in one.spellings}
-    return Counted(
+    return CountedSamples(
         solvers=[_named(answers, forms) for answers in solvers],
         arbiter=_named(arbiter, forms),
         spelled={one.canonical: one.representative for one in clusters},
@@ -116,14 +116,14 @@ def counted(
 
 
 def plainly_counted(
-    solvers: Sequence[Sequence[str | None]], arbiter: Sequence[str | None], form: Form
-) -> Counted | None:
+    solvers: Sequence[Sequence[str | None]], arbiter: Sequence[str | None], form: AnswerForm
+) -> CountedSamples | None:
     """The same where no answer needs more than a look: plain numbers, letters, yes and no; None elsewhere."""
     found = _given(solvers, arbiter)
     plain = None if form.is_canonical else plain_forms(found, form.answer_type, form.options)
     if plain is None:
         return None
-    return Counted(
+    return CountedSamples(
         solvers=[_named(answers, plain) for answers in solvers],
         arbiter=_named(arbiter, plain),
         spelled=most_frequent_spellings(found, plain),
@@ -134,7 +134,7 @@ def _given(solvers: Sequence[Sequence[str | None]], arbiter: Sequence[str | None
     return [answer.strip() for answers in (*solvers, arbiter) for answer in answers if answer is not None]
 
 
-def contract_sample(drawn: Drawn, answer: str | None) -> Sample:
+def contract_sample(drawn: DrawnSamples, answer: str | None) -> Sample:
     """A sample as the contract has it."""
     return Sample(
         solver=drawn.solver,
@@ -145,7 +145,9 @@ def contract_sample(drawn: Drawn, answer: str | None) -> Sample:
     )
 
 
-def solver_result(who: tuple[int, str, str], drawn: Sequence[Drawn], answers: Sequence[str | None]) -> SolverResult:
+def solver_result(
+    who: tuple[int, str, str], drawn: Sequence[DrawnSamples], answers: Sequence[str | None]
+) -> SolverResult:
     """What one solver gave; `who` is its number, its agent and the agent's model."""
     counts = _counts(answers)
     first = next((place for place, answer in enumerate(answers) if answer is not None), None)

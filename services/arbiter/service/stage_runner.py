@@ -9,16 +9,16 @@ from typing import Any
 from chassis.prompts import Prompt, shortened
 from inference.errors import PromptTooLong
 from inference.spend import Spend
-from inference.values import Call, Completion, Work
-from inference.values import Sample as Generated
+from inference.values import Call, Completion, WorkKind
+from inference.values import CompletionSample as Generated
 from kernel.answers import without_thinking
 from kernel.envelope import StageUsage
 from kernel.errors import MetacogError
 from kernel.seeds import derived_seed
 from services.arbiter import prompts
-from services.arbiter.service.agents import Seat, Seats
+from services.arbiter.service.agents import StageAgent, StageAgents
 from services.arbiter.service.plan import Plan, Temperatures
-from services.arbiter.service.samples import Drawn, Form
+from services.arbiter.service.samples import AnswerForm, DrawnSamples
 from services.arbiter.service.stages import ARBITRATE, COMPARE, CRITIQUE, SOLVE, Batch, Represented
 from services.arbiter.service.values import Critique
 
@@ -32,7 +32,7 @@ MATCH_TOKENS, MATCH_TOKENS_EACH = 24, 6
 Built = Callable[[int], tuple[Prompt, Sequence[str]]]
 
 
-class Speaking:
+class SamplingStages:
     """Models at work on one arbitration.
 
     Args:
@@ -46,7 +46,7 @@ class Speaking:
         digests: Digest of each prompt template used, by its name.
     """
 
-    def __init__(self, plan: Plan, heat: Temperatures, seats: Seats, spend: Spend, seed: int | None) -> None:
+    def __init__(self, plan: Plan, heat: Temperatures, seats: StageAgents, spend: Spend, seed: int | None) -> None:
         self._plan = plan
         self._heat = heat
         self._seats = seats
@@ -69,11 +69,11 @@ class Speaking:
         """Agent and model of the arbiter."""
         return _names(self._seats.arbiter)
 
-    def read(self, drawn: Drawn, form: Form) -> Drawn:
+    def read(self, drawn: DrawnSamples, form: AnswerForm) -> DrawnSamples:
         """The sample with the answer of this form that its text gives."""
         return replace(drawn, found=form.found(drawn.text))
 
-    async def solve(self, solver: int, form: Form, *, count: int, offset: int) -> Batch:
+    async def solve(self, solver: int, form: AnswerForm, *, count: int, offset: int) -> Batch:
         """`count` samples of a solver, the first of which is its sample `offset`."""
         prompt = prompts.solve(question=self._plan.question, answer_type=form.answer_type)
         self._used(prompt, prompts.instructions(form.answer_type)[0])
@@ -81,7 +81,7 @@ class Speaking:
         call = self._call(seat, prompt, SOLVE, samples=count, names=(str(solver), str(offset)))
         return await self._batch(seat, call)
 
-    async def criticise(self, solver: int, trace: Drawn) -> Critique:
+    async def criticise(self, solver: int, trace: DrawnSamples) -> Critique:
         """A critique of a solver's representative trace; a failure is told in it."""
         began = time.monotonic()
         seat = self._seats.critic or self._seats.solvers[solver]
@@ -110,7 +110,7 @@ class Speaking:
             duration_ms=_since(began),
         )
 
-    async def arbitrate(self, solvers: Sequence[Represented], form: Form, *, count: int, offset: int) -> Batch:
+    async def arbitrate(self, solvers: Sequence[Represented], form: AnswerForm, *, count: int, offset: int) -> Batch:
         """`count` samples of the arbiter, the first of which is its sample `offset`."""
         seat = self._seats.arbiter
 
@@ -155,13 +155,13 @@ class Speaking:
         )
         return await seat.voice.read(asked, partial(_matches, count=len(answers)), self._spend)
 
-    async def _batch(self, seat: Seat, call: Call) -> Batch:
+    async def _batch(self, seat: StageAgent, call: Call) -> Batch:
         try:
             return _as_batch(await self._completed(seat, call))
         except MetacogError as refusal:
             return Batch(failure=refusal)
 
-    async def _fitted(self, seat: Seat, built: Built, call: Callable[[Prompt], Call]) -> Completion:
+    async def _fitted(self, seat: StageAgent, built: Built, call: Callable[[Prompt], Call]) -> Completion:
         """The completion of a prompt whose texts are shortened until it fits into the model's context.
 
         Raises:
@@ -182,13 +182,15 @@ class Speaking:
             self._shortened |= dict.fromkeys(cut)
             return completion
 
-    async def _completed(self, seat: Seat, call: Call) -> Completion:
+    async def _completed(self, seat: StageAgent, call: Call) -> Completion:
         completion = await seat.voice.complete(call, self._spend)
         if completion.cut and any(sample.finish_reason == "length" for sample in completion.samples):
             self._spend.ledger.exhausted = True
         return completion
 
-    def _call(self, seat: Seat, prompt: Prompt, stage: str, *, samples: int = 1, names: Sequence[str] = ()) -> Call:
+    def _call(
+        self, seat: StageAgent, prompt: Prompt, stage: str, *, samples: int = 1, names: Sequence[str] = ()
+    ) -> Call:
         temperatures = {SOLVE: self._heat.solve, CRITIQUE: self._heat.critique, ARBITRATE: self._heat.arbitrate}
         sizes = self._plan.tokens
         head = [{"role": "system", "content": seat.agent.system_prompt}] if seat.agent.system_prompt else []
@@ -196,7 +198,7 @@ class Speaking:
             messages=[*head, {"role": "user", "content": prompt.text}],
             max_tokens={SOLVE: sizes.solve, CRITIQUE: sizes.critique}.get(stage, sizes.arbitrate),
             stage=stage,
-            work=Work.STAGE,
+            work=WorkKind.STAGE,
             samples=samples,
             temperature=temperatures.get(stage, 0.0),
             seed=None if self._seed is None else derived_seed(self._seed, stage, seat.agent.id, *names),
@@ -207,7 +209,7 @@ class Speaking:
         self.digests |= {prompt.name: prompt.digest for prompt in made}
 
 
-def _names(seat: Seat) -> tuple[str, str]:
+def _names(seat: StageAgent) -> tuple[str, str]:
     return seat.agent.id, seat.voice.model
 
 
@@ -231,8 +233,8 @@ def _as_batch(completion: Completion) -> Batch:
     return Batch(samples=[_drawn(sample) for sample in completion.samples], failure=completion.shortfall)
 
 
-def _drawn(sample: Generated) -> Drawn:
-    return Drawn(
+def _drawn(sample: Generated) -> DrawnSamples:
+    return DrawnSamples(
         text=without_thinking(sample.text),
         found=None,
         tokens=sample.tokens or None,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kernel.errors import MetacogError
-from services.arbiter.service.samples import Drawn, Form
+from services.arbiter.service.samples import AnswerForm, DrawnSamples
 from services.arbiter.service.values import Critique
 
 SOLVE, CRITIQUE, ARBITRATE, COMPARE = "solve", "critique", "arbitrate", "compare"
@@ -15,7 +15,7 @@ SOLVE, CRITIQUE, ARBITRATE, COMPARE = "solve", "critique", "arbitrate", "compare
 class Batch:
     """Samples of one call, and why some or all are missing."""
 
-    samples: Sequence[Drawn] = ()
+    samples: Sequence[DrawnSamples] = ()
     failure: MetacogError | None = None
 
 
@@ -31,7 +31,7 @@ class Represented:
     """
 
     solver: int
-    trace: Drawn | None
+    trace: DrawnSamples | None
     answer: str = ""
     critique: Critique | None = None
 
@@ -54,16 +54,16 @@ class Stages(Protocol):
     def arbiter_names(self) -> tuple[str, str]:
         """Agent and model of the arbiter."""
 
-    def read(self, drawn: Drawn, form: Form) -> Drawn:
+    def read(self, drawn: DrawnSamples, form: AnswerForm) -> DrawnSamples:
         """The sample with the answer of this form that it holds."""
 
-    async def solve(self, solver: int, form: Form, *, count: int, offset: int) -> Batch:
+    async def solve(self, solver: int, form: AnswerForm, *, count: int, offset: int) -> Batch:
         """`count` samples of a solver, the first of which is its sample `offset`."""
 
-    async def criticise(self, solver: int, trace: Drawn) -> Critique:
+    async def criticise(self, solver: int, trace: DrawnSamples) -> Critique:
         """A critique of a solver's representative trace; a failure is told in it."""
 
-    async def arbitrate(self, solvers: Sequence[Represented], form: Form, *, count: int, offset: int) -> Batch:
+    async def arbitrate(self, solvers: Sequence[Represented], form: AnswerForm, *, count: int, offset: int) -> Batch:
         """`count` samples of the arbiter, the first of which is its sample `offset`."""
 
     async def match(self, references: Sequence[str], answers: Sequence[str]) -> Sequence[int]:

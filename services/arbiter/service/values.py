@@ -8,7 +8,8 @@ from pydantic import Field
 
 from chassis.serving.wire import Count, Seed
 from kernel.answers import AnswerType, Outcome
-from kernel.arbitration.modes import Mode, Phase, Regime, Source, Stopping, Variant
+from kernel.arbitration.modes import AnswerSource, Mode, Phase, Regime, Stopping, Variant
+from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.values import value
 
@@ -20,14 +21,6 @@ Cosine = Annotated[float, Field(ge=-1, le=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Nats = Annotated[float, Field(ge=0, le=1e9)]
 Index = Annotated[int, Field(ge=0, le=MOST_SOLVERS)]
-
-
-@value
-class Turn:
-    """One turn of a conversation."""
-
-    role: str
-    content: str
 
 
 @value
@@ -265,7 +258,7 @@ class AnswerSettled:
     answer_text: str
     answer_type: AnswerType
     confidence: float | None
-    answer_source: Source | None
+    answer_source: AnswerSource | None
 
 
 @value
@@ -286,7 +279,7 @@ class ArbitrationFinished:
     answer_type: AnswerType
     answer_text: str
     confidence: float | None
-    answer_source: Source | None
+    answer_source: AnswerSource | None
     tied_answers: Sequence[str]
     mode: Mode
     variant: Variant
@@ -312,7 +305,7 @@ class MeasuredQuestion:
     id: str
     answer: str
     outcome: Outcome
-    answer_source: Source | None
+    answer_source: AnswerSource | None
     confidence: float | None
     answer_type: AnswerType
     solver: Mapping[str, int]
@@ -342,7 +335,7 @@ class MeasureResponse:
 
     answer: str = ""
     outcome: Outcome | None = None
-    answer_source: Source | None = None
+    answer_source: AnswerSource | None = None
     confidence: float | None = None
     answer_type: AnswerType | None = None
     solver: Mapping[str, int] = field(default_factory=dict)

@@ -19,15 +19,14 @@ from inference.spend import Spend
 from kernel.answers import Outcome
 from kernel.assignment import InfeasibleAssignment, NoAgents
 from kernel.envelope import NOTHING_SPENT, BudgetExhausted, Limits, limits
-from kernel.errors import MalformedRequest, MetacogError
+from kernel.errors import MalformedRequest, MetacogError, UnknownAgent
 from kernel.msv import MSV
 from kernel.msv.affect import AffectAnalyser
 from kernel.msv.ratings import RATING_MAX_TOKENS
 from kernel.roles import AUTHOR, CHAIN, FAMILIAR, IMPORTANT, Role, Stage, cross_domain_concern
 from services.assigner import metrics
-from services.assigner.errors import UnknownAgent
-from services.assigner.service.role_assigner import Policy, Seating
-from services.assigner.service.stage_runner import Assessing, Attempt, Speaking, Voices
+from services.assigner.service.role_assigner import AssignmentPolicy, RoleAssigner
+from services.assigner.service.stage_runner import Attempt, StageModelClients, StageRunner, StateAssessor
 from services.assigner.service.values import (
     AgentAssessed,
     DeliberateRequest,
@@ -49,7 +48,7 @@ OF_THE_QUERY = ("emotional_response", "experience", "importance")
 _log = logger(__name__)
 
 
-class Usual(Protocol):
+class RunDefaults(Protocol):
     """What a request that leaves something out gets."""
 
     @property
@@ -73,11 +72,11 @@ class Usual(Protocol):
         """Experience above which it does not [0..1]."""
 
 
-class World(Protocol):
+class DialecticParts(Protocol):
     """What a deliberation needs from the world."""
 
     @property
-    def voices(self) -> Voices:
+    def voices(self) -> StageModelClients:
         """Who speaks for whom."""
 
     @property
@@ -85,11 +84,11 @@ class World(Protocol):
         """Measures affect."""
 
     @property
-    def defaults(self) -> Usual:
+    def defaults(self) -> RunDefaults:
         """What is usual."""
 
 
-class Course:
+class DialecticRun:
     """One deliberation under way."""
 
     def __init__(
@@ -97,8 +96,8 @@ class Course:
         ask: DeliberateRequest,
         question: str,
         agents: Sequence[AgentConfig],
-        seating: Seating,
-        world: World,
+        seating: RoleAssigner,
+        world: DialecticParts,
         emit: Emit[Event],
     ) -> None:
         self._ask = ask
@@ -110,7 +109,7 @@ class Course:
         self._run_id = ask.run_id or new_id()
         voices = [world.voices.assessor(), *map(world.voices.of, agents)]
         self._spend = Spend(limits(ask.envelope, self._usual.limits), models=voices)
-        self._assessing = Assessing(
+        self._assessing = StateAssessor(
             question,
             world.voices,
             self._spend,
@@ -118,7 +117,7 @@ class Course:
             emotions=world.affect(question),
             input_max_tokens=self._usual.input_max_tokens,
         )
-        self._speaking = Speaking(question, world.voices, self._spend, ask, emit, self._usual)
+        self._speaking = StageRunner(question, world.voices, self._spend, ask, emit, self._usual)
         self._assessments: list[AgentAssessed] = []
         self._stages: list[StageFinished] = []
         self._measured: list[StageMeasured] = []
@@ -300,7 +299,7 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Defaults:
+class DialecticDefaults:
     """What a request that leaves something out gets.
 
     Attributes:
@@ -315,22 +314,22 @@ class Defaults:
     limits: Limits
     stage_max_tokens: int = 256
     input_max_tokens: int = 512
-    policy: Policy = field(default_factory=Policy)
+    policy: AssignmentPolicy = field(default_factory=AssignmentPolicy)
     important: float = IMPORTANT
     familiar: float = FAMILIAR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class DeliberationContext:
     """Everybody and everything that a deliberation needs from the world."""
 
     agents: Callable[[], Sequence[AgentConfig]]
-    voices: Voices
+    voices: StageModelClients
     affect: AffectAnalyser
-    defaults: Defaults
+    defaults: DialecticDefaults
 
 
-def deliberate(ask: DeliberateRequest, *, bench: Bench) -> AsyncGenerator[Event, None]:
+def deliberate(ask: DeliberateRequest, *, bench: DeliberationContext) -> AsyncGenerator[Event, None]:
     """Events of one deliberation; the last is `DeliberationFinished`. Closing the iterator stops the work.
 
     Raises:
@@ -342,8 +341,8 @@ def deliberate(ask: DeliberateRequest, *, bench: Bench) -> AsyncGenerator[Event,
     """
     agents = _participants(ask, bench.agents())
     question = _question(ask)
-    seating = Seating(ask, agents, bench.defaults.policy)
-    return emitted(lambda emit: Course(ask, question, agents, seating, bench, emit).run())
+    seating = RoleAssigner(ask, agents, bench.defaults.policy)
+    return emitted(lambda emit: DialecticRun(ask, question, agents, seating, bench, emit).run())
 
 
 def _participants(ask: DeliberateRequest, configured: Sequence[AgentConfig]) -> list[AgentConfig]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from configuration.agents import AgentConfig
 from kernel.assignment import (
-    Drawn,
+    DrawnAssignment,
     Problem,
     best_assignment,
     build_problem,
@@ -18,10 +18,9 @@ from kernel.assignment import (
     random_assignment,
     shared_capacities,
 )
-from kernel.errors import MalformedRequest
+from kernel.errors import MalformedRequest, UnknownAgent
 from kernel.roles import ROLES, FitnessMatrix, Role, VersionedWeights
 from kernel.seeds import derived_seed
-from services.assigner.errors import UnknownAgent
 from services.assigner.service.assign import explained, stated, totalled
 from services.assigner.service.values import (
     AgentAssessed,
@@ -40,7 +39,7 @@ def drawn_seed() -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class AssignmentPolicy:
     """How roles are given.
 
     Attributes:
@@ -54,7 +53,7 @@ class Policy:
     chance: Callable[[], int] = drawn_seed
 
 
-class Seating:
+class RoleAssigner:
     """Gives the roles of one deliberation.
 
     Args:
@@ -68,7 +67,7 @@ class Seating:
         InfeasibleAssignment: When the stated capacities do not reach for five roles.
     """
 
-    def __init__(self, ask: DeliberateRequest, agents: Sequence[AgentConfig], policy: Policy) -> None:
+    def __init__(self, ask: DeliberateRequest, agents: Sequence[AgentConfig], policy: AssignmentPolicy) -> None:
         self._ask = ask
         self._agents = agents
         self._policy = policy
@@ -93,7 +92,7 @@ class Seating:
             InfeasibleAssignment: When the others may not hold them.
         """
         matrix, problem = self._stated(assessments, gone=gone, played=played)
-        return self._told(matrix, problem, Drawn(chosen=best_assignment(problem), propensity=1.0), because)
+        return self._told(matrix, problem, DrawnAssignment(chosen=best_assignment(problem), propensity=1.0), because)
 
     def _stated(
         self, assessments: Sequence[AgentAssessed], *, gone: Collection[str], played: Mapping[Role, str]
@@ -120,21 +119,23 @@ class Seating:
         done = list(played.values())
         return [max(1, shares.get(made.agent, 0) + done.count(made.agent)) for made in assessments]
 
-    def _drawn(self, problem: Problem) -> Drawn:
+    def _drawn(self, problem: Problem) -> DrawnAssignment:
         """The assignment of the kind asked for, and the probability with which it was drawn."""
         match self._ask.assignment_kind:
             case None:
                 return explored_assignment(problem, self._policy.exploration_share, self._rng())
             case AssignmentKind.OPTIMAL:
-                return Drawn(chosen=best_assignment(problem), propensity=1.0)
+                return DrawnAssignment(chosen=best_assignment(problem), propensity=1.0)
             case AssignmentKind.GREEDY:
-                return Drawn(chosen=greedy_assignment(problem) or best_assignment(problem), propensity=1.0)
+                return DrawnAssignment(chosen=greedy_assignment(problem) or best_assignment(problem), propensity=1.0)
             case AssignmentKind.RANDOM:
                 chosen = random_assignment(problem, self._rng())
-                return Drawn(chosen=chosen, propensity=1.0 / count_assignments(problem))
+                return DrawnAssignment(chosen=chosen, propensity=1.0 / count_assignments(problem))
             case AssignmentKind.FIXED:
                 wanted = self._ask.fixed_assignment
-                return Drawn(chosen=tuple(problem.agents.index(wanted[role]) for role in ROLES), propensity=1.0)
+                return DrawnAssignment(
+                    chosen=tuple(problem.agents.index(wanted[role]) for role in ROLES), propensity=1.0
+                )
 
     def _rng(self) -> np.random.Generator:
         seed = self._ask.assignment_seed
@@ -142,7 +143,9 @@ class Seating:
             seed = derived_seed(self._ask.seed, "assignment")
         return np.random.default_rng(self._policy.chance() if seed is None else seed)
 
-    def _told(self, matrix: FitnessMatrix, problem: Problem, drawn: Drawn, because: str = "") -> RolesAssigned:
+    def _told(
+        self, matrix: FitnessMatrix, problem: Problem, drawn: DrawnAssignment, because: str = ""
+    ) -> RolesAssigned:
         given = totalled(problem, drawn.chosen)
         return RolesAssigned(
             assignment_kind=self._ask.assignment_kind or AssignmentKind.OPTIMAL,

@@ -11,7 +11,7 @@ from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
 from inference.errors import DeadlineExceeded, InferenceError, PromptTooLong
 from inference.spend import Spend
-from inference.values import Call, Completion, Delta, Structured, Work
+from inference.values import Call, Completion, Delta, Structured, WorkKind
 from kernel.envelope import NOTHING_SPENT, BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.msv import MSV, MSVKind
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @value
-class Built:
+class BuiltPrompt:
     """A prompt, and the names of the texts that were shortened for it."""
 
     prompt: Prompt
@@ -46,8 +46,8 @@ class Built:
 
 
 async def fitted(
-    build: Callable[[int], Built], send: Callable[[Built], Awaitable[T]], *, input_max_tokens: int
-) -> tuple[T, Built]:
+    build: Callable[[int], BuiltPrompt], send: Callable[[BuiltPrompt], Awaitable[T]], *, input_max_tokens: int
+) -> tuple[T, BuiltPrompt]:
     """What comes of the first prompt that fits, and that prompt.
 
     Args:
@@ -81,7 +81,7 @@ PATIENCE = 1 / 3
 DRAFT = "DRAFT"
 
 
-class Stream(Protocol):
+class StageStream(Protocol):
     """A text as it is generated."""
 
     @property
@@ -99,26 +99,26 @@ class Stream(Protocol):
         """Stop the generation."""
 
 
-class Voice(Protocol):
+class StageModelClient(Protocol):
     """A model that speaks for an agent."""
 
     model: str
     price: Price | None
 
-    async def stream(self, call: Call, spend: Spend) -> Stream:
+    async def stream(self, call: Call, spend: Spend) -> StageStream:
         """The text of one call, as it is generated."""
 
     async def structured(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
         """The documents of one call that follow its schema, as `parse` reads them, with what they cost."""
 
 
-class Voices(Protocol):
+class StageModelClients(Protocol):
     """Everybody's voice."""
 
-    def of(self, agent: AgentConfig) -> Voice:
+    def of(self, agent: AgentConfig) -> StageModelClient:
         """Voice of an agent."""
 
-    def assessor(self) -> Voice:
+    def assessor(self) -> StageModelClient:
         """Voice that judges all texts alike."""
 
 
@@ -147,7 +147,7 @@ def chat(system: str, user: str) -> list[dict[str, str]]:
     return [*head, {"role": "user", "content": user}]
 
 
-class Speaking:
+class StageRunner:
     """Runs stages for one deliberation, inside its envelope.
 
     Attributes:
@@ -157,7 +157,7 @@ class Speaking:
     def __init__(
         self,
         question: str,
-        voices: Voices,
+        voices: StageModelClients,
         spend: Spend,
         ask: DeliberateRequest,
         emit: Emit[Event],
@@ -182,12 +182,12 @@ class Speaking:
             BudgetExhausted: When the envelope has no room for the stage.
             DeadlineExceeded: When the time was over before any text.
         """
-        voice, heard = self._voices.of(attempt.agent), _Heard(attempt, self._emit)
+        voice, heard = self._voices.of(attempt.agent), StageOutput(attempt, self._emit)
 
-        def build(tokens: int) -> Built:
+        def build(tokens: int) -> BuiltPrompt:
             return self._built(attempt.stage, texts, tokens)
 
-        async def send(built: Built) -> None:
+        async def send(built: BuiltPrompt) -> None:
             call = self._call(attempt, built)
             await self._listen(heard, voice, call)
             self._spend.ledger.exhausted |= heard.truncated and call.max_tokens < self._wanted_tokens(attempt.stage)
@@ -205,7 +205,7 @@ class Speaking:
             heard.failure = f"{refusal.reason}: {refusal.message}"
         return heard.finished()
 
-    async def _listen(self, heard: "_Heard", voice: Voice, call: Call) -> None:
+    async def _listen(self, heard: "StageOutput", voice: StageModelClient, call: Call) -> None:
         patience_s = None if heard.attempt.is_last else self._spend.seconds_left() * PATIENCE
         try:
             async with asyncio.timeout(patience_s) as waiting:
@@ -222,7 +222,7 @@ class Speaking:
         except TimeoutError:
             raise _Slow(f"{voice.model} did not begin within {patience_s:.1f} s", model=voice.model) from None
 
-    def _call(self, attempt: Attempt, built: Built) -> Call:
+    def _call(self, attempt: Attempt, built: BuiltPrompt) -> Call:
         stage, agent = attempt.stage, attempt.agent
         wanted = self._wanted_tokens(stage)
         floor = 1 if stage is Stage.THESIS else min(FLOOR_TOKENS, wanted)
@@ -239,7 +239,7 @@ class Speaking:
             seed=seed,
             thinking=agent.thinking,
             stage=stage.lower(),
-            work=Work.STAGE,
+            work=WorkKind.STAGE,
             floor_tokens=floor,
         )
 
@@ -249,7 +249,7 @@ class Speaking:
             return self._ask.answer_max_tokens or per_stage
         return min(per_stage, NOTE_MAX_TOKENS) if stage is Stage.NOTE else per_stage
 
-    def _built(self, stage: Stage, texts: Mapping[Stage, str], tokens: int) -> Built:
+    def _built(self, stage: Stage, texts: Mapping[Stage, str], tokens: int) -> BuiltPrompt:
         """The stage's prompt with texts of so many tokens at most, and the names of those that were shortened."""
         fit = {name: shortened(text, tokens) for name, text in texts.items()}
         cut = [name.value for name, (_, was_cut) in fit.items() if was_cut]
@@ -258,17 +258,19 @@ class Speaking:
             case Stage.THESIS:
                 draft, draft_cut = shortened(self._ask.draft, tokens)
                 made = prompts.thesis(question=self._question, draft=draft, answer_type=self._ask.answer_type)
-                return Built(prompt=made, cut=[DRAFT] if draft_cut else cut)
+                return BuiltPrompt(prompt=made, cut=[DRAFT] if draft_cut else cut)
             case Stage.ANTITHESIS:
-                return Built(prompt=prompts.antithesis(question=self._question, thesis=by_name["thesis"]), cut=cut)
+                return BuiltPrompt(
+                    prompt=prompts.antithesis(question=self._question, thesis=by_name["thesis"]), cut=cut
+                )
             case Stage.RESOLUTION:
-                return Built(prompt=prompts.resolution(question=self._question, **by_name), cut=cut)
+                return BuiltPrompt(prompt=prompts.resolution(question=self._question, **by_name), cut=cut)
             case Stage.SYNTHESIS:
                 made = prompts.synthesis(question=self._question, answer_type=self._ask.answer_type, **by_name)
-                return Built(prompt=made, cut=cut)
+                return BuiltPrompt(prompt=made, cut=cut)
             case Stage.NOTE:
                 answer = by_name.pop("synthesis")
-                return Built(prompt=prompts.note(question=self._question, stages=by_name, answer=answer), cut=cut)
+                return BuiltPrompt(prompt=prompts.note(question=self._question, stages=by_name, answer=answer), cut=cut)
 
 
 class Sizes(Protocol):
@@ -290,7 +292,7 @@ class _Slow(InferenceError):
     reason = DeadlineExceeded.reason
 
 
-class _Heard:
+class StageOutput:
     """What one attempt has brought so far."""
 
     def __init__(self, attempt: Attempt, emit: Emit[Event]) -> None:
@@ -299,13 +301,13 @@ class _Heard:
         self.failure = ""
         self.truncated = False
         self.has_begun = False
-        self.built: Built
+        self.built: BuiltPrompt
         self._emit = emit
         self._began = time.monotonic()
         self._model = ""
         self._usage = StageUsage()
 
-    def begin(self, model: str, built: Built) -> None:
+    def begin(self, model: str, built: BuiltPrompt) -> None:
         """Tell that the attempt begins."""
         self._model, self.built = model, built
         stage, agent = self.attempt.stage, self.attempt.agent.id
@@ -360,7 +362,7 @@ Rating = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rated:
+class RatedState:
     """What came of one rating.
 
     Attributes:
@@ -376,13 +378,13 @@ class Rated:
     cut: tuple[str, ...] = ()
 
 
-class Assessing:
+class StateAssessor:
     """Takes ratings for one deliberation, inside its envelope."""
 
     def __init__(
         self,
         question: str,
-        voices: Voices,
+        voices: StageModelClients,
         spend: Spend,
         *,
         seed: int | None,
@@ -401,9 +403,9 @@ class Assessing:
         voice = self._voices.of(agent)
         prompt = prompts.self_assessment(question=self._question)
         if affordable:
-            made = await self._rated(voice, lambda _: Built(prompt=prompt), "self_assessment", agent)
+            made = await self._rated(voice, lambda _: BuiltPrompt(prompt=prompt), "self_assessment", agent)
         else:
-            made = Rated(msv=self._unrated(KEPT, MSVKind.PROSPECTIVE))
+            made = RatedState(msv=self._unrated(KEPT, MSVKind.PROSPECTIVE))
         return AgentAssessed(
             agent=agent.id,
             model=voice.model,
@@ -422,12 +424,12 @@ class Assessing:
         """
         voice, ledger = self._voices.assessor(), self._spend.ledger
 
-        def build(tokens: int) -> Built:
+        def build(tokens: int) -> BuiltPrompt:
             return self._beside(finished, earlier, tokens)
 
         prompt = build(self._input_max_tokens).prompt
         if ledger.tokens_left - RATING_MAX_TOKENS < tokens_kept or ledger.generations_left <= generations_kept:
-            made = Rated(msv=self._unrated(KEPT, MSVKind.RETROSPECTIVE))
+            made = RatedState(msv=self._unrated(KEPT, MSVKind.RETROSPECTIVE))
         else:
             made = await self._rated(voice, build, "measure", None)
         return StageMeasured(
@@ -442,20 +444,22 @@ class Assessing:
             shortened_inputs=made.cut,
         )
 
-    def _beside(self, finished: StageFinished, earlier: Mapping[Stage, str], tokens: int) -> Built:
+    def _beside(self, finished: StageFinished, earlier: Mapping[Stage, str], tokens: int) -> BuiltPrompt:
         text, was_cut = shortened(finished.text, tokens)
         others = {stage: shortened(other, int(tokens * BESIDE_SHARE)) for stage, other in earlier.items()}
         prompt = prompts.text_assessment(
             question=self._question, others={stage: other for stage, (other, _) in others.items()}, text=text
         )
         cut = [stage.value for stage, (_, other_cut) in others.items() if other_cut]
-        return Built(prompt=prompt, cut=[*cut, *([finished.stage.value] if was_cut else [])])
+        return BuiltPrompt(prompt=prompt, cut=[*cut, *([finished.stage.value] if was_cut else [])])
 
-    async def _rated(self, voice: Voice, build: Callable[[int], Built], stage: str, agent: AgentConfig | None) -> Rated:
+    async def _rated(
+        self, voice: StageModelClient, build: Callable[[int], BuiltPrompt], stage: str, agent: AgentConfig | None
+    ) -> RatedState:
         kind = MSVKind.RETROSPECTIVE if agent is None else MSVKind.PROSPECTIVE
         began, patience_s = time.monotonic(), self._spend.seconds_left() * PATIENCE
 
-        async def send(built: Built) -> Structured[Rating]:
+        async def send(built: BuiltPrompt) -> Structured[Rating]:
             return await voice.structured(self._call(built.prompt, stage, agent), read_rating, self._spend)
 
         try:
@@ -466,13 +470,13 @@ class Assessing:
         except MetacogError as refusal:
             reason = f"{refusal.reason}: {refusal.message}"
         else:
-            return Rated(
+            return RatedState(
                 msv=rated_msv(made.values[0], kind=kind, emotional=self._emotions_of(kind)),
                 usage=made.completion.usage,
                 duration_ms=_since(began),
                 cut=tuple(built.cut),
             )
-        return Rated(msv=self._unrated(reason, kind), usage=None, duration_ms=_since(began))
+        return RatedState(msv=self._unrated(reason, kind), usage=None, duration_ms=_since(began))
 
     def _unrated(self, reason: str, kind: MSVKind) -> MSV:
         return unrated_msv(reason, kind=kind, emotional=self._emotions_of(kind))
@@ -491,7 +495,7 @@ class Assessing:
             seed=seed,
             thinking=False,
             stage=stage,
-            work=Work.ASSESS,
+            work=WorkKind.ASSESS,
             floor_tokens=RATING_MAX_TOKENS,
         )
 

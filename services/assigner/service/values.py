@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from chassis.serving.wire import Count, Seed
 from kernel.answers import AnswerType, Outcome
+from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.msv import MSV
 from kernel.roles import Role, Stage
@@ -80,14 +81,6 @@ class AssignmentKind(StrEnum):
     GREEDY = "GREEDY"
     RANDOM = "RANDOM"
     FIXED = "FIXED"
-
-
-@value
-class Turn:
-    """One turn of a conversation."""
-
-    role: str
-    content: str
 
 
 @value

@@ -31,7 +31,7 @@ _COMMON = frozenset({
 
 
 @value
-class Found:
+class DiscoveredCategory:
     """A kind of task.
 
     Attributes:
@@ -49,7 +49,7 @@ class Found:
     cohesion: float
 
 
-def discovered(texts: Sequence[str], vectors: Vectors, *, least: int, alike: float = ALIKE) -> list[Found]:
+def discovered(texts: Sequence[str], vectors: Vectors, *, least: int, alike: float = ALIKE) -> list[DiscoveredCategory]:
     """Clusters of at least `least` tasks, the largest first.
 
     Args:
@@ -67,7 +67,9 @@ def discovered(texts: Sequence[str], vectors: Vectors, *, least: int, alike: flo
     return [_found(group, texts, vectors, everywhere) for group in large]
 
 
-def _found(group: npt.NDArray[np.intp], texts: Sequence[str], vectors: Vectors, everywhere: Counter[str]) -> Found:
+def _found(
+    group: npt.NDArray[np.intp], texts: Sequence[str], vectors: Vectors, everywhere: Counter[str]
+) -> DiscoveredCategory:
     middle = vectors[group].mean(axis=0)
     middle = middle / np.linalg.norm(middle)
     cosines = vectors[group] @ middle
@@ -76,7 +78,7 @@ def _found(group: npt.NDArray[np.intp], texts: Sequence[str], vectors: Vectors, 
     telling = sorted(inside, key=lambda word: (-inside[word] * inside[word] / everywhere[word], word))
     keywords = [word for word in telling if inside[word] > 1][:KEYWORDS] or telling[:1]
     order = group[np.argsort(-cosines, kind="stable")]
-    return Found(
+    return DiscoveredCategory(
         name="_".join(keywords[:2]) or "tasks",
         keywords=keywords,
         members=[int(place) for place in order],

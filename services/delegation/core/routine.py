@@ -3,7 +3,7 @@
 Source: SPEC 3.6, the cheap pre-filter; its limits are ours.
 """
 
-from kernel.learning.profiles import Reading
+from kernel.learning.profiles import ProfileEstimate
 from kernel.thresholds import reaches
 from kernel.values import value
 
@@ -23,7 +23,7 @@ class Routine:
     observations: int = 20
 
 
-def is_routine(record: Reading, certainty: float, *, threshold: float, limits: Routine) -> bool:
+def is_routine(record: ProfileEstimate, certainty: float, *, threshold: float, limits: Routine) -> bool:
     """Whether an agent's profile is well known and high for a task whose dimension is certain.
 
     Args:

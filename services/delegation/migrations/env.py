@@ -1,6 +1,6 @@
 """Alembic environment of the delegation service."""
 
 from chassis.database import run_migrations
-from services.delegation.store.tables import Base
+from services.delegation.store.tables import DelegationTable
 
-run_migrations(Base.metadata)
+run_migrations(DelegationTable.metadata)

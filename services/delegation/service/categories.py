@@ -12,13 +12,12 @@ from pydantic import Field
 
 from chassis.ids import new_id
 from chassis.log import logger
-from chassis.serving.auth import ApiKey
+from chassis.page_tokens import InvalidPageToken
+from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from kernel.errors import MalformedRequest, MetacogError
 from kernel.values import value
-from services.delegation.core.categories import EXAMPLES, Found, Vectors, discovered
-from services.delegation.errors import TeachingNotAllowed
+from services.delegation.core.categories import EXAMPLES, DiscoveredCategory, Vectors, discovered
 from services.delegation.service.dimensions import Dimension, Embedder
-from services.delegation.service.pages import InvalidPageToken
 from services.delegation.service.profiles import PageSize
 
 
@@ -221,7 +220,7 @@ class Categories:
             at += len(one.prototypes)
         return made
 
-    def _proposal(self, found: Found, texts: Sequence[str], middles: dict[str, Vectors]) -> Category:
+    def _proposal(self, found: DiscoveredCategory, texts: Sequence[str], middles: dict[str, Vectors]) -> Category:
         nearness = {name: float(middle @ np.asarray(found.middle)) for name, middle in middles.items()}
         nearest = max(nearness, key=lambda name: nearness[name], default="")
         return Category(

@@ -12,13 +12,13 @@ from inference.embeddings import Embedded, Encoder
 from inference.errors import UnparsableOutput
 from inference.sampling.structured import read
 from inference.values import Call
-from inference.values import Work as Pool
+from inference.values import WorkKind as Pool
 from kernel.errors import MetacogError
 from kernel.values import value
 from services.delegation import prompts
 from services.delegation.core.keywords import keyword_dimension
 from services.delegation.errors import UnknownDimension
-from services.delegation.service.task_context import Work, chat
+from services.delegation.service.task_context import TaskContext, chat
 from services.delegation.service.values import TaskDimension
 
 Text = Annotated[str, Field(min_length=1)]
@@ -92,7 +92,7 @@ class Embedder(Protocol):
         """Vectors of `texts`."""
 
 
-async def classified_by_model(work: Work, known: Sequence[Dimension]) -> list[TaskDimension]:
+async def classified_by_model(work: TaskContext, known: Sequence[Dimension]) -> list[TaskDimension]:
     """Dimensions of the task as a model chooses them, surest first.
 
     A model that cannot be asked, or not in half of the time that is left, or not be read even after a second attempt,
@@ -202,7 +202,7 @@ def _unit(vectors: Any) -> Any:  # noqa: ANN401 - an array
     return rows / np.where(lengths > 0, lengths, 1.0)
 
 
-def _call(work: Work, known: Sequence[Dimension], attempt: int) -> Call:
+def _call(work: TaskContext, known: Sequence[Dimension], attempt: int) -> Call:
     prompt = work.note(prompts.classification(task=work.question, dimensions={d.id: d.description for d in known}))
     return Call(
         messages=chat("", prompt.text),

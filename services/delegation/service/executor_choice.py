@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
-from kernel.confidence.decision import Decision, Standing, decided, is_confident
+from kernel.confidence.decision import AssessedAgent, ExecutorDecision, decided, is_confident
 from kernel.confidence.rules import Ablation, Baseline, Dispatch, TaskMode
-from kernel.learning.profiles import Profile, Reading, reading
+from kernel.learning.profiles import Profile, ProfileEstimate, reading
 from kernel.thresholds import DECIMALS
 from services.delegation.core.keywords import keyword_dimension, skilled_agent
 from services.delegation.core.routine import Routine, is_routine
 from services.delegation.core.short_list import ShortListed, short_list
-from services.delegation.service.self_assessment import Assessing, affordable
-from services.delegation.service.task_context import Work
+from services.delegation.service.self_assessment import SelfAssessor, affordable
+from services.delegation.service.task_context import TaskContext
 from services.delegation.service.values import AgentAssessed, ModeChosen, ProcessRequest, TaskDimension
 
 
-class Deciding:
+class ExecutorChoice:
     """Chooses who solves one task.
 
     Args:
@@ -31,10 +31,10 @@ class Deciding:
 
     def __init__(
         self,
-        work: Work,
+        work: TaskContext,
         profiles: Mapping[str, Sequence[Profile]],
         dimensions: Sequence[TaskDimension],
-        assessing: Assessing,
+        assessing: SelfAssessor,
         routine: Routine,
     ) -> None:
         self._work = work
@@ -44,7 +44,7 @@ class Deciding:
         named = [one.certainty for one in dimensions if one.certainty is not None]
         self._certainty = min(named, default=1.0)
         self.assessments: list[AgentAssessed] = []
-        self.records: Mapping[str, Reading] = {name: reading(of) for name, of in profiles.items() if of}
+        self.records: Mapping[str, ProfileEstimate] = {name: reading(of) for name, of in profiles.items() if of}
 
     async def mode(self, first: str) -> ModeChosen:
         """Who solves the task that was dispatched to `first`."""
@@ -67,7 +67,7 @@ class Deciding:
             return self._to_the_next(first)
         return await self._cross_evaluated(first, stands, others)
 
-    async def _cross_evaluated(self, first: str, stands: Standing, others: Sequence[str]) -> ModeChosen:
+    async def _cross_evaluated(self, first: str, stands: AssessedAgent, others: Sequence[str]) -> ModeChosen:
         rules = self._work.rules
         listed = short_list(
             {name: self._profiles[name] for name in others},
@@ -117,7 +117,7 @@ def dispatched(ask: ProcessRequest, profiles: Mapping[str, Sequence[Profile]], t
     return names[turn]
 
 
-def by_baseline(ask: ProcessRequest, work: Work, turn: int, keywords: Mapping[str, Sequence[str]]) -> ModeChosen:
+def by_baseline(ask: ProcessRequest, work: TaskContext, turn: int, keywords: Mapping[str, Sequence[str]]) -> ModeChosen:
     """Who solves a task under a baseline; `turn` is the place of the agent whose turn it is."""
     names = list(work.agents)
     default = ask.first_agent or names[0]
@@ -143,7 +143,7 @@ def _alone(agent: str, because: str) -> ModeChosen:
     return ModeChosen(mode=TaskMode.EXECUTED, first_agent=agent, executor=agent, because=because)
 
 
-def _chosen(decision: Decision, first: str, listed: Sequence[ShortListed] = ()) -> ModeChosen:
+def _chosen(decision: ExecutorDecision, first: str, listed: Sequence[ShortListed] = ()) -> ModeChosen:
     return ModeChosen(
         mode=decision.mode,
         first_agent=first,
@@ -153,8 +153,8 @@ def _chosen(decision: Decision, first: str, listed: Sequence[ShortListed] = ()) 
     )
 
 
-def _standing(made: AgentAssessed) -> Standing:
-    return Standing(
+def _standing(made: AgentAssessed) -> AssessedAgent:
+    return AssessedAgent(
         agent=made.agent,
         verbalized=made.verbalized,
         profile=made.profile,

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
+from chassis.idempotency import RequestInProgress
 from inference.spend import Spend
 from kernel.errors import MetacogError
-from services.delegation.errors import RequestInProgress
 
 # Between two looks at whether the first one has ended [s].
 LOOK_S = 0.1

@@ -8,6 +8,7 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
+from chassis.page_tokens import InvalidPageToken, page, parts_of, token_of
 from kernel.confidence.rules import Baseline, ConfidenceSource
 from kernel.learning.trust import SelfAssessmentTrust, self_assessment_trust
 from kernel.statistics.recalibration import Points
@@ -15,9 +16,8 @@ from kernel.statistics.reliability import ReliabilityBin, chance_calibration_err
 from kernel.values import value
 from services.delegation.core.flows import HandOvers, better_profile_share, delegation_precision, precision
 from services.delegation.service.dimensions import Dimension, known_dimension
-from services.delegation.service.pages import InvalidPageToken, page, parts_of, token_of
 from services.delegation.service.profiles import PageSize
-from services.delegation.service.task_context import Agents, Voices
+from services.delegation.service.task_context import Agents, TaskModelClients
 
 
 @value
@@ -178,7 +178,7 @@ MOST_RATED = 10_000
 
 
 @value
-class Judged:
+class LabelledTask:
     """A confidence against how the answer turned out.
 
     Attributes:
@@ -199,7 +199,7 @@ class Judged:
 
 
 @value
-class Rated:
+class SelfRating:
     """What an agent said of itself before a task, against how its answer turned out.
 
     Attributes:
@@ -244,7 +244,7 @@ class Map:
     brier_after: float
 
 
-class Records(Protocol):
+class MonitoringStore(Protocol):
     """What was recorded. Every method may raise `DatabaseUnavailable`."""
 
     async def modes(self, ask: GetFlowsRequest) -> Modes:
@@ -253,10 +253,10 @@ class Records(Protocol):
     async def hand_overs(self, ask: GetFlowsRequest) -> Sequence[HandOvers]:
         """Hand-overs by pair of agents."""
 
-    async def judged(self, ask: GetReliabilityRequest) -> Sequence[Judged]:
+    async def judged(self, ask: GetReliabilityRequest) -> Sequence[LabelledTask]:
         """Judged confidences, newest first."""
 
-    async def newest_rated(self, agent: str, most: int) -> Sequence[Rated]:
+    async def newest_rated(self, agent: str, most: int) -> Sequence[SelfRating]:
         """The newest judged self-assessments of an agent."""
 
     async def drift_events(self, ask: ListDriftEventsRequest) -> Sequence[DriftEvent]:
@@ -264,7 +264,7 @@ class Records(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watching:
+class Monitoring:
     """The use cases of watching.
 
     Attributes:
@@ -275,10 +275,10 @@ class Watching:
         maps: Recalibrations in force, by agent.
     """
 
-    records: Records
+    records: MonitoringStore
     agents: Agents
     dimensions: Callable[[], Sequence[Dimension]]
-    voices: Voices
+    voices: TaskModelClients
     maps: Callable[[], Mapping[str, Map]]
 
     async def list_agents(self, ask: ListAgentsRequest) -> ListAgentsResponse:
@@ -364,10 +364,10 @@ class Watching:
 
 
 def grouped(
-    judged: Iterable[Judged], *, agent: str = "", dimension: str = ""
-) -> dict[tuple[str, str, str], list[Judged]]:
+    judged: Iterable[LabelledTask], *, agent: str = "", dimension: str = ""
+) -> dict[tuple[str, str, str], list[LabelledTask]]:
     """Judged confidences by agent, dimension and source; under an empty name, those of all."""
-    groups: dict[tuple[str, str, str], list[Judged]] = {}
+    groups: dict[tuple[str, str, str], list[LabelledTask]] = {}
     for one in judged:
         agents = [agent] if agent else list(dict.fromkeys(["", one.agent]))
         dimensions = [dimension] if dimension else ["", *one.dimensions]
@@ -377,7 +377,7 @@ def grouped(
     return groups
 
 
-def _row(name: tuple[str, str, str], judged: Sequence[Judged], bins: int) -> ReliabilityRow:
+def _row(name: tuple[str, str, str], judged: Sequence[LabelledTask], bins: int) -> ReliabilityRow:
     confidences = [one.confidence for one in judged]
     told = reliability(confidences, [float(one.correct) for one in judged], bins)
     return ReliabilityRow(

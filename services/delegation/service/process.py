@@ -28,15 +28,15 @@ from kernel.learning.profiles import Profile
 from services.delegation.core.routine import Routine
 from services.delegation.metrics import TASKS
 from services.delegation.service.dimensions import Dimension, Prototypes, classified_by_model, known_dimension
-from services.delegation.service.executor_choice import Deciding, by_baseline, dispatched
+from services.delegation.service.executor_choice import ExecutorChoice, by_baseline, dispatched
 from services.delegation.service.idempotency import Once, RequestStore, once
-from services.delegation.service.result_merger import JUDGE_MAX_TOKENS, Merger, judged
-from services.delegation.service.self_assessment import Assessing, Recalibrations
-from services.delegation.service.solving import Solving
+from services.delegation.service.result_merger import JUDGE_MAX_TOKENS, ResultMerger, judged
+from services.delegation.service.self_assessment import Recalibrations, SelfAssessor
+from services.delegation.service.solving import TaskSolver
 from services.delegation.service.task_context import (
     Agents,
-    Voices,
-    Work,
+    TaskContext,
+    TaskModelClients,
     known_agent,
     participants,
     rules_in_force,
@@ -44,7 +44,7 @@ from services.delegation.service.task_context import (
     task_text,
 )
 from services.delegation.service.task_records import TaskStore
-from services.delegation.service.task_result import Ended, finished, recorded
+from services.delegation.service.task_result import TaskOutcome, finished, recorded
 from services.delegation.service.values import (
     AnswerJudged,
     DimensionClassifier,
@@ -61,7 +61,7 @@ from services.delegation.service.values import (
 _log = logger(__name__)
 
 
-class ProfileStore(Protocol):
+class ProfileLookup(Protocol):
     """Where profiles are. Every method may raise `DatabaseUnavailable`."""
 
     async def of(self, agents: Sequence[str], dimensions: Sequence[str]) -> Mapping[str, Sequence[Profile]]:
@@ -80,7 +80,7 @@ async def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Defaults:
+class TaskDefaults:
     """What a request that leaves something out gets.
 
     Attributes:
@@ -103,7 +103,7 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hub:
+class ProcessContext:
     """Everybody and everything that a task needs from the world.
 
     Attributes:
@@ -125,21 +125,21 @@ class Hub:
 
     agents: Agents
     dimensions: Callable[[], Sequence[Dimension]]
-    voices: Voices
-    profiles: ProfileStore
+    voices: TaskModelClients
+    profiles: ProfileLookup
     tasks: TaskStore
     turns: Turns
     requests: RequestStore
     prototypes: Prototypes
-    merger: Merger
-    defaults: Defaults
+    merger: ResultMerger
+    defaults: TaskDefaults
     recalibrations: Recalibrations = dict
     judged: Callable[[], None] = lambda: None
     refreshed: Callable[[], Awaitable[None]] = _nothing
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-def process(ask: ProcessRequest, *, key: ApiKey, hub: Hub) -> AsyncGenerator[Event, None]:
+def process(ask: ProcessRequest, *, key: ApiKey, hub: ProcessContext) -> AsyncGenerator[Event, None]:
     """Events of one task; the last is `TaskFinished`. Closing the iterator stops the work.
 
     Raises:
@@ -159,7 +159,7 @@ def process(ask: ProcessRequest, *, key: ApiKey, hub: Hub) -> AsyncGenerator[Eve
     everybody = {agent.id: agent for agent in hub.agents()}
     judge = [everybody[ask.judge.agent]] if ask.judge and ask.judge.agent else []
     work = partial(
-        Work,
+        TaskContext,
         question=question,
         agents=agents,
         everybody=everybody,
@@ -196,7 +196,7 @@ def _ablations(ask: ProcessRequest) -> frozenset[Ablation]:
     return frozenset(one for one in ask.ablations if one is not None)
 
 
-async def _produce(ask: ProcessRequest, key: ApiKey, hub: Hub, work: Work) -> None:
+async def _produce(ask: ProcessRequest, key: ApiKey, hub: ProcessContext, work: TaskContext) -> None:
     if ask.unit_tests is not None:
         await hub.merger.sandbox.ready()
     digest = sha256(dumps(ask)).hexdigest()
@@ -211,7 +211,7 @@ async def _produce(ask: ProcessRequest, key: ApiKey, hub: Hub, work: Work) -> No
 
 
 async def dimensions_of(
-    ask: ProcessRequest | SelfAssessRequest, work: Work, hub: Hub
+    ask: ProcessRequest | SelfAssessRequest, work: TaskContext, hub: ProcessContext
 ) -> list[TaskDimension]:  # fmt: skip
     """Dimensions of a task: as the caller names them, or as they are classified.
 
@@ -239,7 +239,7 @@ async def dimensions_of(
 class _Task:
     """One task under way."""
 
-    def __init__(self, ask: ProcessRequest, key: ApiKey, hub: Hub, work: Work, place: Once) -> None:
+    def __init__(self, ask: ProcessRequest, key: ApiKey, hub: ProcessContext, work: TaskContext, place: Once) -> None:
         self._ask = ask
         self._key = key
         self._hub = hub
@@ -257,7 +257,7 @@ class _Task:
         work.emit(TaskStarted(task_id=self._task_id, run_id=ask.run_id, agents=list(work.agents)))
         with work.kept_for("execute", self._max_tokens):
             deciding, decision = await self._decided()
-        solving = Solving(work, ask, deciding, self._max_tokens)
+        solving = TaskSolver(work, ask, deciding, self._max_tokens)
         with work.kept_for("judge", JUDGE_MAX_TOKENS) if self._judge_is_affordable() else nullcontext():
             await solving.solve(decision)
             solved = await solving.solved()
@@ -267,7 +267,7 @@ class _Task:
         if verdict is not None:
             work.emit(AnswerJudged(**{name: getattr(verdict, name) for name in verdict.__dataclass_fields__}))
         await self._finish(
-            Ended(
+            TaskOutcome(
                 task_id=self._task_id,
                 ask=ask,
                 work=work,
@@ -286,15 +286,15 @@ class _Task:
         ledger = self._work.spend.ledger
         return self._ask.judge is not None and ledger.generations_left > 1 and ledger.tokens_left > 2 * JUDGE_MAX_TOKENS
 
-    async def _decided(self) -> tuple[Deciding, ModeChosen]:
+    async def _decided(self) -> tuple[ExecutorChoice, ModeChosen]:
         """Who solves the task; what it is about and who was asked is told on the way."""
         ask, work = self._ask, self._work
         plain = ask.baseline is not Baseline.NONE
         named = bool(ask.dimension or ask.dimensions)
         self._dimensions = await dimensions_of(ask, work, self._hub) if named or not plain else []
         profiles = await self._hub.profiles.of(list(work.agents), [one.dimension for one in self._dimensions])
-        assessing = Assessing(work, self._hub.recalibrations)
-        deciding = Deciding(work, profiles, self._dimensions, assessing, self._hub.defaults.routine)
+        assessing = SelfAssessor(work, self._hub.recalibrations)
+        deciding = ExecutorChoice(work, profiles, self._dimensions, assessing, self._hub.defaults.routine)
         turns = ask.baseline is Baseline.ROUND_ROBIN or not (plain or ask.first_agent)
         turn = await self._hub.turns.next(list(work.agents)) if turns else 0
         if plain:
@@ -310,7 +310,7 @@ class _Task:
         told = TaskDispatched(dimensions=self._dimensions, first_agent=first, dispatch=self._ask.dispatch)
         self._work.emit(told)
 
-    async def _finish(self, end: Ended) -> None:
+    async def _finish(self, end: TaskOutcome) -> None:
         """Keep the task, learn from it, and tell its end; a store that is away is told, and loses no answer."""
         told, record = finished(end), recorded(end, self._key.name)
         try:

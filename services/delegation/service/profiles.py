@@ -9,14 +9,14 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from chassis.errors import RequestOverLimit
-from chassis.serving.auth import ApiKey
+from chassis.page_tokens import InvalidPageToken, page, parts_of, token_of
+from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from chassis.serving.wire import MAX_COUNT
 from kernel.errors import MalformedRequest
 from kernel.learning.profiles import Change, Profile, ProfileChange, interval, replayed
 from kernel.values import value
-from services.delegation.errors import InvalidProfile, TeachingNotAllowed
+from services.delegation.errors import InvalidProfile
 from services.delegation.service.dimensions import Dimension, known_dimension
-from services.delegation.service.pages import InvalidPageToken, page, parts_of, token_of
 from services.delegation.service.task_context import Agents, known_agent
 from services.delegation.service.values import ProfileUpdate
 
@@ -186,7 +186,7 @@ class ImportProfilesResponse:
 Pair = tuple[str, str]
 
 
-class Shelf(Protocol):
+class ProfileStore(Protocol):
     """Where profiles are. Every method may raise `DatabaseUnavailable`."""
 
     async def listed(self, agent: str = "", dimension: str = "") -> Mapping[Pair, CapabilityProfile]:
@@ -222,7 +222,7 @@ class Profiles:
         now: Wall clock.
     """
 
-    shelf: Shelf
+    shelf: ProfileStore
     agents: Agents
     dimensions: Callable[[], Sequence[Dimension]]
     learning_rate: float = 0.1

@@ -14,7 +14,7 @@ from typing import Protocol
 from chassis.log import logger
 from kernel.errors import MetacogError
 from kernel.statistics.recalibration import Points, recalibration
-from services.delegation.service.monitoring import Map, Rated
+from services.delegation.service.monitoring import Map, SelfRating
 
 # Judged self-assessments from which on a map is fitted, and of which the newest are used [count].
 ENOUGH = 100
@@ -26,7 +26,7 @@ EVERY_S = 30.0
 _log = logger(__name__)
 
 
-class MapStore(Protocol):
+class AgentRecalibrationStore(Protocol):
     """Where maps are. Every method may raise `DatabaseUnavailable`."""
 
     async def maps(self) -> Mapping[str, Map]:
@@ -38,7 +38,7 @@ class MapStore(Protocol):
     async def rated(self) -> Mapping[str, int]:
         """How many judged self-assessments there are of each agent [count]."""
 
-    async def newest_rated(self, agent: str, most: int) -> Sequence[Rated]:
+    async def newest_rated(self, agent: str, most: int) -> Sequence[SelfRating]:
         """The newest judged self-assessments of an agent."""
 
 
@@ -51,7 +51,7 @@ class Recalibrator:
         every_s: Time between two looks, at least [s].
     """
 
-    def __init__(self, store: MapStore, *, enough: int = ENOUGH, every_s: float = EVERY_S) -> None:
+    def __init__(self, store: AgentRecalibrationStore, *, enough: int = ENOUGH, every_s: float = EVERY_S) -> None:
         self._store = store
         self._enough = enough
         self._every_s = every_s
@@ -115,7 +115,7 @@ def _due_at(held: Map | None) -> float:
     return held.observations + max(1.0, GROWTH * min(held.observations, NEWEST)) if held else 0.0
 
 
-def fitted(agent: str, newest: Sequence[Rated], count: int) -> Map:
+def fitted(agent: str, newest: Sequence[SelfRating], count: int) -> Map:
     """The map that the newest of an agent's `count` judged self-assessments give; no points where it improves nothing.
 
     Source:

@@ -9,7 +9,7 @@ from typing import Protocol
 from inference.errors import UnparsableOutput
 from inference.sampling.structured import read
 from inference.values import Call
-from inference.values import Work as Pool
+from inference.values import WorkKind as Pool
 from kernel.answers import AnswerType, extract, is_right
 from kernel.confidence.rules import Checker
 from kernel.confidence.voting import answer_in
@@ -17,8 +17,8 @@ from kernel.errors import MetacogError
 from kernel.msv.ratings import SCALE, rating_schema
 from services.delegation import prompts
 from services.delegation.metrics import JUDGED
-from services.delegation.service.task_context import Voice, Work, chat
-from services.delegation.service.values import AgentAnswered, Expected, Judge, ProcessRequest, UnitTests, Verdict
+from services.delegation.service.task_context import TaskContext, TaskModelClient, chat
+from services.delegation.service.values import AgentAnswered, AnswerLabel, Expected, Judge, ProcessRequest, UnitTests
 
 JUDGE_MAX_TOKENS = 24
 # Time beyond that of the tests themselves, for the sandbox to come and go [s].
@@ -34,7 +34,7 @@ class Tested:
     detail: str
 
 
-class Sandbox(Protocol):
+class SandboxRunner(Protocol):
     """Runs code that nobody trusts."""
 
     async def ready(self) -> None:
@@ -49,7 +49,7 @@ class Sandbox(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merger:
+class ResultMerger:
     """Everything that judging needs from the world.
 
     Attributes:
@@ -59,19 +59,19 @@ class Merger:
         now: Wall clock.
     """
 
-    sandbox: Sandbox
+    sandbox: SandboxRunner
     now: Callable[[], datetime]
     test_timeout_s: float = 5.0
     judge: str = ""
 
 
 async def judged(
-    ask: ProcessRequest, work: Work, best: AgentAnswered | None, kind: AnswerType, merger: Merger
-) -> Verdict | None:
+    ask: ProcessRequest, work: TaskContext, best: AgentAnswered | None, kind: AnswerType, merger: ResultMerger
+) -> AnswerLabel | None:
     """Whether the answer is right; None when nobody is to judge, or there is nothing to judge."""
     if best is None or not best.text:
         return None
-    verdict: Verdict | None = None
+    verdict: AnswerLabel | None = None
     if ask.expected is not None:
         verdict = _compared(ask.expected, best, kind, merger.now())
     elif ask.unit_tests is not None:
@@ -83,20 +83,20 @@ async def judged(
     return verdict
 
 
-def _compared(expected: Expected, best: AgentAnswered, kind: AnswerType, now: datetime) -> Verdict:
+def _compared(expected: Expected, best: AgentAnswered, kind: AnswerType, now: datetime) -> AnswerLabel:
     answer = answer_in(best.text, kind)
     correct = False if answer is None else is_right(answer, expected.answer, kind, aliases=expected.aliases)
     words = {True: "equal to the expected answer", False: "not equal to the expected answer"}
     detail = "equality cannot tell" if correct is None else words[correct]
     detail = detail if answer is not None else "the text holds no answer"
-    return Verdict(correct=correct, checker=Checker.EXPECTED, detail=detail, judged_at=now)
+    return AnswerLabel(correct=correct, checker=Checker.EXPECTED, detail=detail, judged_at=now)
 
 
-async def _tested(tests: UnitTests, text: str, work: Work, merger: Merger) -> Verdict:
+async def _tested(tests: UnitTests, text: str, work: TaskContext, merger: ResultMerger) -> AnswerLabel:
     code = extract(text, AnswerType.CODE)
     if code is None:
         detail = "the text holds no code"
-        return Verdict(correct=False, checker=Checker.UNIT_TESTS, detail=detail, judged_at=merger.now())
+        return AnswerLabel(correct=False, checker=Checker.UNIT_TESTS, detail=detail, judged_at=merger.now())
     wanted_s = tests.timeout_ms / 1000 if tests.timeout_ms else merger.test_timeout_s
     timeout_s = min(wanted_s, max(0.1, work.spend.seconds_left()))
     try:
@@ -105,15 +105,15 @@ async def _tested(tests: UnitTests, text: str, work: Work, merger: Merger) -> Ve
     except TimeoutError:  # others were tested all the while
         tested = Tested(passed=None, detail="there was no time left for the tests")
         work.reasons.append(tested.detail)
-    return Verdict(correct=tested.passed, checker=Checker.UNIT_TESTS, detail=tested.detail, judged_at=merger.now())
+    return AnswerLabel(correct=tested.passed, checker=Checker.UNIT_TESTS, detail=tested.detail, judged_at=merger.now())
 
 
-async def _rated(asked: Judge, best: AgentAnswered, work: Work, merger: Merger) -> Verdict:
+async def _rated(asked: Judge, best: AgentAnswered, work: TaskContext, merger: ResultMerger) -> AnswerLabel:
     name = asked.agent or merger.judge
     correct: bool | None = None
     try:
         agent = work.everybody.get(name)
-        voice: Voice = work.voices.of(agent) if agent else work.voices.assessor()
+        voice: TaskModelClient = work.voices.of(agent) if agent else work.voices.assessor()
         system = agent.system_prompt if agent else ""
         completion = await voice.complete(_call(work, asked, best, system), work.spend)
         level = _level(completion.samples[0].text)
@@ -121,7 +121,7 @@ async def _rated(asked: Judge, best: AgentAnswered, work: Work, merger: Merger) 
     except MetacogError as refusal:
         detail = f"{refusal.reason}: {refusal.message}"
         work.reasons.append(f"the judge failed: {detail}")
-    return Verdict(correct=correct, checker=Checker.JUDGE, detail=detail, judged_at=merger.now())
+    return AnswerLabel(correct=correct, checker=Checker.JUDGE, detail=detail, judged_at=merger.now())
 
 
 def _level(text: str) -> int:
@@ -132,7 +132,7 @@ def _level(text: str) -> int:
     return int(numbers[0])
 
 
-def _call(work: Work, asked: Judge, best: AgentAnswered, system: str) -> Call:
+def _call(work: TaskContext, asked: Judge, best: AgentAnswered, system: str) -> Call:
     prompt = work.note(prompts.judgement(task=work.question, answer=best.text, criteria=asked.criteria))
     return Call(
         messages=chat(system, prompt.text),

@@ -5,13 +5,13 @@ import time
 from inference.spend import Spend
 from kernel.envelope import limits
 from kernel.learning.profiles import reading
-from services.delegation.service.process import Hub, dimensions_of
-from services.delegation.service.self_assessment import Assessing
-from services.delegation.service.task_context import Work, participants, rules_in_force, speakers, task_text
+from services.delegation.service.process import ProcessContext, dimensions_of
+from services.delegation.service.self_assessment import SelfAssessor
+from services.delegation.service.task_context import TaskContext, participants, rules_in_force, speakers, task_text
 from services.delegation.service.values import SelfAssessRequest, SelfAssessResponse
 
 
-async def self_assess(ask: SelfAssessRequest, *, hub: Hub) -> SelfAssessResponse:
+async def self_assess(ask: SelfAssessRequest, *, hub: ProcessContext) -> SelfAssessResponse:
     """Each agent's assessment, in the order asked.
 
     Raises:
@@ -22,7 +22,7 @@ async def self_assess(ask: SelfAssessRequest, *, hub: Hub) -> SelfAssessResponse
     """
     began = time.monotonic()
     agents = participants(ask.agents, hub.agents())
-    work = Work(
+    work = TaskContext(
         question=task_text(ask.task, ask.messages, hub.defaults.task_characters),
         agents=agents,
         rules=rules_in_force(ask.parameters, hub.defaults.rules),
@@ -35,7 +35,7 @@ async def self_assess(ask: SelfAssessRequest, *, hub: Hub) -> SelfAssessResponse
     profiles = await hub.profiles.of(list(agents), [one.dimension for one in dimensions])
     names = list(dict.fromkeys(ask.agents)) or list(agents)
     ledger = work.spend.ledger
-    assessing = Assessing(work, hub.recalibrations, alone=True)
+    assessing = SelfAssessor(work, hub.recalibrations, alone=True)
     assessments = await assessing.all(names, {name: reading(of) for name, of in profiles.items()})
     return SelfAssessResponse(
         assessments=assessments,

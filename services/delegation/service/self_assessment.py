@@ -9,17 +9,17 @@ from configuration.agents import AgentConfig
 from inference.errors import UnparsableOutput
 from inference.sampling.structured import read
 from inference.values import Call
-from inference.values import Work as Pool
+from inference.values import WorkKind as Pool
 from kernel.confidence.decision import standing
 from kernel.confidence.rules import Ablation
 from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
-from kernel.learning.profiles import Reading
+from kernel.learning.profiles import ProfileEstimate
 from kernel.msv.ratings import SCALE, rating_schema, read_rating
 from kernel.statistics.recalibration import Points, calibrated
 from services.delegation import prompts
 from services.delegation.metrics import ASSESSED
-from services.delegation.service.task_context import Work, chat
+from services.delegation.service.task_context import TaskContext, chat
 from services.delegation.service.values import AgentAssessed
 
 # The three questions, in the order of the prompt.
@@ -30,13 +30,13 @@ ATTEMPTS = 2
 Recalibrations = Callable[[], Mapping[str, Points]]
 
 
-def affordable(work: Work) -> int:
+def affordable(work: TaskContext) -> int:
     """Assessments that the envelope pays for [count]."""
     ledger = work.spend.ledger
     return min(ledger.generations_left, ledger.tokens_left // ASSESS_MAX_TOKENS)
 
 
-class Assessing:
+class SelfAssessor:
     """Takes self-assessments for one task, inside its envelope.
 
     Args:
@@ -45,13 +45,13 @@ class Assessing:
         alone: Whether nothing comes after them; else each round of them gets half of the time that is left.
     """
 
-    def __init__(self, work: Work, recalibrations: Recalibrations, *, alone: bool = False) -> None:
+    def __init__(self, work: TaskContext, recalibrations: Recalibrations, *, alone: bool = False) -> None:
         self._work = work
         self._alone = alone
         constant = Ablation.WITHOUT_SELF_ASSESSMENT in work.ablations
         self._maps = recalibrations() if work.rules.recalibrate and not constant else {}
 
-    async def all(self, agents: Sequence[str], records: Mapping[str, Reading]) -> list[AgentAssessed]:
+    async def all(self, agents: Sequence[str], records: Mapping[str, ProfileEstimate]) -> list[AgentAssessed]:
         """Assessments of `agents`, taken in parallel and told as they come; of as many as the envelope pays for."""
         most = affordable(self._work)
         async with asyncio.TaskGroup() as group:
@@ -61,7 +61,7 @@ class Assessing:
             ]
         return [task.result() for task in tasks]
 
-    async def one(self, agent: str, record: Reading, *, pays: bool = True) -> AgentAssessed:
+    async def one(self, agent: str, record: ProfileEstimate, *, pays: bool = True) -> AgentAssessed:
         """Assessment of one agent; what it says of itself is unknown where it cannot be asked or read."""
         ablations = self._work.ablations
         if Ablation.WITHOUT_VERBALIZED in ablations:
@@ -76,12 +76,14 @@ class Assessing:
         self._work.emit(made)
         return made
 
-    def unasked(self, agent: str, record: Reading, reason: str, *, profile_alone: bool = False) -> AgentAssessed:
+    def unasked(
+        self, agent: str, record: ProfileEstimate, reason: str, *, profile_alone: bool = False
+    ) -> AgentAssessed:
         """Assessment of an agent that is not asked, for `reason`: its profile stands for it."""
         ASSESSED.labels(reason).inc()
         return self._assessed(agent, record, None, profile_alone=profile_alone, unknown_reason=reason)
 
-    async def _asked(self, agent: AgentConfig, record: Reading) -> AgentAssessed:
+    async def _asked(self, agent: AgentConfig, record: ProfileEstimate) -> AgentAssessed:
         began = time.monotonic()
         prompt = self._work.note(prompts.self_assessment(task=self._work.question))
         heard = _Heard()
@@ -123,7 +125,7 @@ class Assessing:
             heard.reason = refusal.reason
 
     def _assessed(
-        self, agent: str, record: Reading, raw: float | None, *, profile_alone: bool, **more: object
+        self, agent: str, record: ProfileEstimate, raw: float | None, *, profile_alone: bool, **more: object
     ) -> AgentAssessed:
         said = None if raw is None else calibrated(self._maps.get(agent, ()), raw)
         stands = standing(said, record, self._work.rules, profile_alone=profile_alone)

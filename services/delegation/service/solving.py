@@ -12,16 +12,16 @@ from configuration.agents import AgentConfig
 from inference.errors import DeadlineExceeded, PromptTooLong, UnparsableOutput
 from inference.sampling.structured import read
 from inference.values import Call
-from inference.values import Work as Pool
+from inference.values import WorkKind as Pool
 from kernel.answers import AnswerType, SameMeaning, candidate_pairs, inferred_type
 from kernel.confidence.rules import Baseline, TaskMode
-from kernel.confidence.voting import Ballot, Counted, answer_in, counted
+from kernel.confidence.voting import Ballot, VoteCount, answer_in, counted
 from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.thresholds import DECIMALS
 from services.delegation import prompts
-from services.delegation.service.executor_choice import Deciding
-from services.delegation.service.task_context import Voice, Work, chat
+from services.delegation.service.executor_choice import ExecutorChoice
+from services.delegation.service.task_context import TaskContext, TaskModelClient, chat
 from services.delegation.service.values import AgentAnswered, AnswerToken, ModeChosen, ProcessRequest
 
 # Agents that are tried one after another, when the one that was to solve the task fails.
@@ -32,7 +32,7 @@ _log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Solved:
+class TaskSolution:
     """What became of a task.
 
     Attributes:
@@ -45,7 +45,7 @@ class Solved:
     decision: ModeChosen | None
     answers: Sequence[AgentAnswered]
     answer_type: AnswerType
-    tally: Counted
+    tally: VoteCount
 
     @property
     def winner(self) -> AgentAnswered | None:
@@ -54,7 +54,7 @@ class Solved:
         return next(won, next((one for one in self.answers if one.text), None))
 
 
-class Solving:
+class TaskSolver:
     """Has one task solved, inside its envelope.
 
     Args:
@@ -64,7 +64,7 @@ class Solving:
         max_tokens: Tokens of an answer [count].
     """
 
-    def __init__(self, work: Work, ask: ProcessRequest, deciding: Deciding, max_tokens: int) -> None:
+    def __init__(self, work: TaskContext, ask: ProcessRequest, deciding: ExecutorChoice, max_tokens: int) -> None:
         self._work = work
         self._ask = ask
         self._deciding = deciding
@@ -86,7 +86,7 @@ class Solving:
         else:
             await self._one_after_another(decision)
 
-    async def solved(self) -> Solved:
+    async def solved(self) -> TaskSolution:
         """What became of the task; long texts of a vote are compared by meaning."""
         texts = [one.text for one in self._answers if one.text]
         kind = self._given or inferred_type(self._work.question, samples=texts).answer_type
@@ -99,7 +99,7 @@ class Solving:
         answers = [
             replace(one, answer=tally.answers.get(one.agent), won=one.agent in tally.winners) for one in self._answers
         ]
-        return Solved(decision=self._decision, answers=answers, answer_type=kind, tally=tally)
+        return TaskSolution(decision=self._decision, answers=answers, answer_type=kind, tally=tally)
 
     def _choose(self, decision: ModeChosen) -> None:
         self._decision = decision
@@ -204,7 +204,7 @@ class Solving:
         self.refusal = refusal
         heard.failure = f"{refusal.reason}: {refusal.message}"
 
-    async def _listen(self, heard: "_Heard", voice: Voice, call: Call, told_as: str) -> None:
+    async def _listen(self, heard: "_Heard", voice: TaskModelClient, call: Call, told_as: str) -> None:
         stream = await voice.stream(call, self._work.spend)
         try:
             async for delta in stream:
@@ -250,7 +250,7 @@ TOKENS, TOKENS_EACH = 24, 6
 SHOWN_TOKENS = 384
 
 
-async def same_meanings(work: Work, answers: Sequence[str], kind: AnswerType) -> SameMeaning | None:
+async def same_meanings(work: TaskContext, answers: Sequence[str], kind: AnswerType) -> SameMeaning | None:
     """A judgement of which of `answers` say the same; None where there is nothing to judge, or it cannot be had.
 
     Args:
@@ -298,7 +298,7 @@ def _groups(text: str, count: int) -> list[int]:
     return groups
 
 
-def _call(work: Work, texts: Sequence[str]) -> Call:
+def _call(work: TaskContext, texts: Sequence[str]) -> Call:
     prompt = work.note(
         prompts.same_meaning(task=work.question, answers=[shortened(text, SHOWN_TOKENS)[0] for text in texts])
     )

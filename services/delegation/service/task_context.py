@@ -16,17 +16,17 @@ from configuration.agents import AgentConfig
 from inference.spend import Spend
 from inference.values import Call, Completion, Delta
 from kernel.confidence.rules import Ablation, Rules
-from kernel.errors import MalformedRequest
+from kernel.conversation import Turn
+from kernel.errors import MalformedRequest, NoAgents, UnknownAgent
 from kernel.prices import Price
 from kernel.seeds import derived_seed
-from services.delegation.errors import NoAgents, UnknownAgent
-from services.delegation.service.values import Event, Parameters, Turn
+from services.delegation.service.values import Event, Parameters
 
 # An answer needs this many tokens at least to be worth keeping them for it [count].
 LEAST_KEPT_TOKENS = 32
 
 
-class Stream(Protocol):
+class TaskStream(Protocol):
     """A text as it is generated."""
 
     @property
@@ -40,31 +40,31 @@ class Stream(Protocol):
         """Stop the generation."""
 
 
-class Voice(Protocol):
+class TaskModelClient(Protocol):
     """A model that speaks for an agent."""
 
     model: str
     price: Price | None
 
-    async def stream(self, call: Call, spend: Spend) -> Stream:
+    async def stream(self, call: Call, spend: Spend) -> TaskStream:
         """The text of one call, as it is generated."""
 
     async def complete(self, call: Call, spend: Spend) -> Completion:
         """The samples of one call."""
 
 
-class Voices(Protocol):
+class TaskModelClients(Protocol):
     """Everybody's voice."""
 
-    def of(self, agent: AgentConfig) -> Voice:
+    def of(self, agent: AgentConfig) -> TaskModelClient:
         """Voice of an agent."""
 
-    def assessor(self) -> Voice:
+    def assessor(self) -> TaskModelClient:
         """Voice of nobody in particular: classifies and judges."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Work:
+class TaskContext:
     """One task, or one round of self-assessments, under way.
 
     Attributes:
@@ -85,7 +85,7 @@ class Work:
     agents: Mapping[str, AgentConfig]
     rules: Rules
     spend: Spend
-    voices: Voices
+    voices: TaskModelClients
     emit: Emit[Event]
     everybody: Mapping[str, AgentConfig] = field(default_factory=dict)
     ablations: frozenset[Ablation] = frozenset()
@@ -123,7 +123,7 @@ class Work:
         return prompt
 
 
-def speakers(voices: Voices, agents: Iterable[AgentConfig]) -> list[Voice]:
+def speakers(voices: TaskModelClients, agents: Iterable[AgentConfig]) -> list[TaskModelClient]:
     """Everybody who may be asked: the voices of `agents`, and the one that classifies and judges."""
     return [voices.assessor(), *map(voices.of, agents)]
 

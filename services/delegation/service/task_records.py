@@ -10,7 +10,7 @@ from chassis.serving.rest import dumps
 from kernel.confidence.rules import ConfidenceSource
 from kernel.learning.profiles import Lesson, lessons
 from kernel.values import value
-from services.delegation.service.values import ProfileUpdate, SubmitFeedbackRequest, SubmitFeedbackResponse, Verdict
+from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskFeedbackRequest, TaskFeedbackResponse
 
 
 @value
@@ -81,13 +81,13 @@ class TaskStore(Protocol):
     """Where tasks are kept. Every method may raise `DatabaseUnavailable`."""
 
     async def keep(
-        self, record: TaskRecord, document: Document, verdict: Verdict | None, *, teaches: bool, request_id: str
+        self, record: TaskRecord, document: Document, verdict: AnswerLabel | None, *, teaches: bool, request_id: str
     ) -> Sequence[ProfileUpdate]:
         """Keep a task as the answer to a request, and learn from the verdict on it, if there is one; all or nothing."""
 
     async def judge(
-        self, ask: SubmitFeedbackRequest, *, key_name: str, teaches: bool, digest: str
-    ) -> SubmitFeedbackResponse:
+        self, ask: TaskFeedbackRequest, *, key_name: str, teaches: bool, digest: str
+    ) -> TaskFeedbackResponse:
         """Keep a verdict from outside and learn from it, both or neither; a repetition repeats the first reply.
 
         Raises:
@@ -98,8 +98,8 @@ class TaskStore(Protocol):
 
 
 async def submit_feedback(
-    ask: SubmitFeedbackRequest, *, key: ApiKey, tasks: TaskStore, judged: Callable[[], None]
-) -> SubmitFeedbackResponse:
+    ask: TaskFeedbackRequest, *, key: ApiKey, tasks: TaskStore, judged: Callable[[], None]
+) -> TaskFeedbackResponse:
     """Keep a verdict, once however often it is sent, and have the profiles learn from it.
 
     Args:

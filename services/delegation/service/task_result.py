@@ -8,22 +8,22 @@ from datetime import datetime
 from kernel.answers import Outcome
 from kernel.confidence.rules import Ablation, Baseline, ConfidenceSource, TaskMode
 from kernel.envelope import BudgetExhausted
-from kernel.learning.profiles import Reading
+from kernel.learning.profiles import ProfileEstimate
 from kernel.thresholds import exceeds
-from services.delegation.service.solving import Solved
-from services.delegation.service.task_context import Work
+from services.delegation.service.solving import TaskSolution
+from services.delegation.service.task_context import TaskContext
 from services.delegation.service.task_records import Belief, TaskRecord
 from services.delegation.service.values import (
     AgentAssessed,
+    AnswerLabel,
     ProcessRequest,
     TaskDimension,
     TaskFinished,
-    Verdict,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class TaskOutcome:
     """All that is known of a task at its end.
 
     Attributes:
@@ -42,12 +42,12 @@ class Ended:
 
     task_id: str
     ask: ProcessRequest
-    work: Work
+    work: TaskContext
     dimensions: Sequence[TaskDimension]
     assessments: Sequence[AgentAssessed]
-    records: Mapping[str, Reading]
-    solved: Solved
-    verdict: Verdict | None
+    records: Mapping[str, ProfileEstimate]
+    solved: TaskSolution
+    verdict: AnswerLabel | None
     created_at: datetime
     began: float
     config_version: str
@@ -59,7 +59,7 @@ class _Confidence:
     source: ConfidenceSource | None
 
 
-def finished(end: Ended) -> TaskFinished:
+def finished(end: TaskOutcome) -> TaskFinished:
     """The last event of a task, before anything was learned from it."""
     solved, work = end.solved, end.work
     best, decision = solved.winner, solved.decision
@@ -99,7 +99,7 @@ def finished(end: Ended) -> TaskFinished:
     )
 
 
-def recorded(end: Ended, key_name: str) -> TaskRecord:
+def recorded(end: TaskOutcome, key_name: str) -> TaskRecord:
     """What a verdict on the task needs, now or later."""
     decision, solved = end.solved.decision, end.solved
     executor = decision.executor if decision else ""
@@ -122,7 +122,7 @@ def recorded(end: Ended, key_name: str) -> TaskRecord:
     )
 
 
-def _untaught_reason(end: Ended, *, answered: bool) -> str:
+def _untaught_reason(end: TaskOutcome, *, answered: bool) -> str:
     if not answered:
         return "no_answer"
     if end.ask.baseline is not Baseline.NONE:
@@ -130,13 +130,13 @@ def _untaught_reason(end: Ended, *, answered: bool) -> str:
     return "ablation" if Ablation.WITHOUT_LEARNING in end.work.ablations else ""
 
 
-def _is_better(records: Mapping[str, Reading], executor: str, first: str) -> bool:
+def _is_better(records: Mapping[str, ProfileEstimate], executor: str, first: str) -> bool:
     if executor not in records or first not in records:
         return False
     return exceeds(records[executor].profile, records[first].profile)
 
 
-def _confidence(end: Ended) -> _Confidence:
+def _confidence(end: TaskOutcome) -> _Confidence:
     """Belief that the answer is right: the executor's confidence, or the winner's share of the votes' weights."""
     decision, tally = end.solved.decision, end.solved.tally
     if decision is None or tally.answer is None:
@@ -153,7 +153,7 @@ def _confidence(end: Ended) -> _Confidence:
     return _Confidence(record.profile, ConfidenceSource.PROFILE)
 
 
-def _beliefs(end: Ended) -> list[Belief]:
+def _beliefs(end: TaskOutcome) -> list[Belief]:
     """Every confidence that a verdict can be held against; baselines are no part of what is served of delegation."""
     if end.ask.baseline is not Baseline.NONE:
         return []
@@ -165,7 +165,7 @@ def _beliefs(end: Ended) -> list[Belief]:
     return found
 
 
-def _of_agent(made: AgentAssessed, end: Ended) -> list[Belief]:
+def _of_agent(made: AgentAssessed, end: TaskOutcome) -> list[Belief]:
     said = [Belief(agent=made.agent, source=ConfidenceSource.PROFILE, confidence=made.profile, raw=made.profile)]
     constant = Ablation.WITHOUT_SELF_ASSESSMENT in end.work.ablations
     if made.verbalized is not None and made.verbalized_raw is not None and not constant:

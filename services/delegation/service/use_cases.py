@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 from services.delegation.service.categories import Categories
-from services.delegation.service.monitoring import Watching
+from services.delegation.service.monitoring import Monitoring
 from services.delegation.service.profiles import Profiles
-from services.delegation.service.values import Event, SelfAssessResponse, SubmitFeedbackResponse
+from services.delegation.service.values import Event, SelfAssessResponse, TaskFeedbackResponse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class UseCases:
 
     process: Callable[..., AsyncGenerator[Event, None]]
     self_assess: Callable[..., Awaitable[SelfAssessResponse]]
-    submit_feedback: Callable[..., Awaitable[SubmitFeedbackResponse]]
+    submit_feedback: Callable[..., Awaitable[TaskFeedbackResponse]]
     profiles: Profiles
-    watching: Watching
+    watching: Monitoring
     categories: Categories

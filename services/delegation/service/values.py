@@ -21,6 +21,7 @@ from kernel.confidence.rules import (
     Rules,
     TaskMode,
 )
+from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.learning.profiles import ProfileChange
 from kernel.values import value
@@ -39,14 +40,6 @@ class DimensionClassifier(StrEnum):
 
     MODEL = "MODEL"
     EMBEDDING = "EMBEDDING"
-
-
-@value
-class Turn:
-    """One turn of a conversation."""
-
-    role: str
-    content: str
 
 
 @value
@@ -221,7 +214,7 @@ class AgentAnswered:
 
 
 @value
-class Verdict:
+class AnswerLabel:
     """Whether the answer is right; None when the check could not tell."""
 
     correct: bool | None
@@ -231,7 +224,7 @@ class Verdict:
 
 
 @value
-class AnswerJudged(Verdict):
+class AnswerJudged(AnswerLabel):
     """The answer is judged."""
 
 
@@ -271,7 +264,7 @@ class TaskFinished:
     decision: ModeChosen | None
     votes: Sequence[AgentAnswered]
     vote_weights: Mapping[str, float]
-    verdict: Verdict | None
+    verdict: AnswerLabel | None
     profile_updates: Sequence[ProfileUpdate]
     usage: Usage
     budget_exhausted: bool
@@ -313,7 +306,7 @@ class SelfAssessResponse:
 
 
 @value
-class SubmitFeedbackRequest:
+class TaskFeedbackRequest:
     """Says whether a task's answer was right."""
 
     feedback_id: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
@@ -323,11 +316,11 @@ class SubmitFeedbackRequest:
 
 
 @value
-class SubmitFeedbackResponse:
+class TaskFeedbackResponse:
     """What the feedback did."""
 
     feedback_id: str
     task_id: str
-    verdict: Verdict
+    verdict: AnswerLabel
     profile_updates: Sequence[ProfileUpdate]
     not_learned_reason: str

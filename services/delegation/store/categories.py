@@ -6,10 +6,10 @@ from dataclasses import asdict
 from sqlalchemy import Select, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
-from chassis.database import ERRORS, Sessions, refusal
+from chassis.database import ERRORS, Sessions, refusal, without_nul
 from services.delegation.errors import CategoryNotFound
 from services.delegation.service.categories import Category
-from services.delegation.store.tables import CategoryRow, TaskRow, without_nul
+from services.delegation.store.tables import CategoryRow, TaskRow
 
 TOLD = tuple(name for name in Category.__dataclass_fields__ if name != "adopted")
 

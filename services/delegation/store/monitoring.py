@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Executable, Integer, case, cast, func, select
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 
-from chassis.database import ERRORS, Sessions, refusal
+from chassis.database import ERRORS, Sessions, refusal, utc, without_nul
 from chassis.serving.wire import from_plain
 from kernel.confidence.rules import ConfidenceSource, TaskMode
 from kernel.statistics.recalibration import Point
@@ -17,13 +17,13 @@ from services.delegation.service.monitoring import (
     DriftEvent,
     GetFlowsRequest,
     GetReliabilityRequest,
-    Judged,
+    LabelledTask,
     ListDriftEventsRequest,
     Map,
     Modes,
-    Rated,
+    SelfRating,
 )
-from services.delegation.store.tables import DriftRow, JudgementRow, RecalibrationRow, TaskRow, utc, without_nul
+from services.delegation.store.tables import DriftRow, JudgementRow, RecalibrationRow, TaskRow
 
 # Newest judged answers that figures and maps are made of [count].
 MOST_JUDGED = 200_000
@@ -58,7 +58,7 @@ class PostgresMonitoring:
         names = ("from_agent", "to_agent", "tasks", "judged", "correct", "better")
         return [HandOvers(**dict(zip(names, row, strict=True))) for row in await self._rows(counting)]
 
-    async def judged(self, ask: GetReliabilityRequest) -> Sequence[Judged]:
+    async def judged(self, ask: GetReliabilityRequest) -> Sequence[LabelledTask]:
         """Judged confidences, newest first."""
         columns = (
             JudgementRow.agent,
@@ -77,11 +77,11 @@ class PostgresMonitoring:
         counting = select(JudgementRow.agent, func.count()).where(said).group_by(JudgementRow.agent)
         return {agent: count for agent, count in await self._rows(counting)}
 
-    async def newest_rated(self, agent: str, most: int) -> Sequence[Rated]:
+    async def newest_rated(self, agent: str, most: int) -> Sequence[SelfRating]:
         """The newest judged self-assessments of an agent."""
         own = (JudgementRow.agent == agent, JudgementRow.source == ConfidenceSource.VERBALIZED)
         wanted = select(JudgementRow.raw, JudgementRow.correct).where(*own).order_by(JudgementRow.created_at.desc())
-        return [Rated(raw=raw, correct=correct) for raw, correct in await self._rows(wanted.limit(most))]
+        return [SelfRating(raw=raw, correct=correct) for raw, correct in await self._rows(wanted.limit(most))]
 
     async def drift_events(self, ask: ListDriftEventsRequest) -> Sequence[DriftEvent]:
         """A page of detected changes and one more, newest first."""
@@ -123,8 +123,8 @@ class PostgresMonitoring:
 
 def _judged(
     agent: str, source: str, dimensions: Sequence[str], confidence: float, raw: float, correct: bool
-) -> Judged:  # fmt: skip
-    return Judged(
+) -> LabelledTask:  # fmt: skip
+    return LabelledTask(
         agent=agent,
         source=ConfidenceSource(source),
         dimensions=tuple(dimensions),

@@ -8,12 +8,12 @@ from sqlalchemy import Select, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, refusal
+from chassis.database import ERRORS, Sessions, refusal, without_nul
 from kernel.learning.profiles import START, Profile, ProfileChange, interval, memory, memory_rate
 from services.delegation.service.profiles import CapabilityProfile, ExportedProfile, Imported, ImportRule
 from services.delegation.service.values import ProfileUpdate
 from services.delegation.store.learning import OF_UPDATE, ensure_profile
-from services.delegation.store.tables import FreezeRow, HistoryRow, ProfileRow, without_nul
+from services.delegation.store.tables import FreezeRow, HistoryRow, ProfileRow
 
 # Changes that one page of an export carries at most, unless a single profile has more.
 MOST_CHANGES = 5_000

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import ERRORS, Sessions, refusal
-from services.delegation.errors import RequestIdReused
+from chassis.idempotency import RequestIdReused
 from services.delegation.store.tables import RequestRow, TaskRow, TurnRow
 
 # Rounds after which the count begins anew.

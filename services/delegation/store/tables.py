@@ -1,6 +1,6 @@
 """Tables of the delegation service."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Boolean, DateTime, Float, Index, Integer, MetaData, String, text
@@ -10,13 +10,13 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 SCHEMA = "delegation"
 
 
-class Base(DeclarativeBase):
+class DelegationTable(DeclarativeBase):
     """Tables of the delegation service."""
 
     metadata = MetaData(schema=SCHEMA)
 
 
-class ProfileRow(Base):
+class ProfileRow(DelegationTable):
     """One agent's record in one dimension.
 
     The weights are those of all outcomes in the competence: their sum, and the sum of their squares. `since_change`
@@ -41,7 +41,7 @@ class ProfileRow(Base):
     updated_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
 
 
-class HistoryRow(Base):
+class HistoryRow(DelegationTable):
     """One change of a profile, in the order of application."""
 
     __tablename__ = "history"
@@ -64,7 +64,7 @@ class HistoryRow(Base):
     applied_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 
-class FreezeRow(Base):
+class FreezeRow(DelegationTable):
     """What was said last of whether profiles are frozen, for those still to come; an empty name stands for all."""
 
     __tablename__ = "freezes"
@@ -75,7 +75,7 @@ class FreezeRow(Base):
     said_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 
-class TaskRow(Base):
+class TaskRow(DelegationTable):
     """One task: what a verdict needs, and all of it as a document."""
 
     __tablename__ = "tasks"
@@ -103,7 +103,7 @@ class TaskRow(Base):
     document: Mapped[dict[str, Any]] = mapped_column(JSONB)
 
 
-class FeedbackRow(Base):
+class TaskFeedbackRow(DelegationTable):
     """One verdict that somebody gave."""
 
     __tablename__ = "feedback"
@@ -119,7 +119,7 @@ class FeedbackRow(Base):
     reply: Mapped[dict[str, Any]] = mapped_column(JSONB)
 
 
-class JudgementRow(Base):
+class JudgementRow(DelegationTable):
     """One confidence of one agent, or of a vote, against how the answer turned out; `raw` is before recalibration."""
 
     __tablename__ = "judgements"
@@ -135,7 +135,7 @@ class JudgementRow(Base):
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 
-class DriftRow(Base):
+class DriftRow(DelegationTable):
     """One detected change of competence."""
 
     __tablename__ = "drift_events"
@@ -156,7 +156,7 @@ class DriftRow(Base):
     memory_after: Mapped[float] = mapped_column(Float)
 
 
-class RequestRow(Base):
+class RequestRow(DelegationTable):
     """A caller's name for a request, and the task that answers it; without one it is under way, or was lost."""
 
     __tablename__ = "requests"
@@ -168,7 +168,7 @@ class RequestRow(Base):
     task_id: Mapped[str] = mapped_column(String(36))
 
 
-class TurnRow(Base):
+class TurnRow(DelegationTable):
     """Whose turn it is, among the agents of one set."""
 
     __tablename__ = "turns"
@@ -177,7 +177,7 @@ class TurnRow(Base):
     number: Mapped[int] = mapped_column(Integer)
 
 
-class RecalibrationRow(Base):
+class RecalibrationRow(DelegationTable):
     """A map from what an agent says of itself to how it does."""
 
     __tablename__ = "recalibrations"
@@ -193,7 +193,7 @@ class RecalibrationRow(Base):
     fitted_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 
-class CategoryRow(Base):
+class CategoryRow(DelegationTable):
     """A kind of task that was discovered, and the dimension that was made of it."""
 
     __tablename__ = "categories"
@@ -210,17 +210,3 @@ class CategoryRow(Base):
     nearest_similarity: Mapped[float | None] = mapped_column(Float)
     discovered_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
     adopted_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
-
-
-def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
-    """`item` without the one character that PostgreSQL cannot keep."""
-    if isinstance(item, str):
-        return item.replace("\x00", "")
-    if isinstance(item, dict):
-        return {key: without_nul(part) for key, part in item.items()}
-    return [without_nul(part) for part in item] if isinstance(item, list | tuple) else item
-
-
-def utc(time: datetime) -> datetime:
-    """`time` with its zone; one that names none is read as UTC, on both faces."""
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -11,18 +11,20 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, refusal
+from chassis.database import ERRORS, Sessions, refusal, without_nul
+from chassis.errors import FeedbackConflict
+from chassis.idempotency import RequestIdReused
 from chassis.serving.rest import dumps
 from chassis.serving.wire import from_plain
 from kernel.confidence.rules import Checker
 from kernel.learning.drift import DriftLimits
-from services.delegation.errors import FeedbackConflict, RequestIdReused, TaskNotFound
+from services.delegation.errors import TaskNotFound
 from services.delegation.metrics import JUDGED
 from services.delegation.service.task_records import Belief, Document, TaskRecord
-from services.delegation.service.values import ProfileUpdate, SubmitFeedbackRequest, SubmitFeedbackResponse, Verdict
+from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskFeedbackRequest, TaskFeedbackResponse
 from services.delegation.store.learning import Teaching, teach
 from services.delegation.store.requests import answer_request
-from services.delegation.store.tables import FeedbackRow, JudgementRow, TaskRow, without_nul
+from services.delegation.store.tables import JudgementRow, TaskFeedbackRow, TaskRow
 
 
 class _Overtaken(Exception):
@@ -42,7 +44,7 @@ class PostgresTasks:
         self._drift = drift
 
     async def keep(
-        self, record: TaskRecord, document: Document, verdict: Verdict | None, *, teaches: bool, request_id: str
+        self, record: TaskRecord, document: Document, verdict: AnswerLabel | None, *, teaches: bool, request_id: str
     ) -> Sequence[ProfileUpdate]:
         """Keep a task as the answer to a request, and learn from the verdict on it, if there is one; all or nothing.
 
@@ -74,8 +76,8 @@ class PostgresTasks:
         return updates
 
     async def judge(
-        self, ask: SubmitFeedbackRequest, *, key_name: str, teaches: bool, digest: str
-    ) -> SubmitFeedbackResponse:
+        self, ask: TaskFeedbackRequest, *, key_name: str, teaches: bool, digest: str
+    ) -> TaskFeedbackResponse:
         """Keep a verdict from outside and learn from it, both or neither; a repetition repeats the first reply.
 
         Raises:
@@ -94,8 +96,8 @@ class PostgresTasks:
         raise AssertionError("what stood in the way of a verdict is there")
 
     async def _judged(
-        self, session: AsyncSession, ask: SubmitFeedbackRequest, key_name: str, teaches: bool, digest: str
-    ) -> SubmitFeedbackResponse:
+        self, session: AsyncSession, ask: TaskFeedbackRequest, key_name: str, teaches: bool, digest: str
+    ) -> TaskFeedbackResponse:
         """One verdict after another on each task: its row is locked."""
         wanted = select(TaskRow).where(TaskRow.task_id == without_nul(ask.task_id), TaskRow.key_name == key_name)
         task = (await session.scalars(wanted.with_for_update())).first()
@@ -115,8 +117,8 @@ class PostgresTasks:
         return reply
 
     async def _applied(
-        self, session: AsyncSession, task: TaskRow, ask: SubmitFeedbackRequest, teaches: bool
-    ) -> SubmitFeedbackResponse:
+        self, session: AsyncSession, task: TaskRow, ask: TaskFeedbackRequest, teaches: bool
+    ) -> TaskFeedbackResponse:
         record = _record(task)
         if task.correct is None:
             task.correct, task.checker, task.judged_at = ask.correct, Checker.FEEDBACK, datetime.now(UTC)
@@ -130,10 +132,10 @@ class PostgresTasks:
             updates = await self._teach(session, record, ask.correct, ask.feedback_id)
             reason = "" if updates else "frozen"
         assert task.judged_at is not None
-        verdict = Verdict(
+        verdict = AnswerLabel(
             correct=task.correct, checker=Checker(task.checker), detail=task.detail, judged_at=task.judged_at
         )
-        return SubmitFeedbackResponse(
+        return TaskFeedbackResponse(
             feedback_id=ask.feedback_id,
             task_id=task.task_id,
             verdict=verdict,
@@ -166,19 +168,17 @@ def _record(task: TaskRow) -> TaskRecord:
     return TaskRecord(**{name: getattr(task, name) for name in names}, beliefs=beliefs)
 
 
-async def _earlier(
-    session: AsyncSession, key_name: str, feedback_id: str, digest: str
-) -> SubmitFeedbackResponse | None:
-    row = await session.get(FeedbackRow, (key_name, feedback_id))
+async def _earlier(session: AsyncSession, key_name: str, feedback_id: str, digest: str) -> TaskFeedbackResponse | None:
+    row = await session.get(TaskFeedbackRow, (key_name, feedback_id))
     if row is None:
         return None
     if row.request_digest != digest:
         said = f"feedback_id {feedback_id!r} was used for other feedback; choose a new one"
         raise RequestIdReused(said, feedback_id=feedback_id, task_id=row.task_id)
-    return from_plain(row.reply, SubmitFeedbackResponse)
+    return from_plain(row.reply, TaskFeedbackResponse)
 
 
-async def _inserted(session: AsyncSession, ask: SubmitFeedbackRequest, given: Mapping[str, Any]) -> bool:
+async def _inserted(session: AsyncSession, ask: TaskFeedbackRequest, given: Mapping[str, Any]) -> bool:
     row = {
         **given,
         "feedback_id": ask.feedback_id,
@@ -187,7 +187,7 @@ async def _inserted(session: AsyncSession, ask: SubmitFeedbackRequest, given: Ma
         "note": without_nul(ask.note),
         "created_at": datetime.now(UTC),
     }
-    adding = insert(FeedbackRow).values(row).on_conflict_do_nothing().returning(FeedbackRow.feedback_id)
+    adding = insert(TaskFeedbackRow).values(row).on_conflict_do_nothing().returning(TaskFeedbackRow.feedback_id)
     return (await session.scalars(adding)).first() is not None
 
 
@@ -212,6 +212,6 @@ async def _hold_against(session: AsyncSession, record: TaskRecord, correct: bool
         await session.execute(insert(JudgementRow).values(rows).on_conflict_do_nothing())
 
 
-def _plain(reply: SubmitFeedbackResponse) -> dict[str, Any]:
+def _plain(reply: TaskFeedbackResponse) -> dict[str, Any]:
     plain: dict[str, Any] = orjson.loads(dumps(reply))
     return plain

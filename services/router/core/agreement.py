@@ -74,7 +74,7 @@ class Key:
 
 
 @value
-class Grouped:
+class GroupedAnswers:
     """Samples by what they say.
 
     Attributes:
@@ -136,7 +136,7 @@ def keys_of(texts: Iterable[str]) -> list[Key | None]:
     ]
 
 
-def grouped(samples: Sequence[str]) -> Grouped:
+def grouped(samples: Sequence[str]) -> GroupedAnswers:
     """The samples by what they say; one that says nothing agrees with none.
 
     Example:
@@ -152,7 +152,7 @@ def grouped(samples: Sequence[str]) -> Grouped:
     return _grouped(samples, list(places.values()), in_words)
 
 
-def merged(groups: Grouped, cosines: Sequence[Sequence[float]], samples: Sequence[str]) -> Grouped:
+def merged(groups: GroupedAnswers, cosines: Sequence[Sequence[float]], samples: Sequence[str]) -> GroupedAnswers:
     """The groups, with those in words put together whose representatives mean the same.
 
     However near they are, two are kept apart that differ in a number, a name or a negation.
@@ -180,7 +180,7 @@ def merged(groups: Grouped, cosines: Sequence[Sequence[float]], samples: Sequenc
     return _grouped(samples, [*together, *others], {place for members in together for place in members})
 
 
-def _same(groups: Grouped, first: int, row: int, cosine: float) -> bool:
+def _same(groups: GroupedAnswers, first: int, row: int, cosine: float) -> bool:
     one, other = (groups.representatives[groups.words[place]] for place in (first, row))
     return cosine >= SAME_MEANING and may_be_merged(one, other, small_names=False)
 
@@ -265,9 +265,9 @@ def _concluded(text: str) -> str | None:
     return verdict[1] if verdict else None
 
 
-def _grouped(samples: Sequence[str], members: list[list[int]], in_words: set[int]) -> Grouped:
+def _grouped(samples: Sequence[str], members: list[list[int]], in_words: set[int]) -> GroupedAnswers:
     ordered = sorted(members, key=lambda group: (-len(group), group[0]))
-    return Grouped(
+    return GroupedAnswers(
         members=ordered,
         representatives=[samples[group[0]] for group in ordered],
         words=[place for place, group in enumerate(ordered) if group[0] in in_words],

@@ -27,7 +27,8 @@ from sqlalchemy.dialects.postgresql import JSONB, distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
-from chassis.database import ERRORS, Sessions, refusal
+from chassis.database import ERRORS, Sessions, refusal, utc, without_nul
+from chassis.page_tokens import InvalidPageToken
 from chassis.serving.wire import from_plain
 from kernel.activation import Route
 from kernel.statistics.discrimination import auroc
@@ -43,16 +44,16 @@ from services.router.service.calibration.values import (
     ActivationBin,
     ActivationsSeen,
     CalibrationMap,
-    Choice,
+    CalibrationState,
     GetActivationsRequest,
     GetCalibrationRequest,
-    Observed,
-    Standing,
+    MapChoice,
+    ObservedOutcomes,
     with_in_force,
 )
-from services.router.store.feedback_tables import FeedbackRow
+from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.runs import RunRow
-from services.router.store.tables import Base, InvalidPageToken, utc, without_nul
+from services.router.store.tables import RouterTable
 
 NOTHING: ColumnElement[bytes] = literal_column("''::bytea", LargeBinary)
 
@@ -74,7 +75,7 @@ def unpacked(numbers: bytes | None, width: int) -> Array:
     return np.frombuffer(numbers or b"", dtype=">f8").astype(np.float64).reshape(-1, width)
 
 
-class CalibrationMapRow(Base):
+class CalibrationMapRow(RouterTable):
     """One fitted map; the number says how many there were with it for its strategy and source."""
 
     __tablename__ = "calibration_maps"
@@ -92,7 +93,7 @@ class CalibrationMapRow(Base):
     fitted_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 
-class CalibrationPinRow(Base):
+class CalibrationPinRow(RouterTable):
     """A person's choice for one strategy and source: a version, or empty for none."""
 
     __tablename__ = "calibration_pins"
@@ -106,7 +107,7 @@ class CalibrationPinRow(Base):
 
 SERVED = func.coalesce(RunRow.confidence, RunRow.confidence_raw)
 JUDGED = (
-    FeedbackRow.counts,
+    RunFeedbackRow.counts,
     RunRow.outcome == "ANSWERED",
     RunRow.confidence_raw.is_not(None),
     RunRow.confidence_source != "",
@@ -148,16 +149,16 @@ class PostgresCalibration:
         except ERRORS as error:
             raise refusal(error) from error
 
-    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
+    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> ObservedOutcomes:
         """The newest judged answers of a strategy and a source, at most 100,000.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
         wanted = (
-            _of_judged(RunRow.confidence_raw, SERVED.label("served"), FeedbackRow.score)
+            _of_judged(RunRow.confidence_raw, SERVED.label("served"), RunFeedbackRow.score)
             .where(RunRow.strategy == strategy, RunRow.confidence_source == source, *_times(ask))
-            .order_by(FeedbackRow.created_at.desc(), RunRow.run_id.desc())
+            .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
             .limit(MOST_OBSERVATIONS)
         )
         try:
@@ -165,9 +166,9 @@ class PostgresCalibration:
                 columns = unpacked(await session.scalar(packed(wanted)), 3)
         except ERRORS as error:
             raise refusal(error) from error
-        return Observed(raw=columns[:, 0], served=columns[:, 1], scores=columns[:, 2])
+        return ObservedOutcomes(raw=columns[:, 0], served=columns[:, 1], scores=columns[:, 2])
 
-    async def standing(self, strategy: str, source: str) -> Standing:
+    async def standing(self, strategy: str, source: str) -> CalibrationState:
         """The newest maps of a strategy and a source, and the one in force.
 
         Raises:
@@ -179,14 +180,14 @@ class PostgresCalibration:
         except ERRORS as error:
             raise refusal(error) from error
 
-    async def choose(self, choice: Choice) -> tuple[Standing, Standing]:
+    async def choose(self, choice: MapChoice) -> tuple[CalibrationState, CalibrationState]:
         """Put a choice in force; how it stood before, and how it stands now.
 
         Raises:
             CalibrationNotFound: When there is no such map.
             DatabaseUnavailable: When the database is away.
         """
-        choice = Choice(**without_nul(asdict(choice)))
+        choice = MapChoice(**without_nul(asdict(choice)))
         pair = {"strategy": choice.strategy, "confidence_source": choice.confidence_source}
         try:
             async with self._sessions.begin() as session:
@@ -228,7 +229,7 @@ class PostgresCalibration:
             .order_by(CalibrationMapRow.strategy, CalibrationMapRow.confidence_source, CalibrationMapRow.number.desc())
             .subquery()
         )
-        since = func.count().filter(newest.c.fitted_at.is_(None) | (FeedbackRow.created_at > newest.c.fitted_at))
+        since = func.count().filter(newest.c.fitted_at.is_(None) | (RunFeedbackRow.created_at > newest.c.fitted_at))
         about = (func.coalesce(newest.c.number, 0), func.coalesce(newest.c.observations, 0))
         wanted = (
             _of_judged(RunRow.strategy, RunRow.confidence_source, func.count(), *about, since)
@@ -276,7 +277,9 @@ class PostgresCalibration:
             raise refusal(error) from error
 
 
-async def _standing(session: AsyncSession, strategy: str, source: str, most: int = MOST_EARLIER_MAPS + 1) -> Standing:
+async def _standing(
+    session: AsyncSession, strategy: str, source: str, most: int = MOST_EARLIER_MAPS + 1
+) -> CalibrationState:
     pair = {"strategy": strategy, "confidence_source": source}
     every = select(CalibrationMapRow).filter_by(**pair).order_by(CalibrationMapRow.number.desc())
     rows = list((await session.scalars(every.limit(most))).all())
@@ -291,7 +294,7 @@ async def _standing(session: AsyncSession, strategy: str, source: str, most: int
     return with_in_force([_map(row) for row in rows], version, pinned=pin is not None)
 
 
-async def _demand_map(session: AsyncSession, choice: Choice) -> None:
+async def _demand_map(session: AsyncSession, choice: MapChoice) -> None:
     wanted = select(CalibrationMapRow.number).where(
         CalibrationMapRow.strategy == choice.strategy,
         CalibrationMapRow.confidence_source == choice.confidence_source,
@@ -313,7 +316,9 @@ def _map(row: CalibrationMapRow) -> CalibrationMap:
 
 def _of_judged(*columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type
     """`columns` of every answer with a confidence and a verdict that counts."""
-    return select(*columns).select_from(RunRow).join(FeedbackRow, FeedbackRow.run_id == RunRow.run_id).where(*JUDGED)
+    return (
+        select(*columns).select_from(RunRow).join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id).where(*JUDGED)
+    )
 
 
 def _times(ask: GetCalibrationRequest) -> list[Any]:
@@ -391,14 +396,14 @@ def _spread(ask: GetActivationsRequest) -> Select[Any]:
 def _judged(ask: GetActivationsRequest) -> Select[Any]:
     """Activation and score of the newest System 1 answers with a verdict that counts."""
     return (
-        _assessed(ask, RunRow.activation, FeedbackRow.score)
-        .join(FeedbackRow, FeedbackRow.run_id == RunRow.run_id)
+        _assessed(ask, RunRow.activation, RunFeedbackRow.score)
+        .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
         .where(
-            FeedbackRow.counts,
+            RunFeedbackRow.counts,
             RunRow.strategy == Strategy.SYSTEM_ONE,
             RunRow.outcome == "ANSWERED",
         )
-        .order_by(FeedbackRow.created_at.desc(), RunRow.run_id.desc())
+        .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
         .limit(MOST_OBSERVATIONS)
     )
 

@@ -9,22 +9,21 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, refusal
+from chassis.database import ERRORS, Sessions, refusal, without_nul
+from chassis.errors import FeedbackConflict
+from chassis.idempotency import RequestIdReused
 from chassis.serving.wire import from_plain
 from services.router.core.feedback import is_right
-from services.router.service.answering.idempotency import RequestIdReused
 from services.router.service.feedback.feedback import (
-    Effects,
-    FeedbackConflict,
-    Message,
+    FeedbackEffects,
+    FeedbackLabel,
+    FeedbackMessage,
     SubmitFeedbackResponse,
-    Verdict,
 )
-from services.router.service.feedback.outbox import Letter, Told, Waiting
+from services.router.service.feedback.outbox import DeliveryResult, OutboxBacklog, OutboxMessage
 from services.router.service.runs.lookup import RunNotFound
-from services.router.store.feedback_tables import FeedbackRow, OutboxRow
+from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
 from services.router.store.runs import RunRow
-from services.router.store.tables import without_nul
 
 
 class PostgresFeedback:
@@ -46,7 +45,7 @@ class PostgresFeedback:
         except ERRORS as error:
             raise refusal(error) from error
 
-    async def keep(self, verdict: Verdict, effects: Callable[[bool], Effects]) -> SubmitFeedbackResponse:
+    async def keep(self, verdict: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
         """Keep `verdict` and what is to be told, both or neither; a repetition repeats the first reply.
 
         Args:
@@ -66,7 +65,9 @@ class PostgresFeedback:
             raise refusal(error) from error
 
 
-async def _kept(session: AsyncSession, verdict: Verdict, effects: Callable[[bool], Effects]) -> SubmitFeedbackResponse:
+async def _kept(
+    session: AsyncSession, verdict: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]
+) -> SubmitFeedbackResponse:
     """One verdict after another on each run: its row is locked."""
     locked = select(RunRow.run_id).where(RunRow.run_id == verdict.run_id).with_for_update()
     if (await session.scalars(locked)).first() is None:
@@ -87,7 +88,7 @@ async def _kept(session: AsyncSession, verdict: Verdict, effects: Callable[[bool
 async def _earlier(
     session: AsyncSession, key_name: str, feedback_id: str, digest: str
 ) -> SubmitFeedbackResponse | None:
-    row = await session.get(FeedbackRow, (key_name, feedback_id))
+    row = await session.get(RunFeedbackRow, (key_name, feedback_id))
     if row is None:
         return None
     if row.request_digest != digest:
@@ -96,9 +97,9 @@ async def _earlier(
     return from_plain(row.reply, SubmitFeedbackResponse)
 
 
-async def _counts(session: AsyncSession, verdict: Verdict) -> bool:
+async def _counts(session: AsyncSession, verdict: FeedbackLabel) -> bool:
     """Whether `verdict` is the one on its run that teaches."""
-    others = (await session.scalars(select(FeedbackRow).where(FeedbackRow.run_id == verdict.run_id))).all()
+    others = (await session.scalars(select(RunFeedbackRow).where(RunFeedbackRow.run_id == verdict.run_id))).all()
     for other in others:
         if is_right(other.score) != is_right(verdict.score):
             raise FeedbackConflict(
@@ -109,13 +110,13 @@ async def _counts(session: AsyncSession, verdict: Verdict) -> bool:
     return verdict.teaches and not any(other.counts for other in others)
 
 
-async def _inserted(session: AsyncSession, verdict: Verdict, made: Effects, *, counts: bool) -> bool:
+async def _inserted(session: AsyncSession, verdict: FeedbackLabel, made: FeedbackEffects, *, counts: bool) -> bool:
     row = {**asdict(verdict), "note": without_nul(verdict.note), "counts": counts, "reply": asdict(made.reply)}
-    adding = insert(FeedbackRow).values(row).on_conflict_do_nothing().returning(FeedbackRow.feedback_id)
+    adding = insert(RunFeedbackRow).values(row).on_conflict_do_nothing().returning(RunFeedbackRow.feedback_id)
     return (await session.scalars(adding)).first() is not None
 
 
-async def _enqueue(session: AsyncSession, run_id: str, messages: Sequence[Message]) -> None:
+async def _enqueue(session: AsyncSession, run_id: str, messages: Sequence[FeedbackMessage]) -> None:
     if messages:
         due = {"run_id": run_id, "created_at": func.now(), "next_attempt_at": func.now()}
         session.add_all(OutboxRow(kind=told.kind, payload=dict(told.payload), **due) for told in messages)
@@ -130,7 +131,7 @@ class PostgresOutbox:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[Letter]:
+    async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[OutboxMessage]:
         """Messages that are due, oldest attempt first; nobody else gets them while the lease lasts.
 
         Raises:
@@ -155,9 +156,9 @@ class PostgresOutbox:
                 rows = (await session.execute(taking)).all()
         except ERRORS as error:
             raise refusal(error) from error
-        return [Letter(**row._mapping) for row in rows]
+        return [OutboxMessage(**row._mapping) for row in rows]
 
-    async def note(self, told: Sequence[Told]) -> None:
+    async def note(self, told: Sequence[DeliveryResult]) -> None:
         """Remember how telling them went.
 
         Raises:
@@ -170,7 +171,7 @@ class PostgresOutbox:
         except ERRORS as error:
             raise refusal(error) from error
 
-    async def waiting(self, kinds: Sequence[str]) -> Waiting:
+    async def waiting(self, kinds: Sequence[str]) -> OutboxBacklog:
         """What waits to be told.
 
         Raises:
@@ -182,14 +183,14 @@ class PostgresOutbox:
                 count, oldest = (await session.execute(counting)).one()
         except ERRORS as error:
             raise refusal(error) from error
-        return Waiting(count=count, oldest=oldest)
+        return OutboxBacklog(count=count, oldest=oldest)
 
 
 def _pending(kinds: Sequence[str]) -> list[Any]:
     return [OutboxRow.done_at.is_(None), OutboxRow.parked_at.is_(None), OutboxRow.kind.in_(kinds)]
 
 
-def _noted(told: Told) -> dict[str, Any]:
+def _noted(told: DeliveryResult) -> dict[str, Any]:
     error = {"last_error": without_nul(told.error)[:MAX_ERROR]}
     if told.parked:
         return {"parked_at": func.now(), **error}

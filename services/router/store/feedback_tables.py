@@ -7,10 +7,10 @@ from sqlalchemy import BigInteger, Boolean, DateTime, Float, ForeignKey, Identit
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from services.router.store.tables import SCHEMA, Base
+from services.router.store.tables import SCHEMA, RouterTable
 
 
-class FeedbackRow(Base):
+class RunFeedbackRow(RouterTable):
     """One verdict on a run's answer; among those of one run at most one counts, that is, teaches."""
 
     __tablename__ = "feedback"
@@ -28,7 +28,7 @@ class FeedbackRow(Base):
     reply: Mapped[dict[str, Any]] = mapped_column(JSONB)
 
 
-class OutboxRow(Base):
+class OutboxRow(RouterTable):
     """One thing to be told; done, parked, or due at `next_attempt_at`."""
 
     __tablename__ = "outbox"

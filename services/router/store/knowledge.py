@@ -7,22 +7,22 @@ from sqlalchemy import delete, func, select, text, tuple_, union
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, refusal
+from chassis.database import ERRORS, Sessions, refusal, without_nul
 from inference.embeddings import Embedded, Encoder
 from kernel.msv.experience import SOURCES
 from services.router.service.knowledge.values import (
-    Cut,
+    ChunkSizes,
     DeleteKnowledgeResponse,
+    DocumentDraft,
     DocumentNotFound,
-    Draft,
-    Found,
-    Kept,
     KnowledgeDocument,
     KnowledgeKind,
-    Learned,
     ListKnowledgeRequest,
     ListKnowledgeResponse,
     SearchKnowledgeRequest,
+    SearchPage,
+    StoredDocument,
+    VerifiedAnswer,
 )
 from services.router.store.knowledge_tables import (
     ChunkRow,
@@ -40,8 +40,7 @@ from services.router.store.knowledge_tables import (
     vector_text,
     written,
 )
-from services.router.store.nearest_vectors import MOST_CANDIDATES, Place, indexes, nearest_of, search_of, tuning
-from services.router.store.tables import without_nul
+from services.router.store.nearest_vectors import MOST_CANDIDATES, VectorSpace, indexes, nearest_of, search_of, tuning
 
 ENCODERS_LOCK = 0x656E636F
 ROWS_AT_ONCE = 500
@@ -52,9 +51,9 @@ class PostgresKnowledge:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._places: dict[tuple[str, int], Place] = {}
+        self._places: dict[tuple[str, int], VectorSpace] = {}
 
-    async def kept(self, document_ids: Sequence[str]) -> Mapping[str, Kept]:
+    async def kept(self, document_ids: Sequence[str]) -> Mapping[str, StoredDocument]:
         """Those of the documents that are stored, by identifier.
 
         Raises:
@@ -63,13 +62,13 @@ class PostgresKnowledge:
         async with self._transaction() as session:
             rows = await stored_documents(session, DocumentRow.document_id.in_(without_nul(list(document_ids))))
         return {
-            row.document_id: Kept(
-                document=document_of(row, encoder), cut=Cut(most=row.chunk_characters, overlap=row.chunk_overlap)
+            row.document_id: StoredDocument(
+                document=document_of(row, encoder), cut=ChunkSizes(most=row.chunk_characters, overlap=row.chunk_overlap)
             )
             for row, encoder in rows
         }
 
-    async def put(self, encoder: Encoder, drafts: Sequence[Draft]) -> Mapping[str, KnowledgeDocument]:
+    async def put(self, encoder: Encoder, drafts: Sequence[DocumentDraft]) -> Mapping[str, KnowledgeDocument]:
         """Store all `drafts`, or none; the documents by identifier.
 
         Raises:
@@ -140,7 +139,7 @@ class PostgresKnowledge:
         """
         return rank_after(ask.page_token, ask) if ask.page_token else 0
 
-    async def search(self, ask: SearchKnowledgeRequest, query: Embedded, *, rank: int, key_name: str) -> Found:
+    async def search(self, ask: SearchKnowledgeRequest, query: Embedded, *, rank: int, key_name: str) -> SearchPage:
         """What is nearest to `query`, of documents and of the experience of that key, after `rank` hits.
 
         No search shows more than 1000 hits.
@@ -161,12 +160,12 @@ class PostgresKnowledge:
         async with self._transaction() as session:
             place = await self._place(session, query.encoder)
             if place is None:
-                return Found(hits=(), next_page_token="")
+                return SearchPage(hits=(), next_page_token="")
             await session.execute(text(tuning(rank + most + 1)))
             rows = (await session.execute(text(search_of(place, kinds, keyed=bool(key_name))), asked)).all()
         more = len(rows) > most and rank + most < MOST_CANDIDATES
         token = page_token(rank + most, digest_of(ask)) if more else ""
-        return Found(hits=[hit_of(row) for row in rows[:most]], next_page_token=token)
+        return SearchPage(hits=[hit_of(row) for row in rows[:most]], next_page_token=token)
 
     async def nearest(self, query: Embedded, *, key_name: str) -> Mapping[str, float | None]:
         """Cosine of the nearest text to any row of `query`, by source; None for a source that holds nothing.
@@ -196,7 +195,7 @@ class PostgresKnowledge:
             names = await session.scalars(select(EncoderRow.name).where(EncoderRow.encoder_id.in_(used)).distinct())
             return sorted(names)
 
-    async def learn(self, learned: Learned, question: Embedded) -> None:
+    async def learn(self, learned: VerifiedAnswer, question: Embedded) -> None:
         """Store a verified answer; an earlier one of the same run is replaced.
 
         Raises:
@@ -231,7 +230,7 @@ class PostgresKnowledge:
         except ERRORS as error:
             raise refusal(error) from error
 
-    async def _place(self, session: AsyncSession, encoder: Encoder) -> Place | None:
+    async def _place(self, session: AsyncSession, encoder: Encoder) -> VectorSpace | None:
         """Where the vectors of an encoder are; None when nothing was ever stored of it."""
         name = (encoder.name, encoder.dimension)
         if name not in self._places:
@@ -239,10 +238,10 @@ class PostgresKnowledge:
             number = await session.scalar(wanted)
             if number is None:
                 return None
-            self._places[name] = Place(encoder_id=number, dimension=encoder.dimension)
+            self._places[name] = VectorSpace(encoder_id=number, dimension=encoder.dimension)
         return self._places[name]
 
-    async def _registered(self, encoder: Encoder) -> Place:
+    async def _registered(self, encoder: Encoder) -> VectorSpace:
         """Where the vectors of an encoder are; made, with its indexes, for the first text of it."""
         async with self._transaction() as session:
             place = await self._place(session, encoder)
@@ -252,7 +251,7 @@ class PostgresKnowledge:
             row = {"name": encoder.name, "dimension": encoder.dimension}
             await session.execute(insert(EncoderRow).values(row).on_conflict_do_nothing())
             wanted = select(EncoderRow.encoder_id).filter_by(**row)
-            place = Place(encoder_id=(await session.scalars(wanted)).one(), dimension=encoder.dimension)
+            place = VectorSpace(encoder_id=(await session.scalars(wanted)).one(), dimension=encoder.dimension)
             for statement in indexes(place):
                 await session.execute(text(statement))
         return place

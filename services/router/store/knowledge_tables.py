@@ -34,16 +34,18 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
+from chassis.database import without_nul
+from chassis.page_tokens import InvalidPageToken
 from inference.embeddings import Vectors
 from services.router.service.knowledge.values import (
-    Draft,
+    DocumentDraft,
     KnowledgeDocument,
     KnowledgeHit,
     KnowledgeKind,
     SearchKnowledgeRequest,
 )
-from services.router.store.nearest_vectors import MOST_CANDIDATES, Place
-from services.router.store.tables import SCHEMA, Base, InvalidPageToken, without_nul
+from services.router.store.nearest_vectors import MOST_CANDIDATES, VectorSpace
+from services.router.store.tables import SCHEMA, RouterTable
 
 
 def vector_text(row: Any) -> str:  # noqa: ANN401 - a row of `Vectors`, which numpy does not type
@@ -71,7 +73,7 @@ class VectorOfAnyLength(UserDefinedType[Vectors]):
         return vector_text
 
 
-class EncoderRow(Base):
+class EncoderRow(RouterTable):
     """An encoder that something is stored of."""
 
     __tablename__ = "encoders"
@@ -82,7 +84,7 @@ class EncoderRow(Base):
     dimension: Mapped[int] = mapped_column(Integer)
 
 
-class DocumentRow(Base):
+class DocumentRow(RouterTable):
     """A document, without its text."""
 
     __tablename__ = "documents"
@@ -100,7 +102,7 @@ class DocumentRow(Base):
     added_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
 
 
-class ChunkRow(Base):
+class ChunkRow(RouterTable):
     """A part of a document, with its vector."""
 
     __tablename__ = "chunks"
@@ -114,7 +116,7 @@ class ChunkRow(Base):
     embedding: Mapped[Vectors] = mapped_column(VectorOfAnyLength)
 
 
-class ExperienceRow(Base):
+class ExperienceRow(RouterTable):
     """A verified answer, with the vector of its question."""
 
     __tablename__ = "experiences"
@@ -157,7 +159,7 @@ def document_of(row: DocumentRow, encoder: str) -> KnowledgeDocument:
     )
 
 
-def written(draft: Draft, place: Place) -> Executable:
+def written(draft: DocumentDraft, place: VectorSpace) -> Executable:
     """Statement that stores a document: all of it, or title and labels where its chunks stay."""
     named = {"title": without_nul(draft.title), "labels": without_nul(dict(draft.labels))}
     if draft.chunks is None:
@@ -176,7 +178,7 @@ def written(draft: Draft, place: Place) -> Executable:
     return row.on_conflict_do_update(index_elements=[DocumentRow.document_id], set_=facts)
 
 
-def chunk_rows(draft: Draft, place: Place) -> Iterator[dict[str, Any]]:
+def chunk_rows(draft: DocumentDraft, place: VectorSpace) -> Iterator[dict[str, Any]]:
     """Rows of a document's chunks."""
     assert draft.chunks is not None
     assert draft.vectors is not None

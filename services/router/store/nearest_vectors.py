@@ -17,7 +17,7 @@ CANDIDATES, MOST_CANDIDATES = 100, 1000
 
 
 @value
-class Place:
+class VectorSpace:
     """Where the vectors of one encoder are.
 
     Attributes:
@@ -33,7 +33,7 @@ class Place:
         """Type under which they are indexed and compared.
 
         Example:
-            >>> [Place(encoder_id=1, dimension=size).kind for size in (384, 3072)]
+            >>> [VectorSpace(encoder_id=1, dimension=size).kind for size in (384, 3072)]
             ['vector(384)', 'halfvec(3072)']
         """
         halved = MOST_INDEXED < self.dimension <= MOST_INDEXED_HALVED
@@ -44,7 +44,7 @@ class Place:
         return f"CAST(embedding AS {self.kind}) <=> CAST(:{query} AS {self.kind})"
 
 
-def indexes(place: Place) -> Sequence[str]:
+def indexes(place: VectorSpace) -> Sequence[str]:
     """Statements that make the vectors of an encoder searchable; none where they are too long for an index."""
     if place.dimension > MOST_INDEXED_HALVED:
         return ()
@@ -65,7 +65,7 @@ def tuning(far: int) -> str:
     )
 
 
-def nearest_of(place: Place, queries: Sequence[str], *, keyed: bool) -> str:
+def nearest_of(place: VectorSpace, queries: Sequence[str], *, keyed: bool) -> str:
     """Statement for the cosine of the nearest text by source, over all parameters in `queries`."""
     parts = [
         f"(SELECT '{source}' AS source, {place.distance(query)} AS distance FROM {SCHEMA}.{table} "
@@ -76,7 +76,7 @@ def nearest_of(place: Place, queries: Sequence[str], *, keyed: bool) -> str:
     return f"SELECT source, 1 - min(distance) FROM ({' UNION ALL '.join(parts)}) AS nearest GROUP BY source"
 
 
-def search_of(place: Place, kinds: Sequence[str], *, keyed: bool) -> str:
+def search_of(place: VectorSpace, kinds: Sequence[str], *, keyed: bool) -> str:
     """Statement for hits of `kinds`; parameters: query, far, least, rank, most and, if `keyed`, key_name."""
     parts = [{"DOCUMENT": _documents, "EXPERIENCE": _experiences}[kind](place, keyed) for kind in kinds]
     return (
@@ -85,7 +85,7 @@ def search_of(place: Place, kinds: Sequence[str], *, keyed: bool) -> str:
     )
 
 
-def _documents(place: Place, _keyed: bool) -> str:
+def _documents(place: VectorSpace, _keyed: bool) -> str:
     return (
         "(SELECT 'DOCUMENT' AS kind, document_id, title, labels, ordinal AS chunk, '' AS run_id, text, '' AS answer, "
         f"1 - distance AS similarity FROM (SELECT document_id, ordinal, text, {place.distance('query')} AS distance "
@@ -94,7 +94,7 @@ def _documents(place: Place, _keyed: bool) -> str:
     )
 
 
-def _experiences(place: Place, keyed: bool) -> str:
+def _experiences(place: VectorSpace, keyed: bool) -> str:
     return (
         "(SELECT 'EXPERIENCE' AS kind, '' AS document_id, '' AS title, CAST('{}' AS jsonb) AS labels, NULL AS chunk, "
         "run_id, question AS text, answer, 1 - distance AS similarity FROM "
@@ -103,5 +103,5 @@ def _experiences(place: Place, keyed: bool) -> str:
     )
 
 
-def _of(place: Place, *, keyed: bool) -> str:
+def _of(place: VectorSpace, *, keyed: bool) -> str:
     return f"encoder_id = {place.encoder_id}" + (" AND key_name = :key_name" if keyed else "")

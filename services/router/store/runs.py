@@ -25,12 +25,13 @@ from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
-from chassis.database import ERRORS, Sessions, StatementRejected, refusal
+from chassis.database import ERRORS, Sessions, StatementRejected, refusal, utc, without_nul
+from chassis.page_tokens import InvalidPageToken
 from chassis.serving.wire import from_plain
 from services.router.service.runs.lookup import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
-from services.router.store.feedback_tables import FeedbackRow, OutboxRow
-from services.router.store.tables import Base, InvalidPageToken, checked_page_size, utc, without_nul
+from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
+from services.router.store.tables import RouterTable, checked_page_size
 
 UNIQUE_VIOLATION = "23505"
 # The caller's name for the request, also of a run that was refused; spelled as its index is.
@@ -38,7 +39,7 @@ ASKED_AS = literal_column("router.runs.document->>'request_id'", String)
 OF_VERDICT = ("feedback_id", "score", "note", "key_name", "teaches", "created_at")
 
 
-class RunRow(Base):
+class RunRow(RouterTable):
     """One run: what it is searched by, and all of it as a document."""
 
     __tablename__ = "runs"
@@ -163,10 +164,10 @@ class PostgresRuns:
 def _judged_runs() -> Select[tuple[RunRow, Any]]:
     """Runs, each with the verdicts on it, oldest first."""
     verdict = func.jsonb_build_object(
-        *(part for name in OF_VERDICT for part in (literal(name), getattr(FeedbackRow, name)))
+        *(part for name in OF_VERDICT for part in (literal(name), getattr(RunFeedbackRow, name)))
     )
-    ordered = aggregate_order_by(verdict, FeedbackRow.created_at, FeedbackRow.feedback_id)
-    verdicts = select(func.jsonb_agg(ordered)).where(FeedbackRow.run_id == RunRow.run_id).scalar_subquery()
+    ordered = aggregate_order_by(verdict, RunFeedbackRow.created_at, RunFeedbackRow.feedback_id)
+    verdicts = select(func.jsonb_agg(ordered)).where(RunFeedbackRow.run_id == RunRow.run_id).scalar_subquery()
     return select(RunRow, verdicts)
 
 
@@ -183,7 +184,7 @@ def _conditions(ask: ListRunsRequest, key_name: str) -> list[Any]:
     if ask.degraded is not None:
         conditions.append(RunRow.degraded == ask.degraded)
     if ask.judged is not None:
-        has_verdict = select(FeedbackRow.run_id).where(FeedbackRow.run_id == RunRow.run_id).exists()
+        has_verdict = select(RunFeedbackRow.run_id).where(RunFeedbackRow.run_id == RunRow.run_id).exists()
         conditions.append(has_verdict if ask.judged else ~has_verdict)
     return [*conditions, *_equalities(ask), *_times(ask)]
 

@@ -1,22 +1,14 @@
 """What all tables of the router share."""
 
-from datetime import UTC, datetime
-from typing import Any
 from sqlalchemy import MetaData
 from sqlalchemy.orm import DeclarativeBase
-from kernel.errors import MalformedRequest
 
+from kernel.errors import MalformedRequest
 
 SCHEMA = "router"
 
 
 MAX_PAGE = 200
-
-
-class InvalidPageToken(MalformedRequest):
-    """The page token is not one that this service gave."""
-
-    reason = "INVALID_PAGE_TOKEN"
 
 
 class RouterTable(DeclarativeBase):

@@ -14,10 +14,10 @@ from chassis.ids import new_id
 from kernel.confidence.rules import Checker
 from kernel.learning.drift import DriftLimits
 from services.delegation.service.task_records import TaskRecord
-from services.delegation.service.values import Verdict
+from services.delegation.service.values import AnswerLabel
 from services.delegation.store.profiles import PostgresProfiles
 from services.delegation.store.requests import PostgresRequests
-from services.delegation.store.tables import SCHEMA, Base
+from services.delegation.store.tables import SCHEMA, DelegationTable
 from services.delegation.store.tasks import PostgresTasks
 from tests.integration.delegation.support import RIGHT, TASK, imported, staged
 from tests.support.delegating import CONTRACT, stage_of
@@ -36,7 +36,7 @@ def test_the_migrations_make_the_tables_that_the_code_expects(database_url: str)
     }
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts=options)
-        differences = compare_metadata(context, Base.metadata)
+        differences = compare_metadata(context, DelegationTable.metadata)
     engine.dispose()
 
     assert differences == []
@@ -91,7 +91,7 @@ async def test_a_task_and_what_is_learned_from_it_are_kept_together_or_not_at_al
         beliefs=[],
         learning_rate=0.1,
     )
-    verdict = Verdict(correct=True, checker=Checker.EXPECTED, detail="", judged_at=datetime.now(UTC))
+    verdict = AnswerLabel(correct=True, checker=Checker.EXPECTED, detail="", judged_at=datetime.now(UTC))
     engine = db.build_engine(database_url)
     sessions = db.build_sessions(engine)
     tasks, requests = PostgresTasks(sessions, DriftLimits()), PostgresRequests(sessions)

@@ -8,13 +8,13 @@ from inference.client import Backend
 from inference.http.timing import Timing
 from inference.spend import Spend
 from inference.streaming.forwarding import ForwardedStream
-from inference.streaming.sample_stream import Streamed
-from inference.values import Call, StreamEvent, Work
+from inference.streaming.sample_stream import SampleStream
+from inference.values import Call, StreamEvent, WorkKind
 from kernel.envelope import Limits
 from tests.support.scripted_llm import ScriptedLLM
 
 HELLO = [{"role": "user", "content": "Say hello."}]
-CALL = Call(messages=HELLO, max_tokens=8, stage="thesis", work=Work.STAGE)
+CALL = Call(messages=HELLO, max_tokens=8, stage="thesis", work=WorkKind.STAGE)
 
 MakeBackend = Callable[..., Backend]
 
@@ -66,7 +66,7 @@ def asking(**changes: object) -> Call:
     return replace(CALL, **changes)  # type: ignore[arg-type]
 
 
-async def said(opening: Awaitable[Streamed], seen: list[str] | None = None) -> Streamed:
+async def said(opening: Awaitable[SampleStream], seen: list[str] | None = None) -> SampleStream:
     """The stream that `opening` gives, read to its end; its texts go into `seen` as they come."""
     async with await opening as stream:
         async for delta in stream:

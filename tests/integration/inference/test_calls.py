@@ -4,7 +4,7 @@ import pytest
 
 from inference.errors import InvalidCall, UnparsableOutput
 from inference.features import Features
-from inference.values import Work
+from inference.values import WorkKind
 from kernel.envelope import BudgetExhausted
 from tests.integration.inference.support import CALL, MakeBackend, Noted, asking, said, spend_of
 from tests.support.scripted_llm import Refuse, Said, ScriptedLLM
@@ -34,10 +34,10 @@ async def test_reasoning_is_switched_off_as_the_backend_wants_it(llm: ScriptedLL
 
 
 async def test_priority_is_sent_for_the_work_that_has_one(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
-    backend = backend_of(llm, priorities={Work.ASSESS: -1})
+    backend = backend_of(llm, priorities={WorkKind.ASSESS: -1})
 
-    await backend.complete(asking(work=Work.ASSESS), spend_of())
-    await backend.complete(asking(work=Work.STAGE), spend_of())
+    await backend.complete(asking(work=WorkKind.ASSESS), spend_of())
+    await backend.complete(asking(work=WorkKind.STAGE), spend_of())
 
     assert [body.get("priority") for body in llm.bodies] == [-1, None]
 
@@ -289,10 +289,10 @@ async def test_every_call_that_ends_is_observed(llm: ScriptedLLM, backend_of: Ma
     llm.reply("one two", "one two three")
     backend = backend_of(llm)
     await backend.complete(asking(stage="thesis"), spend_of())
-    await said(backend.stream(asking(stage="synthesis", work=Work.SYSTEM_ONE), spend_of()))
+    await said(backend.stream(asking(stage="synthesis", work=WorkKind.SYSTEM_ONE), spend_of()))
 
     assert [(end.stage, end.work, end.outcome, end.usage.completion_tokens) for end in noted.ends] == [
-        ("thesis", Work.STAGE, "OK", 2),
-        ("synthesis", Work.SYSTEM_ONE, "OK", 3),
+        ("thesis", WorkKind.STAGE, "OK", 2),
+        ("synthesis", WorkKind.SYSTEM_ONE, "OK", 3),
     ]
     assert [end.usage.http_calls for end in noted.ends] == [1, 1]

@@ -7,7 +7,7 @@ import pytest
 from inference.client import Backend
 from inference.config import BreakerSettings, PoolSize
 from inference.errors import BackendOverloaded, BackendUnavailable, CircuitOpen, DeadlineExceeded
-from inference.values import Work
+from inference.values import WorkKind
 from tests.integration.inference.support import MakeBackend, Patience, asking, spend_of
 from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall, Trickle
 
@@ -49,7 +49,7 @@ async def test_a_trial_that_fails_keeps_the_circuit_open(llm: ScriptedLLM, backe
 
 async def is_left_alone(backend: Backend) -> bool:
     try:
-        await backend.complete(asking(work=Work.ASSESS), spend_of())
+        await backend.complete(asking(work=WorkKind.ASSESS), spend_of())
     except CircuitOpen:
         return True
     return False
@@ -100,7 +100,7 @@ async def test_a_backend_that_shows_life_is_not_left_alone(llm: ScriptedLLM, bac
 async def test_a_deadline_that_ends_the_wait_for_a_place_tells_nothing_of_the_backend(
     llm: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
-    pools = {Work.STAGE: PoolSize(in_flight=1, queue=9)}
+    pools = {WorkKind.STAGE: PoolSize(in_flight=1, queue=9)}
     backend = backend_of(llm, pools=pools, breaker=BreakerSettings(failures=1, hang_s=0.05))
     llm.fault(Stall())
     held = asyncio.create_task(backend.complete(asking(), spend_of()))
@@ -113,7 +113,7 @@ async def test_a_deadline_that_ends_the_wait_for_a_place_tells_nothing_of_the_ba
 
 
 async def test_stages_that_fill_their_pool_leave_system_one_its_own(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
-    pools = {Work.STAGE: PoolSize(in_flight=2, queue=1)}
+    pools = {WorkKind.STAGE: PoolSize(in_flight=2, queue=1)}
     backend = backend_of(llm, pools=pools)
     llm.fault(Stall(), Stall())
     held = [asyncio.create_task(backend.complete(asking(), spend_of())) for _ in range(2)]
@@ -124,7 +124,7 @@ async def test_stages_that_fill_their_pool_leave_system_one_its_own(llm: Scripte
 
     with pytest.raises(BackendOverloaded, match="2 requests of this kind are under way and 1 wait"):
         await backend.complete(asking(), spend)
-    answered = await backend.complete(asking(work=Work.SYSTEM_ONE), spend)
+    answered = await backend.complete(asking(work=WorkKind.SYSTEM_ONE), spend)
 
     assert answered.samples
     held[0].cancel()
@@ -135,7 +135,7 @@ async def test_stages_that_fill_their_pool_leave_system_one_its_own(llm: Scripte
 async def test_waiting_for_a_place_ends_with_the_deadline_and_costs_nothing(
     llm: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
-    backend = backend_of(llm, pools={Work.STAGE: PoolSize(in_flight=1, queue=9)})
+    backend = backend_of(llm, pools={WorkKind.STAGE: PoolSize(in_flight=1, queue=9)})
     llm.fault(Stall())
     held = asyncio.create_task(backend.complete(asking(), spend_of()))
     await llm.until(lambda it: len(it.requests) == 1)

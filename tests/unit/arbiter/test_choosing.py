@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.arbitration.consensus import chosen, ranked
-from kernel.arbitration.modes import Source
+from kernel.arbitration.modes import AnswerSource
 
 COUNTS = st.dictionaries(st.sampled_from(["10", "12", "13", "14"]), st.integers(1, 50))
 
@@ -13,7 +13,7 @@ def test_the_most_frequent_arbitration_answer_wins_whatever_the_solvers_say() ->
     choice = chosen({"12": 9, "13": 1}, {"13": 26, "12": 24})
 
     assert choice is not None
-    assert (choice.answer, choice.source, choice.confidence, choice.tied) == ("13", Source.ARBITER, 26 / 50, ())
+    assert (choice.answer, choice.source, choice.confidence, choice.tied) == ("13", AnswerSource.ARBITER, 26 / 50, ())
 
 
 def test_a_tie_goes_to_the_answer_with_more_solver_samples() -> None:
@@ -34,7 +34,7 @@ def test_without_a_valid_arbitration_sample_the_solvers_vote_decides() -> None:
     choice = chosen({"12": 6, "13": 4}, {})
 
     assert choice is not None
-    assert (choice.answer, choice.source, choice.confidence) == ("12", Source.SOLVER_FALLBACK, 0.6)
+    assert (choice.answer, choice.source, choice.confidence) == ("12", AnswerSource.SOLVER_FALLBACK, 0.6)
 
 
 def test_without_any_valid_sample_there_is_no_answer() -> None:

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.arbitration.claims import MOST_CLAIMS, Claim, Spoken, by_symbols, claims, redundancy, traced
+from kernel.arbitration.claims import MOST_CLAIMS, Claim, EmbeddedClaims, by_symbols, claims, redundancy, traced
 
 
-def spoken(texts: list[str], vectors: list[list[float]]) -> Spoken:
-    return Spoken(claims=[claims(text)[0] for text in texts], vectors=np.array(vectors).reshape(len(texts), 2))
+def spoken(texts: list[str], vectors: list[list[float]]) -> EmbeddedClaims:
+    return EmbeddedClaims(claims=[claims(text)[0] for text in texts], vectors=np.array(vectors).reshape(len(texts), 2))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_without_claims_of_solvers_or_of_the_final_stage_nothing_is_traced() -> 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=20), st.floats(-1, 1))
 def test_the_three_shares_sum_to_one(cosines: list[float], below: float) -> None:
-    final = Spoken(
+    final = EmbeddedClaims(
         claims=[claim("It is 4 of them." if place % 3 else "It fits.") for place in range(len(cosines))],
         vectors=np.array([[cosine, (1 - cosine**2) ** 0.5] for cosine in cosines]),
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.arbitration.failures import Evidence, failure_regimes, is_overconfident_error
+from kernel.arbitration.failures import FailureEvidence, failure_regimes, is_overconfident_error
 from kernel.arbitration.modes import Regime
 
 
@@ -22,18 +22,18 @@ def test_what_is_unknown_is_no_error_and_no_success(correct: bool | None, probab
 @pytest.mark.parametrize(
     ("seen", "regimes"),
     [
-        (Evidence(entropy_solver=0.0), [Regime.HIGH_AGREEMENT]),
-        (Evidence(entropy_solver=0.0, solver_correct=True), [Regime.HIGH_AGREEMENT]),
-        (Evidence(entropy_solver=0.0, solver_correct=False), [Regime.HIGH_AGREEMENT, Regime.SHARED_BIAS]),
-        (Evidence(entropy_solver=0.3, entropy_arbiter=0.4), [Regime.UNSTABLE_ARBITER]),
-        (Evidence(entropy_solver=0.3, entropy_arbiter=0.3), []),
-        (Evidence(entropy_solver=0.3, solver_correct=True, correct=False, critique_novelty=0.5),
+        (FailureEvidence(entropy_solver=0.0), [Regime.HIGH_AGREEMENT]),
+        (FailureEvidence(entropy_solver=0.0, solver_correct=True), [Regime.HIGH_AGREEMENT]),
+        (FailureEvidence(entropy_solver=0.0, solver_correct=False), [Regime.HIGH_AGREEMENT, Regime.SHARED_BIAS]),
+        (FailureEvidence(entropy_solver=0.3, entropy_arbiter=0.4), [Regime.UNSTABLE_ARBITER]),
+        (FailureEvidence(entropy_solver=0.3, entropy_arbiter=0.3), []),
+        (FailureEvidence(entropy_solver=0.3, solver_correct=True, correct=False, critique_novelty=0.5),
          [Regime.REFLECTION_NOISE]),
-        (Evidence(entropy_solver=0.3, solver_correct=True, correct=False, critique_novelty=0.0), []),
-        (Evidence(entropy_solver=0.3, solver_correct=False, correct=False, critique_novelty=0.5), []),
-        (Evidence(entropy_solver=0.3, solver_correct=True, correct=False), []),
-        (Evidence(entropy_solver=None), []),
+        (FailureEvidence(entropy_solver=0.3, solver_correct=True, correct=False, critique_novelty=0.0), []),
+        (FailureEvidence(entropy_solver=0.3, solver_correct=False, correct=False, critique_novelty=0.5), []),
+        (FailureEvidence(entropy_solver=0.3, solver_correct=True, correct=False), []),
+        (FailureEvidence(entropy_solver=None), []),
     ],
 )  # fmt: skip
-def test_regimes_apply_where_their_evidence_is(seen: Evidence, regimes: list[Regime]) -> None:
+def test_regimes_apply_where_their_evidence_is(seen: FailureEvidence, regimes: list[Regime]) -> None:
     assert list(failure_regimes(seen)) == regimes

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from kernel.answers import AnswerType
 from kernel.envelope import BudgetExhausted
-from services.arbiter.service.meaning import MOST_ROUNDS, Meanings
-from services.arbiter.service.samples import Form, counted
+from services.arbiter.service.meaning import MOST_ROUNDS, MeaningJudge
+from services.arbiter.service.samples import AnswerForm, counted
 
 TREATY = "The treaty put an end to the long war between both of the kingdoms for good."
 PEACE = "With the treaty the long war between both of the kingdoms was over for good."
@@ -32,13 +32,13 @@ class Model:
         return any(a in group and b in group for group in self._same)
 
 
-def merged(meanings: Meanings, answers: Sequence[str]) -> list[int]:
-    counts = counted([list(answers)], [], Form(answer_type=AnswerType.TEXT), meanings).tally.solver
+def merged(meanings: MeaningJudge, answers: Sequence[str]) -> list[int]:
+    counts = counted([list(answers)], [], AnswerForm(answer_type=AnswerType.TEXT), meanings).tally.solver
     return sorted(counts.values(), reverse=True)
 
 
 async def test_texts_that_say_the_same_are_counted_as_one() -> None:
-    meanings = Meanings(Model([TREATY, PEACE]))
+    meanings = MeaningJudge(Model([TREATY, PEACE]))
 
     assert await meanings.settle([TREATY, PEACE, PEACE, TRADE]) == ""
 
@@ -47,7 +47,7 @@ async def test_texts_that_say_the_same_are_counted_as_one() -> None:
 
 async def test_the_guard_is_never_asked_away() -> None:
     model = Model([TREATY, NAMED, DENIED])
-    meanings = Meanings(model)
+    meanings = MeaningJudge(model)
 
     await meanings.settle([TREATY, NAMED, DENIED])
 
@@ -58,7 +58,7 @@ async def test_the_guard_is_never_asked_away() -> None:
 async def test_short_answers_are_never_asked_about() -> None:
     model = Model()
 
-    await Meanings(model).settle(["Paris", "paris", "Rome", "In Rome"])
+    await MeaningJudge(model).settle(["Paris", "paris", "Rome", "In Rome"])
 
     assert model.asked == []
 
@@ -66,7 +66,7 @@ async def test_short_answers_are_never_asked_about() -> None:
 async def test_one_question_compares_many_with_the_most_frequent() -> None:
     model = Model([TREATY, PEACE])
 
-    await Meanings(model).settle([PEACE, PEACE, TREATY, TRADE])
+    await MeaningJudge(model).settle([PEACE, PEACE, TREATY, TRADE])
 
     assert model.asked[0] == ([PEACE], [TRADE, TREATY]) or model.asked[0] == ([PEACE], [TREATY, TRADE])
     assert len(model.asked) == 1
@@ -74,7 +74,7 @@ async def test_one_question_compares_many_with_the_most_frequent() -> None:
 
 async def test_what_was_judged_is_not_asked_again() -> None:
     model = Model([TREATY, PEACE])
-    meanings = Meanings(model)
+    meanings = MeaningJudge(model)
     await meanings.settle([TREATY, PEACE])
     asked = len(model.asked)
 
@@ -85,7 +85,7 @@ async def test_what_was_judged_is_not_asked_again() -> None:
 
 async def test_new_texts_are_compared_with_all_groups_at_once() -> None:
     model = Model([TREATY, PEACE])
-    meanings = Meanings(model)
+    meanings = MeaningJudge(model)
     await meanings.settle([TREATY, TRADE])
     model.asked.clear()
 
@@ -99,7 +99,7 @@ async def test_texts_that_are_all_different_cost_a_bounded_number_of_questions()
     model = Model()
     texts = [f"{TRADE[:-1]} in those {'very ' * place}old days." for place in range(1, 20)]
 
-    await Meanings(model).settle(texts)
+    await MeaningJudge(model).settle(texts)
 
     assert 0 < len(model.asked) <= 2 * MOST_ROUNDS
 
@@ -108,7 +108,7 @@ async def test_a_model_that_cannot_be_asked_leaves_the_texts_apart_and_that_is_s
     async def refuse(_: Sequence[str], __: Sequence[str]) -> Sequence[int]:
         raise BudgetExhausted("nothing left")
 
-    meanings = Meanings(refuse)
+    meanings = MeaningJudge(refuse)
 
     complaint = await meanings.settle([TREATY, PEACE])
 

@@ -6,7 +6,7 @@ import pytest
 
 from chassis.errors import RequestOverLimit
 from kernel.answers import AnswerType, Outcome
-from kernel.arbitration.modes import Regime, Source
+from kernel.arbitration.modes import AnswerSource, Regime
 from kernel.errors import MalformedRequest
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits, measure
@@ -57,7 +57,7 @@ async def test_the_type_is_inferred_from_the_answers_and_reported() -> None:
 async def test_without_arbitration_the_solvers_vote_is_measured() -> None:
     found = await measured(solver_answers=["yes", "no", "yes", ""], answer_type=AnswerType.BOOLEAN)
 
-    assert (found.answer, found.answer_source, found.confidence) == ("true", Source.SOLVER_VOTE, 2 / 3)
+    assert (found.answer, found.answer_source, found.confidence) == ("true", AnswerSource.SOLVER_VOTE, 2 / 3)
     assert found.entropy_arbiter is None
     assert found.undefined_reasons["compression"] == "there was no arbitration"
     assert found.solver_invalid_share == 0.25

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kernel.answers import AnswerType, cluster
 from kernel.arbitration.tallies import is_plain, plain_forms
-from services.arbiter.service.samples import Form, counted
+from services.arbiter.service.samples import AnswerForm, counted
 
 NUMBERS = st.one_of(
     st.integers(-20, 20).map(str),
@@ -22,7 +22,7 @@ def by_kernel(answers: list[str], kind: AnswerType) -> dict[str, int]:
 
 
 def by_us(answers: list[str], kind: AnswerType) -> dict[str, int]:
-    return dict(counted([list(answers)], [], Form(answer_type=kind)).tally.solver)
+    return dict(counted([list(answers)], [], AnswerForm(answer_type=kind)).tally.solver)
 
 
 @settings(max_examples=25, deadline=None)
@@ -38,7 +38,7 @@ def test_so_are_truths_and_letters(truths: list[str], letters: list[str]) -> Non
 
 
 def test_solvers_and_arbiter_share_their_canonical_forms() -> None:
-    found = counted([["$12", "x"], ["12.0"]], ["12", None], Form(answer_type=AnswerType.NUMBER))
+    found = counted([["$12", "x"], ["12.0"]], ["12", None], AnswerForm(answer_type=AnswerType.NUMBER))
 
     assert found.solvers == [["12", None], ["12"]]
     assert found.arbiter == ["12", None]

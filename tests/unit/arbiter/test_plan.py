@@ -12,18 +12,18 @@ from kernel.answers import AnswerType, listed_options
 from kernel.answers.answer_type_inference import form_of_answers
 from kernel.arbitration.consensus import shared_out
 from kernel.arbitration.modes import Variant
-from kernel.errors import MalformedRequest
-from services.arbiter.errors import UnknownAgent
-from services.arbiter.service.agents import Seats, Usual, Voice, seats
-from services.arbiter.service.plan import Defaults, Plan, base_seed, planned
-from services.arbiter.service.values import ArbitrateRequest, Turn
+from kernel.conversation import Turn
+from kernel.errors import MalformedRequest, UnknownAgent
+from services.arbiter.service.agents import DefaultAgents, SamplingModelClient, StageAgents, seats
+from services.arbiter.service.plan import ArbitrationDefaults, Plan, base_seed, planned
+from services.arbiter.service.values import ArbitrateRequest
 from tests.support.arbiter import LIMITS
 
 QUESTION = "How many legs have two cats?"
 
 
 def plan(**ask: Any) -> Plan:  # noqa: ANN401
-    return planned(ArbitrateRequest(**{"question": QUESTION, **ask}), Defaults(limits=LIMITS))
+    return planned(ArbitrateRequest(**{"question": QUESTION, **ask}), ArbitrationDefaults(limits=LIMITS))
 
 
 @pytest.mark.parametrize(
@@ -104,16 +104,16 @@ class Mute:
 
 
 class Everyone:
-    def of(self, _: AgentConfig) -> Voice:
+    def of(self, _: AgentConfig) -> SamplingModelClient:
         return Mute()
 
 
-def seated(count: int = 2, usual: Usual | None = None, **ask: Any) -> Seats:  # noqa: ANN401
+def seated(count: int = 2, usual: DefaultAgents | None = None, **ask: Any) -> StageAgents:  # noqa: ANN401
     agents = [AgentConfig(id=name) for name in ("ada", "ben")]
-    return seats(ArbitrateRequest(question=QUESTION, **ask), count, agents, Everyone(), usual or Usual())
+    return seats(ArbitrateRequest(question=QUESTION, **ask), count, agents, Everyone(), usual or DefaultAgents())
 
 
-def names(made: Seats) -> tuple[list[str], str, str]:
+def names(made: StageAgents) -> tuple[list[str], str, str]:
     return [s.agent.id for s in made.solvers], made.critic.agent.id if made.critic else "", made.arbiter.agent.id
 
 
@@ -131,7 +131,7 @@ def test_each_part_can_have_its_own_agent() -> None:
 
 
 def test_the_settings_may_name_the_usual_agents() -> None:
-    usual = Usual(solvers=["ada", "ben"], arbiter="ada")
+    usual = DefaultAgents(solvers=["ada", "ben"], arbiter="ada")
 
     assert names(seated(usual=usual)) == (["ada", "ben"], "", "ada")
     assert names(seated(usual=usual, count=1)) == (["ada"], "", "ada")

@@ -9,14 +9,14 @@ import pytest
 from configuration.agents import AgentConfig
 from inference.errors import BackendUnavailable, PromptTooLong
 from inference.spend import Spend
-from inference.values import Call, Completion, Delta, Sample, Structured
+from inference.values import Call, Completion, CompletionSample, Delta, Structured
 from kernel.assignment import InfeasibleAssignment
 from kernel.envelope import Envelope, Limits, StageUsage
 from kernel.msv import MSV
 from kernel.msv.ratings import ORDER
 from kernel.roles import ROLES, Role, Stage, VersionedWeights
-from services.assigner.service.dialectic import Bench, Defaults, deliberate
-from services.assigner.service.role_assigner import Policy
+from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
+from services.assigner.service.role_assigner import AssignmentPolicy
 from services.assigner.service.values import (
     AssignmentKind,
     DeliberateRequest,
@@ -45,7 +45,7 @@ class Text:
     usage = ONE
 
     def __init__(self, text: str) -> None:
-        self.completion = Completion(samples=(Sample(text=text, tokens=2),), usage=ONE, model="fake")
+        self.completion = Completion(samples=(CompletionSample(text=text, tokens=2),), usage=ONE, model="fake")
 
     async def __aiter__(self) -> AsyncIterator[Delta]:
         for piece in self.completion.samples[0].text.partition(" "):
@@ -95,11 +95,11 @@ async def events(
 ) -> list[Event]:
     """The events of a deliberation."""
     seated = agents or [AgentConfig(id=name) for name in AGENTS]
-    bench = Bench(
+    bench = DeliberationContext(
         agents=lambda: seated,
         voices=voices or Speakers(),
         affect=lambda _: {"intensity": 0.25},
-        defaults=Defaults(limits=LIMITS, **defaults),
+        defaults=DialecticDefaults(limits=LIMITS, **defaults),
     )
     return [event async for event in deliberate(ask, bench=bench)]
 
@@ -281,7 +281,7 @@ async def test_a_deliberation_names_its_run() -> None:
 @pytest.mark.parametrize("kind", [None, AssignmentKind.RANDOM])
 async def test_roles_by_chance_follow_the_seed_and_tell_their_chance(kind: AssignmentKind | None) -> None:
     sure = dict(zip(AGENTS, (90, 70, 50, 30, 10), strict=True))
-    policy = Policy(exploration_share=1.0)
+    policy = AssignmentPolicy(exploration_share=1.0)
 
     drawn = [
         (await finished(asked(assignment_kind=kind, seed=seed), Speakers(sure=sure), policy=policy)).roles
@@ -296,7 +296,7 @@ async def test_roles_by_chance_follow_the_seed_and_tell_their_chance(kind: Assig
 
 
 async def test_a_share_of_chance_leaves_the_usual_roles_likely() -> None:
-    policy = Policy(exploration_share=0.2)
+    policy = AssignmentPolicy(exploration_share=0.2)
     sure = dict(zip(AGENTS, (90, 70, 50, 30, 10), strict=True))
 
     given = [(await finished(asked(seed=seed), Speakers(sure=sure), policy=policy)).roles for seed in range(12)]
@@ -311,7 +311,7 @@ async def test_a_share_of_chance_leaves_the_usual_roles_likely() -> None:
 
 @pytest.mark.parametrize("kind", [AssignmentKind.OPTIMAL, AssignmentKind.GREEDY])
 async def test_who_asks_for_a_control_gets_it_and_nothing_by_chance(kind: AssignmentKind) -> None:
-    roles = (await finished(asked(assignment_kind=kind), policy=Policy(exploration_share=1.0))).roles
+    roles = (await finished(asked(assignment_kind=kind), policy=AssignmentPolicy(exploration_share=1.0))).roles
 
     assert (roles.assignment_kind, roles.propensity, roles.explored) == (kind, 1.0, False)
 
@@ -319,7 +319,8 @@ async def test_who_asks_for_a_control_gets_it_and_nothing_by_chance(kind: Assign
 async def test_without_any_seed_chance_is_passed_in() -> None:
     ask = asked(assignment_kind=AssignmentKind.RANDOM)
     one, same, other = [
-        (await finished(ask, policy=Policy(chance=lambda seed=seed: seed))).roles.assignment for seed in (1, 1, 5)
+        (await finished(ask, policy=AssignmentPolicy(chance=lambda seed=seed: seed))).roles.assignment
+        for seed in (1, 1, 5)
     ]
 
     assert one == same != other
@@ -328,7 +329,7 @@ async def test_without_any_seed_chance_is_passed_in() -> None:
 async def test_the_weights_in_force_are_used_and_named() -> None:
     weights = VersionedWeights(version="mine", weights={role: {"conflict": 1.0} for role in ROLES})
 
-    optimum = (await finished(ASK, policy=Policy(weights=weights))).roles.optimum
+    optimum = (await finished(ASK, policy=AssignmentPolicy(weights=weights))).roles.optimum
 
     assert optimum.weights_version == "mine"
     assert set(optimum.terms[Role.EXPERT]["ada"]) == {"conflict"}

@@ -10,8 +10,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from chassis import telemetry
 from inference.accounting.reports import CallEnd
-from inference.backends import Telling
-from inference.values import Work
+from inference.backends import CallMetrics
+from inference.values import WorkKind
 from kernel.envelope import StageUsage
 
 
@@ -29,7 +29,7 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 def ended(outcome: str) -> CallEnd:
     usage = StageUsage(generations=3, http_calls=1, prompt_tokens=40, completion_tokens=12)
     return CallEnd(
-        backend="default", model="qwen3", work=Work.STAGE, stage="thesis", seconds=1.5, usage=usage, outcome=outcome
+        backend="default", model="qwen3", work=WorkKind.STAGE, stage="thesis", seconds=1.5, usage=usage, outcome=outcome
     )
 
 
@@ -40,7 +40,7 @@ def one(exporter: InMemorySpanExporter, name: str) -> ReadableSpan:
 
 def test_a_model_call_is_a_span_of_the_request_that_made_it(exported: InMemorySpanExporter) -> None:
     with telemetry.span("Deliberate", SpanKind.SERVER):
-        Telling().on_call_end(ended("OK"))
+        CallMetrics().on_call_end(ended("OK"))
 
     call, request = one(exported, "chat qwen3"), one(exported, "Deliberate")
     assert call.parent is not None
@@ -57,14 +57,14 @@ def test_a_model_call_is_a_span_of_the_request_that_made_it(exported: InMemorySp
         "gen_ai.usage.input_tokens": 40,
         "gen_ai.usage.output_tokens": 12,
         "metacog.backend": "default",
-        "metacog.work": Work.STAGE,
+        "metacog.work": WorkKind.STAGE,
         "metacog.stage": "thesis",
         "metacog.generations": 3,
     }
 
 
 def test_a_call_that_failed_says_why(exported: InMemorySpanExporter) -> None:
-    Telling().on_call_end(ended("BACKEND_OVERLOADED"))
+    CallMetrics().on_call_end(ended("BACKEND_OVERLOADED"))
 
     call = one(exported, "chat qwen3")
     assert call.status.status_code is StatusCode.ERROR
@@ -74,6 +74,6 @@ def test_a_call_that_failed_says_why(exported: InMemorySpanExporter) -> None:
 def test_nothing_is_made_where_nothing_is_sent(exported: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telemetry, "_sending", False)
 
-    Telling().on_call_end(ended("OK"))
+    CallMetrics().on_call_end(ended("OK"))
 
     assert exported.get_finished_spans() == ()

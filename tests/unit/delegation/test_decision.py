@@ -4,23 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.confidence.decision import Standing, decided, is_confident, standing
+from kernel.confidence.decision import AssessedAgent, decided, is_confident, standing
 from kernel.confidence.rules import PAPER_RULES, HandOverRule, Rules, TaskMode
-from kernel.learning.profiles import Reading
+from kernel.learning.profiles import ProfileEstimate
 
 RULES = Rules()
 
 
-def record(agent: str = "a", profile: float = 0.5, observations: int = 0) -> Reading:
-    return Reading(agent=agent, profile=profile, limiting_dimension="d", observations=observations, low=0.0)
+def record(agent: str = "a", profile: float = 0.5, observations: int = 0) -> ProfileEstimate:
+    return ProfileEstimate(agent=agent, profile=profile, limiting_dimension="d", observations=observations, low=0.0)
 
 
-def stands(agent: str, verbalized: float | None, profile: float, observations: int = 0) -> Standing:
+def stands(agent: str, verbalized: float | None, profile: float, observations: int = 0) -> AssessedAgent:
     return standing(verbalized, record(agent, profile, observations), RULES)
 
 
-def sure(agent: str, confidence: float, threshold: float = 0.5, *, eligible: bool = True) -> Standing:
-    return Standing(
+def sure(agent: str, confidence: float, threshold: float = 0.5, *, eligible: bool = True) -> AssessedAgent:
+    return AssessedAgent(
         agent=agent,
         verbalized=confidence,
         profile=confidence,

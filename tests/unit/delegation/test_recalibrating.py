@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from services.delegation.service.monitoring import Map, Rated
+from services.delegation.service.monitoring import Map, SelfRating
 from services.delegation.service.recalibration import NEWEST, Recalibrator
 
 
@@ -28,10 +28,10 @@ class Shelf:
     async def rated(self) -> Mapping[str, int]:
         return {"alpha": self.count}
 
-    async def newest_rated(self, agent: str, most: int) -> Sequence[Rated]:
+    async def newest_rated(self, agent: str, most: int) -> Sequence[SelfRating]:
         rng = np.random.default_rng(1)
         chances = rng.uniform(0, 1, min(self.count, most))
-        return [Rated(raw=min(1.0, c + 0.3), correct=bool(rng.random() < c)) for c in chances]
+        return [SelfRating(raw=min(1.0, c + 0.3), correct=bool(rng.random() < c)) for c in chances]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kernel.confidence.rules import Exploration
-from kernel.learning.profiles import Profile, Reading
+from kernel.learning.profiles import Profile, ProfileEstimate
 from services.delegation.core.keywords import keyword_dimension, skilled_agent
 from services.delegation.core.routine import Routine, is_routine
 from services.delegation.core.short_list import short_list
@@ -80,7 +80,7 @@ def test_a_task_is_routine_only_when_everything_speaks_for_it(
     record: dict[str, float], certainty: float, routine: bool
 ) -> None:
     facts = {"profile": 0.8, "observations": 20, "low": 0.5, **record}
-    told = Reading(agent="a", limiting_dimension="d", **facts)  # type: ignore[arg-type]
+    told = ProfileEstimate(agent="a", limiting_dimension="d", **facts)  # type: ignore[arg-type]
 
     assert is_routine(told, certainty, threshold=0.5, limits=Routine()) is routine
 

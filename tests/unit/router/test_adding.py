@@ -3,11 +3,10 @@ from hashlib import sha256
 import pytest
 
 from chassis.errors import ConfigurationInvalid, RequestOverLimit
-from chassis.serving.auth import ApiKey
+from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from kernel.errors import MalformedRequest
-from services.router.service.feedback.permissions import TeachingNotAllowed
 from services.router.service.knowledge.add import AddLimits, add_knowledge
-from services.router.service.knowledge.values import AddEvent, AddKnowledgeRequest, Cut, NewDocument
+from services.router.service.knowledge.values import AddEvent, AddKnowledgeRequest, ChunkSizes, NewDocument
 from tests.contract.fake_knowledge import FakeEncoder, FakeLibrary, fake_embeddings
 
 ANN = ApiKey(name="ann", sha256="")
@@ -23,20 +22,22 @@ async def added(
 @pytest.mark.parametrize(("most", "overlap"), [(100, 100), (100, 101), (1, 1)])
 def test_chunks_that_would_share_all_they_have_are_a_wrong_setting(most: int, overlap: int) -> None:
     with pytest.raises(ConfigurationInvalid, match="METACOG_ROUTER_CHUNK_OVERLAP_CHARACTERS"):
-        AddLimits(cut=Cut(most=most, overlap=overlap))
+        AddLimits(cut=ChunkSizes(most=most, overlap=overlap))
 
 
 @pytest.mark.parametrize(
     ("characters", "overlap", "cut"),
     [
-        (None, None, Cut(most=80, overlap=30)),
-        (200, None, Cut(most=200, overlap=30)),
-        (20, None, Cut(most=20, overlap=5)),
-        (20, 19, Cut(most=20, overlap=19)),
-        (None, 0, Cut(most=80, overlap=0)),
+        (None, None, ChunkSizes(most=80, overlap=30)),
+        (200, None, ChunkSizes(most=200, overlap=30)),
+        (20, None, ChunkSizes(most=20, overlap=5)),
+        (20, 19, ChunkSizes(most=20, overlap=19)),
+        (None, 0, ChunkSizes(most=80, overlap=0)),
     ],
 )
-async def test_chunks_are_cut_as_asked_or_as_usual(characters: int | None, overlap: int | None, cut: Cut) -> None:
+async def test_chunks_are_cut_as_asked_or_as_usual(
+    characters: int | None, overlap: int | None, cut: ChunkSizes
+) -> None:
     library = FakeLibrary()
     ask = AddKnowledgeRequest(
         documents=[NewDocument(text="a", document_id="x")],
@@ -44,7 +45,7 @@ async def test_chunks_are_cut_as_asked_or_as_usual(characters: int | None, overl
         chunk_overlap_characters=overlap,
     )
 
-    await added(ask, library, FakeEncoder(), limits=AddLimits(cut=Cut(most=80, overlap=30)))
+    await added(ask, library, FakeEncoder(), limits=AddLimits(cut=ChunkSizes(most=80, overlap=30)))
 
     assert (await library.kept(["x"]))["x"].cut == cut
 
@@ -52,7 +53,7 @@ async def test_chunks_are_cut_as_asked_or_as_usual(characters: int | None, overl
 async def test_only_what_is_new_is_embedded() -> None:
     library, encoder = FakeLibrary(), FakeEncoder()
     old, new = NewDocument(text="Old.", document_id="old"), NewDocument(text="New. Newer.", document_id="new")
-    limits = AddLimits(cut=Cut(most=8, overlap=0))
+    limits = AddLimits(cut=ChunkSizes(most=8, overlap=0))
     await added(AddKnowledgeRequest(documents=[old]), library, encoder, limits=limits)
     encoder.texts.clear()
 
@@ -65,7 +66,7 @@ async def test_only_what_is_new_is_embedded() -> None:
 async def test_a_changed_cut_embeds_again() -> None:
     library, encoder = FakeLibrary(), FakeEncoder()
     document = NewDocument(text="One. Two.", document_id="x")
-    limits = AddLimits(cut=Cut(most=80, overlap=0))
+    limits = AddLimits(cut=ChunkSizes(most=80, overlap=0))
     await added(AddKnowledgeRequest(documents=[document]), library, encoder, limits=limits)
 
     await added(AddKnowledgeRequest(documents=[document], chunk_characters=6), library, encoder, limits=limits)
@@ -77,7 +78,7 @@ async def test_a_changed_cut_embeds_again() -> None:
     ("document", "limits"),
     [
         (NewDocument(text="x" * 11), AddLimits(document_characters=10)),
-        (NewDocument(text="one two three four"), AddLimits(cut=Cut(most=6, overlap=0), chunks=2)),
+        (NewDocument(text="one two three four"), AddLimits(cut=ChunkSizes(most=6, overlap=0), chunks=2)),
     ],
 )
 async def test_what_is_over_a_limit_is_not_embedded(document: NewDocument, limits: AddLimits) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from inference.errors import BackendOverloaded
 from kernel.errors import Code
-from services.router.service.answering.admission import Admission, Bound, Overloaded
+from services.router.service.answering.admission import Admission, AdmissionLimit, Overloaded
 
 
 class Clock:
@@ -24,7 +24,7 @@ def clock() -> Iterator[Clock]:
     return Clock()
 
 
-def served(bound: Bound, clock: Clock, *seconds: float) -> None:
+def served(bound: AdmissionLimit, clock: Clock, *seconds: float) -> None:
     for each in seconds:
         with bound.place():
             clock.now += each
@@ -41,7 +41,7 @@ def test_one_more_than_may_be_is_refused_by_name() -> None:
 
 
 def test_a_place_is_free_again_however_its_request_ended() -> None:
-    bound = Bound("requests", 1)
+    bound = AdmissionLimit("requests", 1)
 
     with pytest.raises(ValueError, match="broken"), bound.place():
         raise ValueError("broken")
@@ -69,7 +69,7 @@ def test_deliberations_have_a_bound_of_their_own() -> None:
 def test_who_is_turned_away_may_come_back_after_about_the_time_that_requests_take(
     clock: Clock, seconds: tuple[float, ...], wait: int
 ) -> None:
-    bound = Bound("requests", 1, clock)
+    bound = AdmissionLimit("requests", 1, clock)
 
     served(bound, clock, *seconds)
 
@@ -77,7 +77,7 @@ def test_who_is_turned_away_may_come_back_after_about_the_time_that_requests_tak
 
 
 def test_a_full_backend_that_names_no_time_gets_one(clock: Clock) -> None:
-    bound = Bound("requests", 4, clock)
+    bound = AdmissionLimit("requests", 4, clock)
     served(bound, clock, 3.0)
 
     with pytest.raises(BackendOverloaded) as silent, bound.place():
@@ -103,7 +103,7 @@ async def test_work_that_is_bounded_holds_a_place_while_it_runs() -> None:
 
 
 async def test_events_that_are_bounded_hold_a_place_until_they_end_or_are_left() -> None:
-    bound = Bound("uploads", 1)
+    bound = AdmissionLimit("uploads", 1)
 
     async def counting() -> AsyncGenerator[int, None]:
         yield 1

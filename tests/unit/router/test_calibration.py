@@ -9,7 +9,7 @@ from chassis.errors import DatabaseUnavailable
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from services.router.core.calibration import FittingRules, Progress, is_due, version_in_force, version_of_fit
 from services.router.service.calibration.recalibration import Calibrator, as_it_is, refit, served
-from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, Observed
+from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 
 RULES = FittingRules(minimum=60, growth=0.2)
 SYSTEM_ONE = {"strategy": "system1", "confidence_source": "assessment"}
@@ -114,14 +114,14 @@ class FakeMaps:
             Progress(strategy="arbiter", confidence_source="arbiter", judged=3, since=3),
         ]
 
-    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
+    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> ObservedOutcomes:
         if strategy == "arbiter":  # too few to fit a map to; they are looked at for the metrics alone
-            return Observed(raw=np.full(3, 0.5), served=np.full(3, 0.5), scores=np.ones(3))
+            return ObservedOutcomes(raw=np.full(3, 0.5), served=np.full(3, 0.5), scores=np.ones(3))
         self.fitting += 1
         self.most_fitting = max(self.most_fitting, self.fitting)
         await asyncio.sleep(0)
         raw = np.linspace(0.5, 1, self._judged)
-        return Observed(raw=raw, served=raw, scores=np.arange(self._judged) % 3 // 2 * 1.0)
+        return ObservedOutcomes(raw=raw, served=raw, scores=np.arange(self._judged) % 3 // 2 * 1.0)
 
     async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
         self.fitting -= 1

@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY
 
 from services.router.core.calibration import Progress
 from services.router.service.calibration.calibration_error import CalibrationErrors
-from services.router.service.calibration.values import GetCalibrationRequest, Observed
+from services.router.service.calibration.values import GetCalibrationRequest, ObservedOutcomes
 
 
 class FakeVerdicts:
@@ -21,10 +21,10 @@ class FakeVerdicts:
     async def progress(self) -> Sequence[Progress]:
         return [Progress(strategy="arbiter", confidence_source="consensus", judged=4)]
 
-    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
+    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> ObservedOutcomes:
         self.reads += 1
         scores = np.array([1.0] * self.right + [0.0] * (4 - self.right))
-        return Observed(raw=np.full(4, 0.5), served=np.full(4, 0.9), scores=scores)
+        return ObservedOutcomes(raw=np.full(4, 0.5), served=np.full(4, 0.9), scores=scores)
 
 
 def shown() -> float | None:

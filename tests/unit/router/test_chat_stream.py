@@ -8,13 +8,13 @@ from typing import Any
 from chassis.serving.sse import HEARTBEAT
 from kernel.answers import Outcome
 from kernel.envelope import Envelope
-from services.router.service.answering.values import AnswerToken, Passed, Relayed, RunFinished
+from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.gateway.chat_completions import understood
 from services.router.service.gateway.chat_stream import DONE, Writer
 from services.router.service.runs.values import FellBack, Run
 
 FELL = FellBack(from_strategy="dialectic", to_strategy="system1", reason="PEER_UNAVAILABLE", message="gone")
-AGAIN = Relayed(name="stage_started", data={"stage": "SYNTHESIS", "attempt": 2})
+AGAIN = RelayedEvent(name="stage_started", data={"stage": "SYNTHESIS", "attempt": 2})
 
 
 def finished(answer: str) -> RunFinished:
@@ -31,14 +31,14 @@ def finished(answer: str) -> RunFinished:
     return RunFinished(run=run)
 
 
-def passed(content: str, **more: object) -> Passed:
+def passed(content: str, **more: object) -> PassedThrough:
     chunk = {"id": "theirs", "choices": [{"index": 0, "delta": {"content": content}, "finish_reason": None}], **more}
-    return Passed(raw=b"data: " + json.dumps(chunk).encode() + b"\n\n")
+    return PassedThrough(raw=b"data: " + json.dumps(chunk).encode() + b"\n\n")
 
 
-def ended() -> Passed:
+def ended() -> PassedThrough:
     chunk: Mapping[str, Any] = {"id": "theirs", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    return Passed(raw=b"data: ...", document=chunk)
+    return PassedThrough(raw=b"data: ...", document=chunk)
 
 
 async def events(*items: object) -> AsyncGenerator[Sequence[object], None]:
@@ -65,7 +65,7 @@ def text(told: list[dict[str, Any]]) -> str:
 async def test_the_backends_bytes_pass_as_they_came() -> None:
     raw = b'data: {"id":"theirs",  "choices":[{"delta":{"content":"a"}}],"x":1}\r\n\r\n'
 
-    told = await written(Passed(raw=raw), ended(), finished("a"))
+    told = await written(PassedThrough(raw=raw), ended(), finished("a"))
 
     assert told[0] == raw
 
@@ -79,9 +79,9 @@ async def test_what_was_said_by_a_strategy_that_failed_is_set_off_from_the_answe
 
 async def test_a_stream_has_one_id_and_one_model_whoever_speaks() -> None:
     theirs = {"id": "theirs", "model": "small", "choices": [{"index": 0, "delta": {"content": '"model":"small"'}}]}
-    spaced = Passed(raw=b"data: " + json.dumps(theirs).encode() + b"\n\n")
-    compact = Passed(raw=b"data: " + json.dumps(theirs, separators=(",", ":")).encode() + b"\n\n")
-    last = Passed(raw=b"", document={**theirs, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    spaced = PassedThrough(raw=b"data: " + json.dumps(theirs).encode() + b"\n\n")
+    compact = PassedThrough(raw=b"data: " + json.dumps(theirs, separators=(",", ":")).encode() + b"\n\n")
+    last = PassedThrough(raw=b"", document={**theirs, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
 
     told = await chunks(AnswerToken(text="Half"), FELL, spaced, compact, last, finished(""))
 

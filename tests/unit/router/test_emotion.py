@@ -5,7 +5,7 @@ import pytest
 from inference.spend import Spend
 from kernel.conversation import Turn
 from kernel.envelope import Limits
-from services.router.service.assessment.measures import Affect
+from services.router.service.assessment.measures import AffectMeasure
 from services.router.service.assessment.subject import Subject
 
 SPEND = Spend(Limits(max_generations=1, max_generated_tokens=1, timeout_ms=1000))
@@ -31,7 +31,7 @@ async def test_what_the_user_said_is_heard_in_every_turn(turns: list[Turn], hear
         texts.append(text)
         return {"intensity": 0.25, "emotion.negative": 0.5}
 
-    reading = await Affect(analyse)(Subject(messages=turns), SPEND)
+    reading = await AffectMeasure(analyse)(Subject(messages=turns), SPEND)
 
     assert texts == [heard]
     assert (reading.components, reading.parts) == ({"emotional_response": 0.25}, {"emotion.negative": 0.5})

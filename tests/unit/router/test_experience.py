@@ -4,16 +4,16 @@ from hypothesis import strategies as st
 
 from kernel.msv.experience import (
     NOTHING_STORED,
-    Calibration,
     ExperienceWeights,
     InvalidCalibration,
     InvalidExperienceWeights,
+    SimilarityCalibration,
     experience_match,
 )
 from services.router.service.assessment.measures import matched_texts
 
 EVEN = ExperienceWeights()
-LINE = Calibration(floor=0.2, ceiling=0.8)
+LINE = SimilarityCalibration(floor=0.2, ceiling=0.8)
 COSINES = st.floats(-1, 1)
 
 
@@ -88,7 +88,7 @@ def test_weights_that_are_negative_or_do_not_sum_to_one_are_refused(weights: tup
 @pytest.mark.parametrize(("floor", "ceiling"), [(0.8, 0.2), (0.5, 0.5), (-1.1, 0.5), (0.2, 1.1), (float("nan"), 0.5)])
 def test_a_floor_above_its_ceiling_is_refused(floor: float, ceiling: float) -> None:
     with pytest.raises(InvalidCalibration):
-        Calibration(floor=floor, ceiling=ceiling)
+        SimilarityCalibration(floor=floor, ceiling=ceiling)
 
 
 def test_a_single_turn_is_looked_up_once() -> None:

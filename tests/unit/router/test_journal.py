@@ -10,12 +10,13 @@ import pytest
 from prometheus_client import REGISTRY
 
 from chassis.errors import DatabaseUnavailable
+from chassis.idempotency import RequestIdReused
 from chassis.serving.rest import dumps
 from inference.spend import Spend
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits
 from kernel.msv.affect import vader
-from services.router.service.answering.idempotency import Repeats, RequestIdReused
+from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.runs.journal import Journal
 from services.router.service.runs.redaction import without_contents
 from services.router.service.runs.spool import Spool
@@ -216,7 +217,7 @@ async def test_a_run_that_failed_here_does_not_hide_the_one_that_answered_elsewh
         return run("answered", request_id="r", request_digest="d")
 
     spend = Spend(Limits(max_generations=1, max_generated_tokens=1, timeout_ms=1000))
-    async with Repeats(find, journal.recent).once("", "r", "d", spend) as earlier:
+    async with IdempotentAnswers(find, journal.recent).once("", "r", "d", spend) as earlier:
         assert earlier is not None
         assert earlier.run_id == "answered"
 
@@ -292,10 +293,10 @@ async def test_an_answer_whose_contents_were_not_kept_is_repeated_while_it_is_re
         return without_contents(first)
 
     spend = Spend(Limits(max_generations=1, max_generated_tokens=1, timeout_ms=1000))
-    async with Repeats(find, journal.recent).once("", "r", "d", spend) as earlier:
+    async with IdempotentAnswers(find, journal.recent).once("", "r", "d", spend) as earlier:
         assert (earlier is not None) is remembered
     with pytest.raises(RequestIdReused):
-        async with Repeats(find, journal.recent).once("", "r", "another", spend):
+        async with IdempotentAnswers(find, journal.recent).once("", "r", "another", spend):
             pass
 
 

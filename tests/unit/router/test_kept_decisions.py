@@ -14,7 +14,13 @@ from kernel.ledger import Ledger
 from kernel.msv import MSV
 from services.router.service.assessment.assess import Assessors
 from services.router.service.assessment.measures import Assessment
-from services.router.service.assessment.route import Deciding, KeptDecisions, Query, RoutingConfig, decide
+from services.router.service.assessment.route import (
+    DecisionCache,
+    RoutingConfig,
+    RoutingContext,
+    RoutingQuestion,
+    decide,
+)
 from services.router.service.assessment.subject import Subject
 from services.router.service.assessment.values import Routed
 
@@ -47,8 +53,8 @@ class Chats:
         self.assessed: list[str] = []
         self.msv = CALM
         assessors = Assessors(by_name={"fake": self, "other": self}, default="fake", streamed="fake")
-        kept = KeptDecisions(clock=self.clock, **limits)
-        self.deciding = Deciding(config=RoutingConfig(), assessors=assessors, kept=kept)
+        kept = DecisionCache(clock=self.clock, **limits)
+        self.deciding = RoutingContext(config=RoutingConfig(), assessors=assessors, kept=kept)
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
         self.assessed.append(subject.messages[-1].content)
@@ -62,7 +68,7 @@ class Chats:
         """The decision on a conversation of these turns, user first."""
         spend = Spend(Limits(max_generations=generations, max_generated_tokens=4096, timeout_ms=1000))
         subject = Subject(messages=turns(said), key_name=key)
-        query = Query(subject=subject, run_id=run or f"run-{len(said)}", **more)
+        query = RoutingQuestion(subject=subject, run_id=run or f"run-{len(said)}", **more)
         return (await decide(query, spend, self.deciding)).routed
 
 
@@ -224,7 +230,7 @@ async def test_a_preview_shows_what_would_be_kept_and_leaves_no_trace() -> None:
     chats = Chats()
     await chats.say(CITY[0])
     spend = Spend(Limits(max_generations=9, max_generated_tokens=4096, timeout_ms=1000))
-    preview = Query(subject=Subject(messages=turns([*CITY, "why?"])))
+    preview = RoutingQuestion(subject=Subject(messages=turns([*CITY, "why?"])))
 
     seen = (await decide(preview, spend, chats.deciding)).routed
 
@@ -233,7 +239,7 @@ async def test_a_preview_shows_what_would_be_kept_and_leaves_no_trace() -> None:
 
 
 async def test_pictures_tell_conversations_apart() -> None:
-    kept = KeptDecisions()
+    kept = DecisionCache()
     routed = await Chats().say(CITY[0])
     messages = turns(["What is this?\n[image_url]", "A cat.", "why?"])
 
@@ -250,7 +256,7 @@ async def test_pictures_tell_conversations_apart() -> None:
 
 @pytest.mark.parametrize("role", ["tool", "assistant", "system"])
 async def test_only_a_users_own_turn_goes_on_with_a_task(role: str) -> None:
-    kept = KeptDecisions()
+    kept = DecisionCache()
     routed = await Chats().say(CITY[0])
     messages = turns([*CITY, "why?"])
     kept.remember(Subject(messages=messages[:1]), routed, "run")

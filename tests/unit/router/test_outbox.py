@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 from chassis.errors import DatabaseUnavailable, PeerRefused, PeerUnavailable
 from kernel.errors import Code
 from services.router.core.retries import MOST_ATTEMPTS, is_final, pause_s
-from services.router.service.feedback.outbox import Letter, Outbox, Told, Waiting
+from services.router.service.feedback.outbox import DeliveryResult, Outbox, OutboxBacklog, OutboxMessage
 
 
 class FakeOutbox:
@@ -20,14 +20,14 @@ class FakeOutbox:
 
     def __init__(self, *payloads: Mapping[str, Any], kind: str = "delegation") -> None:
         self.letters = {
-            number: Letter(id=number, kind=kind, run_id="r", payload=payload, attempts=0)
+            number: OutboxMessage(id=number, kind=kind, run_id="r", payload=payload, attempts=0)
             for number, payload in enumerate(payloads)
         }
-        self.told: list[Told] = []
+        self.told: list[DeliveryResult] = []
         self.oldest: datetime | None = None
         self.away = False
 
-    async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[Letter]:
+    async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[OutboxMessage]:
         if self.away:
             raise DatabaseUnavailable("away")
         due = [letter for letter in self.letters.values() if letter.kind in kinds][:most]
@@ -35,21 +35,21 @@ class FakeOutbox:
             self.letters.pop(letter.id)
         self._taken = {letter.id: letter for letter in due}
         return [
-            Letter(id=one.id, kind=one.kind, run_id=one.run_id, payload=one.payload, attempts=one.attempts + 1)
+            OutboxMessage(id=one.id, kind=one.kind, run_id=one.run_id, payload=one.payload, attempts=one.attempts + 1)
             for one in due
         ]
 
-    async def note(self, told: Sequence[Told]) -> None:
+    async def note(self, told: Sequence[DeliveryResult]) -> None:
         self.told += told
         for one in told:
             if one.pause_s is not None:
                 again = self._taken[one.id]
-                self.letters[one.id] = Letter(
+                self.letters[one.id] = OutboxMessage(
                     id=one.id, kind=again.kind, run_id="r", payload=again.payload, attempts=again.attempts + 1
                 )
 
-    async def waiting(self, kinds: Sequence[str]) -> Waiting:
-        return Waiting(count=len(self.letters), oldest=self.oldest)
+    async def waiting(self, kinds: Sequence[str]) -> OutboxBacklog:
+        return OutboxBacklog(count=len(self.letters), oldest=self.oldest)
 
 
 class Learner:
@@ -81,7 +81,7 @@ async def test_what_is_due_is_told_and_noted() -> None:
         await until(lambda: len(store.told) == 2)
 
     assert sorted(told["task_id"] for told in learner.heard) == ["a", "b"]
-    assert store.told == [Told(id=0), Told(id=1)]
+    assert store.told == [DeliveryResult(id=0), DeliveryResult(id=1)]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ async def test_what_will_never_be_taken_is_parked_with_its_reason(code: Code, re
         await until(lambda: bool(store.told))
         await asyncio.sleep(0.05)
 
-    assert store.told == [Told(id=0, parked=True, error=f"{reason}: no")]
+    assert store.told == [DeliveryResult(id=0, parked=True, error=f"{reason}: no")]
     assert parked(reason) - before == 1
 
 

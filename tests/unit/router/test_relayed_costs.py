@@ -16,8 +16,8 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits, StageUsage, Usage
 from kernel.errors import MetacogError
 from kernel.prices import Price, units_of
-from services.router.relay import NOT_SENT, REPLIES, Dialogue, Peer, Relay
-from services.router.service.answering.answer import Answered, Task
+from services.router.relay import NOT_SENT, REPLIES, Peer, Relay, RelayedCall
+from services.router.service.answering.answer import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.values import Routed
 
@@ -51,7 +51,7 @@ class Service:
         self._ends = ends
         self.granted = Envelope()
 
-    def asked(self, _task: Task, envelope: Envelope) -> Any:  # noqa: ANN401 - any message will do
+    def asked(self, _task: StrategyTask, envelope: Envelope) -> Any:  # noqa: ANN401 - any message will do
         """The request."""
         self.granted = envelope
 
@@ -62,16 +62,16 @@ class Service:
 
 
 async def relayed(service: Service, spend: Spend, *, fallback: bool = False) -> None:
-    dialogue = Dialogue(
+    dialogue = RelayedCall(
         method=None,
         request=service.asked,
         finished="deliberation_finished",
         silent=frozenset(),
         token=lambda _name, _data: "",
-        answered=lambda _data: Answered(text=""),
+        answered=lambda _data: StrategyResult(text=""),
     )
     turns = [Turn(role="user", content="?")]
-    task = Task(ask=AnswerRequest(query="?", fallback=fallback), messages=turns, route=ROUTED, run_id="run")
+    task = StrategyTask(ask=AnswerRequest(query="?", fallback=fallback), messages=turns, route=ROUTED, run_id="run")
     async for _ in Relay(cast(Peer, service), dialogue)(task, spend):
         pass
 

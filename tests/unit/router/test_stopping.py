@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.router.core.stop_texts import StopFilter, before_stop
-from services.router.service.answering.answer import Answered, Made
+from services.router.service.answering.answer import Made, StrategyResult
 from services.router.service.answering.stop_texts import until_stop
-from services.router.service.answering.values import AnswerToken, Relayed
+from services.router.service.answering.values import AnswerToken, RelayedEvent
 
 WORDS = st.text(alphabet="abE N", max_size=12)
 
@@ -74,40 +74,42 @@ async def made(*items: Made) -> AsyncGenerator[Made, None]:
         yield item
 
 
-async def read(*items: Made, stops: Sequence[str] = ("END",)) -> tuple[str, Answered]:
+async def read(*items: Made, stops: Sequence[str] = ("END",)) -> tuple[str, StrategyResult]:
     """Text that was streamed, and the answer."""
     seen = [item async for item in until_stop(made(*items), stops)]
     answered = seen[-1]
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, StrategyResult)
     return "".join(item.text for item in seen if isinstance(item, AnswerToken)), answered
 
 
 async def test_stream_and_answer_of_a_deliberation_end_alike() -> None:
     streamed, answered = await read(
-        AnswerToken(text="\n one E"), AnswerToken(text="ND two"), Answered(text="one END two", finish_reason="length")
+        AnswerToken(text="\n one E"),
+        AnswerToken(text="ND two"),
+        StrategyResult(text="one END two", finish_reason="length"),
     )
 
     assert (streamed, answered.text, answered.finish_reason) == ("one ", "one ", "stop")
 
 
 async def test_an_answer_without_a_stop_keeps_its_end() -> None:
-    streamed, answered = await read(AnswerToken(text="one EN"), Answered(text="one EN", finish_reason="length"))
+    streamed, answered = await read(AnswerToken(text="one EN"), StrategyResult(text="one EN", finish_reason="length"))
 
     assert (streamed, answered.text, answered.finish_reason) == ("one EN", "one EN", "length")
 
 
 @pytest.mark.parametrize("stage", ["SYNTHESIS", "THESIS"])
 async def test_only_another_attempt_at_the_final_text_begins_anew(stage: str) -> None:
-    again = Relayed(name="stage_started", data={"stage": stage, "attempt": 2})
+    again = RelayedEvent(name="stage_started", data={"stage": stage, "attempt": 2})
 
-    streamed, _ = await read(AnswerToken(text="a END"), again, AnswerToken(text="b"), Answered(text="b"))
+    streamed, _ = await read(AnswerToken(text="a END"), again, AnswerToken(text="b"), StrategyResult(text="b"))
 
     assert streamed == ("a b" if stage == "SYNTHESIS" else "a ")
 
 
 async def test_the_text_of_another_agent_begins_anew() -> None:
-    again = Relayed(name="mode_chosen", data={"because": "agent_failed"})
+    again = RelayedEvent(name="mode_chosen", data={"because": "agent_failed"})
 
-    streamed, _ = await read(AnswerToken(text="a END"), again, AnswerToken(text="b"), Answered(text="b"))
+    streamed, _ = await read(AnswerToken(text="a END"), again, AnswerToken(text="b"), StrategyResult(text="b"))
 
     assert streamed == "a b"

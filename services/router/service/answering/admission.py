@@ -31,7 +31,7 @@ class Overloaded(MetacogError):
     reason = "OVERLOADED"
 
 
-class Bound:
+class AdmissionLimit:
     """Places for one kind of work.
 
     Args:
@@ -126,8 +126,8 @@ class Admission:
         max_deliberations: int = 32,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.requests = Bound("requests", max_in_flight, clock)
-        self.deliberations = Bound("deliberations", max_deliberations, clock)
+        self.requests = AdmissionLimit("requests", max_in_flight, clock)
+        self.deliberations = AdmissionLimit("deliberations", max_deliberations, clock)
 
     def request(self) -> AbstractContextManager[None]:
         """A place for one request; entering it may raise `Overloaded`."""

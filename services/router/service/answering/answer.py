@@ -26,20 +26,20 @@ from services.router import metrics
 from services.router.core.strategies import Strategy, named_strategy
 from services.router.service.answering.admission import Admission
 from services.router.service.answering.fallback import attempts, is_final, place_for
-from services.router.service.answering.idempotency import Repeats, told_again
+from services.router.service.answering.idempotency import IdempotentAnswers, told_again
 from services.router.service.answering.values import (
     AnswerRequest,
     AnswerToken,
     ArbitrationOptions,
     Event,
-    Passed,
-    Relayed,
+    PassedThrough,
+    RelayedEvent,
     RunFinished,
     RunStarted,
 )
 from services.router.service.assessment.assess import milliseconds_since
-from services.router.service.assessment.route import Deciding, Query, decide
-from services.router.service.assessment.subject import Drafted, DrafterOf, Message, Subject
+from services.router.service.assessment.route import RoutingContext, RoutingQuestion, decide
+from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Message, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, as_it_is, served
 from services.router.service.runs.values import FellBack, Run
@@ -134,7 +134,7 @@ _log = logger(__name__)
 
 
 @value
-class Answered:
+class StrategyResult:
     """What a strategy arrived at.
 
     Attributes:
@@ -161,23 +161,23 @@ class Answered:
 
 
 @value
-class Task:
+class StrategyTask:
     """What a strategy is given; `drafted` is the System 1 answer, where assessing made it already."""
 
     ask: AnswerRequest
     messages: Sequence[Turn]
     route: Routed
     run_id: str
-    drafted: Drafted | None = None
+    drafted: DraftAnswer | None = None
 
 
-Made = AnswerToken | Passed | Relayed | Answered
+Made = AnswerToken | PassedThrough | RelayedEvent | StrategyResult
 
 
-class Answerer(Protocol):
+class AnswerStrategy(Protocol):
     """A strategy at work."""
 
-    def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[Made, None]:
+    def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[Made, None]:
         """Events while it works, then what it arrived at."""
 
 
@@ -189,7 +189,7 @@ class Recorder(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class AnswerContext:
     """Everything that answering needs from the world.
 
     Attributes:
@@ -206,21 +206,21 @@ class Desk:
         now: Wall clock.
     """
 
-    deciding: Deciding
-    answerers: Mapping[Strategy, Answerer]
-    drafter: DrafterOf
+    deciding: RoutingContext
+    answerers: Mapping[Strategy, AnswerStrategy]
+    drafter: DrafterFactory
     limits: Mapping[Strategy | None, Limits]
     recorder: Recorder
-    repeats: Repeats
+    repeats: IdempotentAnswers
     answer_tokens: int = 1024
     models: Sequence[Priced] = ()
     admission: Admission = field(default_factory=Admission)
     recalibrated: Recalibration = as_it_is
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def with_system_one(self, answerer: Answerer, drafter: DrafterOf) -> "Desk":
+    def with_system_one(self, answerer: AnswerStrategy, drafter: DrafterFactory) -> "AnswerContext":
         """The same with another System 1; field by field, for `replace` is slow and every chat request does this."""
-        return Desk(
+        return AnswerContext(
             deciding=self.deciding,
             answerers={**self.answerers, Strategy.SYSTEM_ONE: answerer},
             drafter=drafter,
@@ -236,7 +236,7 @@ class Desk:
 
 
 @value
-class Origin:
+class RequestOrigin:
     """What a face knows of a request beyond the request itself.
 
     Attributes:
@@ -256,10 +256,12 @@ class Origin:
     streamed: bool = False
 
 
-NOWHERE = Origin()
+NOWHERE = RequestOrigin()
 
 
-async def answer(ask: AnswerRequest, *, desk: Desk, origin: Origin = NOWHERE) -> AsyncGenerator[Event | Passed, None]:
+async def answer(
+    ask: AnswerRequest, *, desk: AnswerContext, origin: RequestOrigin = NOWHERE
+) -> AsyncGenerator[Event | PassedThrough, None]:
     """Events of one run; the last is `RunFinished`. Closing the generator stops the work.
 
     Args:
@@ -276,7 +278,7 @@ async def answer(ask: AnswerRequest, *, desk: Desk, origin: Origin = NOWHERE) ->
     with desk.admission.request():
         messages = conversation(ask.query, ask.messages)
         named = named_strategy(ask.strategy)
-        record = Record(desk, ask, messages, named, origin)
+        record = RunInProgress(desk, ask, messages, named, origin)
         async with desk.repeats.once(origin.key_name, ask.request_id, record.digest, record.spend) as earlier:
             if earlier is not None:
                 for told in told_again(earlier):
@@ -287,7 +289,9 @@ async def answer(ask: AnswerRequest, *, desk: Desk, origin: Origin = NOWHERE) ->
                     yield made
 
 
-async def _recorded(record: "Record", desk: Desk, named: Strategy | None) -> AsyncGenerator[Event | Passed, None]:
+async def _recorded(
+    record: "RunInProgress", desk: AnswerContext, named: Strategy | None
+) -> AsyncGenerator[Event | PassedThrough, None]:
     try:
         yield RunStarted(run_id=record.run_id)
         decision = await decide(record.query(named), record.spend, desk.deciding)
@@ -310,7 +314,7 @@ async def _recorded(record: "Record", desk: Desk, named: Strategy | None) -> Asy
     yield RunFinished(run=record.finished())
 
 
-async def _answered(record: "Record", desk: Desk) -> AsyncGenerator[Event | Passed, None]:
+async def _answered(record: "RunInProgress", desk: AnswerContext) -> AsyncGenerator[Event | PassedThrough, None]:
     assert record.route is not None
     chosen = Strategy(record.route.strategy)
     for strategy, following in attempts(chosen, fallback=record.ask.fallback):
@@ -320,7 +324,7 @@ async def _answered(record: "Record", desk: Desk) -> AsyncGenerator[Event | Pass
             with place_for(strategy, desk.admission):
                 async with aclosing(desk.answerers[strategy](task, record.spend)) as events:
                     async for event in events:
-                        if isinstance(event, Answered):
+                        if isinstance(event, StrategyResult):
                             record.answered = event
                         else:
                             record.note_first_token(event)
@@ -335,19 +339,24 @@ async def _answered(record: "Record", desk: Desk) -> AsyncGenerator[Event | Pass
             return
 
 
-class Record:
+class RunInProgress:
     """A run while it is under way; `finished` or `refused` puts it into the journal."""
 
     def __init__(
-        self, desk: Desk, ask: AnswerRequest, messages: Sequence[Turn], named: Strategy | None, origin: Origin
+        self,
+        desk: AnswerContext,
+        ask: AnswerRequest,
+        messages: Sequence[Turn],
+        named: Strategy | None,
+        origin: RequestOrigin,
     ) -> None:
         self.run_id = new_id()
         self.ask = ask
         self.messages = messages
         self.route: Routed | None = None
-        self.drafted: Drafted | None = None
+        self.drafted: DraftAnswer | None = None
         self.strategy: Strategy | None = named
-        self.answered = Answered(text="", outcome=Outcome.ABSTAINED, finish_reason="")
+        self.answered = StrategyResult(text="", outcome=Outcome.ABSTAINED, finish_reason="")
         self._desk = desk
         self.origin = origin
         self.digest = request_digest(ask, origin.request)
@@ -359,7 +368,7 @@ class Record:
         self._limits = limits(ask.envelope, default)
         self.spend = Spend(self._limits, models=desk.models)
 
-    def query(self, named: Strategy | None) -> Query:
+    def query(self, named: Strategy | None) -> RoutingQuestion:
         """What is to be decided on."""
         subject = Subject(
             messages=self.messages,
@@ -368,7 +377,7 @@ class Record:
             seed=self.ask.seed,
             draft=self._desk.drafter(self.ask, self.messages),
         )
-        return Query(
+        return RoutingQuestion(
             subject=subject,
             msv=self.ask.msv,
             named=named,
@@ -378,13 +387,13 @@ class Record:
             run_id=self.run_id,
         )
 
-    def task(self, route: Routed) -> Task:
+    def task(self, route: Routed) -> StrategyTask:
         """What a strategy is given."""
-        return Task(ask=self.ask, messages=self.messages, route=route, run_id=self.run_id, drafted=self.drafted)
+        return StrategyTask(ask=self.ask, messages=self.messages, route=route, run_id=self.run_id, drafted=self.drafted)
 
-    def note_first_token(self, event: Event | Passed) -> None:
+    def note_first_token(self, event: Event | PassedThrough) -> None:
         """Remember when text of the answer came first."""
-        if self._first_token_ms is None and isinstance(event, AnswerToken | Passed):
+        if self._first_token_ms is None and isinstance(event, AnswerToken | PassedThrough):
             self._first_token_ms = milliseconds_since(self._began)
 
     def fell_back(self, failed: Strategy, following: Strategy, refusal: MetacogError) -> FellBack:

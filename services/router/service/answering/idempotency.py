@@ -4,16 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import fields
+
 from chassis.errors import DatabaseUnavailable
+from chassis.idempotency import RequestIdReused, RequestInProgress
 from chassis.log import logger
 from inference.spend import Spend
-from kernel.errors import Code, MetacogError
 from services.router.service.answering.values import AnswerToken, Event, RunFinished, RunStarted
 from services.router.service.assessment.values import Routed
 from services.router.service.runs.redaction import has_contents
 from services.router.service.runs.values import Run
-from chassis.idempotency import RequestIdReused, RequestInProgress
-
 
 Find = Callable[[str, str], Awaitable[Run | None]]
 

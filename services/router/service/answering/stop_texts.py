@@ -5,8 +5,8 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from services.router.core.stop_texts import StopFilter, before_stop
-from services.router.service.answering.answer import Answered, Made
-from services.router.service.answering.values import AnswerToken, Relayed
+from services.router.service.answering.answer import Made, StrategyResult
+from services.router.service.answering.values import AnswerToken, RelayedEvent
 
 
 async def until_stop(made: AsyncGenerator[Made, None], stops: Sequence[str]) -> AsyncGenerator[Made, None]:
@@ -23,22 +23,22 @@ async def until_stop(made: AsyncGenerator[Made, None], stops: Sequence[str]) -> 
                 if passed := until.passed(text):
                     yield AnswerToken(text=passed)
                 continue
-            if isinstance(item, Relayed) and begins_anew(item):
+            if isinstance(item, RelayedEvent) and begins_anew(item):
                 until, begun = StopFilter(stops), False
-            elif isinstance(item, Answered):
+            elif isinstance(item, StrategyResult):
                 if rest := until.rest():
                     yield AnswerToken(text=rest)
                 item = _cut(item, stops)
             yield item
 
 
-def begins_anew(event: Relayed) -> bool:
+def begins_anew(event: RelayedEvent) -> bool:
     """Whether the text of the answer so far is void: its stage is tried once more, or another agent answers."""
     data = event.data
     again = event.name == "stage_started" and data.get("stage") == "SYNTHESIS" and data.get("attempt", 1) > 1
     return again or event.name == "mode_chosen"
 
 
-def _cut(answered: Answered, stops: Sequence[str]) -> Answered:
+def _cut(answered: StrategyResult, stops: Sequence[str]) -> StrategyResult:
     kept = before_stop(answered.text, stops)
     return answered if kept is None else replace(answered, text=kept, finish_reason="stop")

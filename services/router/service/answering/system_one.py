@@ -5,14 +5,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from inference.client import Voice
+from inference.client import ModelClient
 from inference.spend import Spend
-from inference.values import Call, Completion, Work
+from inference.values import Call, Completion, WorkKind
 from kernel.answers import Outcome
 from kernel.conversation import Turn
-from services.router.service.answering.answer import Answered, Task
+from services.router.service.answering.answer import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest, AnswerToken
-from services.router.service.assessment.subject import Drafted, Drafter
+from services.router.service.assessment.subject import DraftAnswer, Drafter
 from services.router.service.assessment.values import Routed
 
 STAGE = "system1"
@@ -29,12 +29,12 @@ class SystemOne:
         temperature: Sampling temperature of a request that states none [0..2].
     """
 
-    def __init__(self, voice: Voice, *, max_tokens: int = 1024, temperature: float = 0.7) -> None:
+    def __init__(self, voice: ModelClient, *, max_tokens: int = 1024, temperature: float = 0.7) -> None:
         self._voice = voice
         self._max_tokens = max_tokens
         self._temperature = temperature
 
-    async def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[AnswerToken | Answered, None]:
+    async def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[AnswerToken | StrategyResult, None]:
         """Text as it is generated, then the answer; one that is there already is not made again."""
         if task.drafted is not None:
             yield AnswerToken(text=task.drafted.text)
@@ -50,7 +50,7 @@ class SystemOne:
         """Makes the answer to one request as a whole."""
         return partial(self._draft, self._call(ask, messages))
 
-    async def _draft(self, call: Call, spend: Spend) -> Drafted:
+    async def _draft(self, call: Call, spend: Spend) -> DraftAnswer:
         return _drafted(await self._voice.complete(replace(call, logprobs=True, top_logprobs=1), spend))
 
     def _call(self, ask: AnswerRequest, messages: Sequence[Turn]) -> Call:
@@ -61,13 +61,13 @@ class SystemOne:
             seed=ask.seed,
             stop=tuple(ask.stop),
             stage=STAGE,
-            work=Work.SYSTEM_ONE,
+            work=WorkKind.SYSTEM_ONE,
         )
 
 
-def _drafted(completion: Completion) -> Drafted:
+def _drafted(completion: Completion) -> DraftAnswer:
     sample = completion.samples[0]
-    return Drafted(
+    return DraftAnswer(
         text=sample.text,
         model=completion.model,
         finish_reason=sample.finish_reason,
@@ -76,9 +76,9 @@ def _drafted(completion: Completion) -> Drafted:
     )
 
 
-def answered(drafted: Drafted, route: Routed) -> Answered:
+def answered(drafted: DraftAnswer, route: Routed) -> StrategyResult:
     """What a plain answer amounts to."""
-    return Answered(
+    return StrategyResult(
         text=drafted.text,
         outcome=Outcome.ANSWERED if drafted.text.strip() else Outcome.ABSTAINED,
         model=drafted.model,

@@ -99,7 +99,7 @@ class AnswerToken:
 
 
 @value
-class Relayed:
+class RelayedEvent:
     """An event of a strategy's own service, passed on as it came.
 
     Attributes:
@@ -112,7 +112,7 @@ class Relayed:
 
 
 @value
-class Passed:
+class PassedThrough:
     """A piece of the backend's own answer, passed on as it came.
 
     Attributes:
@@ -131,4 +131,4 @@ class RunFinished:
     run: Run
 
 
-Event = RunStarted | Routed | Relayed | AnswerToken | FellBack | RunFinished
+Event = RunStarted | Routed | RelayedEvent | AnswerToken | FellBack | RunFinished

@@ -22,18 +22,18 @@ from services.router.service.assessment.measures import (
     STAGE,
     Assessment,
     Assessor,
-    Draft,
+    CompositeAssessor,
+    DraftMeasure,
     Measure,
-    Measuring,
-    Probe,
-    RatingVoice,
-    Sampler,
-    SamplingVoice,
+    ProbeMeasure,
+    RatingModelClient,
+    ShortAnswerModelClient,
+    ShortAnswerSampler,
     Similarities,
     importance,
     verbalized,
 )
-from services.router.service.assessment.subject import DrafterOf, Subject
+from services.router.service.assessment.subject import DrafterFactory, Subject
 from services.router.service.assessment.values import AssessRequest, AssessResponse
 
 VERBALIZED, PROBE, HYBRID, DRAFT = NAMES = ("verbalized", "probe", "hybrid", "draft")
@@ -46,16 +46,16 @@ class UnknownAssessor(MetacogError):
     reason = "UNKNOWN_ASSESSOR"
 
 
-class Voice(RatingVoice, SamplingVoice, Protocol):
+class AssessorModelClient(RatingModelClient, ShortAnswerModelClient, Protocol):
     """The model that would answer."""
 
 
 def build_assessors(
-    voice: Voice,
+    voice: AssessorModelClient,
     beside: Sequence[Measure],
     similarities: Similarities | None = None,
     weights: PartWeights = EQUAL,
-) -> Mapping[str, Measuring]:
+) -> Mapping[str, CompositeAssessor]:
     """The assessors by name.
 
     Args:
@@ -64,17 +64,17 @@ def build_assessors(
         similarities: Tells how near short texts are in meaning.
         weights: Weights of parts inside their component.
     """
-    sampler = Sampler(voice, similarities)
-    probe, rating, pressing = Probe(sampler, weights), verbalized(voice, weights), importance(voice, weights)
+    sampler = ShortAnswerSampler(voice, similarities)
+    probe, rating, pressing = ProbeMeasure(sampler, weights), verbalized(voice, weights), importance(voice, weights)
     drawn, rated, checked = (SAMPLES, SAMPLES * SAMPLE_TOKENS), (1, RATING_MAX_TOKENS), (1, CHECK_TOKENS)
     measures: Mapping[str, tuple[Sequence[Measure], Sequence[tuple[int, int]]]] = {
         VERBALIZED: ([rating], [rated]),
         PROBE: ([probe], [drawn]),
         HYBRID: ([probe, pressing], [drawn, rated]),
-        DRAFT: ([pressing, Draft(voice, sampler, weights)], [drawn, rated, checked]),
+        DRAFT: ([pressing, DraftMeasure(voice, sampler, weights)], [drawn, rated, checked]),
     }
     return {
-        name: Measuring(
+        name: CompositeAssessor(
             name,
             [*own, *beside],
             generations=sum(samples for samples, _ in costs),
@@ -116,7 +116,7 @@ async def assess(
     *,
     assessors: Assessors,
     default: Limits,
-    drafter: DrafterOf,
+    drafter: DrafterFactory,
     models: Sequence[Priced] = (),
     key_name: str = "",
 ) -> AssessResponse:
@@ -149,4 +149,4 @@ def milliseconds_since(began: float) -> float:
     return round((time.monotonic() - began) * 1000, 3)
 
 
-__all__ = ["STAGE", "Assessment", "Assessor", "Assessors", "Measuring", "assess", "build_assessors"]
+__all__ = ["STAGE", "Assessment", "Assessor", "Assessors", "CompositeAssessor", "assess", "build_assessors"]

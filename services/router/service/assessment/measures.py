@@ -15,15 +15,15 @@ from chassis.prompts import Prompt
 from inference.config import BreakerSettings
 from inference.embeddings import Embeddings, Encoder
 from inference.errors import CircuitOpen, DeadlineExceeded
-from inference.http.breaker import Admission, Breaker
+from inference.http.breaker import Breaker, BreakerPermit
 from inference.spend import Spend
-from inference.values import Call, Completion, Sample, Work
+from inference.values import Call, Completion, CompletionSample, WorkKind
 from kernel.conversation import Turn, transcript
 from kernel.errors import MetacogError
 from kernel.ledger import Ledger, Reservation
 from kernel.msv import COMPONENTS, CONFLICT_PARTS, CORRECTNESS_PARTS, IMPORTANCE_PARTS, MSV, MSVKind
 from kernel.msv.affect import AffectAnalyser
-from kernel.msv.experience import Calibration, ExperienceWeights, Matched, experience_match
+from kernel.msv.experience import ExperienceMatch, ExperienceWeights, SimilarityCalibration, experience_match
 from kernel.msv.ratings import ORDER, RATING_MAX_TOKENS, SCALE, rating_schema
 from kernel.msv.signals import (
     EQUAL,
@@ -37,9 +37,9 @@ from kernel.msv.signals import (
 from kernel.seeds import derived_seed
 from kernel.values import value
 from services.router import prompts
-from services.router.core.agreement import Grouped, grouped, key_of, merged, support
-from services.router.service.assessment.subject import Drafted, Subject
-from services.router.service.knowledge.values import Library
+from services.router.core.agreement import GroupedAnswers, grouped, key_of, merged, support
+from services.router.service.assessment.subject import DraftAnswer, Subject
+from services.router.service.knowledge.values import KnowledgeStore
 
 STAGE = "assess"
 # Share of the time that is left which a part of an assessment may take: the answer needs the rest.
@@ -48,7 +48,7 @@ NOT_MEASURED = "this assessor does not measure it"
 
 
 @value
-class Reading:
+class MeasureResult:
     """What one measure found.
 
     Attributes:
@@ -65,13 +65,13 @@ class Reading:
     parts: Mapping[str, float] = field(default_factory=dict)
     prompt_digests: Mapping[str, str] = field(default_factory=dict)
     samples: Sequence[str] = ()
-    drafted: Drafted | None = None
+    drafted: DraftAnswer | None = None
 
 
 class Measure(Protocol):
     """One source of evidence on a query."""
 
-    async def __call__(self, subject: Subject, spend: Spend) -> Reading:
+    async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
         """What it finds inside `spend`; never refuses: what cannot be measured is unknown, with its reason."""
 
 
@@ -90,12 +90,12 @@ async def in_part_of_the_time(spend: Spend) -> AsyncIterator[None]:
         raise DeadlineExceeded(f"assessing had {share_s:.1f} s, its share of the request's time") from late
 
 
-def state_of(readings: Sequence[Reading], *, kind: MSVKind) -> MSV:
+def state_of(readings: Sequence[MeasureResult], *, kind: MSVKind) -> MSV:
     """The state that `readings` make together; where two know a component, the earlier one is taken.
 
     Example:
-        >>> told = Reading(components={"correctness": 0.9, "importance": 0.3})
-        >>> shown = Reading(components={"correctness": 0.4}, reasons={"conflict": "one sample only"})
+        >>> told = MeasureResult(components={"correctness": 0.9, "importance": 0.3})
+        >>> shown = MeasureResult(components={"correctness": 0.4}, reasons={"conflict": "one sample only"})
         >>> state = state_of([shown, told], kind=MSVKind.PROSPECTIVE)
         >>> state.correctness, state.importance, state.unknown_reasons["conflict"]
         (0.4, 0.3, 'one sample only')
@@ -114,38 +114,38 @@ def state_of(readings: Sequence[Reading], *, kind: MSVKind) -> MSV:
 EMOTIONAL, EXPERIENCE = "emotional_response", "experience"
 
 
-class Affect:
+class AffectMeasure:
     """ER: affect of what the user said, in every turn of the conversation."""
 
     def __init__(self, analyse: AffectAnalyser) -> None:
         self._analyse = analyse
 
-    async def __call__(self, subject: Subject, spend: Spend) -> Reading:
+    async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
         """The affect, and its parts by emotion."""
         turns = [turn for turn in subject.messages if turn.role == "user"] or subject.messages[-1:]
         found = dict(self._analyse("\n".join(turn.content for turn in turns)))
-        return Reading(components={EMOTIONAL: found.pop("intensity")}, parts=found)
+        return MeasureResult(components={EMOTIONAL: found.pop("intensity")}, parts=found)
 
 
 class Matcher(Protocol):
     """Compares a conversation with what is stored."""
 
-    async def __call__(self, messages: Sequence[Turn], key_name: str, spend: Spend) -> Matched:
+    async def __call__(self, messages: Sequence[Turn], key_name: str, spend: Spend) -> ExperienceMatch:
         """How well it is known; never refuses."""
 
 
-class Experience:
+class ExperienceMeasure:
     """EM: similarity to the knowledge base and to verified answers."""
 
     def __init__(self, match: Matcher) -> None:
         self._match = match
 
-    async def __call__(self, subject: Subject, spend: Spend) -> Reading:
+    async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
         """The experience, or why it is unknown."""
         found = await self._match(subject.messages, subject.key_name, spend)
         if found.value is None:
-            return Reading(reasons={EXPERIENCE: found.reason}, parts=found.parts)
-        return Reading(components={EXPERIENCE: found.value}, parts=found.parts)
+            return MeasureResult(reasons={EXPERIENCE: found.reason}, parts=found.parts)
+        return MeasureResult(components={EXPERIENCE: found.value}, parts=found.parts)
 
 
 # Which of the numbers make which component, in the order in which readers look for them.
@@ -156,14 +156,14 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class RatingVoice(Protocol):
+class RatingModelClient(Protocol):
     """A model that rates."""
 
     async def rate(self, call: Call, spend: Spend, order: Sequence[str]) -> Mapping[str, float]:
         """The numbers of one structured rating, by the names of `order`."""
 
 
-class Rating:
+class RatingMeasure:
     """CE, CI and PI in words, or PI alone.
 
     Args:
@@ -174,7 +174,7 @@ class Rating:
     """
 
     def __init__(
-        self, voice: RatingVoice, order: tuple[str, ...], ask: Callable[..., Prompt], weights: PartWeights = EQUAL
+        self, voice: RatingModelClient, order: tuple[str, ...], ask: Callable[..., Prompt], weights: PartWeights = EQUAL
     ) -> None:
         self._voice = voice
         self._order = order
@@ -182,7 +182,7 @@ class Rating:
         self._weights = weights
         self._components = [name for name, parts in PARTS.items() if set(parts) & set(order)]
 
-    async def __call__(self, subject: Subject, spend: Spend) -> Reading:
+    async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
         """The components that the numbers make; each is the mean of its parts."""
         prompt = self._ask(conversation=transcript(subject.messages))
         digests = {prompt.name: prompt.digest}
@@ -191,11 +191,11 @@ class Rating:
                 rated = await self._voice.rate(self._call(prompt, subject.seed), spend, self._order)
         except MetacogError as refusal:
             reason = f"{refusal.reason}: {refusal.message}"
-            return Reading(reasons=dict.fromkeys(self._components, reason), prompt_digests=digests)
+            return MeasureResult(reasons=dict.fromkeys(self._components, reason), prompt_digests=digests)
         parts = {name: number / SCALE for name, number in rated.items()}
         found = {name: self._mean(parts, PARTS[name]) for name in self._components}
         known = {name: level for name, level in found.items() if level is not None}
-        return Reading(components=known, parts=parts, prompt_digests=digests)
+        return MeasureResult(components=known, parts=parts, prompt_digests=digests)
 
     def _mean(self, parts: Mapping[str, float], names: tuple[str, ...]) -> float | None:
         return mean_of({name: parts.get(name) for name in names}, self._weights)
@@ -209,19 +209,19 @@ class Rating:
             schema=rating_schema(self._order),
             thinking=False,
             stage=STAGE,
-            work=Work.ASSESS,
+            work=WorkKind.ASSESS,
             **sampling,
         )
 
 
-def verbalized(voice: RatingVoice, weights: PartWeights = EQUAL) -> Rating:
+def verbalized(voice: RatingModelClient, weights: PartWeights = EQUAL) -> RatingMeasure:
     """The rating of the answer that the model would give, and of the request."""
-    return Rating(voice, ORDER, prompts.rating, weights)
+    return RatingMeasure(voice, ORDER, prompts.rating, weights)
 
 
-def importance(voice: RatingVoice, weights: PartWeights = EQUAL) -> Rating:
+def importance(voice: RatingModelClient, weights: PartWeights = EQUAL) -> RatingMeasure:
     """The rating of the request alone."""
-    return Rating(voice, IMPORTANCE_PARTS, prompts.importance, weights)
+    return RatingMeasure(voice, IMPORTANCE_PARTS, prompts.importance, weights)
 
 
 # Five samples of twelve tokens are within the 64 tokens that a part of an assessment may generate.
@@ -235,7 +235,7 @@ ENOUGH = 2
 Similarities = Callable[[Sequence[str], Spend], Awaitable[Sequence[Sequence[float]] | None]]
 
 
-class SamplingVoice(Protocol):
+class ShortAnswerModelClient(Protocol):
     """A model that answers."""
 
     async def complete(self, call: Call, spend: Spend) -> Completion:
@@ -243,14 +243,14 @@ class SamplingVoice(Protocol):
 
 
 @value
-class Drawn:
+class ShortAnswers:
     """Short samples that agree with one another, group by group, the largest first."""
 
-    samples: Sequence[Sample]
-    groups: Grouped
+    samples: Sequence[CompletionSample]
+    groups: GroupedAnswers
 
 
-class Sampler:
+class ShortAnswerSampler:
     """Draws short answers and groups them by meaning.
 
     Args:
@@ -258,11 +258,11 @@ class Sampler:
         similarities: Tells how near short texts are in meaning, for those that words alone keep apart.
     """
 
-    def __init__(self, voice: SamplingVoice, similarities: Similarities | None = None) -> None:
+    def __init__(self, voice: ShortAnswerModelClient, similarities: Similarities | None = None) -> None:
         self._voice = voice
         self._similarities = similarities
 
-    async def drawn(self, subject: Subject, spend: Spend) -> Drawn:
+    async def drawn(self, subject: Subject, spend: Spend) -> ShortAnswers:
         """Five short answers to the last turn, without those that say nothing.
 
         Raises:
@@ -280,14 +280,14 @@ class Sampler:
             seed=None if subject.seed is None else derived_seed(subject.seed, STAGE, prompt.name),
             thinking=False,
             stage=STAGE,
-            work=Work.ASSESS,
+            work=WorkKind.ASSESS,
         )
         async with in_part_of_the_time(spend):
             made = (await self._voice.complete(call, spend)).samples
         samples = [sample for sample in made if key_of(sample.text) is not None]
-        return Drawn(samples=samples, groups=await self._by_meaning([sample.text for sample in samples], spend))
+        return ShortAnswers(samples=samples, groups=await self._by_meaning([sample.text for sample in samples], spend))
 
-    async def _by_meaning(self, texts: Sequence[str], spend: Spend) -> Grouped:
+    async def _by_meaning(self, texts: Sequence[str], spend: Spend) -> GroupedAnswers:
         groups = grouped(texts)
         if self._similarities is None or len(groups.words) < 2:
             return groups
@@ -295,14 +295,14 @@ class Sampler:
         return groups if cosines is None else merged(groups, cosines, texts)
 
 
-class Probe:
+class ProbeMeasure:
     """CE and CI of short samples: how probable the leading one is, and how far they agree."""
 
-    def __init__(self, sampler: Sampler, weights: PartWeights = EQUAL) -> None:
+    def __init__(self, sampler: ShortAnswerSampler, weights: PartWeights = EQUAL) -> None:
         self._sampler = sampler
         self._weights = weights
 
-    async def __call__(self, subject: Subject, spend: Spend) -> Reading:
+    async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
         """CE as the mean of the leading answer's share and probability, CI as the share of pairs that differ."""
         prompt = prompts.probe()
         digests = {prompt.name: prompt.digest}
@@ -310,15 +310,17 @@ class Probe:
             drawn = await self._sampler.drawn(subject, spend)
         except MetacogError as refusal:
             reason = f"{refusal.reason}: {refusal.message}"
-            return Reading(reasons=dict.fromkeys(("correctness", "conflict"), reason), prompt_digests=digests)
+            return MeasureResult(reasons=dict.fromkeys(("correctness", "conflict"), reason), prompt_digests=digests)
         if len(drawn.samples) < ENOUGH:
             reasons = dict.fromkeys(
                 ("correctness", "conflict"), f"{len(drawn.samples)} of {SAMPLES} short answers say anything"
             )
-            return Reading(reasons=reasons, prompt_digests=digests, samples=[sample.text for sample in drawn.samples])
+            return MeasureResult(
+                reasons=reasons, prompt_digests=digests, samples=[sample.text for sample in drawn.samples]
+            )
         parts = {"sample_agreement": drawn.groups.share, "sample_likelihood": leading_likelihood(drawn)}
         found = {"correctness": mean_of(parts, self._weights), "conflict": disagreement(drawn.groups.sizes)}
-        return Reading(
+        return MeasureResult(
             components={name: level for name, level in found.items() if level is not None},
             parts={name: level for name, level in parts.items() if level is not None},
             prompt_digests=digests,
@@ -326,7 +328,7 @@ class Probe:
         )
 
 
-def leading_likelihood(drawn: Drawn) -> float | None:
+def leading_likelihood(drawn: ShortAnswers) -> float | None:
     """Mean probability of the samples in the largest group [0..1]; None where the backend tells none."""
     leading = [drawn.samples[index] for index in drawn.groups.members[0]]
     levels = {str(i): likelihood([t.logprob for t in s.logprobs or ()]) for i, s in enumerate(leading)}
@@ -338,7 +340,7 @@ TIMEOUT_S = 0.5
 LEFT_ALONE = BreakerSettings(failures=3, cool_down_s=10.0)
 
 
-class Meanings:
+class MeaningSimilarity:
     """Cosines of short texts; none while the encoder is away, which is then left alone for a while."""
 
     def __init__(self, embeddings: Embeddings) -> None:
@@ -370,13 +372,13 @@ _log = logger(__name__)
 
 
 @value
-class Refused:
+class MeasureError:
     """Why a step brought nothing."""
 
     reason: str
 
 
-class Draft:
+class DraftMeasure:
     """CE and CI of the System 1 answer itself.
 
     Args:
@@ -385,12 +387,14 @@ class Draft:
         weights: Weights of the parts inside CE.
     """
 
-    def __init__(self, voice: SamplingVoice, sampler: Sampler, weights: PartWeights = EQUAL) -> None:
+    def __init__(
+        self, voice: ShortAnswerModelClient, sampler: ShortAnswerSampler, weights: PartWeights = EQUAL
+    ) -> None:
         self._voice = voice
         self._sampler = sampler
         self._weights = weights
 
-    async def __call__(self, subject: Subject, spend: Spend) -> Reading:
+    async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
         """CE as the mean of what is known of check, likelihood and support; CI as the lack of support."""
         kept = _kept_for_the_check(spend)
         digests = {prompt.name: prompt.digest for prompt in (prompts.probe(), prompts.check())}
@@ -400,10 +404,10 @@ class Draft:
         drafted, drawn = drafting.result(), drawing.result()
         if kept is not None:
             kept.release()
-        samples = [sample.text for sample in drawn.samples] if isinstance(drawn, Drawn) else []
-        if isinstance(drafted, Refused):
+        samples = [sample.text for sample in drawn.samples] if isinstance(drawn, ShortAnswers) else []
+        if isinstance(drafted, MeasureError):
             reasons = dict.fromkeys(("correctness", "conflict"), f"there is no draft: {drafted.reason}")
-            return Reading(reasons=reasons, prompt_digests=digests, samples=samples)
+            return MeasureResult(reasons=reasons, prompt_digests=digests, samples=samples)
         supported = support(drafted.text, samples)
         parts = {
             "check": await self._checked(subject, drafted, spend),
@@ -414,7 +418,7 @@ class Draft:
             "correctness": mean_of(parts, self._weights),
             "conflict": None if supported is None else round(1 - supported, 12),
         }
-        return Reading(
+        return MeasureResult(
             components={name: level for name, level in found.items() if level is not None},
             reasons=_reasons(drawn),
             parts={name: level for name, level in parts.items() if level is not None},
@@ -423,7 +427,7 @@ class Draft:
             drafted=drafted,
         )
 
-    async def _checked(self, subject: Subject, drafted: Drafted, spend: Spend) -> float | None:
+    async def _checked(self, subject: Subject, drafted: DraftAnswer, spend: Spend) -> float | None:
         """Probability of a yes to "is that right" [0..1]; None where it cannot be had."""
         call = Call(
             messages=subject.answered(drafted.text, prompts.check().text),
@@ -432,7 +436,7 @@ class Draft:
             top_logprobs=ALTERNATIVES,
             thinking=False,
             stage=STAGE,
-            work=Work.ASSESS,
+            work=WorkKind.ASSESS,
         )
         try:
             async with in_part_of_the_time(spend):
@@ -451,25 +455,25 @@ def _kept_for_the_check(spend: Spend) -> Reservation | None:
     return spend.ledger.reserve(STAGE, 1, CHECK_TOKENS)
 
 
-async def _drafted(subject: Subject, spend: Spend) -> Drafted | Refused:
+async def _drafted(subject: Subject, spend: Spend) -> DraftAnswer | MeasureError:
     if subject.draft is None:
-        return Refused(reason="nobody makes one here")
+        return MeasureError(reason="nobody makes one here")
     try:
         drafted = await subject.draft(spend)
     except MetacogError as refusal:
-        return Refused(reason=f"{refusal.reason}: {refusal.message}")
-    return drafted if drafted.text.strip() else Refused(reason="it has no text")
+        return MeasureError(reason=f"{refusal.reason}: {refusal.message}")
+    return drafted if drafted.text.strip() else MeasureError(reason="it has no text")
 
 
-async def _drawn(sampler: Sampler, subject: Subject, spend: Spend) -> Drawn | Refused:
+async def _drawn(sampler: ShortAnswerSampler, subject: Subject, spend: Spend) -> ShortAnswers | MeasureError:
     try:
         return await sampler.drawn(subject, spend)
     except MetacogError as refusal:
-        return Refused(reason=f"{refusal.reason}: {refusal.message}")
+        return MeasureError(reason=f"{refusal.reason}: {refusal.message}")
 
 
-def _reasons(drawn: Drawn | Refused) -> Mapping[str, str]:
-    why = drawn.reason if isinstance(drawn, Refused) else "the short samples cannot be compared with the draft"
+def _reasons(drawn: ShortAnswers | MeasureError) -> Mapping[str, str]:
+    why = drawn.reason if isinstance(drawn, MeasureError) else "the short samples cannot be compared with the draft"
     return {"conflict": why, "correctness": "the backend tells no probabilities, and nothing supports the draft"}
 
 
@@ -485,7 +489,7 @@ class Assessment:
     assessor: str
     prompt_digests: Mapping[str, str] = field(default_factory=dict)
     samples: Sequence[str] = ()
-    drafted: Drafted | None = None
+    drafted: DraftAnswer | None = None
 
 
 class Assessor(Protocol):
@@ -498,7 +502,7 @@ class Assessor(Protocol):
         """Whether the envelope carries the assessment and still an answer."""
 
 
-class Measuring:
+class CompositeAssessor:
     """An assessor made of measures that all run at once; where two know a component, the earlier one counts.
 
     Args:
@@ -534,7 +538,7 @@ class Measuring:
         )
 
 
-async def _read(measure: Measure, subject: Subject, spend: Spend) -> Reading:
+async def _read(measure: Measure, subject: Subject, spend: Spend) -> MeasureResult:
     return await measure(subject, spend)
 
 
@@ -542,7 +546,7 @@ LEFT_ALONE = BreakerSettings(failures=5, cool_down_s=5.0)
 
 
 @value
-class Matching:
+class ExperienceMatching:
     """How EM is made.
 
     Attributes:
@@ -553,7 +557,7 @@ class Matching:
     """
 
     weights: ExperienceWeights = ExperienceWeights()
-    calibration: Calibration = Calibration()
+    calibration: SimilarityCalibration = SimilarityCalibration()
     most: int = 800
     timeout_s: float = 1.0
 
@@ -564,14 +568,14 @@ class ExperienceMatcher:
     An encoder or a database that keeps failing is left alone for a while, so that no request waits for it.
     """
 
-    def __init__(self, embeddings: Embeddings, library: Library, matching: Matching) -> None:
+    def __init__(self, embeddings: Embeddings, library: KnowledgeStore, matching: ExperienceMatching) -> None:
         self._embeddings = embeddings
         self._library = library
         self._matching = matching
         self._breaker = Breaker("experience", LEFT_ALONE, time.monotonic)
         self._last_failure = ""
 
-    async def __call__(self, messages: Sequence[Turn], key_name: str, spend: Spend) -> Matched:
+    async def __call__(self, messages: Sequence[Turn], key_name: str, spend: Spend) -> ExperienceMatch:
         """EM of `messages` by what the key of that name may see; never refuses."""
         timeout_s = min(spend.seconds_left(), self._matching.timeout_s)
         texts = matched_texts([turn.content for turn in messages if turn.role != "system"], most=self._matching.most)
@@ -584,7 +588,9 @@ class ExperienceMatcher:
             return _unknown(f"{self._last_failure} (tried again in some seconds)")
         return matched
 
-    async def _tried(self, texts: Sequence[str], key_name: str, timeout_s: float, admission: Admission) -> Matched:
+    async def _tried(
+        self, texts: Sequence[str], key_name: str, timeout_s: float, admission: BreakerPermit
+    ) -> ExperienceMatch:
         try:
             async with asyncio.timeout(timeout_s):
                 matched = await self._matched(texts, key_name, timeout_s)
@@ -599,7 +605,7 @@ class ExperienceMatcher:
             admission.failed()
         return _unknown(self._last_failure)
 
-    async def _matched(self, texts: Sequence[str], key_name: str, timeout_s: float) -> Matched:
+    async def _matched(self, texts: Sequence[str], key_name: str, timeout_s: float) -> ExperienceMatch:
         query = await self._embeddings.embed(texts, timeout_s=timeout_s)
         measured_on = self._matching.calibration.encoder
         if query.encoder.name != measured_on:
@@ -619,8 +625,8 @@ class ExperienceMatcher:
         return f"nothing is stored yet for the encoder {encoder.name}; what is stored is of {', '.join(others)}"
 
 
-def _unknown(reason: str) -> Matched:
-    return Matched(value=None, reason=reason, parts={})
+def _unknown(reason: str) -> ExperienceMatch:
+    return ExperienceMatch(value=None, reason=reason, parts={})
 
 
 def matched_texts(turns: Sequence[str], *, most: int) -> Sequence[str]:

@@ -26,7 +26,7 @@ from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.assess import Assessors, milliseconds_since
 from services.router.service.assessment.cost_reserve import affords_assessing, kept_for_an_answer
 from services.router.service.assessment.measures import Assessment, Assessor
-from services.router.service.assessment.subject import Drafted, DrafterOf, Subject
+from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed, RouteRequest, RouteResponse
 
 KEPT = "kept"
@@ -37,7 +37,7 @@ Key = tuple[str, bytes]
 
 
 @value
-class Held:
+class CachedDecision:
     """A decision and what became of it.
 
     Attributes:
@@ -55,7 +55,7 @@ class Held:
     turns: int = 0
 
 
-class KeptDecisions:
+class DecisionCache:
     """The last decisions by conversation, the least recently used dropped first.
 
     Args:
@@ -77,7 +77,7 @@ class KeptDecisions:
         self._max_age_s = max_age_s
         self._most = most
         self._clock = clock
-        self._held: OrderedDict[Key, Held] = OrderedDict()
+        self._held: OrderedDict[Key, CachedDecision] = OrderedDict()
 
     def earlier(self, subject: Subject) -> Routed | None:
         """The decision of the turn before, as this turn's own, if the task is clearly still the same."""
@@ -104,7 +104,7 @@ class KeptDecisions:
         if not run_id or routed.because not in MEASURED or routed.activation is None or routed.activation.value is None:
             return
         bare = replace(routed, draft="", samples=())
-        held = Held(routed=bare, run_id=run_id, began=self._clock(), first=len(subject.messages) - 1)
+        held = CachedDecision(routed=bare, run_id=run_id, began=self._clock(), first=len(subject.messages) - 1)
         if routed.because == KEPT:
             before = self._before(subject)
             if before is None:
@@ -114,7 +114,7 @@ class KeptDecisions:
         if len(self._held) > self._most:
             self._held.popitem(last=False)
 
-    def _before(self, subject: Subject) -> Held | None:
+    def _before(self, subject: Subject) -> CachedDecision | None:
         length = _turn_before(subject)
         if not length:
             return None
@@ -162,7 +162,7 @@ class RoutingConfig:
 
 
 @value
-class Deciding:
+class RoutingContext:
     """What a decision needs.
 
     Attributes:
@@ -175,11 +175,11 @@ class Deciding:
     config: RoutingConfig
     assessors: Assessors
     policy: Policy | None = None
-    kept: KeptDecisions | None = None
+    kept: DecisionCache | None = None
 
 
 @value
-class Query:
+class RoutingQuestion:
     """What is to be decided on.
 
     Attributes:
@@ -202,11 +202,11 @@ class Query:
 
 
 @value
-class Decision:
+class RoutingDecision:
     """The choice, and the System 1 answer if assessing made one."""
 
     routed: Routed
-    drafted: Drafted | None = None
+    drafted: DraftAnswer | None = None
 
 
 def version_of(config: RoutingConfig) -> str:
@@ -219,9 +219,9 @@ def version_of(config: RoutingConfig) -> str:
 async def route(
     ask: RouteRequest,
     *,
-    deciding: Deciding,
+    deciding: RoutingContext,
     default: Limits,
-    drafter: DrafterOf,
+    drafter: DrafterFactory,
     models: Sequence[Priced] = (),
     key_name: str = "",
 ) -> RouteResponse:
@@ -239,11 +239,11 @@ async def route(
         messages = conversation(ask.query, ask.messages)
         draft = drafter(AnswerRequest(messages=messages, seed=ask.seed), messages)
         subject = Subject(messages=messages, key_name=key_name, seed=ask.seed, draft=draft)
-    query = Query(subject=subject, msv=ask.msv, named=named, assessor=ask.assessor)
+    query = RoutingQuestion(subject=subject, msv=ask.msv, named=named, assessor=ask.assessor)
     return (await decide(query, Spend(limits(ask.envelope, default), models=models), deciding)).routed
 
 
-async def decide(query: Query, spend: Spend, deciding: Deciding) -> Decision:
+async def decide(query: RoutingQuestion, spend: Spend, deciding: RoutingContext) -> RoutingDecision:
     """The choice as named, else by the activation of the state, which is measured when missing.
 
     An envelope with no room for more than a plain call gets one.
@@ -258,7 +258,7 @@ async def decide(query: Query, spend: Spend, deciding: Deciding) -> Decision:
         query = replace(query, named=Strategy.SYSTEM_ONE, because="envelope")
     if query.msv is None and query.named is None:
         if (kept := _kept(query, deciding)) is not None:
-            return Decision(routed=kept)
+            return RoutingDecision(routed=kept)
         made = await _assessed(query.subject, assessor, spend)
     config = deciding.config
     level = None if made.msv is None else activation(made.msv, config.weights, config.threshold)
@@ -280,7 +280,7 @@ async def decide(query: Query, spend: Spend, deciding: Deciding) -> Decision:
     )
     if made.assessor:
         _remember(query, routed, deciding)
-    return Decision(routed=routed, drafted=made.drafted)
+    return RoutingDecision(routed=routed, drafted=made.drafted)
 
 
 async def _assessed(subject: Subject | None, assessor: Assessor, spend: Spend) -> Assessment:
@@ -290,13 +290,13 @@ async def _assessed(subject: Subject | None, assessor: Assessor, spend: Spend) -
         return await assessor(subject, spend)
 
 
-def _carries(query: Query, assessor: Assessor, spend: Spend) -> bool:
+def _carries(query: RoutingQuestion, assessor: Assessor, spend: Spend) -> bool:
     """Whether the envelope carries an assessment and an answer."""
     has_money = query.subject is None or affords_assessing(spend.ledger, query.subject)
     return assessor.fits(spend.ledger) and has_money
 
 
-def _kept(query: Query, deciding: Deciding) -> Routed | None:
+def _kept(query: RoutingQuestion, deciding: RoutingContext) -> Routed | None:
     """The decision of the turn before, while the task goes on; who names an assessor wants an assessment."""
     if deciding.kept is None or query.subject is None or query.assessor:
         return None
@@ -306,7 +306,7 @@ def _kept(query: Query, deciding: Deciding) -> Routed | None:
     return routed
 
 
-def _remember(query: Query, routed: Routed, deciding: Deciding) -> None:
+def _remember(query: RoutingQuestion, routed: Routed, deciding: RoutingContext) -> None:
     if deciding.kept is not None and query.subject is not None:
         deciding.kept.remember(query.subject, routed, query.run_id)
 
@@ -320,7 +320,7 @@ class _Chosen:
     policy_row: str = ""
 
 
-def _chosen(query: Query, msv: MSV | None, level: Activation | None, deciding: Deciding) -> _Chosen:
+def _chosen(query: RoutingQuestion, msv: MSV | None, level: Activation | None, deciding: RoutingContext) -> _Chosen:
     """The strategy as named, else by the policy table where it has a word in it, else by the activation."""
     if query.named is not None or msv is None or level is None:
         return _Chosen(strategy=query.named or DEFAULT_SYSTEM_TWO, because=query.because)

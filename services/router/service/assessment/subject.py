@@ -12,7 +12,7 @@ Message = Mapping[str, Any]
 
 
 @value
-class Drafted:
+class DraftAnswer:
     """A System 1 answer that is there before it is chosen.
 
     Attributes:
@@ -35,7 +35,7 @@ class Drafted:
 class Drafter(Protocol):
     """Makes the System 1 answer to one request."""
 
-    async def __call__(self, spend: Spend) -> Drafted:
+    async def __call__(self, spend: Spend) -> DraftAnswer:
         """The answer, with log-probabilities where the backend has them.
 
         Raises:
@@ -43,7 +43,7 @@ class Drafter(Protocol):
         """
 
 
-class DrafterOf(Protocol):
+class DrafterFactory(Protocol):
     """Who makes the System 1 answer to a request."""
 
     def __call__(self, ask: AnswerRequest, messages: Sequence[Turn]) -> Drafter:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from chassis.serving.auth import ApiKey
+from chassis.serving.auth import ApiKey, demand_teacher
 from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.statistics.reliability import Reliability, chance_calibration_error, reliability
 from services.router.core.strategies import Strategy
@@ -14,18 +14,17 @@ from services.router.service.assessment.route import RoutingConfig
 from services.router.service.calibration.values import (
     MOST_EARLIER_MAPS,
     ActivationsSeen,
-    Choice,
+    CalibrationState,
     GetActivationsRequest,
     GetActivationsResponse,
     GetCalibrationRequest,
     GetCalibrationResponse,
-    Observed,
+    MapChoice,
+    ObservedOutcomes,
     RollbackCalibrationRequest,
     RollbackCalibrationResponse,
-    Standing,
     StrategyReliability,
 )
-from services.router.service.feedback.permissions import demand_teacher
 
 
 class CalibrationNotFound(MetacogError):
@@ -36,7 +35,7 @@ class CalibrationNotFound(MetacogError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrating:
+class CalibrationUseCases:
     """What a face can ask about confidences and activations."""
 
     get: Callable[[GetCalibrationRequest], Awaitable[GetCalibrationResponse]]
@@ -44,7 +43,7 @@ class Calibrating:
     activations: Callable[[GetActivationsRequest], Awaitable[GetActivationsResponse]]
 
 
-class Reliabilities(Protocol):
+class ReliabilityStore(Protocol):
     """Where judged answers and maps are kept; every method may raise `DatabaseUnavailable`."""
 
     async def pairs(self, ask: GetCalibrationRequest) -> Sequence[tuple[str, str]]:
@@ -54,17 +53,17 @@ class Reliabilities(Protocol):
             InvalidPageToken: For a token that nobody gave.
         """
 
-    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
+    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> ObservedOutcomes:
         """The newest judged answers, at most `MOST_OBSERVATIONS`."""
 
-    async def standing(self, strategy: str, source: str) -> Standing:
+    async def standing(self, strategy: str, source: str) -> CalibrationState:
         """The newest maps, `MOST_EARLIER_MAPS` and the one in force."""
 
 
-class Choices(Protocol):
+class MapChoiceStore(Protocol):
     """Where it is kept which map a person chose."""
 
-    async def choose(self, choice: Choice) -> tuple[Standing, Standing]:
+    async def choose(self, choice: MapChoice) -> tuple[CalibrationState, CalibrationState]:
         """Put a choice in force.
 
         Returns:
@@ -76,7 +75,9 @@ class Choices(Protocol):
         """
 
 
-async def get_calibration(ask: GetCalibrationRequest, *, store: Reliabilities, minimum: int) -> GetCalibrationResponse:
+async def get_calibration(
+    ask: GetCalibrationRequest, *, store: ReliabilityStore, minimum: int
+) -> GetCalibrationResponse:
     """How far confidence can be trusted, a row for each strategy and source with judged answers or maps.
 
     A row is made of the newest 100,000 judged answers of the time asked for.
@@ -96,7 +97,7 @@ async def get_calibration(ask: GetCalibrationRequest, *, store: Reliabilities, m
 
 
 async def _reliability_of(
-    strategy: str, source: str, ask: GetCalibrationRequest, store: Reliabilities
+    strategy: str, source: str, ask: GetCalibrationRequest, store: ReliabilityStore
 ) -> StrategyReliability:
     observed = await store.observed(strategy, source, ask)
     standing = await store.standing(strategy, source)
@@ -114,7 +115,7 @@ async def _reliability_of(
     )
 
 
-def _figures(observed: Observed, bins: int) -> tuple[float | None, Reliability, Reliability]:
+def _figures(observed: ObservedOutcomes, bins: int) -> tuple[float | None, Reliability, Reliability]:
     """What chance gives with the served confidences, then the figures of both kinds of confidence."""
     return (
         chance_calibration_error(observed.served, bins),
@@ -124,7 +125,7 @@ def _figures(observed: Observed, bins: int) -> tuple[float | None, Reliability, 
 
 
 async def rollback_calibration(
-    ask: RollbackCalibrationRequest, *, key: ApiKey, store: Choices, refresh: Callable[[], Awaitable[None]]
+    ask: RollbackCalibrationRequest, *, key: ApiKey, store: MapChoiceStore, refresh: Callable[[], Awaitable[None]]
 ) -> RollbackCalibrationResponse:
     """Put another map in force, or none, or leave it to the fits again.
 
@@ -145,7 +146,7 @@ async def rollback_calibration(
         raise MalformedRequest(
             f"strategy {ask.strategy!r} is none of {', '.join(Strategy)}", field="strategy", strategy=ask.strategy
         )
-    choice = Choice(
+    choice = MapChoice(
         strategy=ask.strategy,
         confidence_source=ask.confidence_source,
         version=_wanted(ask),

@@ -9,7 +9,7 @@ from prometheus_client import Gauge
 
 from kernel.statistics.reliability import reliability
 from services.router.core.calibration import Progress
-from services.router.service.calibration.values import GetCalibrationRequest, Observed
+from services.router.service.calibration.values import GetCalibrationRequest, ObservedOutcomes
 
 # It reads up to 100,000 verdicts of each strategy: not after every rush of them [s].
 EVERY_S = 60.0
@@ -21,13 +21,13 @@ CALIBRATION_ERROR = Gauge(
 )
 
 
-class Judged(Protocol):
+class LabelledAnswers(Protocol):
     """Where judged answers are kept; every method may raise `DatabaseUnavailable`."""
 
     async def progress(self) -> Sequence[Progress]:
         """What has come in for each strategy and source."""
 
-    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
+    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> ObservedOutcomes:
         """The newest judged answers."""
 
 
@@ -40,7 +40,9 @@ class CalibrationErrors:
         clock: Monotonic clock [s].
     """
 
-    def __init__(self, store: Judged, *, every_s: float = EVERY_S, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, store: LabelledAnswers, *, every_s: float = EVERY_S, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._store = store
         self._every_s = every_s
         self._clock = clock

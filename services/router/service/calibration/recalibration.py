@@ -17,7 +17,7 @@ from kernel.errors import MetacogError
 from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
 from services.router.core.calibration import FittingRules, Progress, is_due
 from services.router.service.calibration.calibration_error import CalibrationErrors
-from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, Observed
+from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 
 REFRESH_S = 30.0
 # Verdicts that come in at a rush are looked at together [s].
@@ -47,7 +47,7 @@ def served(recalibrated: Recalibration, strategy: str, source: str, confidence: 
     return {"confidence": mapped, "confidence_raw": confidence, "calibration_version": version}
 
 
-class MapStore(Protocol):
+class RecalibrationStore(Protocol):
     """Where judged answers and maps are kept; every method may raise `DatabaseUnavailable`."""
 
     async def in_force(self) -> Sequence[CalibrationMap]:
@@ -56,7 +56,7 @@ class MapStore(Protocol):
     async def progress(self) -> Sequence[Progress]:
         """What has come in for each strategy and source."""
 
-    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> Observed:
+    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> ObservedOutcomes:
         """The newest judged answers."""
 
     async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
@@ -64,7 +64,7 @@ class MapStore(Protocol):
 
 
 async def refit(
-    store: MapStore, rules: FittingRules, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    store: RecalibrationStore, rules: FittingRules, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Sequence[FittedMap]:
     """Fit a map for each strategy and source for which it is time, and return those that were kept.
 
@@ -100,7 +100,7 @@ class Calibrator:
 
     def __init__(
         self,
-        store: MapStore,
+        store: RecalibrationStore,
         *,
         rules: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
         refresh_s: float = REFRESH_S,

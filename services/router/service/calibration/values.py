@@ -140,7 +140,7 @@ class GetActivationsResponse(ActivationsSeen):
 
 
 @value
-class Observed:
+class ObservedOutcomes:
     """Judged answers.
 
     Attributes:
@@ -155,7 +155,7 @@ class Observed:
 
 
 @value
-class Standing:
+class CalibrationState:
     """The maps of one strategy and one source.
 
     Attributes:
@@ -173,7 +173,7 @@ class Standing:
 
 
 @value
-class Choice:
+class MapChoice:
     """A person's choice.
 
     Attributes:
@@ -191,6 +191,6 @@ class Choice:
     chosen_at: datetime
 
 
-def with_in_force(maps: Sequence[CalibrationMap], version: str, *, pinned: bool) -> Standing:
+def with_in_force(maps: Sequence[CalibrationMap], version: str, *, pinned: bool) -> CalibrationState:
     """`maps`, newest first, of which the one with `version` is in force."""
-    return Standing(maps=[replace(one, in_force=one.version == version) for one in maps], pinned=pinned)
+    return CalibrationState(maps=[replace(one, in_force=one.version == version) for one in maps], pinned=pinned)

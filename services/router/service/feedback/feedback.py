@@ -5,18 +5,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Any, Protocol
+
 from pydantic import Field
+
 from chassis.serving.auth import ApiKey
 from chassis.serving.rest import dumps
 from kernel.answers import Outcome
-from kernel.errors import Code, MetacogError
 from kernel.values import value
 from services.router.core.feedback import Learnable, Lessons, lessons, score_of, task_ids
 from services.router.service.runs.lookup import RunFinder
 from services.router.service.runs.redaction import has_contents
 from services.router.service.runs.values import Run
-from chassis.errors import FeedbackConflict
-
 
 MAX_NOTE = 10_000
 

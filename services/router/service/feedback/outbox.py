@@ -41,7 +41,7 @@ _log = logger(__name__)
 
 
 @value
-class Letter:
+class OutboxMessage:
     """A message that is due.
 
     Attributes:
@@ -60,7 +60,7 @@ class Letter:
 
 
 @value
-class Told:
+class DeliveryResult:
     """How telling a message went; neither a pause nor parked: it was taken.
 
     Attributes:
@@ -77,7 +77,7 @@ class Told:
 
 
 @value
-class Waiting:
+class OutboxBacklog:
     """What waits.
 
     Attributes:
@@ -92,13 +92,13 @@ class Waiting:
 class OutboxStore(Protocol):
     """Where messages wait. Every method may raise `DatabaseUnavailable`."""
 
-    async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[Letter]:
+    async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[OutboxMessage]:
         """Messages that are due, oldest attempt first; nobody else gets them while the lease lasts."""
 
-    async def note(self, told: Sequence[Told]) -> None:
+    async def note(self, told: Sequence[DeliveryResult]) -> None:
         """Remember how telling them went."""
 
-    async def waiting(self, kinds: Sequence[str]) -> Waiting:
+    async def waiting(self, kinds: Sequence[str]) -> OutboxBacklog:
         """What waits to be told."""
 
 
@@ -199,7 +199,7 @@ class Outbox:
     async def _tell_batch(self) -> int:
         """Tell what is due, and note how it went; returns how many were due."""
         letters = await self._store.take(self._kinds, most=BATCH, lease_s=LEASE_S)
-        told: list[Told] = []
+        told: list[DeliveryResult] = []
         async with asyncio.TaskGroup() as group:
             for letter in letters:
                 group.create_task(self._tell(letter, told))
@@ -208,7 +208,7 @@ class Outbox:
         PENDING.set((await self._store.waiting(self._kinds)).count)
         return len(letters)
 
-    async def _tell(self, letter: Letter, told: list[Told]) -> None:
+    async def _tell(self, letter: OutboxMessage, told: list[DeliveryResult]) -> None:
         try:
             async with asyncio.timeout(TOLD_WITHIN_S):
                 await self._receivers[letter.kind](letter.payload)
@@ -222,16 +222,16 @@ class Outbox:
             told.append(self._failed(letter, Bug()))
         else:
             DELIVERED.labels(letter.kind).inc()
-            told.append(Told(id=letter.id))
+            told.append(DeliveryResult(id=letter.id))
 
-    def _failed(self, letter: Letter, refusal: MetacogError) -> Told:
+    def _failed(self, letter: OutboxMessage, refusal: MetacogError) -> DeliveryResult:
         error = f"{refusal.reason}: {refusal.message}"
         if is_final(refusal.code, letter.attempts):
             PARKED.labels(letter.kind, refusal.reason).inc()
             _log.error("feedback cannot be told", id=letter.id, kind=letter.kind, run_id=letter.run_id, problem=error)
-            return Told(id=letter.id, parked=True, error=error)
+            return DeliveryResult(id=letter.id, parked=True, error=error)
         FAILED.labels(letter.kind, refusal.reason).inc()
         if letter.attempts == 1:
             _log.info("feedback is told later", id=letter.id, kind=letter.kind, run_id=letter.run_id, problem=error)
         pause = pause_s(letter.attempts, self._chance.random(), first_s=self._first_pause_s, most_s=MOST_S)
-        return Told(id=letter.id, pause_s=pause, error=error)
+        return DeliveryResult(id=letter.id, pause_s=pause, error=error)

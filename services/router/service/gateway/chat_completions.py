@@ -20,16 +20,16 @@ from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.msv import MSV
 from kernel.values import value
 from services.router.core.strategies import Strategy
-from services.router.service.answering.answer import Answered, Origin, Task
+from services.router.service.answering.answer import RequestOrigin, StrategyResult, StrategyTask
 from services.router.service.answering.system_one import STAGE, answered, assessed_confidence
 from services.router.service.answering.values import (
     AnswerRequest,
     AnswerToken,
     ArbitrationOptions,
     AssignmentKind,
-    Passed,
+    PassedThrough,
 )
-from services.router.service.assessment.subject import Drafted, Drafter
+from services.router.service.assessment.subject import DraftAnswer, Drafter
 from services.router.service.gateway import chat_completions as fields
 from services.router.service.runs.values import Run
 
@@ -208,7 +208,7 @@ NO_OPTIONS = ChatOptions()
 
 
 @value
-class Chat:
+class ChatRequest:
     """A chat request, understood.
 
     Attributes:
@@ -224,13 +224,13 @@ class Chat:
     body: Mapping[str, Any]
     options: ChatOptions
     ask: AnswerRequest
-    origin: Origin
+    origin: RequestOrigin
     model: str
     stream: bool
     include_usage: bool
 
 
-def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") -> Chat:
+def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") -> ChatRequest:
     """The chat request in `body`.
 
     Args:
@@ -264,7 +264,7 @@ def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") 
         for name, least, most in RANGES:
             fields.number(given, name, least, most)
     asked_usage = fields.flag(fields.mapped(given, "stream_options"), "include_usage")
-    return Chat(
+    return ChatRequest(
         body=given,
         options=options,
         ask=_ask(given, options, turns, strategy),
@@ -286,7 +286,7 @@ def _options(given: object) -> ChatOptions:
         raise MalformedRequest(f"metacog: {wrong.message}", field=field_name) from wrong
 
 
-def _origin(body: Mapping[str, Any], options: ChatOptions, because: str, key_name: str) -> Origin:
+def _origin(body: Mapping[str, Any], options: ChatOptions, because: str, key_name: str) -> RequestOrigin:
     """What is known of the request beyond what we make of it.
 
     Raises:
@@ -298,7 +298,7 @@ def _origin(body: Mapping[str, Any], options: ChatOptions, because: str, key_nam
         said = f"metacog.request_id: only one text can be repeated; leave request_id or {(*more_than_text, 'n')[0]} out"
         raise MalformedRequest(said, field="metacog.request_id")
     lasting = {name: given for name, given in body.items() if name not in ("stream", "stream_options")}
-    return Origin(
+    return RequestOrigin(
         key_name=key_name,
         because=because,
         samples=samples,
@@ -431,14 +431,14 @@ def usage(run: Run) -> dict[str, int]:
     }
 
 
-def completion(run: Run, chat: Chat) -> dict[str, Any]:
+def completion(run: Run, chat: ChatRequest) -> dict[str, Any]:
     """A chat completion that tells of a run on System 2."""
     message = {"role": "assistant", "content": content(run, chat.options), "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": run.finish_reason or "stop"}
     return {**head(run.run_id, int(run.created_at.timestamp()), chat, "chat.completion"), "choices": [choice]}
 
 
-def head(run_id: str, created: int, chat: Chat, kind: str) -> dict[str, Any]:
+def head(run_id: str, created: int, chat: ChatRequest, kind: str) -> dict[str, Any]:
     """The fields that every completion and every chunk begins with."""
     return {"id": f"chatcmpl-{run_id}", "object": kind, "created": created, "model": chat.model}
 
@@ -446,18 +446,20 @@ def head(run_id: str, created: int, chat: Chat, kind: str) -> dict[str, Any]:
 class Passthrough:
     """System 1 for one chat request: the client's own request, passed on."""
 
-    def __init__(self, backend: Backend, chat: Chat) -> None:
+    def __init__(self, backend: Backend, chat: ChatRequest) -> None:
         self._backend = backend
         self._chat = chat
 
-    async def __call__(self, task: Task, spend: Spend) -> AsyncGenerator[AnswerToken | Passed | Answered, None]:
+    async def __call__(
+        self, task: StrategyTask, spend: Spend
+    ) -> AsyncGenerator[AnswerToken | PassedThrough | StrategyResult, None]:
         """What the backend sends, then the answer it amounts to; one that is there already is not made again."""
         body = {**self._chat.body, "model": self._backend.config.model}
         if task.drafted is not None and self._chat.stream:
             yield AnswerToken(text=task.drafted.text)
             yield answered(task.drafted, task.route)
         elif task.drafted is not None and task.drafted.document is not None:
-            yield Passed(document=task.drafted.document)
+            yield PassedThrough(document=task.drafted.document)
             yield _replied(task.drafted.document, task, cut=task.drafted.cut)
         elif self._chat.stream:
             pieces: list[bytes] = []
@@ -465,24 +467,24 @@ class Passthrough:
                 async for event in stream:
                     if not event.done:
                         pieces.append(event.raw)
-                        yield Passed(raw=event.raw, document=event.document)
+                        yield PassedThrough(raw=event.raw, document=event.document)
             yield _streamed(pieces, task, cut=stream.cut)
         else:
             reply = await self._backend.forward(body, spend, STAGE)
-            yield Passed(document=reply.document)
+            yield PassedThrough(document=reply.document)
             yield _replied(reply.document, task, cut=reply.cut)
 
     def drafter(self, ask: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
         """Makes the same answer before it is chosen, with the probabilities by which it can be judged."""
         return self._draft
 
-    async def _draft(self, spend: Spend) -> Drafted:
+    async def _draft(self, spend: Spend) -> DraftAnswer:
         body = {**self._chat.body, "model": self._backend.config.model, "stream": False}
         asked = {} if self._backend.features.logprobs is False else {"logprobs": True, "top_logprobs": 1}
         reply = await self._backend.forward({**body, **asked}, spend, STAGE)
         choice = next(iter(mappings(reply.document.get("choices"))), NOTHING)
         listed = mappings(mapping(choice.get("logprobs")).get("content"))
-        return Drafted(
+        return DraftAnswer(
             text=separated(text(mapping(choice.get("message")).get("content")))[1],
             model=text(reply.document.get("model")),
             finish_reason=text(choice.get("finish_reason")),
@@ -502,7 +504,7 @@ def _as_asked(reply: Mapping[str, object], choice: Mapping[str, object]) -> Mapp
     return {**reply, "choices": [{**choice, "logprobs": None}]}
 
 
-def _streamed(pieces: Sequence[bytes], task: Task, *, cut: bool) -> Answered:
+def _streamed(pieces: Sequence[bytes], task: StrategyTask, *, cut: bool) -> StrategyResult:
     documents = [document(data) for piece in pieces if (data := parsed(piece).data)]
     choices = [c for d in documents for c in mappings(d.get("choices")) if not c.get("index")]
     deltas = [mapping(choice.get("delta")) for choice in choices]
@@ -517,7 +519,7 @@ def _streamed(pieces: Sequence[bytes], task: Task, *, cut: bool) -> Answered:
     )
 
 
-def _replied(reply: Mapping[str, object], task: Task, *, cut: bool) -> Answered:
+def _replied(reply: Mapping[str, object], task: StrategyTask, *, cut: bool) -> StrategyResult:
     choice = next(iter(mappings(reply.get("choices"))), NOTHING)
     message = mapping(choice.get("message"))
     return _answered(
@@ -535,10 +537,12 @@ def _is_more(message: Mapping[str, object]) -> bool:
     return any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
 
 
-def _answered(said: str, *, other: bool, finish_reason: str, model: str, task: Task, cut: bool) -> Answered:
+def _answered(
+    said: str, *, other: bool, finish_reason: str, model: str, task: StrategyTask, cut: bool
+) -> StrategyResult:
     """What a plain answer amounts to; what a thinking model thought aloud is no part of it."""
     _, answer = separated(said)
-    return Answered(
+    return StrategyResult(
         text=answer,
         outcome=Outcome.ANSWERED if other or answer.strip() else Outcome.ABSTAINED,
         model=model,

@@ -12,10 +12,10 @@ from chassis.serving.wire import event_name
 from inference.http.event_parser import parsed
 from inference.json_fields import document
 from services.router.service.answering.stop_texts import begins_anew
-from services.router.service.answering.values import AnswerToken, Passed, Relayed, RunFinished
+from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.assessment.values import Routed
 from services.router.service.gateway import chat_completions
-from services.router.service.gateway.chat_completions import Chat
+from services.router.service.gateway.chat_completions import ChatRequest
 from services.router.service.runs.values import FellBack, Run
 
 DONE = b"data: [DONE]\n\n"
@@ -29,7 +29,7 @@ class Writer:
         chat: What was asked for.
     """
 
-    def __init__(self, run_id: str, chat: Chat) -> None:
+    def __init__(self, run_id: str, chat: ChatRequest) -> None:
         self._chat = chat
         self._head = chat_completions.head(run_id, int(time.time()), chat, "chat.completion.chunk")
         self._backend = _Passing(own=self._head, include_usage=chat.include_usage)
@@ -53,7 +53,7 @@ class Writer:
 
     def _chunks(self, event: object) -> Sequence[bytes]:
         match event:
-            case Passed():
+            case PassedThrough():
                 return self._pass(event)
             case AnswerToken():
                 return self._token(event.text)
@@ -62,19 +62,19 @@ class Writer:
             case FellBack():
                 self._void = bool(self._sent)
                 return self._told(event)
-            case Routed() | Relayed():
-                self._void = self._void or (isinstance(event, Relayed) and bool(self._sent) and begins_anew(event))
+            case Routed() | RelayedEvent():
+                self._void = self._void or (isinstance(event, RelayedEvent) and bool(self._sent) and begins_anew(event))
                 return self._told(event)
         return []
 
-    def _told(self, event: Routed | Relayed | FellBack) -> list[bytes]:
+    def _told(self, event: Routed | RelayedEvent | FellBack) -> list[bytes]:
         """A stage event, for those who ask: one choice, an empty delta, and the event beside it."""
         if not self._chat.options.stage_events:
             return []
-        name, content = (event.name, event.data) if isinstance(event, Relayed) else (event_name(event), event)
+        name, content = (event.name, event.data) if isinstance(event, RelayedEvent) else (event_name(event), event)
         return [self._own({}, metacog={"event": name, "data": content})]
 
-    def _pass(self, piece: Passed) -> list[bytes]:
+    def _pass(self, piece: PassedThrough) -> list[bytes]:
         """The backend's own chunks; what a strategy that failed had said is set off from them."""
         parting = [self._own({"content": "\n\n"})] if self._sent and not self._backend.began else []
         return [*parting, *self._backend.passed(piece)]
@@ -150,7 +150,7 @@ class _Passing:
         self._theirs: Sequence[tuple[re.Pattern[bytes], bytes]] = ()
         self._include_usage = include_usage
 
-    def passed(self, piece: Passed) -> list[bytes]:
+    def passed(self, piece: PassedThrough) -> list[bytes]:
         """What goes to the client now."""
         if not self.began and self.renamed:
             self._theirs = _renaming(piece.raw, self._own)

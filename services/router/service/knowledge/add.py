@@ -12,23 +12,22 @@ from itertools import accumulate
 import numpy as np
 
 from chassis.errors import ConfigurationInvalid, EncoderUnavailable, RequestOverLimit
-from chassis.serving.auth import ApiKey
+from chassis.serving.auth import ApiKey, demand_teacher
 from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
 from kernel.errors import MalformedRequest
 from kernel.values import value
 from services.router.core.chunking import spans
-from services.router.service.feedback.permissions import demand_teacher
 from services.router.service.knowledge.values import (
     MAX_DOCUMENTS,
     AddEvent,
     AddKnowledgeRequest,
-    Cut,
-    Draft,
-    Kept,
+    ChunkSizes,
+    DocumentDraft,
     KnowledgeAdded,
     KnowledgeProgress,
-    Library,
+    KnowledgeStore,
     NewDocument,
+    StoredDocument,
 )
 
 
@@ -46,7 +45,7 @@ class AddLimits:
         ConfigurationInvalid: On construction, when chunks would share all they have.
     """
 
-    cut: Cut = Cut(most=800, overlap=100)
+    cut: ChunkSizes = ChunkSizes(most=800, overlap=100)
     document_characters: int = 2_000_000
     chunks: int = 20_000
     batch_timeout_s: float = 60.0
@@ -61,7 +60,7 @@ class AddLimits:
 
 
 async def add_knowledge(
-    ask: AddKnowledgeRequest, *, key: ApiKey, embeddings: Embeddings, library: Library, limits: AddLimits
+    ask: AddKnowledgeRequest, *, key: ApiKey, embeddings: Embeddings, library: KnowledgeStore, limits: AddLimits
 ) -> AsyncGenerator[AddEvent, None]:
     """Progress while texts are embedded, then what was added; closing the generator earlier adds nothing.
 
@@ -101,7 +100,7 @@ async def add_knowledge(
     )
 
 
-def _cut(ask: AddKnowledgeRequest, usual: Cut) -> Cut:
+def _cut(ask: AddKnowledgeRequest, usual: ChunkSizes) -> ChunkSizes:
     """How the request wants its texts cut; chunks that are shorter than usual share a quarter at most."""
     most = ask.chunk_characters or usual.most
     overlap = ask.chunk_overlap_characters
@@ -112,7 +111,7 @@ def _cut(ask: AddKnowledgeRequest, usual: Cut) -> Cut:
             f"chunk_overlap_characters is {overlap}; it must be less than the {most} characters of a chunk",
             field="chunk_overlap_characters",
         )
-    return Cut(most=most, overlap=overlap)
+    return ChunkSizes(most=most, overlap=overlap)
 
 
 def _named(documents: Sequence[NewDocument], limits: AddLimits) -> Mapping[str, NewDocument]:
@@ -147,14 +146,14 @@ def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def _same(document: NewDocument, kept: Kept | None, cut: Cut, encoder: Encoder) -> bool:
+def _same(document: NewDocument, kept: StoredDocument | None, cut: ChunkSizes, encoder: Encoder) -> bool:
     """Whether the chunks and vectors that are stored are those that the document would get."""
     if kept is None or kept.cut != cut or kept.document.encoder != encoder.name:
         return False
     return kept.document.text_digest == _digest(document.text)
 
 
-def _chunked(texts: Mapping[str, str], cut: Cut, most: int) -> Mapping[str, Sequence[str]]:
+def _chunked(texts: Mapping[str, str], cut: ChunkSizes, most: int) -> Mapping[str, Sequence[str]]:
     """Chunks of the texts, by document; parts without a word in them are left out."""
     chunks: dict[str, list[str]] = {}
     count = 0
@@ -194,16 +193,16 @@ def _vectors(batches: Sequence[Embedded], encoder: Encoder) -> Vectors:
 
 def _drafts(
     asked: Mapping[str, NewDocument],
-    kept: Mapping[str, Kept],
-    cut: Cut,
+    kept: Mapping[str, StoredDocument],
+    cut: ChunkSizes,
     chunks: Mapping[str, Sequence[str]],
     vectors: Vectors,
-) -> Sequence[Draft]:
+) -> Sequence[DocumentDraft]:
     """What is to be stored: documents whose chunks are new, and those that only have another title or labels."""
     drafts = []
     at = 0
     for name, document in asked.items():
-        draft = Draft(
+        draft = DocumentDraft(
             document_id=name,
             title=document.title,
             labels=document.labels,

@@ -9,22 +9,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from chassis.serving.auth import ApiKey
+from chassis.serving.auth import ApiKey, demand_teacher
 from inference.embeddings import Embeddings
 from kernel.answers import Outcome
 from kernel.errors import MalformedRequest
-from services.router.service.answering.admission import Bound
-from services.router.service.assessment.measures import ExperienceMatcher, Matching, matched_texts
-from services.router.service.feedback.permissions import demand_teacher
+from services.router.service.answering.admission import AdmissionLimit
+from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching, matched_texts
 from services.router.service.knowledge.add import AddLimits, add_knowledge
 from services.router.service.knowledge.values import (
     AddEvent,
     DeleteKnowledgeResponse,
-    Learned,
-    Library,
+    KnowledgeStore,
     ListKnowledgeResponse,
     SearchKnowledgeRequest,
     SearchKnowledgeResponse,
+    VerifiedAnswer,
 )
 from services.router.service.runs.values import Run
 
@@ -35,7 +34,7 @@ UPLOADS = 4
 SEARCHES = 64
 
 
-class Experience(Protocol):
+class ExperienceStore(Protocol):
     """Verified answers, as feedback makes them and takes them back."""
 
     async def learn(self, run: Run) -> None:
@@ -57,7 +56,7 @@ class Experience(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Knowing:
+class KnowledgeUseCases:
     """What a face can ask of the knowledge base."""
 
     add: Callable[..., AsyncGenerator[AddEvent, None]]
@@ -67,9 +66,9 @@ class Knowing:
 
 
 class VerifiedAnswers:
-    """Experience in the library; see `Experience`."""
+    """Experience in the library; see `ExperienceStore`."""
 
-    def __init__(self, embeddings: Embeddings, library: Library, *, most: int, timeout_s: float = 10.0) -> None:
+    def __init__(self, embeddings: Embeddings, library: KnowledgeStore, *, most: int, timeout_s: float = 10.0) -> None:
         self._embeddings = embeddings
         self._library = library
         self._most = most
@@ -82,7 +81,7 @@ class VerifiedAnswers:
             return
         question = texts[-1]  # a follow-up means something only with what came before it
         vector = await self._embeddings.embed([question], timeout_s=self._timeout_s)
-        learned = Learned(run_id=run.run_id, key_name=run.key_name, question=question, answer=run.answer)
+        learned = VerifiedAnswer(run_id=run.run_id, key_name=run.key_name, question=question, answer=run.answer)
         await self._library.learn(learned, vector)
 
     async def forget(self, run_id: str) -> None:
@@ -100,12 +99,14 @@ class KnowledgeBase:
         experience: What feedback can teach.
     """
 
-    def __init__(self, embeddings: Embeddings, library: Library, matching: Matching, limits: AddLimits) -> None:
+    def __init__(
+        self, embeddings: Embeddings, library: KnowledgeStore, matching: ExperienceMatching, limits: AddLimits
+    ) -> None:
         self.embeddings = embeddings
         self.match = ExperienceMatcher(embeddings, library, matching)
-        self.experience: Experience = VerifiedAnswers(embeddings, library, most=matching.most)
-        self._uploads, self._searches = Bound("uploads", UPLOADS), Bound("searches", SEARCHES)
-        self.use = Knowing(
+        self.experience: ExperienceStore = VerifiedAnswers(embeddings, library, most=matching.most)
+        self._uploads, self._searches = AdmissionLimit("uploads", UPLOADS), AdmissionLimit("searches", SEARCHES)
+        self.use = KnowledgeUseCases(
             add=self._uploads.bounding_events(
                 partial(add_knowledge, embeddings=embeddings, library=library, limits=limits)
             ),
@@ -115,7 +116,7 @@ class KnowledgeBase:
         )
 
 
-async def delete_knowledge(document_id: str, *, key: ApiKey, library: Library) -> DeleteKnowledgeResponse:
+async def delete_knowledge(document_id: str, *, key: ApiKey, library: KnowledgeStore) -> DeleteKnowledgeResponse:
     """Delete a document and its chunks.
 
     Raises:
@@ -128,7 +129,12 @@ async def delete_knowledge(document_id: str, *, key: ApiKey, library: Library) -
 
 
 async def search_knowledge(
-    ask: SearchKnowledgeRequest, *, embeddings: Embeddings, library: Library, key_name: str, timeout_s: float = 10.0
+    ask: SearchKnowledgeRequest,
+    *,
+    embeddings: Embeddings,
+    library: KnowledgeStore,
+    key_name: str,
+    timeout_s: float = 10.0,
 ) -> SearchKnowledgeResponse:
     """What is nearest in meaning to a text, of documents and of the experience of a key.
 

@@ -156,7 +156,7 @@ class DocumentNotFound(MetacogError):
 
 
 @value
-class Cut:
+class ChunkSizes:
     """How a text is cut into chunks.
 
     Attributes:
@@ -169,15 +169,15 @@ class Cut:
 
 
 @value
-class Kept:
+class StoredDocument:
     """A document as it is stored."""
 
     document: KnowledgeDocument
-    cut: Cut
+    cut: ChunkSizes
 
 
 @value
-class Draft:
+class DocumentDraft:
     """A document to be stored.
 
     Attributes:
@@ -196,13 +196,13 @@ class Draft:
     labels: Mapping[str, str]
     text_digest: str
     characters: int
-    cut: Cut
+    cut: ChunkSizes
     chunks: Sequence[str] | None = None
     vectors: Vectors | None = None
 
 
 @value
-class Learned:
+class VerifiedAnswer:
     """A verified answer.
 
     Attributes:
@@ -219,20 +219,20 @@ class Learned:
 
 
 @value
-class Found:
+class SearchPage:
     """A page of hits, nearest first, and the token of the next; empty on the last."""
 
     hits: Sequence[KnowledgeHit]
     next_page_token: str
 
 
-class Library(Protocol):
+class KnowledgeStore(Protocol):
     """Documents and verified answers with their vectors; each method but `rank` may raise `DatabaseUnavailable`."""
 
-    async def kept(self, document_ids: Sequence[str]) -> Mapping[str, Kept]:
+    async def kept(self, document_ids: Sequence[str]) -> Mapping[str, StoredDocument]:
         """Those of the documents that are stored, by identifier."""
 
-    async def put(self, encoder: Encoder, drafts: Sequence[Draft]) -> Mapping[str, KnowledgeDocument]:
+    async def put(self, encoder: Encoder, drafts: Sequence[DocumentDraft]) -> Mapping[str, KnowledgeDocument]:
         """Store all `drafts`, or none; the documents by identifier."""
 
     async def page(self, ask: ListKnowledgeRequest, *, key_name: str) -> ListKnowledgeResponse:
@@ -252,7 +252,7 @@ class Library(Protocol):
             InvalidPageToken: For a token that was not given for this search.
         """
 
-    async def search(self, ask: SearchKnowledgeRequest, query: Embedded, *, rank: int, key_name: str) -> Found:
+    async def search(self, ask: SearchKnowledgeRequest, query: Embedded, *, rank: int, key_name: str) -> SearchPage:
         """What is nearest to `query`, of documents and of the experience of that key, after `rank` hits."""
 
     async def nearest(self, query: Embedded, *, key_name: str) -> Mapping[str, float | None]:
@@ -261,7 +261,7 @@ class Library(Protocol):
     async def encoders(self, *, key_name: str) -> Sequence[str]:
         """Names of the encoders that anything is stored of."""
 
-    async def learn(self, learned: Learned, question: Embedded) -> None:
+    async def learn(self, learned: VerifiedAnswer, question: Embedded) -> None:
         """Store a verified answer; an earlier one of the same run is replaced."""
 
     async def forget(self, run_id: str) -> None:

@@ -35,14 +35,14 @@ class RunFinder(Protocol):
         """
 
 
-class Settling(Protocol):
+class SettlingJournal(Protocol):
     """Waits for runs that are on their way to the database."""
 
     async def settled(self, timeout_s: float) -> bool:
         """Whether everything recorded before now is in the database, which is waited for."""
 
 
-async def recorded_run(run_id: str, *, key_name: str = "", find: RunFinder, journal: Settling) -> Run:
+async def recorded_run(run_id: str, *, key_name: str = "", find: RunFinder, journal: SettlingJournal) -> Run:
     """The run called `run_id`, waited for while it is on its way to the database.
 
     One that another replica has just recorded is waited for too; one that waits on the disk of another replica is not

@@ -22,7 +22,7 @@ Forget = Callable[[str], Awaitable[None]]
 _log = logger(__name__)
 
 
-class OldRuns(Protocol):
+class OldRunStore(Protocol):
     """Runs that may be too old. Every method may raise `DatabaseUnavailable`."""
 
     def alone(self) -> AbstractAsyncContextManager[bool]:
@@ -47,7 +47,13 @@ class Retention:
     """
 
     def __init__(
-        self, runs: OldRuns, *, days: int, forget: Forget | None = None, every_s: float = EVERY_S, batch: int = BATCH
+        self,
+        runs: OldRunStore,
+        *,
+        days: int,
+        forget: Forget | None = None,
+        every_s: float = EVERY_S,
+        batch: int = BATCH,
     ) -> None:
         self._runs = runs
         self._days = days

@@ -1,6 +1,6 @@
 import pytest
 
-from inference.accounting.accounts import Account, Tariff
+from inference.accounting.accounts import CallAccount, Tariff
 from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.ledger import Ledger
 from kernel.prices import Price, units_of
@@ -11,8 +11,8 @@ def ledger() -> Ledger:
     return Ledger(max_generations=10, max_generated_tokens=100)
 
 
-def account(ledger: Ledger, generations: int = 2, tokens: int = 30, floor: int = 1) -> Account:
-    return Account(ledger, "thesis", generations=generations, wanted_tokens=tokens, floor_tokens=floor)
+def account(ledger: Ledger, generations: int = 2, tokens: int = 30, floor: int = 1) -> CallAccount:
+    return CallAccount(ledger, "thesis", generations=generations, wanted_tokens=tokens, floor_tokens=floor)
 
 
 def test_the_worst_case_is_held_until_the_call_ends(ledger: Ledger) -> None:
@@ -122,9 +122,11 @@ def purse() -> Ledger:
     return Ledger(max_generations=10, max_generated_tokens=100, max_cost=0.0001)
 
 
-def priced(ledger: Ledger, generations: int = 2, tokens: int = 20, floor: int = 1, requests: int = 1) -> Account:
+def priced(ledger: Ledger, generations: int = 2, tokens: int = 20, floor: int = 1, requests: int = 1) -> CallAccount:
     tariff = Tariff(price=TARIFF.price, prompt_tokens=TARIFF.prompt_tokens, requests=requests)
-    return Account(ledger, "thesis", generations=generations, wanted_tokens=tokens, floor_tokens=floor, tariff=tariff)
+    return CallAccount(
+        ledger, "thesis", generations=generations, wanted_tokens=tokens, floor_tokens=floor, tariff=tariff
+    )
 
 
 def test_the_money_for_the_prompt_and_all_tokens_is_held_and_the_rest_given_back(purse: Ledger) -> None:

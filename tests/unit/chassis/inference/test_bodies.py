@@ -6,10 +6,10 @@ from inference.config import BackendConfig, Retries
 from inference.features import Features
 from inference.http.timing import pause_s
 from inference.sampling.sampler import Portion, body_of, portion_seed, portions_of
-from inference.values import Call, Work
+from inference.values import Call, WorkKind
 
 HERE = BackendConfig(name="here", base_url="http://llm", model="m")
-CALL = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=8, stage="thesis", work=Work.STAGE)
+CALL = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=8, stage="thesis", work=WorkKind.STAGE)
 ONE = Portion(offset=0, samples=1, tokens=8)
 
 

@@ -1,15 +1,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.accounting.counting import Measured, apportioned, counted
-from inference.accounting.stream_cost import Tally
+from inference.accounting.counting import MeasuredSample, apportioned, counted
+from inference.accounting.stream_cost import StreamTally
 from inference.sampling.sampler import MEDIA_TOKENS, TEMPLATE_TOKENS, most_prompt_tokens, prompt_characters
 from kernel.envelope import StageUsage
 
 
 def test_a_single_samples_usage_is_its_length() -> None:
     cost = counted(
-        [Measured(characters=99)],
+        [MeasuredSample(characters=99)],
         {"completion_tokens": 6, "prompt_tokens": 36},
         counts_all=None,
         prompt_characters=4,
@@ -20,7 +20,7 @@ def test_a_single_samples_usage_is_its_length() -> None:
 
 
 def test_lengths_by_logprobs_beat_usage_that_counts_one_sample() -> None:
-    samples = [Measured(characters=9, logprobs=40), Measured(characters=9, logprobs=38)]
+    samples = [MeasuredSample(characters=9, logprobs=40), MeasuredSample(characters=9, logprobs=38)]
 
     cost = counted(samples, {"completion_tokens": 40, "prompt_tokens": 5}, counts_all=False, prompt_characters=0)
 
@@ -29,7 +29,7 @@ def test_lengths_by_logprobs_beat_usage_that_counts_one_sample() -> None:
 
 
 def test_a_right_total_is_shared_out_by_the_lengths_of_the_texts() -> None:
-    samples = [Measured(characters=10), Measured(characters=30)]
+    samples = [MeasuredSample(characters=10), MeasuredSample(characters=30)]
 
     cost = counted(samples, {"completion_tokens": 8, "prompt_tokens": 5}, counts_all=True, prompt_characters=0)
 
@@ -38,7 +38,9 @@ def test_a_right_total_is_shared_out_by_the_lengths_of_the_texts() -> None:
 
 
 def test_what_nobody_counts_is_estimated_from_characters() -> None:
-    cost = counted([Measured(characters=10), Measured(characters=4)], {}, counts_all=None, prompt_characters=9)
+    cost = counted(
+        [MeasuredSample(characters=10), MeasuredSample(characters=4)], {}, counts_all=None, prompt_characters=9
+    )
 
     assert cost.tokens == (3, 1)
     assert cost.usage == StageUsage(generations=2, prompt_tokens=3, completion_tokens=4, estimated=True)
@@ -60,7 +62,7 @@ def test_a_prompts_characters_are_those_of_its_texts() -> None:
 
 
 def test_usage_chunks_of_single_choices_add_up() -> None:
-    tally = Tally(2, prompt_characters=0)
+    tally = StreamTally(2, prompt_characters=0)
 
     for tokens in (3, 4):
         assert tally.usage_in({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": tokens}})
@@ -69,7 +71,7 @@ def test_usage_chunks_of_single_choices_add_up() -> None:
 
 
 def test_usage_beside_choices_is_a_running_total() -> None:
-    tally = Tally(1, prompt_characters=0)
+    tally = StreamTally(1, prompt_characters=0)
 
     for tokens in (1, 2, 3):
         chunk = {"choices": [{"index": 0}], "usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
@@ -79,7 +81,7 @@ def test_usage_beside_choices_is_a_running_total() -> None:
 
 
 def test_pieces_are_counted_until_usage_comes() -> None:
-    tally = Tally(1, prompt_characters=8)
+    tally = StreamTally(1, prompt_characters=8)
     assert tally.nothing_known
 
     tally.piece()

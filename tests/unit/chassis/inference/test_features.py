@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from inference.features import Features, Learned, lesson, usage_counts_all
+from inference.features import Features, LearnedFeatures, lesson, usage_counts_all
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_usage_shows_whether_it_counts_every_sample(lengths: list[int], reported
 
 def test_each_thing_learned_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    learned = Learned("here", Features())
+    learned = LearnedFeatures("here", Features())
 
     for _ in range(3):
         learned.learn(Features(samples_per_call=4, logprobs=True))
@@ -42,7 +42,7 @@ def test_each_thing_learned_is_logged_once(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_a_smaller_limit_on_samples_wins() -> None:
-    learned = Learned("here", Features(samples_per_call=4))
+    learned = LearnedFeatures("here", Features(samples_per_call=4))
 
     learned.learn(Features(samples_per_call=8))
     assert learned.now.samples_per_call == 4

@@ -2,14 +2,14 @@ import pytest
 
 from inference.config import BackendConfig
 from inference.errors import InvalidCall
-from inference.values import Call, ModelInfo, Work
+from inference.values import Call, ModelInfo, WorkKind
 from kernel.errors import InvalidArgument
 
 GOOD = {
     "messages": [{"role": "user", "content": "Hi"}],
     "max_tokens": 8,
     "stage": "thesis",
-    "work": Work.STAGE,
+    "work": WorkKind.STAGE,
 }
 
 
