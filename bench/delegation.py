@@ -184,10 +184,10 @@ def calibration(ours: Sequence[Ran]) -> None:
     )
     known, served, right = [], [], []
     for ran in ours:
-        beliefs, verdicts = ran.beliefs()
-        fitted = recalibration(beliefs[:half], verdicts[:half])
+        beliefs, labels = ran.beliefs()
+        fitted = recalibration(beliefs[:half], labels[:half])
         known += beliefs[half:]
-        right += verdicts[half:]
+        right += labels[half:]
         served += [calibrated(fitted.points, one) for one in beliefs[half:]] if fitted.improves else beliefs[half:]
     say(
         f"confidence of the answers, {len(known)} held-out tasks: ECE {calibration_error(known, right):.3f} as served, "
@@ -304,7 +304,7 @@ async def routine(world: World) -> None:
         ):
             await run(running, simulation, mixed(range(TASKS // 2)), dispatch="BEST_PROFILE")
             ran = await timed(name, running, simulation, mixed(range(TASKS // 2, TASKS)), dispatch="BEST_PROFILE")
-            skipped = np.mean([task["decision"]["because"] == "routine" for task in ran.tasks])
+            skipped = np.mean([task["decision"]["reason"] == "routine" for task in ran.tasks])
         say(f"    skipped: {skipped:.3f}")
 
 

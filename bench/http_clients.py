@@ -263,8 +263,8 @@ async def measure(port: int) -> None:
             await round_of_calls(post, url, IN_FLIGHT)
             best = min([await round_of_calls(post, url, calls) for _ in range(rounds)])
             reaches = await cancelling_reaches_the_server(post, url)
-        verdict = "yes" if reaches else "NO"
-        sys.stdout.write(f"{name:<14} {best[0]:>12.3f} {1000 / best[1]:>9.0f}   {verdict}\n")
+        label = "yes" if reaches else "NO"
+        sys.stdout.write(f"{name:<14} {best[0]:>12.3f} {1000 / best[1]:>9.0f}   {label}\n")
 
 
 def main() -> None:

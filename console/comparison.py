@@ -64,7 +64,7 @@ def _activation(run: Data) -> float | None:
 
 def _why(run: Data) -> str:
     route = run.get("route") or {}
-    return formatting.because(route["because"], route["system"]) if route else formatting.UNKNOWN
+    return formatting.reason(route["reason"], route["system"]) if route else formatting.UNKNOWN
 
 
 def _feedback(run: Data) -> str:
@@ -81,7 +81,7 @@ _WORDS: Mapping[str, Callable[[Data], str]] = {
     "configuration": lambda run: run["config_version"] or formatting.UNKNOWN,
     "confidence from": lambda run: formatting.source(run["confidence_source"]),
     "degraded": lambda run: "; ".join(run["degraded_reasons"]) or "no",
-    "verdict": _feedback,
+    "label": _feedback,
 }
 _NUMBERS: Mapping[str, tuple[int, Callable[[Data], float | None]]] = {
     "activation": (3, _activation),

@@ -87,7 +87,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
         "Log in with a key that the suite knows; without a login the console uses METACOG_PEER_KEY.",
     ),
     "TEACHING_NOT_ALLOWED": ("This key may not teach", "Log in with a key that has `may_teach` switched on."),
-    "FEEDBACK_CONFLICT": ("This run has another verdict already", "The first verdict stands."),
+    "FEEDBACK_CONFLICT": ("This run has another label already", "The first label stands."),
     "RUN_NOT_FOUND": ("There is no such run", "It may be older than what is kept, or belong to another key."),
     "DOCUMENT_NOT_FOUND": ("There is no such document", "It may have been deleted meanwhile."),
     "PROMPT_TOO_LONG": ("The question is too long for the model", "Shorten it."),

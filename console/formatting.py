@@ -31,7 +31,7 @@ _BECAUSE: Mapping[str, str] = {
     "policy": "a row of the policy table",
     "envelope": "the envelope has room for a plain call only",
     "undetermined": "fewer than two components are known",
-    "kept": "the decision of an earlier turn still holds",
+    "cached": "the decision of an earlier turn still holds",
 }
 _BY_ACTIVATION: Mapping[str, str] = {
     "SYSTEM_ONE": "its activation stays below the threshold",
@@ -152,7 +152,7 @@ def moment(text: object) -> str:
         return UNKNOWN
 
 
-def because(reason: str, chosen: str = "") -> str:
+def reason(reason: str, chosen: str = "") -> str:
     """Why a system was chosen.
 
     Example:
@@ -229,7 +229,7 @@ def initials(name: str) -> str:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "answered_by": answered_by,
-    "because": because,
+    "reason": reason,
     "count_of": count,
     "duration": duration,
     "excerpt": excerpt,

@@ -162,8 +162,8 @@ def _delegation(run: Data) -> list[Timed]:
         told.append(Timed(name="mode_chosen", data=decision))
     for each in account.get("votes") or ():
         told.append(Timed(name="agent_answered", data=each, after_ms=_ms(each.get("duration_ms"))))
-    if account.get("verdict"):
-        told.append(Timed(name="answer_judged", data=account["verdict"]))
+    if account.get("label"):
+        told.append(Timed(name="answer_judged", data=account["label"]))
     return told
 
 

@@ -177,7 +177,7 @@ def _agent_answered(picture: Picture, data: Data) -> Change:
 
 
 def _answer_judged(picture: Picture, data: Data) -> Change:
-    picture.verdict = data
+    picture.label = data
     return Change({DELEGATION})
 
 

@@ -122,7 +122,7 @@ class Picture:
     assessments: list[Data] = field(default_factory=list)
     mode: Data | None = None
     votes: list[Data] = field(default_factory=list)
-    verdict: Data | None = None
+    label: Data | None = None
     answer: str = ""
     run: Data | None = None
     error: Notice | None = None

@@ -127,7 +127,7 @@ def _deliberation(kind: str, measured: bool, item: Item, seed: int, _: Replies) 
 
 def _alone(agent: str, item: Item, seed: int, _: Replies) -> Call:
     body = {
-        "task": prompts.task(item).text,
+        "question": prompts.task(item).text,
         "answer_type": item.answer_type.value,
         "baseline": "SINGLE_AGENT",
         "first_agent": agent,

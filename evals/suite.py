@@ -19,7 +19,7 @@ class Addresses:
     delegation: str = "http://127.0.0.1:8083"
 
 
-_SHORTEST: Body = {"query": "Say yes.", "strategy": "system1", "fallback": False, "max_tokens": 1, "seed": 0}
+_SHORTEST: Body = {"question": "Say yes.", "strategy": "system1", "fallback": False, "max_tokens": 1, "seed": 0}
 
 _COUNTS = ("generations", "http_calls", "prompt_tokens", "completion_tokens")
 

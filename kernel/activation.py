@@ -116,7 +116,7 @@ class SystemChoice:
     """The choice of system, and why."""
 
     system: Route
-    because: str
+    reason: str
 
 
 def choose(level: Activation, *, undetermined: Route = Route.SYSTEM_TWO) -> SystemChoice:
@@ -127,6 +127,6 @@ def choose(level: Activation, *, undetermined: Route = Route.SYSTEM_TWO) -> Syst
         'SYSTEM_ONE'
     """
     if level.value is None:
-        return SystemChoice(system=undetermined, because="undetermined")
+        return SystemChoice(system=undetermined, reason="undetermined")
     deliberate = reaches(level.value, level.threshold)
-    return SystemChoice(system=Route.SYSTEM_TWO if deliberate else Route.SYSTEM_ONE, because="activation")
+    return SystemChoice(system=Route.SYSTEM_TWO if deliberate else Route.SYSTEM_ONE, reason="activation")

@@ -14,15 +14,15 @@ class Turn:
     content: str
 
 
-def conversation(query: str, messages: Sequence[Turn]) -> Sequence[Turn]:
-    """The turns to look at: `messages`, or `query` as the only one.
+def conversation(question: str, messages: Sequence[Turn]) -> Sequence[Turn]:
+    """The turns to look at: `messages`, or `question` as the only one.
 
     Raises:
         MalformedRequest: For both or neither.
     """
-    if bool(query.strip()) == bool(messages):
-        raise MalformedRequest("give either query or messages", field="query")
-    return messages or [Turn(role="user", content=query)]
+    if bool(question.strip()) == bool(messages):
+        raise MalformedRequest("give either question or messages", field="question")
+    return messages or [Turn(role="user", content=question)]
 
 
 def assessable(messages: Sequence[Turn]) -> Sequence[Turn]:

@@ -164,23 +164,23 @@ class Concern:
     """Whether the final answer is to be annotated, and why or why not."""
 
     raised: bool
-    because: str
+    reason: str
 
 
 def cross_domain_concern(msv: MSV, *, important: float = IMPORTANT, familiar: float = FAMILIAR) -> Concern:
     """Whether the query's state calls for the generalist's note.
 
     Example:
-        >>> cross_domain_concern(MSV(importance=0.7)).because
+        >>> cross_domain_concern(MSV(importance=0.7)).reason
         'importance 0.70 reaches 0.70 and experience is unknown, which counts as low'
     """
     if msv.importance is None:
-        return Concern(raised=False, because="importance is unknown")
+        return Concern(raised=False, reason="importance is unknown")
     if not reaches(msv.importance, important):
-        return Concern(raised=False, because=f"importance {msv.importance:.2f} is below {important:.2f}")
-    because = f"importance {msv.importance:.2f} reaches {important:.2f} and experience "
+        return Concern(raised=False, reason=f"importance {msv.importance:.2f} is below {important:.2f}")
+    reason = f"importance {msv.importance:.2f} reaches {important:.2f} and experience "
     if msv.experience is None:
-        return Concern(raised=True, because=because + "is unknown, which counts as low")
+        return Concern(raised=True, reason=reason + "is unknown, which counts as low")
     if exceeds(msv.experience, familiar):
-        return Concern(raised=False, because=f"experience {msv.experience:.2f} is above {familiar:.2f}")
-    return Concern(raised=True, because=because + f"{msv.experience:.2f} is at most {familiar:.2f}")
+        return Concern(raised=False, reason=f"experience {msv.experience:.2f} is above {familiar:.2f}")
+    return Concern(raised=True, reason=reason + f"{msv.experience:.2f} is at most {familiar:.2f}")

@@ -43,6 +43,10 @@ Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 RequestId = Annotated[str, Field(max_length=128, pattern=r"^[!-~]*$")]
 
 
+# Fields that had another name in the first contract, for an error that names the new one.
+RENAMED = {"query": "question", "task": "question", "because": "reason", "verdict": "label", "kept_from": "cached_from"}
+UNKNOWN_FIELD = frozenset({"unexpected_keyword_argument", "extra_forbidden"})
+
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 
@@ -86,9 +90,16 @@ def json_schema(kind: type) -> dict[str, Any]:
 
 def malformed(complaints: Sequence[Mapping[str, Any]]) -> MalformedRequest:
     """The refusal that tells of pydantic's complaints, the first one in the message, all in the metadata."""
-    said = {".".join(str(step) for step in c["loc"] if step != "body") or "body": str(c["msg"]) for c in complaints}
+    said = {".".join(str(step) for step in c["loc"] if step != "body") or "body": _said(c) for c in complaints}
     place, complaint = next(iter(said.items()), ("body", "not valid"))
     return MalformedRequest(f"{place}: {complaint}", **said)
+
+
+def _said(complaint: Mapping[str, Any]) -> str:
+    """One complaint; for a field that was renamed, with its new name."""
+    field = complaint["loc"][-1] if complaint["loc"] else ""
+    renamed = RENAMED.get(str(field)) if complaint["type"] in UNKNOWN_FIELD else None
+    return f"it is called `{renamed}` now" if renamed else str(complaint["msg"])
 
 
 def event_name(event: object) -> str:

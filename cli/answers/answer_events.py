@@ -109,7 +109,7 @@ class Explained:
 
     def _roles_assigned(self, content: Body) -> None:
         self._phase.done()
-        heading(f"roles ({content['because']})" if content["because"] else "roles")
+        heading(f"roles ({content['reason']})" if content["reason"] else "roles")
         shown.print(drawing.matrix(content["optimum"], content["assignment"]))
         self._phase.say("waiting for the first stage")
 

@@ -115,7 +115,7 @@ def route(  # noqa: PLR0913 - each is an option of the command
 
 def _query(text: str, messages: Path | None) -> dict[str, Any]:
     if messages is None:
-        return {"query": question(text)}
+        return {"question": question(text)}
     if text:
         raise typer.BadParameter("give a question or --messages, not both", param_hint="--messages")
     return {"messages": read_json(messages)}

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.answers.answer_events import broken, waiting
-from cli.answers.drawing_answers import assessments, chosen_mode, task, verdict
+from cli.answers.drawing_answers import assessments, chosen_mode, label, task
 from cli.terminal import options
 from cli.terminal.client import Body, Events, Service
 from cli.terminal.input_files import question
@@ -39,7 +39,7 @@ def delegate(  # noqa: PLR0913 - each is an option of the command
     """Have the agents that are surest of themselves, and have the record for it, do a task."""
     dimensions = dimension or []
     body = given(
-        task=question(text),
+        question=question(text),
         dimension=dimensions[0] if len(dimensions) == 1 else "",
         dimensions=dimensions if len(dimensions) > 1 else [],
         agents=agent,
@@ -59,7 +59,7 @@ def delegate(  # noqa: PLR0913 - each is an option of the command
         emit(done)
         return
     shown.print(task(done))
-    if done["verdict"] is None:
+    if done["label"] is None:
         told.print(f"was it right? metacog feedback --task {done['task_id']} --correct (or --wrong)", style="dim")
 
 
@@ -91,5 +91,5 @@ def _followed(events: Events, phase: Phase, *, show: bool) -> Body:
         else:
             write("\n" if streamed else "")
             streamed = False
-            told.print(chosen_mode(content) if name == "mode_chosen" else verdict(content), soft_wrap=True)
+            told.print(chosen_mode(content) if name == "mode_chosen" else label(content), soft_wrap=True)
     raise broken()

@@ -33,7 +33,7 @@ REASONS = {
     "format": "only a plain call can give the format that was asked for",
     "envelope": "the envelope has no room for more",
     "policy": "a row of the policy table says so",
-    "kept": "the conversation goes on with the same task",
+    "cached": "the conversation goes on with the same task",
 }
 # Background of a cell by its fitness, from low to high; readable on light and dark terminals.
 HEAT = ("", "grey50", "cyan", "green", "bold green")
@@ -41,12 +41,12 @@ HEAT = ("", "grey50", "cyan", "green", "bold green")
 
 def decision(route: Body) -> RenderableType:
     """System and strategy, why, the activation term by term, and the state behind it."""
-    because = REASONS.get(route["because"], route["because"])
+    reason = REASONS.get(route["reason"], route["reason"])
     row = f" ({route['policy_row']})" if route.get("policy_row") else ""
-    kept = f" (run {route['kept_from']})" if route.get("kept_from") else ""
+    kept = f" (run {route['cached_from']})" if route.get("cached_from") else ""
     head = Text.assemble(
         (route["system"].replace("_", " "), f"bold {HOT if route['system'] == 'SYSTEM_TWO' else COOL}"),
-        text(f"  {route['strategy']}: {because}{row}{kept}"),
+        text(f"  {route['strategy']}: {reason}{row}{kept}"),
     )
     parts: list[RenderableType] = [head]
     if route.get("activation"):

@@ -128,15 +128,15 @@ def _vote(vote: Body) -> list[str]:
 
 def chosen_mode(decision: Body) -> str:
     """Who does a task, and why."""
-    because = decision["because"].replace("_", " ")
+    reason = decision["reason"].replace("_", " ")
     match decision["mode"]:
         case "EXECUTED":
-            return f"{decision['executor']} does it: {because}"
+            return f"{decision['executor']} does it: {reason}"
         case "DELEGATED":
-            return f"{decision['first_agent']} hands it to {decision['executor']}: {because}"
+            return f"{decision['first_agent']} hands it to {decision['executor']}: {reason}"
         case "COLLABORATED":
-            return f"all answer and vote: {because}"
-    return f"nobody could be asked: {because}"
+            return f"all answer and vote: {reason}"
+    return f"nobody could be asked: {reason}"
 
 
 def _task_ending(done: Body) -> RenderableType:
@@ -148,14 +148,14 @@ def _task_ending(done: Body) -> RenderableType:
             "dimensions": ", ".join(each["dimension"] for each in done["dimensions"]),
             "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: nobody gave a valid answer",
             "confidence": f"{belief} from {(done['confidence_source'] or UNKNOWN).lower()}",
-            "judged": verdict(done["verdict"]) if done["verdict"] else "",
+            "judged": label(done["label"]) if done["label"] else "",
             "learned": "; ".join(map(_learned, done["profile_updates"])),
             **_spent(done),
         }
     )
 
 
-def verdict(said: Body) -> str:
+def label(said: Body) -> str:
     """Whether an answer is right, and who says so."""
     right = {True: "right", False: "wrong", None: UNKNOWN}[said["correct"]]
     return f"{right}, by {(said['checker'] or UNKNOWN).lower()}: {snippet(said['detail'])}"

@@ -82,11 +82,11 @@ def runs_of(router: Service, *, limit: int, assessor: str = "") -> Sequence[Run]
 def case_of_run(run: Run) -> Case:
     """The decision of a run; of several verdicts the first that teaches."""
     msv = from_plain(_state(run), MSV)
-    verdicts = [said["score"] for said in run["feedback"] if said["teaches"]]
-    judged = bool(verdicts) and run["strategy"] == SYSTEM_ONE and run["outcome"] == "ANSWERED"
+    labels = [said["score"] for said in run["feedback"] if said["teaches"]]
+    judged = bool(labels) and run["strategy"] == SYSTEM_ONE and run["outcome"] == "ANSWERED"
     return Case(
         levels=levels_of(msv),
-        wrong=verdicts[0] < RIGHT if judged else None,
+        wrong=labels[0] < RIGHT if judged else None,
         assessor=run["route"]["assessor"],
     )
 
@@ -122,7 +122,7 @@ def _pages(router: Service, page_size: int, assessor: str) -> Iterable[Run]:
 
 
 def _is_assessed(run: Run) -> bool:
-    return bool(_state(run)) and not run["route"].get("kept_from")
+    return bool(_state(run)) and not run["route"].get("cached_from")
 
 
 def _state(run: Run) -> Mapping[str, Any] | None:

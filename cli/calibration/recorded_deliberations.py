@@ -38,7 +38,7 @@ class Given:
 
     assignment: Mapping[Role, str]
     propensity: Annotated[float, Field(gt=0, le=1)]
-    because: str = ""
+    reason: str = ""
     capacities: Mapping[str, int] | None = None
 
 
@@ -123,7 +123,7 @@ def _read(document: Run) -> Deliberated | str:
     if score is None:
         return "no verdict"
     account = from_plain(_known(told), Account)
-    if account.roles.because or account.degraded:
+    if account.roles.reason or account.degraded:
         return "degraded, or roles given again"
     if account.roles.propensity >= 1:
         return "chance had no part in the roles"
@@ -135,7 +135,7 @@ def _known(told: Mapping[str, Any]) -> Mapping[str, Any]:
     roles = told["roles"]
     return {
         "assessments": [{"agent": each["agent"], "msv": each["msv"]} for each in told["assessments"]],
-        "roles": {name: roles[name] for name in ("assignment", "propensity", "because", "capacities") if name in roles},
+        "roles": {name: roles[name] for name in ("assignment", "propensity", "reason", "capacities") if name in roles},
         "degraded": told.get("degraded", False),
     }
 

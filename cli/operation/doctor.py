@@ -47,7 +47,7 @@ def doctor(  # noqa: PLR0913 - each is an option of the command
                 phase.done()
                 _show(finding)
             phase.say("looking further")
-    bad = sum(finding.verdict is Verdict.WRONG for finding in found)
+    bad = sum(finding.label is Verdict.WRONG for finding in found)
     if as_json:
         emit({"ok": not bad, "findings": [_told(finding) for finding in found]})
     else:
@@ -93,7 +93,7 @@ _BELOW = {
 
 
 def _show(finding: Finding) -> None:
-    sign, style = SIGNS[finding.verdict]
+    sign, style = SIGNS[finding.label]
     line = text(f"{sign:<6}", style).append_text(text(f"{finding.name}: ", "bold")).append_text(text(finding.said))
     shown.print(line, soft_wrap=True)
     if finding.advice:
@@ -101,4 +101,4 @@ def _show(finding: Finding) -> None:
 
 
 def _told(finding: Finding) -> dict[str, str]:
-    return {"name": finding.name, "verdict": str(finding.verdict), "said": finding.said, "advice": finding.advice}
+    return {"name": finding.name, "label": str(finding.label), "said": finding.said, "advice": finding.advice}

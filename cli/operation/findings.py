@@ -26,26 +26,26 @@ class Finding:
     """
 
     name: str
-    verdict: Verdict
+    label: Verdict
     said: str
     advice: str = ""
 
 
 def fine(name: str, said: str) -> Finding:
     """Nothing is wrong."""
-    return Finding(name=name, verdict=Verdict.FINE, said=said)
+    return Finding(name=name, label=Verdict.FINE, said=said)
 
 
 def note(name: str, said: str, advice: str = "") -> Finding:
     """It works, and is worth knowing."""
-    return Finding(name=name, verdict=Verdict.WORTH_KNOWING, said=said, advice=advice)
+    return Finding(name=name, label=Verdict.WORTH_KNOWING, said=said, advice=advice)
 
 
 def wrong(name: str, said: str, advice: str) -> Finding:
     """It does not work."""
-    return Finding(name=name, verdict=Verdict.WRONG, said=said, advice=advice)
+    return Finding(name=name, label=Verdict.WRONG, said=said, advice=advice)
 
 
 def not_checked(name: str, why: str, advice: str = "") -> Finding:
     """It cannot be looked at from here."""
-    return Finding(name=name, verdict=Verdict.NOT_CHECKED, said=why, advice=advice)
+    return Finding(name=name, label=Verdict.NOT_CHECKED, said=why, advice=advice)

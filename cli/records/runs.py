@@ -113,9 +113,9 @@ def feedback(  # noqa: PLR0913 - each is an option of the command
     """Say how right the answer of a run, or of a delegated task, was; the suite learns from it."""
     if (correct is None) == (score is None) or (task and correct is None):
         raise typer.BadParameter("say either --correct, --wrong or (for runs) --score", param_hint="--correct")
-    verdict = {"correct": correct} if score is None else {"score": score}
+    label = {"correct": correct} if score is None else {"score": score}
     name = feedback_id or str(uuid.uuid4())
-    body = {"feedback_id": name, "task_id" if task else "run_id": run_id, "note": note, **verdict}
+    body = {"feedback_id": name, "task_id" if task else "run_id": run_id, "note": note, **label}
     service = Service("delegation", delegation, key=key) if task else Service("router", router, key=key)
     said = service.post("/v1/feedback", body)
     if as_json:
@@ -136,7 +136,7 @@ def _taught(said: Run) -> str:
 
 def _table(runs: Sequence[Run]) -> Table:
     made = Table(Column("run", no_wrap=True, min_width=36), box=None, pad_edge=False, header_style="bold")
-    for name in ("began", "by", "activation", "ended", "confidence", "verdict", "tokens", "time"):
+    for name in ("began", "by", "activation", "ended", "confidence", "label", "tokens", "time"):
         made.add_column(name)
     for run in runs:
         made.add_row(*(text(cell) for cell in _cells(run)))
@@ -167,7 +167,7 @@ def _facts(run: Run) -> Table:
     known = {
         "run": run["run_id"],
         "began": run["created_at"],
-        "decided": f"{route.get('system', '')} {route.get('strategy', '')}, because: {route.get('because', '')}",
+        "decided": f"{route.get('system', '')} {route.get('strategy', '')}, because: {route.get('reason', '')}",
         "activation": number((route.get("activation") or {}).get("value")),
         "answered by": f"{run['strategy']} {run['model']}",
         "ended": _ended(run),

@@ -2,7 +2,7 @@
 
     router = Service("router", "http://127.0.0.1:8080", key="mc-...")
     router.get("/v1/runs", page_size=10)
-    for name, content in router.stream("/v1/answers", {"query": "Is 91 prime?"}):
+    for name, content in router.stream("/v1/answers", {"question": "Is 91 prime?"}):
         ...
 
 Standard library only: whoever asks for help, or for one number, waits for no more than that.

@@ -44,8 +44,8 @@ def given(**parts: object) -> dict[str, object]:
     """The parts of a request that were given: neither None nor empty.
 
     Example:
-        >>> given(query="Why?", strategy="", seed=0, agents=[])
-        {'query': 'Why?', 'seed': 0}
+        >>> given(question="Why?", strategy="", seed=0, agents=[])
+        {'question': 'Why?', 'seed': 0}
     """
     return {name: part for name, part in parts.items() if part is not None and part not in ("", [], {}, ())}
 

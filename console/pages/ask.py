@@ -75,7 +75,7 @@ def asked(fields: Mapping[str, str]) -> dict[str, Any]:
     question = fields.get("question", "").strip()
     if not question:
         raise EmptyQuestion
-    body: dict[str, Any] = {"query": question, "fallback": fields.get("fallback") == "yes"}
+    body: dict[str, Any] = {"question": question, "fallback": fields.get("fallback") == "yes"}
     for name, known in (("strategy", STRATEGIES), ("answer_type", ANSWER_TYPES)):
         chosen = fields.get(name, "")
         if chosen not in known:

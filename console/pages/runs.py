@@ -80,8 +80,8 @@ def _add_run(app: FastAPI, site: Site) -> None:
     async def feedback(request: Request, run_id: str) -> Response:
         correct = _verdict(await form(request))
         told = await site.router.post("/v1/feedback", _feedback(run_id, correct), key=session_of(request).key)
-        verdicts = [{"score": 1.0 if correct else 0.0}]
-        return fragment("runs/feedback.html", verdicts=verdicts, told=_learned(told), run={"run_id": run_id})
+        labels = [{"score": 1.0 if correct else 0.0}]
+        return fragment("runs/feedback.html", labels=labels, told=_learned(told), run={"run_id": run_id})
 
 
 async def _run(site: Site, run_id: str, key: str) -> Mapping[str, Any]:

@@ -123,7 +123,7 @@ def _live(agents: Sequence[str], max_tokens: int, item: Item, seed: int, _: Repl
 
 def _task(agents: Sequence[str], item: Item, seed: int, name: str) -> Mapping[str, Any]:
     return {
-        "task": prompts.task(item).text,
+        "question": prompts.task(item).text,
         "dimensions": list(item.takes),
         "agents": list(agents),
         "seed": derived_seed(seed, "eval", name),

@@ -54,14 +54,14 @@ class Row:
     arm: str
     seed: int
     said: Said
-    verdict: Verdict
+    label: Verdict
     reply: Record
     checks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def right(self) -> bool:
         """Whether it is right."""
-        return self.verdict.right
+        return self.label.right
 
     @property
     def replayed(self) -> bool:
@@ -70,7 +70,7 @@ class Row:
 
     def judged_text(self, text: str, part: str) -> Verdict:
         """Verdict on another text of the reply, whose program was checked under the name `part`."""
-        return verdict(text, self.item.known, self.checks.get(part))
+        return label(text, self.item.known, self.checks.get(part))
 
 
 @value
@@ -153,7 +153,7 @@ def facts_of(record: Record) -> Facts:
         raise RecordsUnusable(f"the records lack what they should have: {wrong!r}") from wrong
 
 
-def verdict(text: str, known: Known, check: Mapping[str, Any] | None) -> Verdict:
+def label(text: str, known: Known, check: Mapping[str, Any] | None) -> Verdict:
     """Whether `text` is right: by its tests where it is a program, else by the rules of its answer's type."""
     if known.answer_type is not AnswerType.CODE:
         return judged(text, known)
@@ -172,7 +172,7 @@ def _row(record: Record, facts: Mapping[str, Facts]) -> Row | None:
         arm=record["arm"],
         seed=record["seed"],
         said=answer,
-        verdict=verdict(answer.text, item.known, checks.get("answer")),
+        label=label(answer.text, item.known, checks.get("answer")),
         reply=record["reply"],
         checks=checks,
     )
@@ -192,6 +192,6 @@ def _lost(record: Record, facts: Mapping[str, Facts]) -> Row:
         arm=record["arm"],
         seed=record["seed"],
         said=NOTHING_SAID,
-        verdict=Verdict(answer=None, right=False, decided=True),
+        label=Verdict(answer=None, right=False, decided=True),
         reply={},
     )

@@ -30,10 +30,10 @@ class Paired:
 
 def by_item(rows: Sequence[Row]) -> ByItem:
     """Share of seeds with which each item was answered right [0..1]."""
-    verdicts: dict[str, list[bool]] = {}
+    labels: dict[str, list[bool]] = {}
     for row in rows:
-        verdicts.setdefault(row.item.id, []).append(row.right)
-    return {item: sum(each) / len(each) for item, each in verdicts.items()}
+        labels.setdefault(row.item.id, []).append(row.right)
+    return {item: sum(each) / len(each) for item, each in labels.items()}
 
 
 def over_seeds(rows: Sequence[Row]) -> Spread:

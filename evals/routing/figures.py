@@ -116,7 +116,7 @@ def figures(made: Recorded, chance: Chance) -> Figures:
     return Figures(
         sets=[_set(name, rows) for name in dict.fromkeys(row.dataset for row in rows)],
         wrong=share(row.wrong for row in rows),
-        unreadable=sum(row.verdict.answer is None for row in rows),
+        unreadable=sum(row.label.answer is None for row in rows),
         assessors=[_assessor(name, rows, chance) for name in names],
         random=random_band(flags([row.wrong for row in rows]), chance),
         length=separation(rows, levels[LENGTH], chance),
@@ -155,8 +155,8 @@ def _assessor(name: str, rows: Sequence[Row], chance: Chance) -> AssessorFigures
         shuffled=shuffled_band(known.levels, known.wrong, chance),
         shuffled_within=shuffled_within_band(known.levels, known.wrong, known.groups, chance),
         sent=share(row.readings[name].sent for row in assessed),
-        right_of_kept=share(row.verdict.right for row in assessed if not row.readings[name].sent),
-        right_of_sent=share(row.verdict.right for row in assessed if row.readings[name].sent),
+        right_of_kept=share(row.label.right for row in assessed if not row.readings[name].sent),
+        right_of_sent=share(row.label.right for row in assessed if row.readings[name].sent),
         unknown=Counter(unknown for row in assessed for unknown in row.readings[name].reasons.items()),
         parts=parts(assessed, name),
         ablations=ablations(assessed, name, chance),
@@ -169,7 +169,7 @@ def _set(name: str, rows: Sequence[Row]) -> SetFigures:
     return SetFigures(
         name=name,
         wrong=share(row.wrong for row in inside),
-        unreadable=sum(row.verdict.answer is None for row in inside),
+        unreadable=sum(row.label.answer is None for row in inside),
     )
 
 

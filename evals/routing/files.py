@@ -48,7 +48,7 @@ def _scored(row: Row) -> Record:
     return {
         "item": row.item,
         "dataset": row.dataset,
-        "answer": row.verdict.answer,
-        "right": row.verdict.right,
+        "answer": row.label.answer,
+        "right": row.label.right,
         "activation": {name: reading.activation for name, reading in row.readings.items()},
     }

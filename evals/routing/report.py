@@ -89,7 +89,7 @@ def _weights(run: Record) -> str:
 def _sets(made: Recorded, found: Figures) -> str:
     rows = [[each.name, str(each.wrong.of), share(each.wrong), str(each.unreadable)] for each in found.sets]
     rows.append(["all", str(found.wrong.of), share(found.wrong), str(found.unreadable)])
-    undecided = sum(not row.verdict.decided for row in made.rows)
+    undecided = sum(not row.label.decided for row in made.rows)
     left_out = [f"long texts that equality cannot judge, which count as wrong: {undecided}"] if undecided else []
     left_out += [f"items without a System 1 answer, which are left out: {made.unanswered}"] if made.unanswered else []
     left_out += [f"refused requests ({reason}): {count}" for reason, count in made.refusals.items()]

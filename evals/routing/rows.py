@@ -86,7 +86,7 @@ class Row:
 
     item: str
     dataset: str
-    verdict: Verdict
+    label: Verdict
     prompt_characters: int
     readings: Mapping[str, Reading]
     plain: Plain | None
@@ -95,7 +95,7 @@ class Row:
     @property
     def wrong(self) -> bool:
         """Whether System 1 is wrong."""
-        return not self.verdict.right
+        return not self.label.right
 
 
 @value
@@ -184,7 +184,7 @@ def _row(item: Record, replies: Mapping[str, Record]) -> Row | None:
     return Row(
         item=item["id"],
         dataset=item["dataset"],
-        verdict=judged(text, known),
+        label=judged(text, known),
         prompt_characters=item["prompt_characters"],
         readings={name: _reading(reply) for name, reply in replies.items() if name != PLAIN},
         plain=plain,

@@ -62,9 +62,9 @@ def _boolean(text: str) -> str | None:
     opening = _OPENING.match(bare)
     if opening is None:
         return None
-    verdict = _TRUTH[opening[1]]
+    label = _TRUTH[opening[1]]
     later = _VERDICT.findall(bare, opening.end(1))
-    return verdict if all(_TRUTH[word] == verdict for word in later) else None
+    return label if all(_TRUTH[word] == label for word in later) else None
 
 
 def _choice(text: str, options: Sequence[str]) -> str | None:

@@ -51,7 +51,7 @@ class ExecutorDecision:
 
     mode: TaskMode
     executor: str
-    because: str
+    reason: str
 
 
 def standing(
@@ -110,13 +110,13 @@ def decided(first: AssessedAgent, peers: Sequence[AssessedAgent], rules: Rules) 
         SPEC 3.3, Algorithm 1.
     """
     if is_confident(first):
-        return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, because="confident")
+        return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason="confident")
     if not peers:
-        return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, because="only_agent")
+        return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason="only_agent")
     able = [peer for peer in peers if peer.eligible and reaches(peer.confidence, rules.confidence_threshold)]
     if not able:
-        return ExecutorDecision(mode=TaskMode.COLLABORATED, executor="", because="nobody_confident")
+        return ExecutorDecision(mode=TaskMode.COLLABORATED, executor="", reason="nobody_confident")
     best = max(able, key=lambda peer: round(peer.confidence, DECIMALS))
     if rules.hand_over_rule is HandOverRule.PAPER or not first.eligible or exceeds(best.confidence, first.confidence):
-        return ExecutorDecision(mode=TaskMode.DELEGATED, executor=best.agent, because="better_peer")
-    return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, because="no_better_peer")
+        return ExecutorDecision(mode=TaskMode.DELEGATED, executor=best.agent, reason="better_peer")
+    return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason="no_better_peer")

@@ -98,16 +98,16 @@ def recalibration(confidences: Numbers, scores: Numbers, folds: int = FOLDS) -> 
     Raises:
         ValueError: For fewer answers than folds, or numbers that do not fit together.
     """
-    beliefs, verdicts = judged(confidences, scores)
+    beliefs, labels = judged(confidences, scores)
     if len(beliefs) < folds:
         raise ValueError(f"{len(beliefs)} answers are too few for {folds} folds")
-    parts = stratified_folds(verdicts >= RIGHT, folds, np.random.default_rng(SEED))
-    before = (beliefs - verdicts) ** 2
-    after = {method: (_held_out(fit, beliefs, verdicts, parts) - verdicts) ** 2 for method, fit in FITS.items()}
+    parts = stratified_folds(labels >= RIGHT, folds, np.random.default_rng(SEED))
+    before = (beliefs - labels) ** 2
+    after = {method: (_held_out(fit, beliefs, labels, parts) - labels) ** 2 for method, fit in FITS.items()}
     method = min(FITS, key=lambda one: round(float(after[one].mean()), 12))
     return FittedMap(
         method=method,
-        points=FITS[method](beliefs, verdicts),
+        points=FITS[method](beliefs, labels),
         observations=len(beliefs),
         brier_before=round(float(before.mean()), 12),
         brier_after=round(float(after[method].mean()), 12),
@@ -142,11 +142,11 @@ def isotonic_points(confidences: Numbers, scores: Numbers) -> list[Point]:
         >>> [(p.confidence, round(p.calibrated, 4)) for p in isotonic_points([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])]
         [(0.2, 0.25), (0.4, 0.5), (0.6, 0.5), (0.8, 0.75)]
     """
-    beliefs, verdicts = judged(confidences, scores)
+    beliefs, labels = judged(confidences, scores)
     if not len(beliefs):
         raise ValueError("there is no answer to learn from")
     levels, where, counts = np.unique(beliefs, return_inverse=True, return_counts=True)
-    means = np.bincount(where, weights=_smoothed(verdicts)) / counts
+    means = np.bincount(where, weights=_smoothed(labels)) / counts
     steps = np.clip(isotonic_regression(means, weights=counts.astype(np.float64)).x, 0, 1)
     return _corners(levels, np.round(steps, 12))
 
@@ -175,10 +175,10 @@ def platt_curve(confidences: Numbers, scores: Numbers) -> tuple[float, float]:
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.
     """
-    beliefs, verdicts = judged(confidences, scores)
+    beliefs, labels = judged(confidences, scores)
     if not len(beliefs):
         raise ValueError("there is no answer to learn from")
-    odds, targets = logit(np.clip(beliefs, NEAREST, 1 - NEAREST)), _smoothed(verdicts)
+    odds, targets = logit(np.clip(beliefs, NEAREST, 1 - NEAREST)), _smoothed(labels)
     slope, intercept = _nearest_curve(odds, targets)
     return (slope, intercept) if slope >= 0 else (0.0, _nearest_curve(np.zeros_like(odds), targets)[1])
 
@@ -213,23 +213,23 @@ Fit = Callable[[Array, Array], list[Point]]
 FITS: Mapping[Method, Fit] = {Method.PLATT: platt_points, Method.ISOTONIC: isotonic_points}
 
 
-def _held_out(fit: Fit, beliefs: Array, verdicts: Array, parts: Sequence[Indexes]) -> Array:
+def _held_out(fit: Fit, beliefs: Array, labels: Array, parts: Sequence[Indexes]) -> Array:
     """The confidences of each part, mapped as the other parts say."""
     mapped = np.empty_like(beliefs)
     for part in parts:
         rest = np.ones(len(beliefs), dtype=np.bool_)
         rest[part] = False
-        points = fit(beliefs[rest], verdicts[rest])
+        points = fit(beliefs[rest], labels[rest])
         mapped[part] = np.interp(beliefs[part], [p.confidence for p in points], [p.calibrated for p in points])
     return mapped
 
 
-def _smoothed(verdicts: Array) -> Array:
+def _smoothed(labels: Array) -> Array:
     """Verdicts drawn in from 0 and 1, as if one more answer of each kind had been seen (Platt's targets)."""
-    good = float(verdicts.sum())
-    bad = len(verdicts) - good
+    good = float(labels.sum())
+    bad = len(labels) - good
     lowest, highest = 1 / (bad + 2), (good + 1) / (good + 2)
-    return lowest + (highest - lowest) * verdicts
+    return lowest + (highest - lowest) * labels
 
 
 def _corners(levels: Array, steps: Array) -> list[Point]:

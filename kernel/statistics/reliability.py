@@ -84,9 +84,9 @@ def reliability_bins(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_
         >>> [bin.accuracy for bin in reliability_bins([0.2, 0.5, 1.0], [0, 1, 0], 2)]
         [0.0, 0.5]
     """
-    beliefs, verdicts = judged(confidences, scores)
+    beliefs, labels = judged(confidences, scores)
     where = _bin_of(beliefs, bins)
-    return [_bin(index, bins, beliefs[where == index], verdicts[where == index]) for index in range(bins)]
+    return [_bin(index, bins, beliefs[where == index], labels[where == index]) for index in range(bins)]
 
 
 def calibration_error(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_BINS) -> float | None:
@@ -102,11 +102,11 @@ def calibration_error(confidences: Numbers, scores: Numbers, bins: int = DEFAULT
         >>> calibration_error([0.75, 0.75, 0.25], [1, 1, 0])
         0.25
     """
-    beliefs, verdicts = judged(confidences, scores)
+    beliefs, labels = judged(confidences, scores)
     if not len(beliefs):
         return None
     where = _bin_of(beliefs, bins)
-    gaps = np.bincount(where, weights=verdicts - beliefs, minlength=bins)
+    gaps = np.bincount(where, weights=labels - beliefs, minlength=bins)
     return round(float(np.abs(gaps).sum()) / len(beliefs), 12)
 
 
@@ -148,8 +148,8 @@ def brier_score(confidences: Numbers, scores: Numbers) -> float | None:
         >>> brier_score([1.0, 0.5], [1, 0])
         0.125
     """
-    beliefs, verdicts = judged(confidences, scores)
-    return round(float(np.mean((beliefs - verdicts) ** 2)), 12) if len(beliefs) else None
+    beliefs, labels = judged(confidences, scores)
+    return round(float(np.mean((beliefs - labels) ** 2)), 12) if len(beliefs) else None
 
 
 def _bin_of(beliefs: Array, bins: int) -> Indexes:
@@ -158,17 +158,17 @@ def _bin_of(beliefs: Array, bins: int) -> Indexes:
     return np.minimum(np.floor(np.round(beliefs * bins, DECIMALS)), bins - 1).astype(np.intp)
 
 
-def _bin(index: int, bins: int, beliefs: Array, verdicts: Array) -> ReliabilityBin:
+def _bin(index: int, bins: int, beliefs: Array, labels: Array) -> ReliabilityBin:
     lower, upper, n = index / bins, (index + 1) / bins, len(beliefs)
     if not n:
         return ReliabilityBin(lower=lower, upper=upper, observations=0)
-    interval = wilson(float(verdicts.sum()), n)
+    interval = wilson(float(labels.sum()), n)
     return ReliabilityBin(
         lower=lower,
         upper=upper,
         observations=n,
         mean_confidence=round(float(beliefs.mean()), 12),
-        accuracy=round(float(verdicts.mean()), 12),
+        accuracy=round(float(labels.mean()), 12),
         accuracy_low=interval.low,
         accuracy_high=interval.high,
     )

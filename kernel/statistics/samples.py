@@ -34,10 +34,10 @@ def judged(confidences: Numbers, scores: Numbers) -> tuple[Array, Array]:
     Raises:
         ValueError: When they are not equally many, or one lies outside [0, 1].
     """
-    beliefs, verdicts = unit_array("confidences", confidences), unit_array("scores", scores)
-    if len(beliefs) != len(verdicts):
-        raise ValueError(f"there are {len(beliefs)} confidences and {len(verdicts)} scores")
-    return beliefs, verdicts
+    beliefs, labels = unit_array("confidences", confidences), unit_array("scores", scores)
+    if len(beliefs) != len(labels):
+        raise ValueError(f"there are {len(beliefs)} confidences and {len(labels)} scores")
+    return beliefs, labels
 
 
 def right(scores: Numbers) -> Flags:

@@ -5,7 +5,7 @@ MetacogError
 ├── UnknownDimension         the request names a dimension that is not configured
 ├── NoAgents                 nobody is configured
 ├── TaskNotFound             there is no such task for this key
-├── FeedbackConflict         the task has a different verdict already
+├── FeedbackConflict         the task has a different label already
 ├── RequestIdReused          an identifier came back with other content
 ├── RequestInProgress        the first request with an identifier is still running
 ├── TeachingNotAllowed       the key may not change what was learned

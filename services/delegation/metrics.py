@@ -2,7 +2,7 @@
 
 from prometheus_client import Counter
 
-TASKS = Counter("metacog_delegation_tasks_total", "Tasks by how they were solved, and why.", ["mode", "because"])
+TASKS = Counter("metacog_delegation_tasks_total", "Tasks by how they were solved, and why.", ["mode", "reason"])
 ASSESSED = Counter("metacog_delegation_assessments_total", "Self-assessments by how they went.", ["outcome"])
 JUDGED = Counter("metacog_delegation_verdicts_total", "Verdicts by who judged.", ["checker", "correct"])
 LEARNED = Counter("metacog_delegation_profile_updates_total", "Outcomes that profiles learned.", ["outcome"])

@@ -203,8 +203,8 @@ def _deciding(settings: Settings) -> partial[RoutingContext]:
     stated = RoutingConfig(weights=weights, threshold=settings.threshold, undetermined=settings.undetermined)
     policy = read_policy(settings.policy_file) if settings.policy_file else None
     config = routing_config(stated, settings.config_version, file=settings.routing_file, policy=policy)
-    kept = DecisionCache(most_turns=settings.keep_decisions_turns, max_age_s=settings.keep_decisions_s)
-    return partial(RoutingContext, config=config, policy=policy, kept=kept if settings.keep_decisions else None)
+    kept = DecisionCache(most_turns=settings.cache_decisions_turns, max_age_s=settings.cache_decisions_s)
+    return partial(RoutingContext, config=config, policy=policy, kept=kept if settings.cache_decisions else None)
 
 
 def _knowledge(suite: SuiteSettings, settings: Settings, library: PostgresKnowledge) -> KnowledgeBase:

@@ -7,7 +7,7 @@ from services.router.service.assessment.values import RouteResponse
 from services.router.service.runs.values import FellBack, Run
 
 ROUTED = Counter(
-    "metacog_routed_total", "Requests by chosen system, strategy and why.", ["system", "strategy", "because"]
+    "metacog_routed_total", "Requests by chosen system, strategy and why.", ["system", "strategy", "reason"]
 )
 ACTIVATION = Histogram("metacog_activation", "Activations seen [0..1].", buckets=[step / 20 for step in range(1, 21)])
 FALLBACKS = Counter("metacog_fallbacks_total", "Strategies that failed.", ["from_strategy", "to_strategy", "reason"])
@@ -24,7 +24,7 @@ RUN_SECONDS = Histogram(
 
 def of_route(route: RouteResponse) -> None:
     """A choice was made."""
-    child(ROUTED, route.system, route.strategy, route.because).inc()
+    child(ROUTED, route.system, route.strategy, route.reason).inc()
     if route.activation is not None and route.activation.value is not None:
         ACTIVATION.observe(route.activation.value)
 

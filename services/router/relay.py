@@ -444,8 +444,8 @@ def delegation_feedback(peer: Peer) -> Callable[[Mapping[str, Any]], Awaitable[N
     """Tells the delegation service of verdicts on its tasks."""
     stub = delegation_pb2_grpc.DelegationServiceStub(peer.channel)
 
-    async def tell(verdict: Mapping[str, Any]) -> None:
-        request = to_proto(verdict, tasks_pb2.SubmitFeedbackRequest)
+    async def tell(label: Mapping[str, Any]) -> None:
+        request = to_proto(label, tasks_pb2.SubmitFeedbackRequest)
         await peer.call(stub.SubmitFeedback, request, timeout_s=FEEDBACK_S)
 
     return tell

@@ -41,11 +41,11 @@ class Settings(FaceSettings):
     policy_file: Path | None = Field(
         None, description="Table that chooses the strategy by the state, e.g. config/policy.example.yaml; empty: off"
     )
-    keep_decisions: bool = Field(
+    cache_decisions: bool = Field(
         True, description="Whether a conversation keeps its decision while the task has clearly not changed"
     )
-    keep_decisions_turns: int = Field(4, ge=1, description="Turns that a decision is kept for at most")
-    keep_decisions_s: float = Field(900.0, gt=0, description="Time that a decision is kept for at most [s]")
+    cache_decisions_turns: int = Field(4, ge=1, description="Turns that a decision is kept for at most")
+    cache_decisions_s: float = Field(900.0, gt=0, description="Time that a decision is kept for at most [s]")
     calibration_minimum: int = Field(
         100, ge=50, description="Judged answers of a strategy and source from which a recalibration map is fitted"
     )

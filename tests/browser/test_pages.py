@@ -17,7 +17,7 @@ PAGES = {"runs": "/runs", "agents": "/agents", "calibration": "/calibration", "k
 async def asked(stack: Stack, question: str, **more: Any) -> str:  # noqa: ANN401
     """Have the router answer, without the console; the run's name."""
     async with httpx.AsyncClient(base_url=stack.router.rest, timeout=60) as client:
-        reply = await client.post("/v1/answers", json={"query": question, **more})
+        reply = await client.post("/v1/answers", json={"question": question, **more})
         name: str = reply.json()["run"]["run_id"]
         assert (await client.get(f"/v1/runs/{name}")).status_code == 200  # which waits until it is recorded
     return name
@@ -105,8 +105,8 @@ async def test_calibration_shows_what_was_judged_and_the_activations_with_the_th
     await asked(stack, PRIME, msv={"correctness": 0.3, "conflict": 0.8, "importance": 0.8})  # activation 0.7625
     run = await asked(stack, "Is 57 a prime number?", strategy="dialectic")
     async with httpx.AsyncClient(base_url=stack.router.rest) as client:
-        verdict = {"feedback_id": "calibration-page", "run_id": run, "correct": True}
-        assert (await client.post("/v1/feedback", json=verdict)).status_code == 200
+        label = {"feedback_id": "calibration-page", "run_id": run, "correct": True}
+        assert (await client.post("/v1/feedback", json=label)).status_code == 200
 
     await tab.go("/calibration")
     await tab.shoot("calibration-light")

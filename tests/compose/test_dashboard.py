@@ -20,7 +20,7 @@ LABELS = {
     "metacog_requests": {"face", "op", "code"},
     "metacog_request_seconds": {"face", "op", "le"},
     "metacog_backend_calls": {"backend", "work", "outcome"},
-    "metacog_routed": {"system", "strategy", "because"},
+    "metacog_routed": {"system", "strategy", "reason"},
 }
 # What Prometheus adds to every sample.
 ADDED = {"job", "instance"}

@@ -128,18 +128,18 @@ class FakeVerdicts:
         """What was said to the same verdict before."""
         if (key_name, feedback_id) not in self._kept:
             return None
-        verdict, reply = self._kept[key_name, feedback_id]
-        if verdict.request_digest != digest:
+        label, reply = self._kept[key_name, feedback_id]
+        if label.request_digest != digest:
             raise RequestIdReused("used before", feedback_id=feedback_id)
         return reply
 
-    async def keep(self, verdict: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
-        """Keep `verdict`, unless it contradicts another one."""
-        others = [kept for kept, _ in self._kept.values() if kept.run_id == verdict.run_id]
-        if any(is_right(other.score) != is_right(verdict.score) for other in others):
-            raise FeedbackConflict("another verdict", run_id=verdict.run_id)
-        reply = effects(verdict.teaches and not others).reply
-        self._kept[verdict.key_name, verdict.feedback_id] = (verdict, reply)
+    async def keep(self, label: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
+        """Keep `label`, unless it contradicts another one."""
+        others = [kept for kept, _ in self._kept.values() if kept.run_id == label.run_id]
+        if any(is_right(other.score) != is_right(label.score) for other in others):
+            raise FeedbackConflict("another verdict", run_id=label.run_id)
+        reply = effects(label.teaches and not others).reply
+        self._kept[label.key_name, label.feedback_id] = (label, reply)
         return reply
 
 

@@ -71,7 +71,7 @@ async def test_reflection_lists_the_service(services: dict[str, Served], name: s
 )
 async def test_unknown_fields_are_refused_on_rest(services: dict[str, Served], name: str, operation: str) -> None:
     with pytest.raises(Refused) as refused:
-        await services[name].rest.ask(operation, query="?", agents=[{"id": "a"}], colour="red")
+        await services[name].rest.ask(operation, question="?", agents=[{"id": "a"}], colour="red")
 
     assert refused.value.reason == "MALFORMED_REQUEST"
     assert "colour" in refused.value.metadata

@@ -12,7 +12,7 @@ TROUBLED = {"correctness": 0.45, "experience": 1.0, "conflict": 0.72, "importanc
 async def test_the_example_of_the_design_comes_out_exactly(router: Face) -> None:
     reply = await router.ask("Route", msv=TROUBLED)
 
-    assert (reply["system"], reply["strategy"], reply["because"]) == ("SYSTEM_TWO", "dialectic", "activation")
+    assert (reply["system"], reply["strategy"], reply["reason"]) == ("SYSTEM_TWO", "dialectic", "activation")
     activation = reply["activation"]
     assert (activation["value"], activation["threshold"], activation["unknown"]) == (0.5575, 0.45, [])
     assert activation["terms"] == {"correctness": 0.165, "conflict": 0.18, "importance": 0.2125, "experience": 0.0}
@@ -35,7 +35,7 @@ async def test_a_missing_component_is_never_taken_for_zero(router: Face) -> None
 async def test_of_too_little_nothing_is_made_up(router: Face) -> None:
     reply = await router.ask("Route", msv={"importance": 0.1})
 
-    assert (reply["system"], reply["because"]) == ("SYSTEM_TWO", "undetermined")
+    assert (reply["system"], reply["reason"]) == ("SYSTEM_TWO", "undetermined")
     assert reply["activation"]["value"] is None
     assert reply["msv"]["correctness"] is None
 
@@ -55,16 +55,16 @@ async def test_an_undefined_number_is_null_on_rest_and_absent_on_grpc(services: 
 
 
 async def test_a_query_is_assessed_first(router: Face) -> None:
-    reply = await router.ask("Route", query="a calm question")
+    reply = await router.ask("Route", question="a calm question")
 
     assert (reply["system"], reply["assessor"], reply["msv"]["correctness"]) == ("SYSTEM_ONE", "fake", 0.9)
     assert reply["usage"]["stages"]["assess"]["completion_tokens"] == 7
 
 
 async def test_a_named_strategy_needs_no_state(router: Face) -> None:
-    reply = await router.ask("Route", strategy="arbiter", query="a calm question")
+    reply = await router.ask("Route", strategy="arbiter", question="a calm question")
 
-    assert (reply["system"], reply["strategy"], reply["because"]) == ("SYSTEM_TWO", "arbiter", "requested")
+    assert (reply["system"], reply["strategy"], reply["reason"]) == ("SYSTEM_TWO", "arbiter", "requested")
     assert (reply["activation"], reply["msv"]) == (None, None)
 
 
@@ -77,7 +77,7 @@ async def test_an_assessment_says_why_something_is_unknown(router: Face) -> None
 
 
 async def test_the_events_of_an_answer_come_in_their_order(router: Face) -> None:
-    events = await router.events("Answer", query="a calm question")
+    events = await router.events("Answer", question="a calm question")
 
     names = [name for name, _ in events]
     assert names == ["run_started", "routed", *["answer_token"] * 3, "run_finished"]
@@ -86,7 +86,7 @@ async def test_the_events_of_an_answer_come_in_their_order(router: Face) -> None
 
 
 async def test_a_strategys_own_events_are_relayed(router: Face) -> None:
-    events = await router.events("Answer", query="stormy")
+    events = await router.events("Answer", question="stormy")
 
     names = [name for name, _ in events]
     assert names == ["run_started", "routed", "stage_started", "stage_token", "answer_token", "run_finished"]
@@ -94,7 +94,7 @@ async def test_a_strategys_own_events_are_relayed(router: Face) -> None:
 
 
 async def test_an_answer_names_everything_that_explains_it(router: Face) -> None:
-    run = (await router.ask("Answer", query="a calm question", envelope={"timeout_ms": 900}))["run"]
+    run = (await router.ask("Answer", question="a calm question", envelope={"timeout_ms": 900}))["run"]
 
     assert (run["answer"], run["outcome"], run["strategy"], run["model"]) == ("it is 4", "ANSWERED", "system1", "fake")
     assert (run["confidence"], run["confidence_source"]) == (0.75, "assessment")
@@ -108,13 +108,13 @@ async def test_an_answer_names_everything_that_explains_it(router: Face) -> None
 
 
 async def test_abstention_is_an_outcome_and_not_an_error(router: Face) -> None:
-    run = (await router.ask("Answer", query="stormy"))["run"]
+    run = (await router.ask("Answer", question="stormy"))["run"]
 
     assert (run["outcome"], run["answer"], run["confidence"]) == ("ABSTAINED", "", None)
 
 
 async def test_a_run_is_read_back_as_it_was_answered(router: Face) -> None:
-    answered = (await router.ask("Answer", query="a calm question"))["run"]
+    answered = (await router.ask("Answer", question="a calm question"))["run"]
 
     kept = (await router.ask("GetRun", run_id=answered["run_id"]))["run"]
 
@@ -123,7 +123,7 @@ async def test_a_run_is_read_back_as_it_was_answered(router: Face) -> None:
 
 async def test_both_faces_tell_of_a_run_alike(services: dict[str, Served]) -> None:
     served = services["router"]
-    run_id = (await served.rest.ask("Answer", query="stormy"))["run"]["run_id"]
+    run_id = (await served.rest.ask("Answer", question="stormy"))["run"]["run_id"]
 
     by_rest = (await served.rest.ask("GetRun", run_id=run_id))["run"]
     by_rpc = (await served.rpc.ask("GetRun", run_id=run_id))["run"]
@@ -133,7 +133,7 @@ async def test_both_faces_tell_of_a_run_alike(services: dict[str, Served]) -> No
 
 
 async def test_runs_are_listed_in_pages(router: Face) -> None:
-    latest = [(await router.ask("Answer", query="a calm question"))["run"]["run_id"] for _ in range(3)]
+    latest = [(await router.ask("Answer", question="a calm question"))["run"]["run_id"] for _ in range(3)]
 
     page = await router.ask("ListRuns", page_size=2, strategy="system1")
 
@@ -142,9 +142,9 @@ async def test_runs_are_listed_in_pages(router: Face) -> None:
 
 
 async def test_a_request_made_twice_is_answered_once(router: Face, face: str) -> None:
-    first = (await router.ask("Answer", query="a calm question", request_id=f"twice-{face}"))["run"]
+    first = (await router.ask("Answer", question="a calm question", request_id=f"twice-{face}"))["run"]
 
-    again = await router.events("Answer", query="a calm question", request_id=f"twice-{face}")
+    again = await router.events("Answer", question="a calm question", request_id=f"twice-{face}")
 
     assert [name for name, _ in again] == ["run_started", "routed", "answer_token", "run_finished"]
     assert again[-1][1]["run"]["run_id"] == first["run_id"]
@@ -155,11 +155,11 @@ async def test_a_request_made_twice_is_answered_once(router: Face, face: str) ->
     [
         ("Route", {}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
         ("Route", {"msv": {"conflict": 1.2}}, "INVALID_ARGUMENT", "MSV_OUT_OF_RANGE"),
-        ("Route", {"query": "?", "strategy": "debate"}, "INVALID_ARGUMENT", "UNKNOWN_STRATEGY"),
+        ("Route", {"question": "?", "strategy": "debate"}, "INVALID_ARGUMENT", "UNKNOWN_STRATEGY"),
         ("Assess", {}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
-        ("Assess", {"query": "?", "envelope": {"timeout_ms": 0}}, "INVALID_ARGUMENT", "INVALID_ENVELOPE"),
+        ("Assess", {"question": "?", "envelope": {"timeout_ms": 0}}, "INVALID_ARGUMENT", "INVALID_ENVELOPE"),
         ("Answer", {}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
-        ("Answer", {"query": "?", "strategy": "debate"}, "INVALID_ARGUMENT", "UNKNOWN_STRATEGY"),
+        ("Answer", {"question": "?", "strategy": "debate"}, "INVALID_ARGUMENT", "UNKNOWN_STRATEGY"),
         ("GetRun", {"run_id": "no-such-run"}, "NOT_FOUND", "RUN_NOT_FOUND"),
         ("SubmitFeedback", {}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
         ("SubmitFeedback", {"feedback_id": "f", "run_id": "r"}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
@@ -179,7 +179,7 @@ async def test_a_refusal_has_one_code_and_one_reason(
 
 
 async def test_feedback_says_what_it_does(router: Face, face: str) -> None:
-    run_id = (await router.ask("Answer", query="a calm question"))["run"]["run_id"]
+    run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
 
     reply = await router.ask("SubmitFeedback", feedback_id=f"does-{face}", run_id=run_id, score=0.75, note="nearly")
 
@@ -194,18 +194,18 @@ async def test_feedback_says_what_it_does(router: Face, face: str) -> None:
 
 
 async def test_the_same_feedback_counts_once_and_gets_the_same_answer(router: Face, face: str) -> None:
-    run_id = (await router.ask("Answer", query="a calm question"))["run"]["run_id"]
-    verdict = {"feedback_id": f"once-{face}", "run_id": run_id, "correct": False}
+    run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
+    label = {"feedback_id": f"once-{face}", "run_id": run_id, "correct": False}
 
-    first = await router.ask("SubmitFeedback", **verdict)
-    again = await router.ask("SubmitFeedback", **verdict)
+    first = await router.ask("SubmitFeedback", **label)
+    again = await router.ask("SubmitFeedback", **label)
 
     assert again == first
     assert (first["calibrates"], first["becomes_experience"]) == (True, False)
 
 
 async def test_another_verdict_of_the_same_name_is_refused(router: Face, face: str) -> None:
-    run_id = (await router.ask("Answer", query="a calm question"))["run"]["run_id"]
+    run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
     await router.ask("SubmitFeedback", feedback_id=f"reused-{face}", run_id=run_id, correct=True)
 
     with pytest.raises(Refused) as refused:
@@ -215,7 +215,7 @@ async def test_another_verdict_of_the_same_name_is_refused(router: Face, face: s
 
 
 async def test_a_different_verdict_is_refused_and_an_agreeing_one_teaches_no_more(router: Face, face: str) -> None:
-    run_id = (await router.ask("Answer", query="a calm question"))["run"]["run_id"]
+    run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
     await router.ask("SubmitFeedback", feedback_id=f"first-{face}", run_id=run_id, correct=True)
 
     agreeing = await router.ask("SubmitFeedback", feedback_id=f"second-{face}", run_id=run_id, score=0.5)
@@ -235,10 +235,10 @@ async def test_a_refusal_says_what_was_wrong_in_words_and_in_metadata(router: Fa
 
 
 async def test_the_same_request_identifier_for_another_question_is_refused(router: Face, face: str) -> None:
-    await router.ask("Answer", query="a calm question", request_id=f"other-{face}")
+    await router.ask("Answer", question="a calm question", request_id=f"other-{face}")
 
     with pytest.raises(Refused) as refused:
-        await router.ask("Answer", query="another calm question", request_id=f"other-{face}")
+        await router.ask("Answer", question="another calm question", request_id=f"other-{face}")
 
     assert (refused.value.code, refused.value.reason) == ("ALREADY_EXISTS", "REQUEST_ID_REUSED")
 

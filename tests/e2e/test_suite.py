@@ -72,7 +72,9 @@ def test_a_run_is_recorded_and_explains_its_answer(suite: Suite) -> None:
 
 def test_the_same_dialectic_comes_over_grpc(suite: Suite) -> None:
     address = f"127.0.0.1:{suite.ports['METACOG_ROUTER_GRPC_PORT']}"
-    request = router_pb2.AnswerRequest(query="Is water wet?", strategy="dialectic", stage_max_tokens=16, max_tokens=16)
+    request = router_pb2.AnswerRequest(
+        question="Is water wet?", strategy="dialectic", stage_max_tokens=16, max_tokens=16
+    )
     with grpc.insecure_channel(address) as channel:
         stub = router_pb2_grpc.RouterServiceStub(channel)
         events = list(stub.Answer(request, timeout=200))

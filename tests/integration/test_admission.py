@@ -16,7 +16,7 @@ from tests.support.gateway import HELLO, Suite, gateway, told
 from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall
 from tests.support.stack import ROUTER, TROUBLED, cast, process
 
-DEEP = {"query": "Is it so?", "strategy": "dialectic"}
+DEEP = {"question": "Is it so?", "strategy": "dialectic"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ async def test_one_request_too_many_is_refused_at_once(full: Full, name: str, op
     held = await full.holding(2)
 
     with pytest.raises(Refused) as refused:
-        await full.face(name).ask(operation, query="Is it so?")
+        await full.face(name).ask(operation, question="Is it so?")
 
     assert (refused.value.code, refused.value.reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
     assert refused.value.metadata == {"kind": "requests", "in_flight": "2", "retry_after_s": "1"}
@@ -92,7 +92,7 @@ async def test_a_refusal_by_rest_says_when_to_come_back(full: Full, accept: str)
     held = await full.holding(2)
 
     async with httpx.AsyncClient(base_url=full.suite.router.rest, headers={"accept": accept}) as client:
-        reply = await client.post("/v1/answers", json={"query": "Is it so?"})
+        reply = await client.post("/v1/answers", json={"question": "Is it so?"})
 
     assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
     assert reply.headers["content-type"] == "application/problem+json"
@@ -160,7 +160,7 @@ async def test_a_deliberation_too_many_becomes_a_plain_answer_and_says_so(full: 
 
 
 @pytest.mark.parametrize("name", ["rest", "rpc"])
-@pytest.mark.parametrize("body", [DEEP, {"query": "Is it so?", "fallback": False}], ids=["named", "no fallback"])
+@pytest.mark.parametrize("body", [DEEP, {"question": "Is it so?", "fallback": False}], ids=["named", "no fallback"])
 async def test_a_deliberation_too_many_is_refused_to_who_wants_nothing_else(
     full: Full, name: str, body: dict[str, Any]
 ) -> None:
@@ -198,7 +198,7 @@ async def test_a_full_backend_that_names_no_time_gets_one(full: Full, name: str)
     full.llm.fault(*[Refuse(429, "busy")] * 4)
 
     with pytest.raises(Refused) as refused:
-        await full.face(name).ask("Answer", query="Is it so?", strategy="system1")
+        await full.face(name).ask("Answer", question="Is it so?", strategy="system1")
 
     assert (refused.value.code, refused.value.reason) == ("RESOURCE_EXHAUSTED", "BACKEND_OVERLOADED")
     assert refused.value.metadata["retry_after_s"] == "1"

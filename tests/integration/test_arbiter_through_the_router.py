@@ -18,7 +18,7 @@ from tests.support.stack import ROUTER, RunningRouter, assigner_at, router_at
 TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
 VERDICT = ["4"] * 30 + ["5"] * 20
 LIMITS = Limits(max_generations=104, max_generated_tokens=26_624, timeout_ms=60_000)
-ASKED = {"query": "What is 2 + 2?", "strategy": "arbiter", "seed": 5}
+ASKED = {"question": "What is 2 + 2?", "strategy": "arbiter", "seed": 5}
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def face(router: RunningRouter, request: pytest.FixtureRequest) -> Face:
 
 
 async def assessed(face: Face, assessor: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    return await face.ask("Assess", query="What is 2 + 2?", assessor=assessor, seed=3, **more)
+    return await face.ask("Assess", question="What is 2 + 2?", assessor=assessor, seed=3, **more)
 
 
 async def test_the_rating_is_what_the_model_says_of_itself(face: Face, scripted: ScriptedLLM) -> None:
@@ -189,7 +189,7 @@ async def test_an_unknown_assessor_is_refused_with_those_there_are(face: Face) -
 
 
 async def test_a_preview_tells_the_draft_and_the_samples(face: Face) -> None:
-    reply = await face.ask("Route", query="What is 2 + 2?", assessor="draft")
+    reply = await face.ask("Route", question="What is 2 + 2?", assessor="draft")
 
     assert (reply["system"], reply["assessor"]) == ("SYSTEM_ONE", "draft")
     assert reply["draft"].endswith("Final Answer: 4")
@@ -200,7 +200,7 @@ async def test_a_preview_tells_the_draft_and_the_samples(face: Face) -> None:
 async def test_a_draft_that_is_good_enough_is_the_answer(router: RunningRouter, scripted: ScriptedLLM) -> None:
     face = RestFace(router.rest, ROUTER)
 
-    run = (await face.ask("Answer", query="What is 2 + 2?", assessor="draft"))["run"]
+    run = (await face.ask("Answer", question="What is 2 + 2?", assessor="draft"))["run"]
 
     assert [part_of(body) for body in scripted.bodies].count("draft") == 1
     assert (run["answer"], run["strategy"]) == ("Two and two.\nFinal Answer: 4", "system1")
@@ -214,7 +214,7 @@ async def test_a_doubted_draft_goes_into_the_deliberation(
     async with router_at(scripted, database_url, tmp_path) as router:
         face = RestFace(router.rest, ROUTER)
 
-        reply = await face.ask("Route", query="What is 2 + 2?", assessor="draft")
+        reply = await face.ask("Route", question="What is 2 + 2?", assessor="draft")
 
     assert (reply["system"], reply["strategy"]) == ("SYSTEM_TWO", "dialectic")
     assert reply["draft"]
@@ -286,16 +286,16 @@ async def test_a_stream_that_asks_for_a_draft_gets_it_in_one_piece(
 async def test_an_envelope_too_small_for_an_assessor_gets_a_plain_call(face: Face, scripted: ScriptedLLM) -> None:
     # The draft assessor draws 7 samples of 125 tokens in all beside the answer, which needs 64 at least.
     reply = await face.ask(
-        "Route", query="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 188}
+        "Route", question="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 188}
     )
 
-    assert (reply["system"], reply["because"], scripted.bodies) == ("SYSTEM_ONE", "envelope", [])
+    assert (reply["system"], reply["reason"], scripted.bodies) == ("SYSTEM_ONE", "envelope", [])
 
 
 async def test_an_envelope_that_carries_a_draft_is_kept_to(face: Face) -> None:
     reply = await face.ask(
-        "Route", query="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 189}
+        "Route", question="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 189}
     )
 
-    assert (reply["because"], reply["assessor"]) == ("activation", "draft")
+    assert (reply["reason"], reply["assessor"]) == ("activation", "draft")
     assert reply["msv"]["parts"]["check"] == pytest.approx(0.75)

@@ -61,7 +61,7 @@ def face_of(router: RunningRouter, name: str, secret: str) -> Face:
 async def test_without_a_known_key_every_operation_is_refused(
     router: RunningRouter, scripted: ScriptedLLM, face: str, secret: str, operation: str
 ) -> None:
-    body = {"run_id": "x"} if operation == "GetRun" else {"query": "?"} if operation in ("Route", "Answer") else {}
+    body = {"run_id": "x"} if operation == "GetRun" else {"question": "?"} if operation in ("Route", "Answer") else {}
 
     with pytest.raises(Refused) as refused:
         await face_of(router, face, secret).ask(operation, **body)
@@ -72,7 +72,7 @@ async def test_without_a_known_key_every_operation_is_refused(
 
 @pytest.mark.parametrize("face", ["rest", "rpc"])
 async def test_with_a_key_the_run_names_its_holder(router: RunningRouter, face: str) -> None:
-    run = (await face_of(router, face, "secret-of-ann").ask("Answer", query="?", strategy="system1"))["run"]
+    run = (await face_of(router, face, "secret-of-ann").ask("Answer", question="?", strategy="system1"))["run"]
 
     assert (run["key_name"], run["answer"]) == ("ann", "the system1")
 
@@ -80,7 +80,7 @@ async def test_with_a_key_the_run_names_its_holder(router: RunningRouter, face: 
 @pytest.mark.parametrize("face", ["rest", "rpc"])
 async def test_a_run_is_for_its_own_key_alone(router: RunningRouter, face: str) -> None:
     ann, bob = (face_of(router, face, f"secret-of-{holder}") for holder in ("ann", "bob"))
-    asked = (await ann.ask("Answer", query="?", strategy="system1"))["run"]["run_id"]
+    asked = (await ann.ask("Answer", question="?", strategy="system1"))["run"]["run_id"]
     await until(lambda: listed(ann, asked))
 
     with pytest.raises(Refused) as refused:
@@ -97,7 +97,9 @@ async def listed(face: Face, run_id: str) -> bool:
 
 async def test_the_name_of_a_request_belongs_to_its_key(router: RunningRouter, tmp_path: Path) -> None:
     names = [
-        (await face_of(router, "rest", f"secret-of-{holder}").ask("Answer", query="?", request_id=tmp_path.name))["run"]
+        (await face_of(router, "rest", f"secret-of-{holder}").ask("Answer", question="?", request_id=tmp_path.name))[
+            "run"
+        ]
         for holder in ("ann", "bob", "ann")
     ]
 
@@ -146,8 +148,8 @@ async def test_between_services_the_suites_own_key_is_presented(
         ) as known,
         router_at(scripted, database_url, tmp_path / "b", others={"assigner": assigner.grpc}) as stranger,
     ):
-        by_known = await RpcFace(known.grpc, ROUTER).ask("Answer", query="?", strategy="dialectic")
-        by_stranger = await RpcFace(stranger.grpc, ROUTER).ask("Answer", query="?", strategy="dialectic")
+        by_known = await RpcFace(known.grpc, ROUTER).ask("Answer", question="?", strategy="dialectic")
+        by_stranger = await RpcFace(stranger.grpc, ROUTER).ask("Answer", question="?", strategy="dialectic")
 
     assert (by_known["run"]["strategy"], by_known["run"]["degraded"]) == ("dialectic", False)
     assert [told["reason"] for told in by_stranger["run"]["fallbacks"]] == ["UNAUTHENTICATED"]

@@ -134,8 +134,8 @@ async def test_a_backend_that_cannot_be_reached_is_named_on_our_own_faces(
     async with router_at(DOWN, database_url, tmp_path) as router:
         asked = RestFace(router.rest, ROUTER) if face == "rest" else RpcFace(router.grpc, ROUTER)
         with pytest.raises(Refused) as refused:
-            await asked.ask("Answer", query="Is it so?", strategy="system1")
-        assessed = await asked.ask("Assess", query="Is it so?")
+            await asked.ask("Answer", question="Is it so?", strategy="system1")
+        assessed = await asked.ask("Assess", question="Is it so?")
 
     assert (refused.value.code, refused.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
     assert assessed["msv"]["correctness"] is None
@@ -200,7 +200,7 @@ async def test_a_prompt_over_the_context_is_named(
 @pytest.mark.parametrize("path", ["/v1/answers", "/v1/route", "/v1/chat/completions"])
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "chunked"])
 async def test_a_body_that_is_too_large_is_refused(router: RunningRouter, path: str, declared: bool) -> None:
-    body = b'{"query": "' + b"x" * 5000 + b'"}'
+    body = b'{"question": "' + b"x" * 5000 + b'"}'
 
     async with httpx.AsyncClient(base_url=router.rest, headers={"content-type": "application/json"}) as client:
         reply = await client.post(path, content=body if declared else pieces(body))
@@ -219,7 +219,7 @@ async def pieces(body: bytes) -> AsyncIterator[bytes]:
 
 
 async def test_a_message_that_is_too_large_is_refused(router: RunningRouter) -> None:
-    request: Message = router_pb2.RouteRequest(query="x" * (17 * 1024 * 1024))
+    request: Message = router_pb2.RouteRequest(question="x" * (17 * 1024 * 1024))
 
     async with aio.insecure_channel(router.grpc) as channel:
         with pytest.raises(aio.AioRpcError) as refused:
@@ -234,19 +234,19 @@ async def test_a_message_that_is_too_large_is_refused(router: RunningRouter) -> 
         (b"", "MALFORMED_REQUEST"),
         (b"{", "MALFORMED_REQUEST"),
         (b"[]", "MALFORMED_REQUEST"),
-        (b'{"query": "\\ud800"}', "MALFORMED_REQUEST"),
-        (b'{"query": "\xff"}', "MALFORMED_REQUEST"),
+        (b'{"question": "\\ud800"}', "MALFORMED_REQUEST"),
+        (b'{"question": "\xff"}', "MALFORMED_REQUEST"),
         (b'{"msv": {"conflict": NaN}}', "MALFORMED_REQUEST"),
         (b'{"msv": {"conflict": 1.01}}', "MSV_OUT_OF_RANGE"),
         (b'{"msv": {"conflict": -0.0001}}', "MSV_OUT_OF_RANGE"),
         (b'{"msv": {"conflict": "high"}}', "MALFORMED_REQUEST"),
         (b'{"msv": {"parts": {"urgency": 7}}}', "MSV_OUT_OF_RANGE"),
         (b'{"msv": {"unknown_reasons": {"mood": "?"}}}', "MSV_OUT_OF_RANGE"),
-        (b'{"query": "?", "messages": [{"role": "user", "content": "?"}]}', "MALFORMED_REQUEST"),
-        (b'{"query": "?", "envelope": {"max_generations": 4294967296}}', "INVALID_ENVELOPE"),
-        (b'{"query": "?", "seed": 9223372036854775808}', "MALFORMED_REQUEST"),
-        (b'{"query": "?", "seed": -1}', "MALFORMED_REQUEST"),
-        (b'{"query": "?", "colour": "red"}', "MALFORMED_REQUEST"),
+        (b'{"question": "?", "messages": [{"role": "user", "content": "?"}]}', "MALFORMED_REQUEST"),
+        (b'{"question": "?", "envelope": {"max_generations": 4294967296}}', "INVALID_ENVELOPE"),
+        (b'{"question": "?", "seed": 9223372036854775808}', "MALFORMED_REQUEST"),
+        (b'{"question": "?", "seed": -1}', "MALFORMED_REQUEST"),
+        (b'{"question": "?", "colour": "red"}', "MALFORMED_REQUEST"),
     ],
 )
 async def test_a_body_that_makes_no_request_is_refused(router: RunningRouter, body: bytes, reason: str) -> None:
@@ -268,7 +268,7 @@ async def test_a_body_that_makes_no_request_is_refused(router: RunningRouter, bo
         ({"request_id": "a\x00b"}, "MALFORMED_REQUEST"),
         ({"msv": {"importance": 1.5}}, "MSV_OUT_OF_RANGE"),
         ({"envelope": {"max_generated_tokens": 0}}, "INVALID_ENVELOPE"),
-        ({"query": " "}, "MALFORMED_REQUEST"),
+        ({"question": " "}, "MALFORMED_REQUEST"),
         ({"strategy": "debate"}, "UNKNOWN_STRATEGY"),
     ],
 )
@@ -278,7 +278,7 @@ async def test_an_answer_with_a_wrong_parameter_is_refused(
     asked = RestFace(router.rest, ROUTER) if face == "rest" else RpcFace(router.grpc, ROUTER)
 
     with pytest.raises(Refused) as refused:
-        await asked.ask("Answer", **{"query": "Is it so?", **body})
+        await asked.ask("Answer", **{"question": "Is it so?", **body})
 
     assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", reason)
 
@@ -307,7 +307,7 @@ async def test_a_question_for_runs_that_cannot_be_is_refused(router: RunningRout
 
 async def test_a_character_that_the_database_cannot_keep_loses_no_run(router: RunningRouter) -> None:
     face = RestFace(router.rest, ROUTER)
-    run = (await face.ask("Answer", query="a\x00b", strategy="system1"))["run"]
+    run = (await face.ask("Answer", question="a\x00b", strategy="system1"))["run"]
 
     await router.journal.close()
 

@@ -100,7 +100,7 @@ def run_row(**more: object) -> dict[str, Any]:
         "confidence_source": "assessment",
         "assessor": "",
         "config_version": "paper",
-        "because": "activation",
+        "reason": "activation",
         "document": {},
     }
     return {**facts, **more}
@@ -122,11 +122,11 @@ def verdict_row(run_id: str, score: float, **more: object) -> dict[str, Any]:
     return {**facts, **more}
 
 
-async def kept(engine: AsyncEngine, runs: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]] = ()) -> None:
+async def kept(engine: AsyncEngine, runs: Sequence[dict[str, Any]], labels: Sequence[dict[str, Any]] = ()) -> None:
     async with engine.begin() as connection:
         await connection.execute(insert(RunRow), runs)
-        if verdicts:
-            await connection.execute(insert(RunFeedbackRow), verdicts)
+        if labels:
+            await connection.execute(insert(RunFeedbackRow), labels)
 
 
 def overconfident(n: int, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -145,8 +145,8 @@ async def judged(
 ) -> None:
     """Answers with these confidences, and verdicts on them."""
     runs = [run_row(confidence=float(c), confidence_raw=float(c), **more) for c in confidences]
-    verdicts = [verdict_row(run["run_id"], float(s), created_at=at) for run, s in zip(runs, scores, strict=True)]
-    await kept(engine, runs, verdicts)
+    labels = [verdict_row(run["run_id"], float(s), created_at=at) for run, s in zip(runs, scores, strict=True)]
+    await kept(engine, runs, labels)
 
 
 async def chosen(store: PostgresCalibration, **target: Any) -> RollbackCalibrationResponse:  # noqa: ANN401
@@ -167,10 +167,10 @@ async def test_only_verdicts_that_count_on_answers_with_a_confidence_are_learned
         run_row(confidence=None, confidence_raw=None, confidence_source=""),
     )
     unjudged, barred = run_row(), run_row()
-    verdicts = [verdict_row(run["run_id"], 1.0) for run in (good, refused, abstained, silent)]
+    labels = [verdict_row(run["run_id"], 1.0) for run in (good, refused, abstained, silent)]
     again = verdict_row(good["run_id"], 1.0, counts=False, key_name="ann")
     untaught = verdict_row(barred["run_id"], 0.0, teaches=False, counts=False)
-    await kept(engine, [good, refused, abstained, silent, unjudged, barred], [*verdicts, again, untaught])
+    await kept(engine, [good, refused, abstained, silent, unjudged, barred], [*labels, again, untaught])
 
     assert await store.progress() == [
         Progress(strategy="system1", confidence_source="assessment", judged=1, fits=0, fitted_on=0, since=1)
@@ -224,9 +224,9 @@ async def test_the_next_map_is_fitted_when_a_fifth_more_has_come_in(
     engine: AsyncEngine, store: PostgresCalibration, chance: np.random.Generator, clock: Iterator[datetime]
 ) -> None:
     fitted = []
-    for verdicts in (100, 19, 1, 0):
-        if verdicts:
-            await judged(engine, *overconfident(verdicts, chance), at=next(clock))
+    for labels in (100, 19, 1, 0):
+        if labels:
+            await judged(engine, *overconfident(labels, chance), at=next(clock))
         fitted.append([one.observations for one in await refit(store, RULES, now=lambda: next(clock))])
 
     assert fitted == [[100], [], [120], []]
@@ -404,7 +404,7 @@ async def test_the_activations_seen_are_counted_by_range_and_reason(
 ) -> None:
     levels = [0.0, 0.1, 0.25, 0.29, 0.45, 1.0]
     runs = [run_row(activation=level, system="SYSTEM_TWO" if level >= 0.45 else "SYSTEM_ONE") for level in levels]
-    named = run_row(system="SYSTEM_TWO", because="requested")
+    named = run_row(system="SYSTEM_TWO", reason="requested")
     nowhere = run_row(system="", error_reason="CANCELLED", outcome="")
     await kept(engine, [*runs, named, nowhere])
 
@@ -427,8 +427,8 @@ async def test_how_well_the_activation_tells_wrong_from_right_is_measured_on_sys
     told = [(0.1, 1.0), (0.2, 0.0), (0.3, 1.0), (0.4, 0.25)]
     runs = [run_row(activation=level) for level, _ in told]
     deliberated = run_row(activation=0.9, strategy="dialectic", system="SYSTEM_TWO")
-    verdicts = [verdict_row(run["run_id"], score) for run, (_, score) in zip(runs, told, strict=True)]
-    await kept(engine, [*runs, deliberated], [*verdicts, verdict_row(deliberated["run_id"], 1.0)])
+    labels = [verdict_row(run["run_id"], score) for run, (_, score) in zip(runs, told, strict=True)]
+    await kept(engine, [*runs, deliberated], [*labels, verdict_row(deliberated["run_id"], 1.0)])
 
     seen = await activations.seen(GetActivationsRequest())
 
@@ -442,13 +442,13 @@ async def test_how_well_the_activation_tells_wrong_from_right_is_measured_on_sys
 async def test_a_turn_that_kept_an_earlier_decision_says_nothing_of_activations(
     engine: AsyncEngine, activations: PostgresActivations
 ) -> None:
-    runs = [run_row(activation=0.1), run_row(activation=0.2), run_row(activation=0.9, because="kept")]
-    verdicts = [verdict_row(run["run_id"], score) for run, score in zip(runs, (1.0, 0.0, 1.0), strict=True)]
-    await kept(engine, runs, verdicts)
+    runs = [run_row(activation=0.1), run_row(activation=0.2), run_row(activation=0.9, reason="cached")]
+    labels = [verdict_row(run["run_id"], score) for run, score in zip(runs, (1.0, 0.0, 1.0), strict=True)]
+    await kept(engine, runs, labels)
 
     seen = await activations.seen(GetActivationsRequest())
 
-    assert (seen.runs, seen.runs_by_reason) == (3, {"activation": 2, "kept": 1})
+    assert (seen.runs, seen.runs_by_reason) == (3, {"activation": 2, "cached": 1})
     assert sum(bin.runs for bin in seen.bins) == 2
     assert seen.mean == pytest.approx(0.15)
     assert (seen.judged, seen.auroc) == (2, 1.0)
@@ -497,13 +497,13 @@ async def test_an_answer_is_served_with_the_confidence_that_verdicts_taught(
     await judged(engine, *overconfident(300, chance), confidence_source=VERBALIZED)
     async with router(own_database, scripted, tmp_path) as face:
         await face.ask("RollbackCalibration", **pair, none=True)
-        as_it_came = (await face.ask("Answer", query="What is two and two?"))["run"]
+        as_it_came = (await face.ask("Answer", question="What is two and two?"))["run"]
 
         async def fitted() -> bool:
             return (await face.ask("RollbackCalibration", **pair, newest=True))["map"] is not None
 
         await until(fitted)
-        mapped = (await face.ask("Answer", query="What is two and three?"))["run"]
+        mapped = (await face.ask("Answer", question="What is two and three?"))["run"]
 
         async def recorded() -> bool:
             return [r["run_id"] for r in (await face.ask("ListRuns", page_size=1))["runs"]] == [mapped["run_id"]]
@@ -524,7 +524,7 @@ async def test_a_verdict_that_comes_in_leads_to_a_fit(
     scripted.answer = cast()
     await judged(engine, *overconfident(RULES.minimum - 1, chance), confidence_source=VERBALIZED)
     async with router(own_database, scripted, tmp_path) as face:
-        run = (await face.ask("Answer", query="What is two and two?"))["run"]
+        run = (await face.ask("Answer", question="What is two and two?"))["run"]
         before = await face.ask("GetCalibration")
         told = await face.ask("SubmitFeedback", feedback_id="f-1", run_id=run["run_id"], correct=False)
 

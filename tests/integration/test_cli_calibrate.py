@@ -201,7 +201,7 @@ async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: Sc
         face = RestFace(running.rest, ROUTER)
         for conflict in (0.1, 0.2, 0.3, 0.9):
             msv = {"correctness": 0.9, "conflict": conflict, "importance": 0.1, "experience": 0.9}
-            run = (await face.ask("Answer", query="What is two and two?", strategy="system1", msv=msv))["run"]
+            run = (await face.ask("Answer", question="What is two and two?", strategy="system1", msv=msv))["run"]
             wanted = {"run_id": run["run_id"], "feedback_id": run["run_id"]}
             await face.ask("SubmitFeedback", **wanted, correct=conflict < 0.5)
 

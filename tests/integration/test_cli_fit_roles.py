@@ -56,7 +56,7 @@ def line(each: Deliberated) -> Line:
     roles = {
         "assignment": {role: each.agents[place] for role, place in zip(ROLES, each.chosen, strict=True)},
         "propensity": each.propensity,
-        "because": "",
+        "reason": "",
         "capacities": dict(zip(each.agents, each.capacities, strict=True)),
     }
     told = {"assessments": [{"agent": agent, "msv": asdict(msv)} for agent, msv in states], "roles": roles}
@@ -104,7 +104,7 @@ def test_verdicts_by_chance_leave_the_weights_and_it_says_so(tmp_path: Path) -> 
 
 def test_what_cannot_teach_is_counted_by_its_reason(tmp_path: Path) -> None:
     first = LINES[0]["deliberation"]
-    again = {**first, "roles": {**first["roles"], "because": "ada failed as CRITIC"}}
+    again = {**first, "roles": {**first["roles"], "reason": "ada failed as CRITIC"}}
     certain = {**first, "roles": {**first["roles"], "propensity": 1.0}}
     odd = [
         {"deliberation": first},
@@ -173,7 +173,7 @@ async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: Sc
     ):
         face = RestFace(running.rest, ROUTER)
         for number in range(10):
-            ask = {"query": "Is it so?", "strategy": "dialectic", "assignment_kind": "RANDOM", "seed": number}
+            ask = {"question": "Is it so?", "strategy": "dialectic", "assignment_kind": "RANDOM", "seed": number}
             run = (await face.ask("Answer", **ask))["run"]
             await face.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=bool(number % 2))
 

@@ -43,7 +43,7 @@ def face(suite: Suite, request: pytest.FixtureRequest) -> Face:
 async def test_a_deliberation_costs_what_its_stages_cost(face: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
-    run = (await face.ask("Answer", query="Is it so?"))["run"]
+    run = (await face.ask("Answer", question="Is it so?"))["run"]
 
     usage = run["usage"]
     assert {"assess", "thesis", "synthesis", "measure"} < set(usage["stages"])
@@ -56,7 +56,7 @@ async def test_a_deliberation_costs_what_its_stages_cost(face: Face, scripted: S
 async def test_a_limit_that_is_no_amount_is_refused(face: Face, scripted: ScriptedLLM, wrong: float) -> None:
     for operation in ("Answer", "Assess", "Route"):
         with pytest.raises(Refused, match="max_cost") as refused:
-            await face.ask(operation, query="Is it so?", envelope={"max_cost": wrong})
+            await face.ask(operation, question="Is it so?", envelope={"max_cost": wrong})
         assert refused.value.reason == "INVALID_ENVELOPE"
     assert scripted.bodies == []
 
@@ -68,7 +68,7 @@ async def test_a_limit_on_the_cost_ends_with_the_best_answer_so_far(
 ) -> None:
     scripted.answer = cast(TROUBLED)
 
-    run = (await face.ask("Answer", query="Is it so?", strategy="dialectic", envelope={"max_cost": max_cost}))["run"]
+    run = (await face.ask("Answer", question="Is it so?", strategy="dialectic", envelope={"max_cost": max_cost}))["run"]
 
     assert (run["outcome"], run["budget_exhausted"]) == ("ANSWERED", True)
     assert 0 < run["usage"]["cost"] == worth(run["usage"]) <= max_cost
@@ -78,7 +78,7 @@ async def test_a_limit_on_the_cost_ends_with_the_best_answer_so_far(
 
 async def test_too_little_money_for_any_call_is_told_before_any_call(face: Face, scripted: ScriptedLLM) -> None:
     with pytest.raises(Refused) as refused:
-        await face.ask("Answer", query="Is it so?", strategy="system1", envelope={"max_cost": 0.0001})
+        await face.ask("Answer", question="Is it so?", strategy="system1", envelope={"max_cost": 0.0001})
 
     assert (refused.value.code, refused.value.reason) == ("RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED")
     assert refused.value.metadata["cost_left"] == "0.0001"
@@ -89,7 +89,7 @@ async def test_money_for_a_plain_call_only_gets_one(face: Face, scripted: Script
     scripted.answer = cast(TROUBLED)
     limit = {"max_cost": 0.00042}  # a prompt of some 350 tokens at most, and 30 generated ones
 
-    run = (await face.ask("Answer", query="Is it so?", envelope=limit))["run"]
+    run = (await face.ask("Answer", question="Is it so?", envelope=limit))["run"]
 
     assert (run["strategy"], len(scripted.bodies)) == ("system1", 1)
     assert run["usage"]["cost"] <= 0.00042
@@ -119,14 +119,14 @@ async def test_a_model_without_a_price_cannot_be_limited(
         for face in (RestFace(suite.router.rest, ROUTER), RpcFace(suite.router.grpc, ROUTER)):
             for operation in ("Answer", "Assess", "Route"):
                 with pytest.raises(Refused, match="'scripted' has no price; add it to METACOG_PRICES") as refused:
-                    await face.ask(operation, query="Is it so?", envelope={"max_cost": 1.0})
+                    await face.ask(operation, question="Is it so?", envelope={"max_cost": 1.0})
                 assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", "INVALID_ENVELOPE")
                 assert refused.value.metadata["model"] == "scripted"
         with pytest.raises(BadRequestError) as bad:
             await suite.ask("metacog", metacog={"envelope": {"max_cost": 1.0}})
         assert (bad.value.code, scripted.bodies) == ("invalid_envelope", [])
 
-        run = (await face.ask("Answer", query="Is it so?", strategy="system1"))["run"]
+        run = (await face.ask("Answer", question="Is it so?", strategy="system1"))["run"]
         assert (run["usage"]["cost"], run["usage"]["unknown_cost"]) == (None, None)
 
 
@@ -142,7 +142,7 @@ async def test_an_agents_model_without_a_price_is_refused_and_nothing_stands_in(
     ):
         with pytest.raises(Refused, match="the model 'dear' has no price") as refused:
             await RpcFace(router.grpc, ROUTER).ask(
-                "Answer", query="Is it so?", strategy=named, envelope={"max_cost": 1.0}
+                "Answer", question="Is it so?", strategy=named, envelope={"max_cost": 1.0}
             )
 
     assert refused.value.reason == "INVALID_ENVELOPE"
@@ -180,7 +180,7 @@ async def test_a_delegated_task_stays_inside_its_cost(scripted: ScriptedLLM, dat
         router_at(scripted, database_url, tmp_path, others={"delegation": service.grpc}, prices=PRICES) as router,
     ):
         face = RpcFace(router.grpc, ROUTER)
-        ask = {"query": "What is 2 + 2?", "strategy": "delegation", "fallback": False}
+        ask = {"question": "What is 2 + 2?", "strategy": "delegation", "fallback": False}
         whole = (await face.ask("Answer", **ask))["run"]
         cut = (await face.ask("Answer", **ask, envelope={"max_cost": 0.0015}))["run"]
 

@@ -230,7 +230,7 @@ async def test_roles_are_given_so_that_total_fitness_is_largest(face: RpcFace, s
 
     roles = (await deliberated(face))["roles"]
 
-    assert (roles["assignment_kind"], roles["propensity"], roles["because"]) == ("OPTIMAL", 1.0, "")
+    assert (roles["assignment_kind"], roles["propensity"], roles["reason"]) == ("OPTIMAL", 1.0, "")
     assert (roles["assignment"]["EXPERT"], roles["assignment"]["CRITIC"]) == ("a01", "a05")
     assert roles["assignment"] == roles["optimum"]["assignment"]
     assert roles["total_fitness"] == roles["optimum"]["total_fitness"] >= roles["optimum"]["greedy"]["total_fitness"]
@@ -322,16 +322,16 @@ async def test_the_watcher_annotates_what_is_important_and_not_familiar(face: Rp
 
 
 @pytest.mark.parametrize(
-    ("state", "because"),
+    ("state", "reason"),
     [
         ({"importance": 0.69, "experience": 0.0}, "importance 0.69 is below 0.70"),
         ({"importance": 1.0, "experience": 0.41}, "experience 0.41 is above 0.40"),
     ],
 )
-async def test_the_watcher_is_silent_otherwise(face: RpcFace, state: Body, because: str) -> None:
+async def test_the_watcher_is_silent_otherwise(face: RpcFace, state: Body, reason: str) -> None:
     finished = await deliberated(face, msv=state)
 
-    assert (finished["note"], finished["note_reason"]) == ("", because)
+    assert (finished["note"], finished["note_reason"]) == ("", reason)
 
 
 async def test_the_watcher_takes_the_agents_word_for_what_nobody_measured(face: RpcFace, scripted: ScriptedLLM) -> None:
@@ -369,7 +369,7 @@ async def test_a_stage_that_fails_twice_goes_to_the_next_best_agent(face: RpcFac
     events = await unmeasured(face)
 
     first, second = of(events, "roles_assigned")
-    assert (second["because"], second["propensity"]) == ("a05 failed as CRITIC", 1.0)
+    assert (second["reason"], second["propensity"]) == ("a05 failed as CRITIC", 1.0)
     assert second["assignment"]["EXPERT"] == first["assignment"]["EXPERT"] == "a01"
     assert "a05" not in second["assignment"].values()
     tried = [(data["agent"], data["attempt"]) for data in of(events, "stage_started") if data["stage"] == "ANTITHESIS"]

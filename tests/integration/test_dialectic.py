@@ -32,9 +32,9 @@ async def test_the_papers_examples_go_where_the_paper_sends_them(
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}) as router,
     ):
         face = RestFace(router.rest, ROUTER)
-        capital = (await face.ask("Answer", query=CAPITAL, msv=CALM))["run"]
+        capital = (await face.ask("Answer", question=CAPITAL, msv=CALM))["run"]
         spoken = [stage_of(body) for body in scripted.bodies]
-        brains = (await face.ask("Answer", query=BRAINS, msv=CONTESTED))["run"]
+        brains = (await face.ask("Answer", question=BRAINS, msv=CONTESTED))["run"]
 
     assert (capital["route"]["system"], capital["answer"], spoken) == ("SYSTEM_ONE", "the system1", ["system1"])
     # .3 · .08 + .25 · .12 + .25 · .5 + .2 · .5

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import AsyncEngine
+from tests.support.labels import Delegation, delegated, kept, records_at, run_of, serving_delegation
 
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable, FeedbackConflict
@@ -23,7 +24,6 @@ from services.router.store.runs import PostgresRuns
 from tests.support.faces import RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, Database, free_port, quick_keeping, router_at, until
-from tests.support.verdicts import Delegation, delegated, kept, records_at, run_of, serving_delegation
 
 ANN = ApiKey(name="ann", sha256="")
 PUPIL = ApiKey(name="pupil", sha256="", may_teach=False)
@@ -42,10 +42,10 @@ async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
     await engine.dispose()
 
 
-async def judge(records: RunRecords, run: Run | str, *, key: ApiKey = ANYONE, **verdict: Any) -> SubmitFeedbackResponse:  # noqa: ANN401
+async def judge(records: RunRecords, run: Run | str, *, key: ApiKey = ANYONE, **label: Any) -> SubmitFeedbackResponse:  # noqa: ANN401
     """Submit a verdict: right, under a name of its own, unless it says otherwise."""
     run_id = run if isinstance(run, str) else run.run_id
-    said = {"feedback_id": new_id(), **({"correct": True} if "score" not in verdict else {}), **verdict}
+    said = {"feedback_id": new_id(), **({"correct": True} if "score" not in label else {}), **label}
     return await records.submit_feedback(SubmitFeedbackRequest(run_id=run_id, **said), key=key)
 
 
@@ -335,7 +335,7 @@ async def test_a_verdict_on_an_answer_by_delegation_reaches_its_task(
         router_at(scripted, database_url, tmp_path, others={"delegation": address}, keeping=keeping) as router,
     ):
         asked = RestFace(router.rest, ROUTER) if face == "rest" else RpcFace(router.grpc, ROUTER)
-        run_id = (await asked.ask("Answer", query="Is it so?", strategy="delegation"))["run"]["run_id"]
+        run_id = (await asked.ask("Answer", question="Is it so?", strategy="delegation"))["run"]["run_id"]
         told = await asked.ask("SubmitFeedback", feedback_id=new_id(), run_id=run_id, score=0.25)
         run = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=run_id))["run"]
         by_rpc = (await RpcFace(router.grpc, ROUTER).ask("GetRun", run_id=run_id))["run"]
@@ -344,7 +344,7 @@ async def test_a_verdict_on_an_answer_by_delegation_reaches_its_task(
 
     assert (told["delegation_tasks"], told["calibrates"]) == (1, True)
     assert (delegation.learned[task], delegation.correct[task]) == (1, False)
-    assert run["deliberation"]["decision"]["because"] == "confident"
+    assert run["deliberation"]["decision"]["reason"] == "confident"
     assert run["deliberation"]["answer_text"] == ("It is so." if contents else "")
     assert (by_rpc["deliberation"], by_rpc["feedback"][0]["score"]) == (None, 0.25)
 

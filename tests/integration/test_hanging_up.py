@@ -43,7 +43,7 @@ async def answers(router: RunningRouter, *, events: bool) -> None:
 
 async def rpc(router: RunningRouter) -> None:
     query = COUNT[0]["content"]
-    ask = router_pb2.AnswerRequest(query=query, strategy="system1", max_tokens=TOKENS)
+    ask = router_pb2.AnswerRequest(question=query, strategy="system1", max_tokens=TOKENS)
     async with aio.insecure_channel(router.grpc) as channel:
         async for _ in router_pb2_grpc.RouterServiceStub(channel).Answer(ask):
             pass
@@ -187,7 +187,7 @@ async def test_a_deliberation_stops_in_all_services(suite: Suite, scripted: Scri
 
 
 async def _deliberating(suite: Suite, way: str) -> None:
-    body = {"query": "Is it so?", "strategy": "dialectic"}
+    body = {"question": "Is it so?", "strategy": "dialectic"}
     accept = "text/event-stream" if way == "answers stream" else "application/json"
     match way:
         case "chat stream":

@@ -30,7 +30,7 @@ async def router(scripted: ScriptedLLM, database: Database, tmp_path: Path) -> A
 
 async def answered(face: RestFace | RpcFace, **ask: object) -> str:
     """Name of the run that answered a question."""
-    name: str = (await face.ask("Answer", query="Is it so?", strategy="system1", **ask))["run"]["run_id"]
+    name: str = (await face.ask("Answer", question="Is it so?", strategy="system1", **ask))["run"]["run_id"]
     return name
 
 
@@ -49,7 +49,7 @@ async def ready(router: RunningRouter) -> httpx.Response:
 
 async def test_a_run_is_recorded_and_read_back_by_both_faces(router: RunningRouter) -> None:
     rest, rpc = RestFace(router.rest, ROUTER), RpcFace(router.grpc, ROUTER)
-    told = (await rest.ask("Answer", query="Is it so?"))["run"]
+    told = (await rest.ask("Answer", question="Is it so?"))["run"]
     await until(lambda: is_kept(router.runs, told["run_id"]))
 
     by_rest = (await rest.ask("GetRun", run_id=told["run_id"]))["run"]

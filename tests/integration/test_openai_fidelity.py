@@ -176,7 +176,7 @@ async def test_a_document_by_schema_comes_from_a_plain_call(suite: Suite, script
     assert parsed.choices[0].message.parsed == Point(x=1, name="word")
     assert scripted.bodies[0]["response_format"]["json_schema"]["schema"]["required"] == ["x", "name"]
     assert scripted.bodies[1]["response_format"] == {"type": "json_object"}
-    assert [told(answer)["because"] for answer in (parsed, loose)] == ["format", "format"]
+    assert [told(answer)["reason"] for answer in (parsed, loose)] == ["format", "format"]
 
 
 @pytest.mark.parametrize("part", [IMAGE, AUDIO, FILE], ids=["image", "audio", "file"])
@@ -187,7 +187,7 @@ async def test_what_is_no_text_is_for_a_plain_call_alone(suite: Suite, scripted:
     with pytest.raises(openai.BadRequestError) as refused:
         await suite.ask("metacog/dialectic", messages=seen)
 
-    assert (told(answer)["strategy"], told(answer)["because"]) == ("system1", "format")
+    assert (told(answer)["strategy"], told(answer)["reason"]) == ("system1", "format")
     assert scripted.bodies[0]["messages"] == seen
     assert refused.value.param == "messages.1.content"
     assert len(scripted.bodies) == 1

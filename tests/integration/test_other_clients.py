@@ -138,9 +138,9 @@ async def test_tools_are_called_and_their_results_read(with_tools: tuple[Running
 @pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
 async def test_a_structured_answer_is_parsed(with_tools: tuple[Running, ScriptedLLM], method: Any) -> None:  # noqa: ANN401
     router, llm = with_tools
-    verdict = '{"is_so": true, "why": "it is"}'
-    call = {"id": "call_7", "type": "function", "function": {"name": "Verdict", "arguments": verdict}}
-    llm.reply(Said(tool_calls=[call]) if method == "function_calling" else verdict)
+    label = '{"is_so": true, "why": "it is"}'
+    call = {"id": "call_7", "type": "function", "function": {"name": "Verdict", "arguments": label}}
+    llm.reply(Said(tool_calls=[call]) if method == "function_calling" else label)
 
     answer = await chat_openai(router).with_structured_output(Verdict, method=method).ainvoke("Is it so?")
 

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import text
+from tests.support.labels import Delegation, delegated, kept, records_at, run_of, serving_delegation
 
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable
@@ -29,7 +30,6 @@ from tests.support.stack import (
     router_at,
     until,
 )
-from tests.support.verdicts import Delegation, delegated, kept, records_at, run_of, serving_delegation
 
 OLD = datetime.now(UTC) - timedelta(days=31)
 SECRET = "Ann is ill, and nobody but her doctor knows it"
@@ -167,7 +167,7 @@ async def test_without_contents_no_word_reaches_the_database_and_the_caller_has_
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, keeping=keeping) as router,
     ):
         rest, rpc = RestFace(router.rest, ROUTER), RpcFace(router.grpc, ROUTER)
-        told = (await rest.ask("Answer", query=f"{SECRET}?"))["run"]
+        told = (await rest.ask("Answer", question=f"{SECRET}?"))["run"]
         judged = await rest.ask(
             "SubmitFeedback", feedback_id=told["run_id"], run_id=told["run_id"], correct=True, note=SECRET
         )
@@ -199,7 +199,7 @@ async def test_without_contents_no_word_reaches_the_disk_and_a_repetition_is_ans
     away = f"postgresql+psycopg://nobody@{NOBODY}/none"
     async with router_at(scripted, away, tmp_path, keeping=quick_keeping(tmp_path, contents=False)) as router:
         face = RestFace(router.rest, ROUTER)
-        ask: Mapping[str, Any] = {"query": f"{SECRET}?", "strategy": "system1", "request_id": "once"}
+        ask: Mapping[str, Any] = {"question": f"{SECRET}?", "strategy": "system1", "request_id": "once"}
         told = (await face.ask("Answer", **ask))["run"]
         await until(lambda: _is_on_disk(tmp_path, told["run_id"]))
         again = (await face.ask("Answer", **ask))["run"]
@@ -212,14 +212,14 @@ async def test_without_contents_another_process_answers_a_repetition_anew_and_re
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(system1=SECRET)
-    ask: Mapping[str, Any] = {"query": f"{SECRET}?", "strategy": "system1", "request_id": tmp_path.name}
+    ask: Mapping[str, Any] = {"question": f"{SECRET}?", "strategy": "system1", "request_id": tmp_path.name}
     told = []
     for spool in (tmp_path / "one", tmp_path / "two"):
         async with router_at(scripted, database_url, spool, keeping=quick_keeping(spool, contents=False)) as router:
             face = RestFace(router.rest, ROUTER)
             told.append((await face.ask("Answer", **ask))["run"])
             with pytest.raises(Refused) as refused:
-                await face.ask("Answer", **{**ask, "query": "something else"})
+                await face.ask("Answer", **{**ask, "question": "something else"})
 
     assert [run["answer"] for run in told] == [SECRET, SECRET]
     assert told[0]["run_id"] != told[1]["run_id"]
@@ -239,7 +239,7 @@ async def test_contents_are_switched_off_by_a_setting_and_readiness_lists_the_ou
     }
     async with process("router", **settings) as router:
         face = RpcFace(router.grpc, ROUTER)
-        told = (await face.ask("Answer", query=f"{SECRET}?", strategy="system1"))["run"]
+        told = (await face.ask("Answer", question=f"{SECRET}?", strategy="system1"))["run"]
         judged = await face.ask("SubmitFeedback", feedback_id="f", run_id=told["run_id"], score=0.9, note=SECRET)
         async with httpx.AsyncClient() as client:
             parts = (await client.get(f"{router.rest}/readyz", timeout=10)).json()["parts"]

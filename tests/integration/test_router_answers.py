@@ -59,7 +59,7 @@ def face(suite: Suite, request: pytest.FixtureRequest) -> Face:
 
 
 async def test_an_assessment_is_one_short_rating(face: Face, scripted: ScriptedLLM) -> None:
-    reply = await face.ask("Assess", query="I am delighted and very happy!", seed=3)
+    reply = await face.ask("Assess", question="I am delighted and very happy!", seed=3)
 
     assert [stage_of(body) for body in scripted.bodies] == ["assess"]
     assert scripted.bodies[0]["max_tokens"] <= 64
@@ -80,7 +80,7 @@ async def test_a_query_with_a_ready_state_is_routed_without_a_model(face: Face, 
 async def test_system_one_answers_word_by_word(face: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(system1="It is so.")
 
-    events = await face.events("Answer", query="Is it so?", max_tokens=20, temperature=0.2, seed=5)
+    events = await face.events("Answer", question="Is it so?", max_tokens=20, temperature=0.2, seed=5)
 
     assert [name for name, _ in events] == ["run_started", "routed", *["answer_token"] * 3, "run_finished"]
     run = events[-1][1]["run"]
@@ -93,7 +93,7 @@ async def test_system_one_answers_word_by_word(face: Face, scripted: ScriptedLLM
 async def test_the_events_of_a_deliberation_pass_through(face: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
-    events = await face.events("Answer", query="Is it so?")
+    events = await face.events("Answer", question="Is it so?")
 
     names = [name for name, _ in groupby(name for name, _ in events if name not in ("stage_measured", "answer_token"))]
     course = ["run_started", "routed", "agent_assessed", "roles_assigned", *STAGE * 5, "run_finished"]
@@ -109,7 +109,7 @@ async def test_the_roles_of_a_deliberation_can_be_chosen(face: Face) -> None:
 
     run = (
         await face.ask(
-            "Answer", query="Is it so?", strategy="dialectic", assignment_kind="FIXED", fixed_assignment=roles
+            "Answer", question="Is it so?", strategy="dialectic", assignment_kind="FIXED", fixed_assignment=roles
         )
     )["run"]
 
@@ -120,7 +120,7 @@ async def test_the_roles_of_a_deliberation_can_be_chosen(face: Face) -> None:
 async def test_an_envelope_holds_over_the_whole_fan_out(face: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
-    run = (await face.ask("Answer", query="Is it so?", envelope={"max_generations": 5}))["run"]
+    run = (await face.ask("Answer", question="Is it so?", envelope={"max_generations": 5}))["run"]
 
     assert run["usage"]["generations"] == len(scripted.bodies) <= 5
     assert (run["outcome"], run["budget_exhausted"], run["degraded"]) == ("ANSWERED", True, True)
@@ -130,7 +130,7 @@ async def test_an_envelope_holds_over_the_whole_fan_out(face: Face, scripted: Sc
 async def test_a_strategy_that_fails_gives_way_to_system_one(face: Face, scripted: ScriptedLLM) -> None:
     scripted.fault(*[None] * 5, *[Refuse(500, "broken")] * 3)
 
-    events = await face.events("Answer", query="Is it so?", strategy="dialectic")
+    events = await face.events("Answer", question="Is it so?", strategy="dialectic")
 
     fell = next(data for name, data in events if name == "fell_back")
     assert (fell["from_strategy"], fell["to_strategy"]) == ("dialectic", "system1")
@@ -144,7 +144,7 @@ async def test_without_a_fallback_the_strategys_refusal_is_the_answer(face: Face
     scripted.fault(*[None] * 5, *[Refuse(500, "broken")] * 3)
 
     with pytest.raises(Refused) as refused:
-        await face.ask("Answer", query="Is it so?", strategy="dialectic", fallback=False)
+        await face.ask("Answer", question="Is it so?", strategy="dialectic", fallback=False)
 
     assert (refused.value.code, refused.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
 
@@ -152,7 +152,7 @@ async def test_without_a_fallback_the_strategys_refusal_is_the_answer(face: Face
 async def test_a_slow_strategy_leaves_system_one_some_time(face: Face, scripted: ScriptedLLM) -> None:
     scripted.fault(*[None] * 5, *[Stall()] * 3)
 
-    run = (await face.ask("Answer", query="Is it so?", strategy="dialectic", envelope={"timeout_ms": 5000}))["run"]
+    run = (await face.ask("Answer", question="Is it so?", strategy="dialectic", envelope={"timeout_ms": 5000}))["run"]
 
     assert (run["answer"], run["strategy"], run["degraded"]) == ("the system1", "system1", True)
     assert run["fallbacks"][0]["reason"] == "DEADLINE_EXCEEDED"
@@ -160,7 +160,7 @@ async def test_a_slow_strategy_leaves_system_one_some_time(face: Face, scripted:
 
 async def test_what_the_caller_got_wrong_no_fallback_mends(face: Face) -> None:
     with pytest.raises(Refused) as refused:
-        await face.ask("Answer", query="Is it so?", strategy="dialectic", assignment_kind="FIXED")
+        await face.ask("Answer", question="Is it so?", strategy="dialectic", assignment_kind="FIXED")
 
     assert refused.value.reason == "MALFORMED_REQUEST"
 
@@ -170,7 +170,7 @@ async def test_a_caller_that_goes_away_stops_the_generation_and_is_recorded(
 ) -> None:
     scripted.fault(Stall())
 
-    asking = asyncio.create_task(face.ask("Answer", query="Is it so?", strategy="system1"))
+    asking = asyncio.create_task(face.ask("Answer", question="Is it so?", strategy="system1"))
     await scripted.until(lambda llm: len(llm.bodies) == 1)
     asking.cancel()
     await scripted.until(lambda llm: llm.disconnects == 1)
@@ -184,7 +184,7 @@ async def test_a_caller_that_goes_away_stops_the_generation_and_is_recorded(
 async def test_a_refused_run_is_recorded_with_its_reason(face: Face, suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.fault(Refuse(500, "broken"))
     with pytest.raises(Refused):
-        await face.ask("Answer", query="Is it so?", strategy="system1")
+        await face.ask("Answer", question="Is it so?", strategy="system1")
 
     await suite.router.journal.close()
 
@@ -197,9 +197,9 @@ async def test_a_run_that_failed_leaves_its_name_to_the_next_attempt(
 ) -> None:
     scripted.fault(Refuse(500, "broken"))
     with pytest.raises(Refused):
-        await face.ask("Answer", query="Is it so?", strategy="system1", request_id=tmp_path.name)
+        await face.ask("Answer", question="Is it so?", strategy="system1", request_id=tmp_path.name)
 
-    run = (await face.ask("Answer", query="Is it so?", strategy="system1", request_id=tmp_path.name))["run"]
+    run = (await face.ask("Answer", question="Is it so?", strategy="system1", request_id=tmp_path.name))["run"]
 
     await suite.router.journal.close()
     assert (await suite.rpc.ask("GetRun", run_id=run["run_id"]))["run"]["answer"] == "the system1"
@@ -211,7 +211,7 @@ async def test_a_run_that_failed_leaves_its_name_to_the_next_attempt(
 async def test_an_event_stream_is_kept_alive_and_named(suite: Suite) -> None:
     async with httpx.AsyncClient() as client:
         reply = await client.post(
-            f"{suite.router.rest}/v1/answers", json={"query": "?"}, headers={"accept": "text/event-stream"}
+            f"{suite.router.rest}/v1/answers", json={"question": "?"}, headers={"accept": "text/event-stream"}
         )
 
     assert reply.headers["content-type"].startswith("text/event-stream")
@@ -223,8 +223,8 @@ async def test_a_real_model_is_assessed_and_answers(llm_url: str, database_url: 
     llm = At(llm_url, "smollm2")
     async with router_at(llm, database_url, tmp_path) as router:
         face = RpcFace(router.grpc, ROUTER)
-        assessed = await face.ask("Assess", query="What is two and two?", assessor="probe")
-        events = await face.events("Answer", query="What is two and two?", strategy="system1", max_tokens=24, seed=1)
+        assessed = await face.ask("Assess", question="What is two and two?", assessor="probe")
+        events = await face.events("Answer", question="What is two and two?", strategy="system1", max_tokens=24, seed=1)
 
     assert assessed["msv"]["correctness"] is not None
     assert assessed["usage"]["completion_tokens"] <= 64

@@ -173,13 +173,13 @@ async def test_a_calm_rating_is_answered_by_system_one(suite: Suite, scripted: S
 
     assert [stage_of(body) for body in scripted.bodies] == ["assess", "system1"]
     field = told(answer)
-    assert (field["system"], field["strategy"], field["because"]) == ("SYSTEM_ONE", "system1", "activation")
+    assert (field["system"], field["strategy"], field["reason"]) == ("SYSTEM_ONE", "system1", "activation")
     assert field["activation"]["value"] == pytest.approx((0.30 * 0.1 + 0.25 * 0.05 + 0.25 * 0.1) / 0.8)
     assert field["msv"]["experience"] is None
     assert (field["confidence"], field["confidence_source"]) == (0.9, "verbalized")
     assert (field["confidence_raw"], field["calibration_version"]) == (0.9, ""), "nothing is calibrated yet"
     assert (field["assessor"], field["config_version"]) == ("verbalized", "paper")
-    assert (field["policy_row"], field["kept_from"]) == ("", "")
+    assert (field["policy_row"], field["cached_from"]) == ("", "")
 
 
 async def test_a_troubled_rating_is_deliberated_in_four_stages(suite: Suite, scripted: ScriptedLLM) -> None:
@@ -287,7 +287,7 @@ async def test_a_rating_that_cannot_be_read_is_unknown_and_never_zero(suite: Sui
 
     field = told(await suite.ask())
 
-    assert (field["because"], field["system"], field["activation"]["value"]) == ("undetermined", "SYSTEM_TWO", None)
+    assert (field["reason"], field["system"], field["activation"]["value"]) == ("undetermined", "SYSTEM_TWO", None)
     assert field["msv"]["correctness"] is None
     assert "UNPARSABLE_OUTPUT" in field["msv"]["unknown_reasons"]["correctness"]
 

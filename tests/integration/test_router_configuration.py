@@ -41,11 +41,11 @@ async def test_files_decide_and_are_named_with_each_decision(
         process("router", **settings(scripted, database_url, tmp_path, **files)) as router,
         httpx.AsyncClient(base_url=router.rest) as client,
     ):
-        routed = (await client.post("/v1/route", json={"query": "Is it so?"})).json()
+        routed = (await client.post("/v1/route", json={"question": "Is it so?"})).json()
         routing.write_text("version: summer\nthreshold: 0.9\n")
-        again = (await client.post("/v1/route", json={"query": "Is it so?"})).json()
+        again = (await client.post("/v1/route", json={"question": "Is it so?"})).json()
 
-    assert (routed["strategy"], routed["because"], routed["policy_row"]) == ("arbiter", "policy", "disputed")
+    assert (routed["strategy"], routed["reason"], routed["policy_row"]) == ("arbiter", "policy", "disputed")
     assert routed["activation"]["threshold"] == again["activation"]["threshold"] == 0.7
     assert routed["config_version"].startswith("spring+policy.")
     assert again["config_version"] == routed["config_version"]
@@ -66,10 +66,10 @@ async def test_a_chat_pays_for_one_assessment_while_its_task_goes_on(
         third = (await client.post("/v1/chat/completions", json=chat(CITY, answer, "Who wrote Hamlet?"))).json()
         run = (await client.get(f"/v1/runs/{second['metacog']['run_id']}")).json()["run"]
 
-    assert [reply["metacog"]["because"] for reply in (first, second, third)] == ["activation", "kept", "activation"]
+    assert [reply["metacog"]["reason"] for reply in (first, second, third)] == ["activation", "cached", "activation"]
     assert [stage_of(body) for body in scripted.bodies] == ["assess", "system1", "system1", "assess", "system1"]
     assert second["metacog"]["msv"] == first["metacog"]["msv"]
-    assert run["route"]["kept_from"] == first["metacog"]["run_id"]
+    assert run["route"]["cached_from"] == first["metacog"]["run_id"]
     assert set(run["usage"]["stages"]) == {"system1"}
 
 
@@ -80,7 +80,7 @@ async def test_where_decisions_are_not_kept_every_turn_is_assessed(
 
     async with (
         process(
-            "router", **settings(scripted, database_url, tmp_path, METACOG_ROUTER_KEEP_DECISIONS="false")
+            "router", **settings(scripted, database_url, tmp_path, METACOG_ROUTER_CACHE_DECISIONS="false")
         ) as router,
         httpx.AsyncClient(base_url=router.rest) as client,
     ):

@@ -133,7 +133,7 @@ async def test_a_request_under_way_is_finished_when_the_service_stops(
         async with httpx.AsyncClient(base_url=router.rest, timeout=30) as client:
             by_rest = asyncio.create_task(client.post("/v1/chat/completions", json={**CHAT, "stream": True}))
             by_rpc = asyncio.create_task(
-                RpcFace(router.grpc, ROUTER).ask("Answer", query="Is it so?", strategy="system1")
+                RpcFace(router.grpc, ROUTER).ask("Answer", question="Is it so?", strategy="system1")
             )
             await scripted.until(lambda llm: len(llm.bodies) == 2)
             router.terminate()
@@ -174,7 +174,7 @@ async def test_a_request_that_outlasts_the_grace_is_given_up(
         async with httpx.AsyncClient(base_url=router.rest, timeout=30) as client:
             by_rest = asyncio.create_task(client.post("/v1/chat/completions", json=CHAT))
             by_rpc = asyncio.create_task(
-                RpcFace(router.grpc, ROUTER).ask("Answer", query="Is it so?", strategy="system1")
+                RpcFace(router.grpc, ROUTER).ask("Answer", question="Is it so?", strategy="system1")
             )
             await scripted.until(lambda llm: len(llm.bodies) == 2)
             router.terminate()

@@ -65,7 +65,7 @@ def routed(system: Route) -> RouteResponse:
         strategy="dialectic",
         activation=activation(MSV(correctness=0.45, conflict=0.72)),
         msv=MSV(correctness=0.45, conflict=0.72),
-        because="activation",
+        reason="activation",
         config_version="paper",
         assessor="draft",
         usage=Usage(),
@@ -190,7 +190,7 @@ async def test_runs_are_filtered_by_how_they_ended_and_what_was_said_of_them(
     refused = run_of(created_at=began, error_reason="BACKEND_UNAVAILABLE", request_id=new_id())
     await kept(runs, answered, abstained, refused)
     engine = db.build_engine(database_url)
-    verdict = FeedbackLabel(
+    label = FeedbackLabel(
         feedback_id=new_id(),
         key_name="",
         run_id=abstained.run_id,
@@ -201,7 +201,7 @@ async def test_runs_are_filtered_by_how_they_ended_and_what_was_said_of_them(
         request_digest="d",
     )
     await PostgresFeedback(db.build_sessions(engine)).keep(
-        verdict, lambda counts: effects(verdict, abstained, frozenset(), counts=counts)
+        label, lambda counts: effects(label, abstained, frozenset(), counts=counts)
     )
     await engine.dispose()
 

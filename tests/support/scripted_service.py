@@ -3,7 +3,7 @@
 with ScriptedService() as service:
     service.reply("POST /v1/route", json={"system": "SYSTEM_ONE"})
     ...                                            # ask service.url
-    assert service.asked[0].body == {"query": "Why?"}
+    assert service.asked[0].body == {"question": "Why?"}
 """
 
 import json

@@ -126,11 +126,11 @@ class Ran:
     @property
     def accuracy(self) -> float:
         """Share of right answers [0..1]."""
-        return float(np.mean([bool(task["verdict"]["correct"]) for task in self.tasks]))
+        return float(np.mean([bool(task["label"]["correct"]) for task in self.tasks]))
 
     def precision(self) -> float | None:
         """Share of right answers among tasks that were handed over [0..1]."""
-        handed = [task["verdict"]["correct"] for task in self.tasks if task["mode"] == "DELEGATED"]
+        handed = [task["label"]["correct"] for task in self.tasks if task["mode"] == "DELEGATED"]
         return float(np.mean(handed)) if handed else None
 
     def share(self, mode: str) -> float:
@@ -140,12 +140,12 @@ class Ran:
     def beliefs(self, start: int = 0) -> tuple[list[float], list[float]]:
         """Confidences and whether the answers were right, from task `start` on."""
         told = [task for task in self.tasks[start:] if task["confidence"] is not None]
-        return [task["confidence"] for task in told], [float(bool(task["verdict"]["correct"])) for task in told]
+        return [task["confidence"] for task in told], [float(bool(task["label"]["correct"])) for task in told]
 
     def ratings(self, start: int = 0) -> list[tuple[float, float, float]]:
         """What executors said of themselves, the same as recalibrated, and whether they were right."""
         return [
-            (made["verbalized_raw"], made["verbalized"], float(bool(task["verdict"]["correct"])))
+            (made["verbalized_raw"], made["verbalized"], float(bool(task["label"]["correct"])))
             for task in self.tasks[start:]
             for made in task["assessments"]
             if made["agent"] == task["executor"] and made["verbalized_raw"] is not None
@@ -170,7 +170,7 @@ async def run(
             number = waiting.pop()
             dimension = NAMES[number % len(NAMES)]
             asked = {
-                "task": f"Task {number} [{dimension}]: which number is it?",
+                "question": f"Task {number} [{dimension}]: which number is it?",
                 "dimension": dimension,
                 "expected": {"answer": str(truth(number)), "answer_type": "NUMBER"},
                 "seed": number,

@@ -85,7 +85,7 @@ class Delegation(delegation_pb2_grpc.DelegationServiceServicer):
             "executor": "alpha",
             "outcome": "ANSWERED",
             "confidence": 0.75,
-            "decision": {"mode": "EXECUTED", "executor": "alpha", "because": "confident"},
+            "decision": {"mode": "EXECUTED", "executor": "alpha", "reason": "confident"},
             "usage": {"generations": 1, "completion_tokens": 3, "stages": {"solve": {"generations": 1}}},
         }
         yield to_proto({"mode_chosen": finished["decision"]}, tasks_pb2.ProcessResponse)

@@ -256,7 +256,7 @@ async def test_no_call_between_the_systems_is_without_a_time_limit(fallback: boo
         answered=lambda _data: StrategyResult(text=""),
     )
     task = StrategyTask(
-        ask=AnswerRequest(query="?", fallback=fallback), messages=ASKED.messages, route=ROUTED, run_id="run"
+        ask=AnswerRequest(question="?", fallback=fallback), messages=ASKED.messages, route=ROUTED, run_id="run"
     )
     spend = Spend(Limits(max_generations=8, max_generated_tokens=1024, timeout_ms=10_000))
 
@@ -273,7 +273,7 @@ ROUTED = Routed(
     strategy="dialectic",
     activation=None,
     msv=None,
-    because="requested",
+    reason="requested",
     config_version="paper",
     assessor="",
     usage=Usage(),

@@ -221,13 +221,13 @@ class DialecticRun:
         if len(self._failed) == len(self._agents):
             return False
         played = {AUTHOR[done.stage]: done.agent for done in self._stages}
-        because = f"{agent} failed as {role}"
+        reason = f"{agent} failed as {role}"
         try:
-            roles = self._seating.again(self._assessments, gone=self._failed, played=played, because=because)
+            roles = self._seating.again(self._assessments, gone=self._failed, played=played, reason=reason)
         except InfeasibleAssignment:
             return False
         self._give_roles(roles)
-        self._reasons.append(f"{because}; {roles.assignment[role]} stood in")
+        self._reasons.append(f"{reason}; {roles.assignment[role]} stood in")
         metrics.REASSIGNMENTS.inc()
         return True
 
@@ -248,7 +248,7 @@ class DialecticRun:
             self._query_msv(), important=self._usual.important, familiar=self._usual.familiar
         )
         if not concern.raised:
-            return concern.because
+            return concern.reason
         agent = self._agents[self._roles.assignment[Role.GENERALIST]]
         texts = {done.stage: done.text for done in self._stages}
         attempt = Attempt(stage=Stage.NOTE, agent=agent, number=1, stages_left=1, is_last=True)
@@ -256,12 +256,12 @@ class DialecticRun:
             self._note = await self._speaking.stage(attempt, texts)
         except MetacogError as refusal:
             self._reasons.append(f"{Stage.NOTE} failed: {refusal.reason}: {refusal.message}")
-            return concern.because
+            return concern.reason
         self._emit(self._note)
         STAGE_SECONDS.labels(Stage.NOTE.lower()).observe(self._note.duration_ms / 1000)
         if not self._note.succeeded:
             self._reasons.append(f"{Stage.NOTE} failed: {self._note.failure}")
-        return concern.because
+        return concern.reason
 
     def _query_msv(self) -> MSV:
         """State of the query: as given, else importance as the agents see it on average."""

@@ -84,7 +84,7 @@ class RoleAssigner:
         return self._told(matrix, problem, self._drawn(problem))
 
     def again(
-        self, assessments: Sequence[AgentAssessed], *, gone: Collection[str], played: Mapping[Role, str], because: str
+        self, assessments: Sequence[AgentAssessed], *, gone: Collection[str], played: Mapping[Role, str], reason: str
     ) -> RolesAssigned:
         """The roles not yet played, as well as they can be given without the agents that are `gone`.
 
@@ -92,7 +92,7 @@ class RoleAssigner:
             InfeasibleAssignment: When the others may not hold them.
         """
         matrix, problem = self._stated(assessments, gone=gone, played=played)
-        return self._told(matrix, problem, DrawnAssignment(chosen=best_assignment(problem), propensity=1.0), because)
+        return self._told(matrix, problem, DrawnAssignment(chosen=best_assignment(problem), propensity=1.0), reason)
 
     def _stated(
         self, assessments: Sequence[AgentAssessed], *, gone: Collection[str], played: Mapping[Role, str]
@@ -143,9 +143,7 @@ class RoleAssigner:
             seed = derived_seed(self._ask.seed, "assignment")
         return np.random.default_rng(self._policy.chance() if seed is None else seed)
 
-    def _told(
-        self, matrix: FitnessMatrix, problem: Problem, drawn: DrawnAssignment, because: str = ""
-    ) -> RolesAssigned:
+    def _told(self, matrix: FitnessMatrix, problem: Problem, drawn: DrawnAssignment, reason: str = "") -> RolesAssigned:
         given = totalled(problem, drawn.chosen)
         return RolesAssigned(
             assignment_kind=self._ask.assignment_kind or AssignmentKind.OPTIMAL,
@@ -153,7 +151,7 @@ class RoleAssigner:
             total_fitness=given.total_fitness,
             propensity=drawn.propensity,
             optimum=explained(matrix, problem, version=self._policy.weights.version),
-            because=because,
+            reason=reason,
             explored=drawn.explored,
             capacities=dict(zip(problem.agents, problem.capacities.tolist(), strict=True)),
         )

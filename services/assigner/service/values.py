@@ -133,7 +133,7 @@ class RolesAssigned:
     total_fitness: float | None
     propensity: float
     optimum: AssignResponse
-    because: str = ""
+    reason: str = ""
     explored: bool = False
     capacities: Mapping[str, int] = field(default_factory=dict)
 

@@ -203,7 +203,7 @@ def _unit(vectors: Any) -> Any:  # noqa: ANN401 - an array
 
 
 def _call(work: TaskContext, known: Sequence[Dimension], attempt: int) -> Call:
-    prompt = work.note(prompts.classification(task=work.question, dimensions={d.id: d.description for d in known}))
+    prompt = work.note(prompts.classification(question=work.question, dimensions={d.id: d.description for d in known}))
     return Call(
         messages=chat("", prompt.text),
         max_tokens=CLASSIFY_MAX_TOKENS,

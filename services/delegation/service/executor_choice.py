@@ -87,7 +87,7 @@ class ExecutorChoice:
         names = list(self._work.agents)
         peer = names[(names.index(first) + 1) % len(names)]
         self._take(self._assessing.unasked(peer, self.records[peer], "ablation", profile_alone=True))
-        return ModeChosen(mode=TaskMode.DELEGATED, first_agent=first, executor=peer, because="ablation")
+        return ModeChosen(mode=TaskMode.DELEGATED, first_agent=first, executor=peer, reason="ablation")
 
     async def _assess(self, agents: Sequence[str]) -> None:
         self.assessments += await self._assessing.all(agents, self.records)
@@ -123,7 +123,7 @@ def by_baseline(ask: ProcessRequest, work: TaskContext, turn: int, keywords: Map
     default = ask.first_agent or names[0]
     match ask.baseline:
         case Baseline.MAJORITY_VOTE:
-            return ModeChosen(mode=TaskMode.COLLABORATED, first_agent=default, executor="", because="baseline")
+            return ModeChosen(mode=TaskMode.COLLABORATED, first_agent=default, executor="", reason="baseline")
         case Baseline.ROUND_ROBIN:
             return _alone(names[turn], "baseline")
         case Baseline.RANDOM:
@@ -134,13 +134,13 @@ def by_baseline(ask: ProcessRequest, work: TaskContext, turn: int, keywords: Map
             skills = {name: work.agents[name].tags for name in [default, *(n for n in names if n != default)]}
             skilled = skilled_agent(needed, skills)
             mode = TaskMode.EXECUTED if skilled == default else TaskMode.DELEGATED
-            return ModeChosen(mode=mode, first_agent=default, executor=skilled, because="baseline")
+            return ModeChosen(mode=mode, first_agent=default, executor=skilled, reason="baseline")
         case _:
             return _alone(default, "baseline")
 
 
-def _alone(agent: str, because: str) -> ModeChosen:
-    return ModeChosen(mode=TaskMode.EXECUTED, first_agent=agent, executor=agent, because=because)
+def _alone(agent: str, reason: str) -> ModeChosen:
+    return ModeChosen(mode=TaskMode.EXECUTED, first_agent=agent, executor=agent, reason=reason)
 
 
 def _chosen(decision: ExecutorDecision, first: str, listed: Sequence[ShortListed] = ()) -> ModeChosen:
@@ -148,7 +148,7 @@ def _chosen(decision: ExecutorDecision, first: str, listed: Sequence[ShortListed
         mode=decision.mode,
         first_agent=first,
         executor=decision.executor,
-        because=decision.because,
+        reason=decision.reason,
         short_list=listed,
     )
 

@@ -39,9 +39,9 @@ from services.delegation.service.task_context import (
     TaskModelClients,
     known_agent,
     participants,
+    question_text,
     rules_in_force,
     speakers,
-    task_text,
 )
 from services.delegation.service.task_records import TaskStore
 from services.delegation.service.task_result import TaskOutcome, finished, recorded
@@ -155,7 +155,7 @@ def process(ask: ProcessRequest, *, key: ApiKey, hub: ProcessContext) -> AsyncGe
     agents = participants(ask.agents, hub.agents())
     if ask.first_agent:
         known_agent(ask.first_agent, agents)
-    question = task_text(ask.task, ask.messages, hub.defaults.task_characters)
+    question = question_text(ask.question, ask.messages, hub.defaults.task_characters)
     everybody = {agent.id: agent for agent in hub.agents()}
     judge = [everybody[ask.judge.agent]] if ask.judge and ask.judge.agent else []
     work = partial(
@@ -263,9 +263,9 @@ class _Task:
             solved = await solving.solved()
         if solved.winner is None and solving.refusal is not None:
             raise solving.refusal
-        verdict = await judged(ask, work, solved.winner, solved.answer_type, self._hub.merger)
-        if verdict is not None:
-            work.emit(AnswerJudged(**{name: getattr(verdict, name) for name in verdict.__dataclass_fields__}))
+        label = await judged(ask, work, solved.winner, solved.answer_type, self._hub.merger)
+        if label is not None:
+            work.emit(AnswerJudged(**{name: getattr(label, name) for name in label.__dataclass_fields__}))
         await self._finish(
             TaskOutcome(
                 task_id=self._task_id,
@@ -275,7 +275,7 @@ class _Task:
                 assessments=deciding.assessments,
                 records=deciding.records,
                 solved=solved,
-                verdict=verdict,
+                label=label,
                 created_at=self._created_at,
                 began=self._began,
                 config_version=self._hub.defaults.config_version,
@@ -317,7 +317,7 @@ class _Task:
             updates = await self._hub.tasks.keep(
                 record,
                 lambda updates: self._document(replace(told, profile_updates=updates)),
-                end.verdict,
+                end.label,
                 teaches=self._key.may_teach,
                 request_id=self._ask.request_id,
             )
@@ -327,12 +327,12 @@ class _Task:
             _log.warning("a task could not be kept", task_id=self._task_id, problem=away.message)
             reasons = [*told.degraded_reasons, f"{away.reason}: the task is not kept, and learns from no feedback"]
             told = replace(told, degraded=True, degraded_reasons=reasons)
-        if end.verdict is not None:
+        if end.label is not None:
             self._hub.judged()
         decision = told.decision
-        TASKS.labels(told.mode or "", decision.because if decision else "").inc()
+        TASKS.labels(told.mode or "", decision.reason if decision else "").inc()
         STAGE_SECONDS.labels("delegation").observe(told.duration_ms / 1000)
         self._work.emit(told)
 
     def _document(self, told: TaskFinished) -> dict[str, Any]:
-        return {"task": self._work.question, "finished": orjson.loads(dumps(told))}
+        return {"question": self._work.question, "finished": orjson.loads(dumps(told))}

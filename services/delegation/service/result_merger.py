@@ -71,16 +71,16 @@ async def judged(
     """Whether the answer is right; None when nobody is to judge, or there is nothing to judge."""
     if best is None or not best.text:
         return None
-    verdict: AnswerLabel | None = None
+    label: AnswerLabel | None = None
     if ask.expected is not None:
-        verdict = _compared(ask.expected, best, kind, merger.now())
+        label = _compared(ask.expected, best, kind, merger.now())
     elif ask.unit_tests is not None:
-        verdict = await _tested(ask.unit_tests, best.text, work, merger)
+        label = await _tested(ask.unit_tests, best.text, work, merger)
     elif ask.judge is not None:
-        verdict = await _rated(ask.judge, best, work, merger)
-    if verdict is not None:
-        JUDGED.labels(verdict.checker, str(verdict.correct).lower()).inc()
-    return verdict
+        label = await _rated(ask.judge, best, work, merger)
+    if label is not None:
+        JUDGED.labels(label.checker, str(label.correct).lower()).inc()
+    return label
 
 
 def _compared(expected: Expected, best: AgentAnswered, kind: AnswerType, now: datetime) -> AnswerLabel:
@@ -133,7 +133,7 @@ def _level(text: str) -> int:
 
 
 def _call(work: TaskContext, asked: Judge, best: AgentAnswered, system: str) -> Call:
-    prompt = work.note(prompts.judgement(task=work.question, answer=best.text, criteria=asked.criteria))
+    prompt = work.note(prompts.judgement(question=work.question, answer=best.text, criteria=asked.criteria))
     return Call(
         messages=chat(system, prompt.text),
         max_tokens=JUDGE_MAX_TOKENS,

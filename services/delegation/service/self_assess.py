@@ -7,7 +7,7 @@ from kernel.envelope import limits
 from kernel.learning.profiles import reading
 from services.delegation.service.process import ProcessContext, dimensions_of
 from services.delegation.service.self_assessment import SelfAssessor
-from services.delegation.service.task_context import TaskContext, participants, rules_in_force, speakers, task_text
+from services.delegation.service.task_context import TaskContext, participants, question_text, rules_in_force, speakers
 from services.delegation.service.values import SelfAssessRequest, SelfAssessResponse
 
 
@@ -23,7 +23,7 @@ async def self_assess(ask: SelfAssessRequest, *, hub: ProcessContext) -> SelfAss
     began = time.monotonic()
     agents = participants(ask.agents, hub.agents())
     work = TaskContext(
-        question=task_text(ask.task, ask.messages, hub.defaults.task_characters),
+        question=question_text(ask.question, ask.messages, hub.defaults.task_characters),
         agents=agents,
         rules=rules_in_force(ask.parameters, hub.defaults.rules),
         spend=Spend(limits(ask.envelope, hub.defaults.limits), models=speakers(hub.voices, agents.values())),

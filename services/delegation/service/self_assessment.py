@@ -85,7 +85,7 @@ class SelfAssessor:
 
     async def _asked(self, agent: AgentConfig, record: ProfileEstimate) -> AgentAssessed:
         began = time.monotonic()
-        prompt = self._work.note(prompts.self_assessment(task=self._work.question))
+        prompt = self._work.note(prompts.self_assessment(question=self._work.question))
         heard = _Heard()
         try:
             async with nullcontext() if self._alone else self._work.half_the_time():

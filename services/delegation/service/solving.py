@@ -111,7 +111,7 @@ class TaskSolver:
         for place, name in enumerate(waiting):
             if place:
                 mode = TaskMode.EXECUTED if name == decision.first_agent else TaskMode.DELEGATED
-                self._choose(replace(decision, mode=mode, executor=name, because="agent_failed"))
+                self._choose(replace(decision, mode=mode, executor=name, reason="agent_failed"))
             answered = await self._answered(name, "execute", self._tokens(1), streamed=True)
             self._answers = [answered]
             self._work.emit(answered)
@@ -220,7 +220,7 @@ class TaskSolver:
             heard.failure = "the model returned no text"
 
     def _call(self, agent: AgentConfig, stage: str, tokens: int) -> Call:
-        prompt = self._work.note(prompts.solution(task=self._work.question, answer_type=self._form))
+        prompt = self._work.note(prompts.solution(question=self._work.question, answer_type=self._form))
         temperature = agent.temperature if self._ask.temperature is None else self._ask.temperature
         return Call(
             messages=chat(agent.system_prompt, prompt.text),
@@ -300,7 +300,7 @@ def _groups(text: str, count: int) -> list[int]:
 
 def _call(work: TaskContext, texts: Sequence[str]) -> Call:
     prompt = work.note(
-        prompts.same_meaning(task=work.question, answers=[shortened(text, SHOWN_TOKENS)[0] for text in texts])
+        prompts.same_meaning(question=work.question, answers=[shortened(text, SHOWN_TOKENS)[0] for text in texts])
     )
     return Call(
         messages=chat("", prompt.text),

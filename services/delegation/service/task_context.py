@@ -68,7 +68,7 @@ class TaskContext:
     """One task, or one round of self-assessments, under way.
 
     Attributes:
-        question: The task as one text.
+        question: The question as one text.
         agents: Agents that take part, in the order of the configuration.
         rules: The numbers in force.
         ablations: Parts that are switched off.
@@ -154,11 +154,11 @@ def known_agent(name: str, known: Mapping[str, Any]) -> None:
         raise UnknownAgent(f"agent {name!r} is not configured, or takes no part; there are {listed}", agent=name)
 
 
-def task_text(task: str, messages: Sequence[Turn], most: int) -> str:
-    """The task as one text: a conversation of several turns as its transcript.
+def question_text(question: str, messages: Sequence[Turn], most: int) -> str:
+    """The question as one text: a conversation of several turns as its transcript.
 
     Args:
-        task: The task, or nothing.
+        question: The question, or nothing.
         messages: A conversation, or nothing.
         most: Characters that it may have [count].
 
@@ -166,16 +166,16 @@ def task_text(task: str, messages: Sequence[Turn], most: int) -> str:
         MalformedRequest: When neither or both are given.
         RequestOverLimit: When it is too long.
     """
-    if task.strip() and messages:
-        raise MalformedRequest("give either task or messages", field="task")
+    if question.strip() and messages:
+        raise MalformedRequest("give either question or messages", field="question")
     turns = [turn for turn in messages if turn.content.strip()]
     text = turns[0].content if len(turns) == 1 else "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
-    text = text if turns else task
+    text = text if turns else question
     if not text.strip():
-        raise MalformedRequest("give a task, or messages with some text", field="task")
+        raise MalformedRequest("give a question, or messages with some text", field="question")
     if len(text) > most:
-        said = f"the task has {len(text)} characters; the limit is {most}"
-        raise RequestOverLimit(said, field="task", limit=str(most))
+        said = f"the question has {len(text)} characters; the limit is {most}"
+        raise RequestOverLimit(said, field="question", limit=str(most))
     return text
 
 

@@ -81,7 +81,7 @@ class TaskStore(Protocol):
     """Where tasks are kept. Every method may raise `DatabaseUnavailable`."""
 
     async def keep(
-        self, record: TaskRecord, document: Document, verdict: AnswerLabel | None, *, teaches: bool, request_id: str
+        self, record: TaskRecord, document: Document, label: AnswerLabel | None, *, teaches: bool, request_id: str
     ) -> Sequence[ProfileUpdate]:
         """Keep a task as the answer to a request, and learn from the verdict on it, if there is one; all or nothing."""
 
@@ -93,7 +93,7 @@ class TaskStore(Protocol):
         Raises:
             TaskNotFound: When there is no such task for the key.
             RequestIdReused: When the identifier belongs to another verdict.
-            FeedbackConflict: When the task has a different verdict already.
+            FeedbackConflict: When the task has a different label already.
         """
 
 
@@ -111,7 +111,7 @@ async def submit_feedback(
     Raises:
         TaskNotFound: When there is no such task for the key.
         RequestIdReused: When the identifier belongs to another verdict.
-        FeedbackConflict: When the task has a different verdict already.
+        FeedbackConflict: When the task has a different label already.
         DatabaseUnavailable: When the database is away; then nothing has happened.
     """
     digest = sha256(dumps([ask.task_id, ask.correct, ask.note])).hexdigest()

@@ -47,7 +47,7 @@ class TaskOutcome:
     assessments: Sequence[AgentAssessed]
     records: Mapping[str, ProfileEstimate]
     solved: TaskSolution
-    verdict: AnswerLabel | None
+    label: AnswerLabel | None
     created_at: datetime
     began: float
     config_version: str
@@ -81,7 +81,7 @@ def finished(end: TaskOutcome) -> TaskFinished:
         decision=decision,
         votes=solved.answers,
         vote_weights=solved.tally.weights if together else {},
-        verdict=end.verdict,
+        label=end.label,
         profile_updates=(),
         usage=work.spend.ledger.usage(),
         budget_exhausted=exhausted,

@@ -89,7 +89,7 @@ class Judge:
 class ProcessRequest:
     """Asks for a task to be processed."""
 
-    task: str = ""
+    question: str = ""
     messages: Sequence[Turn] = ()
     dimension: str = ""
     dimensions: Sequence[str] = ()
@@ -116,7 +116,7 @@ class ProcessRequest:
 class SelfAssessRequest:
     """Asks agents to assess themselves."""
 
-    task: str = ""
+    question: str = ""
     messages: Sequence[Turn] = ()
     dimension: str = ""
     dimensions: Sequence[str] = ()
@@ -185,7 +185,7 @@ class ModeChosen:
     mode: TaskMode
     first_agent: str
     executor: str
-    because: str
+    reason: str
     short_list: Sequence[ShortListed] = ()
 
 
@@ -264,7 +264,7 @@ class TaskFinished:
     decision: ModeChosen | None
     votes: Sequence[AgentAnswered]
     vote_weights: Mapping[str, float]
-    verdict: AnswerLabel | None
+    label: AnswerLabel | None
     profile_updates: Sequence[ProfileUpdate]
     usage: Usage
     budget_exhausted: bool
@@ -321,6 +321,6 @@ class TaskFeedbackResponse:
 
     feedback_id: str
     task_id: str
-    verdict: AnswerLabel
+    label: AnswerLabel
     profile_updates: Sequence[ProfileUpdate]
     not_learned_reason: str

@@ -22,7 +22,7 @@ class PostgresCategories:
 
     async def texts(self, key_name: str, most: int) -> Sequence[str]:
         """The newest tasks of a key, each text once."""
-        text = TaskRow.document["task"].astext
+        text = TaskRow.document["question"].astext
         wanted = select(text).where(TaskRow.key_name == key_name).order_by(TaskRow.created_at.desc()).limit(most)
         try:
             async with self._sessions.begin() as session:

@@ -44,29 +44,29 @@ class PostgresTasks:
         self._drift = drift
 
     async def keep(
-        self, record: TaskRecord, document: Document, verdict: AnswerLabel | None, *, teaches: bool, request_id: str
+        self, record: TaskRecord, document: Document, label: AnswerLabel | None, *, teaches: bool, request_id: str
     ) -> Sequence[ProfileUpdate]:
         """Keep a task as the answer to a request, and learn from the verdict on it, if there is one; all or nothing.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        known = verdict is not None and verdict.correct is not None
+        known = label is not None and label.correct is not None
         counts = known and teaches and not record.untaught_reason
         row = {
             **asdict(record),
-            "correct": verdict.correct if verdict else None,
-            "checker": verdict.checker if verdict and known else "",
-            "detail": without_nul(verdict.detail) if verdict and known else "",
-            "judged_at": verdict.judged_at if verdict and known else None,
+            "correct": label.correct if label else None,
+            "checker": label.checker if label and known else "",
+            "detail": without_nul(label.detail) if label and known else "",
+            "judged_at": label.judged_at if label and known else None,
             "taught": counts,
         }
         try:
             async with self._sessions.begin() as session:
                 updates: list[ProfileUpdate] = []
-                if verdict is not None and verdict.correct is not None and teaches:
-                    await _hold_against(session, record, verdict.correct)
-                    updates = await self._teach(session, record, verdict.correct, "") if counts else []
+                if label is not None and label.correct is not None and teaches:
+                    await _hold_against(session, record, label.correct)
+                    updates = await self._teach(session, record, label.correct, "") if counts else []
                 told = without_nul(dict(document(updates)))
                 await session.execute(insert(TaskRow).values({**row, "document": told}))
                 if request_id:
@@ -83,7 +83,7 @@ class PostgresTasks:
         Raises:
             TaskNotFound: When there is no such task for the key.
             RequestIdReused: When the identifier belongs to another verdict.
-            FeedbackConflict: When the task has a different verdict already.
+            FeedbackConflict: When the task has a different label already.
             DatabaseUnavailable: When the database is away.
         """
         try:
@@ -107,7 +107,7 @@ class PostgresTasks:
         if task is None:
             raise TaskNotFound(f"there is no task {ask.task_id!r}", task_id=ask.task_id)
         if task.correct is not None and task.correct != ask.correct:
-            said = f"task {task.task_id!r} has a different verdict already, from {task.checker}"
+            said = f"task {task.task_id!r} has a different label already, from {task.checker}"
             raise FeedbackConflict(said, task_id=task.task_id, correct=str(task.correct).lower())
         reply = await self._applied(session, task, ask, teaches)
         row = {"key_name": key_name, "teaches": teaches, "request_digest": digest, "reply": _plain(reply)}
@@ -132,13 +132,13 @@ class PostgresTasks:
             updates = await self._teach(session, record, ask.correct, ask.feedback_id)
             reason = "" if updates else "frozen"
         assert task.judged_at is not None
-        verdict = AnswerLabel(
+        label = AnswerLabel(
             correct=task.correct, checker=Checker(task.checker), detail=task.detail, judged_at=task.judged_at
         )
         return TaskFeedbackResponse(
             feedback_id=ask.feedback_id,
             task_id=task.task_id,
-            verdict=verdict,
+            label=label,
             profile_updates=updates,
             not_learned_reason=reason,
         )

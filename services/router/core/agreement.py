@@ -112,9 +112,9 @@ def key_of(text: str) -> Key | None:
     number = rational(said.rstrip("."))
     if number is not None:
         return Key(kind=Kind.NUMBER, text=spelled(number))
-    verdict = _VERDICT.match(said)
-    if verdict:
-        return Key(kind=Kind.VERDICT, text=_VERDICTS[verdict[1].lower()])
+    label = _VERDICT.match(said)
+    if label:
+        return Key(kind=Kind.VERDICT, text=_VERDICTS[label[1].lower()])
     words = normalised(said)
     return None if words is None else Key(kind=Kind.WORDS, text=words, maybe=_maybe(said))
 
@@ -261,8 +261,8 @@ def _concluded(text: str) -> str | None:
     said = text.strip()
     if len(said) <= SHORT and "\n" not in said:
         return said if key_of(said) is not None else None
-    verdict = _VERDICT.match(said)
-    return verdict[1] if verdict else None
+    label = _VERDICT.match(said)
+    return label[1] if label else None
 
 
 def _grouped(samples: Sequence[str], members: list[list[int]], in_words: set[int]) -> GroupedAnswers:

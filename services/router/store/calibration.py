@@ -36,7 +36,7 @@ from kernel.statistics.recalibration import FittedMap
 from kernel.statistics.samples import Array, right
 from services.router.core.calibration import Progress, version_in_force, version_of_fit
 from services.router.core.strategies import Strategy
-from services.router.service.assessment.route import KEPT
+from services.router.service.assessment.route import CACHED
 from services.router.service.calibration.calibration import CalibrationNotFound
 from services.router.service.calibration.values import (
     MOST_EARLIER_MAPS,
@@ -380,7 +380,7 @@ class PostgresActivations:
 
 
 def _by_reason(ask: GetActivationsRequest) -> Select[Any]:
-    return _of_runs(ask, RunRow.because, func.count(), TO_SYSTEM_TWO).group_by(RunRow.because)
+    return _of_runs(ask, RunRow.reason, func.count(), TO_SYSTEM_TWO).group_by(RunRow.reason)
 
 
 def _in_bins(ask: GetActivationsRequest) -> Select[Any]:
@@ -410,7 +410,7 @@ def _judged(ask: GetActivationsRequest) -> Select[Any]:
 
 def _assessed(ask: GetActivationsRequest, *columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type
     """`columns` of the runs with an activation of their own, not one kept from an earlier turn."""
-    return _of_runs(ask, *columns).where(RunRow.activation.is_not(None), RunRow.because != KEPT)
+    return _of_runs(ask, *columns).where(RunRow.activation.is_not(None), RunRow.reason != CACHED)
 
 
 def _of_runs(ask: GetActivationsRequest, *columns: Any) -> Select[Any]:  # noqa: ANN401 - columns of any type

@@ -45,43 +45,43 @@ class PostgresFeedback:
         except ERRORS as error:
             raise refusal(error) from error
 
-    async def keep(self, verdict: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
-        """Keep `verdict` and what is to be told, both or neither; a repetition repeats the first reply.
+    async def keep(self, label: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
+        """Keep `label` and what is to be told, both or neither; a repetition repeats the first reply.
 
         Args:
-            verdict: The verdict.
+            label: The verdict.
             effects: What it does, given whether it counts: it may teach, and none on its run did before.
 
         Raises:
             RunNotFound: When the run is gone.
             RequestIdReused: When the identifier belongs to another verdict.
-            FeedbackConflict: When the run has a different verdict already.
+            FeedbackConflict: When the run has a different label already.
             DatabaseUnavailable: When the database is away.
         """
         try:
             async with self._sessions.begin() as session:
-                return await _kept(session, verdict, effects)
+                return await _kept(session, label, effects)
         except ERRORS as error:
             raise refusal(error) from error
 
 
 async def _kept(
-    session: AsyncSession, verdict: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]
+    session: AsyncSession, label: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]
 ) -> SubmitFeedbackResponse:
     """One verdict after another on each run: its row is locked."""
-    locked = select(RunRow.run_id).where(RunRow.run_id == verdict.run_id).with_for_update()
+    locked = select(RunRow.run_id).where(RunRow.run_id == label.run_id).with_for_update()
     if (await session.scalars(locked)).first() is None:
-        raise RunNotFound(f"there is no run {verdict.run_id!r}", run_id=verdict.run_id)
-    told = await _earlier(session, verdict.key_name, verdict.feedback_id, verdict.request_digest)
+        raise RunNotFound(f"there is no run {label.run_id!r}", run_id=label.run_id)
+    told = await _earlier(session, label.key_name, label.feedback_id, label.request_digest)
     if told is not None:
         return told
-    counts = await _counts(session, verdict)
+    counts = await _counts(session, label)
     made = effects(counts)
-    if not await _inserted(session, verdict, made, counts=counts):
-        told = await _earlier(session, verdict.key_name, verdict.feedback_id, verdict.request_digest)
+    if not await _inserted(session, label, made, counts=counts):
+        told = await _earlier(session, label.key_name, label.feedback_id, label.request_digest)
         assert told is not None, "what stood in the way of a verdict is there"
         return told
-    await _enqueue(session, verdict.run_id, made.messages)
+    await _enqueue(session, label.run_id, made.messages)
     return made.reply
 
 
@@ -97,21 +97,21 @@ async def _earlier(
     return from_plain(row.reply, SubmitFeedbackResponse)
 
 
-async def _counts(session: AsyncSession, verdict: FeedbackLabel) -> bool:
-    """Whether `verdict` is the one on its run that teaches."""
-    others = (await session.scalars(select(RunFeedbackRow).where(RunFeedbackRow.run_id == verdict.run_id))).all()
+async def _counts(session: AsyncSession, label: FeedbackLabel) -> bool:
+    """Whether `label` is the one on its run that teaches."""
+    others = (await session.scalars(select(RunFeedbackRow).where(RunFeedbackRow.run_id == label.run_id))).all()
     for other in others:
-        if is_right(other.score) != is_right(verdict.score):
+        if is_right(other.score) != is_right(label.score):
             raise FeedbackConflict(
-                f"run {verdict.run_id!r} has a different verdict already, {other.score:g}",
-                run_id=verdict.run_id,
+                f"run {label.run_id!r} has a different label already, {other.score:g}",
+                run_id=label.run_id,
                 score=f"{other.score:g}",
             )
-    return verdict.teaches and not any(other.counts for other in others)
+    return label.teaches and not any(other.counts for other in others)
 
 
-async def _inserted(session: AsyncSession, verdict: FeedbackLabel, made: FeedbackEffects, *, counts: bool) -> bool:
-    row = {**asdict(verdict), "note": without_nul(verdict.note), "counts": counts, "reply": asdict(made.reply)}
+async def _inserted(session: AsyncSession, label: FeedbackLabel, made: FeedbackEffects, *, counts: bool) -> bool:
+    row = {**asdict(label), "note": without_nul(label.note), "counts": counts, "reply": asdict(made.reply)}
     adding = insert(RunFeedbackRow).values(row).on_conflict_do_nothing().returning(RunFeedbackRow.feedback_id)
     return (await session.scalars(adding)).first() is not None
 

@@ -71,7 +71,7 @@ class RunRow(RouterTable):
     confidence_source: Mapped[str] = mapped_column(String, server_default="")
     assessor: Mapped[str] = mapped_column(String, server_default="")
     config_version: Mapped[str] = mapped_column(String, server_default="")
-    because: Mapped[str] = mapped_column(String, server_default="")
+    reason: Mapped[str] = mapped_column(String, server_default="")
     document: Mapped[dict[str, Any]] = mapped_column(JSONB)
 
 
@@ -163,16 +163,16 @@ class PostgresRuns:
 
 def _judged_runs() -> Select[tuple[RunRow, Any]]:
     """Runs, each with the verdicts on it, oldest first."""
-    verdict = func.jsonb_build_object(
+    label = func.jsonb_build_object(
         *(part for name in OF_VERDICT for part in (literal(name), getattr(RunFeedbackRow, name)))
     )
-    ordered = aggregate_order_by(verdict, RunFeedbackRow.created_at, RunFeedbackRow.feedback_id)
-    verdicts = select(func.jsonb_agg(ordered)).where(RunFeedbackRow.run_id == RunRow.run_id).scalar_subquery()
-    return select(RunRow, verdicts)
+    ordered = aggregate_order_by(label, RunFeedbackRow.created_at, RunFeedbackRow.feedback_id)
+    labels = select(func.jsonb_agg(ordered)).where(RunFeedbackRow.run_id == RunRow.run_id).scalar_subquery()
+    return select(RunRow, labels)
 
 
-def _judged(row: RunRow, verdicts: list[Any] | None) -> Run:
-    return from_plain({**row.document, "feedback": verdicts or []}, Run)
+def _judged(row: RunRow, labels: list[Any] | None) -> Run:
+    return from_plain({**row.document, "feedback": labels or []}, Run)
 
 
 def _conditions(ask: ListRunsRequest, key_name: str) -> list[Any]:
@@ -224,7 +224,7 @@ COLUMNS: Mapping[str, str] = {
     "confidence_source": "d->>'confidence_source'",
     "assessor": "coalesce(d#>>'{route,assessor}', '')",
     "config_version": "d->>'config_version'",
-    "because": "coalesce(d#>>'{route,because}', '')",
+    "reason": "coalesce(d#>>'{route,reason}', '')",
     "document": "d",
 }
 

@@ -64,8 +64,8 @@ class Load:
         told = (answer.model_extra or {})["metacog"]
         self.runs[told["run_id"]] = time.monotonic()
         self.degraded += bool(told["degraded"])
-        verdict = {"feedback_id": str(uuid.uuid4()), "run_id": told["run_id"], "score": 1.0}
-        if self.suite.asked("POST", "/v1/feedback", json=verdict).status_code == 200:
+        label = {"feedback_id": str(uuid.uuid4()), "run_id": told["run_id"], "score": 1.0}
+        if self.suite.asked("POST", "/v1/feedback", json=label).status_code == 200:
             self.judged.append(told["run_id"])
 
     @contextmanager

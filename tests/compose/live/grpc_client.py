@@ -34,7 +34,7 @@ def channel(service: str) -> grpc.Channel:
 def answer(auth: Any, words: str) -> object:  # noqa: ANN401 - gRPC metadata
     """Names of the events of one answer by System 1, and its run."""
     stub = router_pb2_grpc.RouterServiceStub(channel("router"))
-    request = router_pb2.AnswerRequest(query=words, strategy="system1", max_tokens=24)
+    request = router_pb2.AnswerRequest(question=words, strategy="system1", max_tokens=24)
     events = [MessageToDict(reply) for reply in stub.Answer(request, metadata=auth, timeout=TIMEOUT_S)]
     return {"events": [next(iter(event)) for event in events], "last": events[-1]}
 

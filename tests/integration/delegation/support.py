@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.delegating import AGENTS, Cast, Delegation, delegation_at, new_names, stage_of, who
 from tests.support.scripted_llm import ScriptedLLM
 
-TASK = {"task": "What is 20 + 20?", "dimension": "math_computation"}
+TASK = {"question": "What is 20 + 20?", "dimension": "math_computation"}
 RIGHT = {"answer": "40", "answer_type": "NUMBER"}
 
 

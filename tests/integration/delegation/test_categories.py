@@ -53,7 +53,7 @@ async def test_kinds_of_tasks_are_proposed_and_become_dimensions_only_on_demand(
     ) as running:
         mine, theirs = running.face(face, owner), running.face(face, stranger)
         for task in (*CHESS, *BREAD):
-            await mine.ask("Process", task=task, dimension="knowledge_retrieval")
+            await mine.ask("Process", question=task, dimension="knowledge_retrieval")
         found = await mine.ask("DiscoverCategories", minimum_tasks=4)
         before = await dimensions(mine, agents[0].id)
         hidden = await theirs.ask("ListCategories", page_size=1000)
@@ -61,7 +61,7 @@ async def test_kinds_of_tasks_are_proposed_and_become_dimensions_only_on_demand(
         name = f"chess-{owner[-8:]}"
         adopted = await mine.ask("AdoptCategory", category_id=chess["category_id"], name=name)
         after = await dimensions(theirs, agents[0].id)
-        asked = await mine.ask("Process", task="Which chess piece moves diagonally?", classifier="EMBEDDING")
+        asked = await mine.ask("Process", question="Which chess piece moves diagonally?", classifier="EMBEDDING")
         with pytest.raises(Refused) as refused:
             await theirs.ask("AdoptCategory", category_id=found["categories"][-1]["category_id"])
 
@@ -95,7 +95,9 @@ async def test_a_dimension_is_found_by_its_nearest_prototypes(
         "In which year did the French Revolution begin?": "knowledge_retrieval",
     }
     async with delegation_at(scripted, database_url, agents=agents, encoder_url=encoder_url) as running:
-        told = {task: await running.face("rest").ask("Process", task=task, classifier="EMBEDDING") for task in tasks}
+        told = {
+            task: await running.face("rest").ask("Process", question=task, classifier="EMBEDDING") for task in tasks
+        }
 
     for task, dimension in tasks.items():
         found = told[task]["dimensions"]
@@ -108,6 +110,8 @@ async def test_without_the_encoder_meaning_cannot_be_asked(scripted: ScriptedLLM
     agents, _ = new_names()
     async with delegation_at(scripted, database_url, agents=agents) as running:
         with pytest.raises(Refused) as refused:
-            await running.face("rest").ask("Process", task="?", classifier="EMBEDDING", envelope={"timeout_ms": 1500})
+            await running.face("rest").ask(
+                "Process", question="?", classifier="EMBEDDING", envelope={"timeout_ms": 1500}
+            )
 
     assert refused.value.reason == "ENCODER_UNAVAILABLE"

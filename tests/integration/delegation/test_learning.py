@@ -47,7 +47,7 @@ async def test_late_feedback_teaches_the_one_who_executed(stage: Stage, face: st
     [update] = told["profile_updates"]
     assert (update["agent"], update["outcome"], update["competence_after"]) == ("alpha", 0, 0.45)
     assert (update["feedback_id"], update["task_id"]) == (name, task["task_id"])
-    assert (told["verdict"]["correct"], told["verdict"]["checker"]) == (False, "FEEDBACK")
+    assert (told["label"]["correct"], told["label"]["checker"]) == (False, "FEEDBACK")
     assert told["not_learned_reason"] == ""
 
 
@@ -116,8 +116,8 @@ async def test_keys_see_their_own_tasks_and_some_may_not_teach(
     scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
     async with delegation_at(scripted, database_url, agents=agents, keyring=KEYRING) as running:
         ann, pupil = running.face(face, ANN), running.face(face, PUPIL)
-        task = await ann.ask("Process", task="?", dimension="math_computation", expected={"answer": "4"})
-        untaught = await pupil.ask("Process", task="?", dimension="math_computation", expected={"answer": "4"})
+        task = await ann.ask("Process", question="?", dimension="math_computation", expected={"answer": "4"})
+        untaught = await pupil.ask("Process", question="?", dimension="math_computation", expected={"answer": "4"})
         with pytest.raises(Refused) as hidden:
             await pupil.ask("SubmitFeedback", feedback_id=new_id(), task_id=task["task_id"], correct=True)
         heard = await pupil.ask("SubmitFeedback", feedback_id=new_id(), task_id=untaught["task_id"], correct=True)
@@ -137,7 +137,7 @@ async def test_keys_see_their_own_tasks_and_some_may_not_teach(
     own = {agent.id for agent in agents}
     assert sum(row["observations"] for row in rated if row["agent"] in own and not row["dimension"]) == 1
     assert len(task["profile_updates"]) == 1
-    assert (untaught["verdict"]["correct"], untaught["profile_updates"]) == (True, [])
+    assert (untaught["label"]["correct"], untaught["profile_updates"]) == (True, [])
     assert hidden.value.reason == "TASK_NOT_FOUND"
     assert heard["not_learned_reason"] == "may_not_teach"
     assert refusals == ["TEACHING_NOT_ALLOWED"] * 3
@@ -154,7 +154,7 @@ async def test_frozen_profiles_record_verdicts_and_learn_nothing(stage: Stage, f
     again = await stage.process(face, first_agent="alpha", expected=RIGHT)
 
     assert frozen["frozen"] is True
-    assert (task["verdict"]["correct"], task["profile_updates"]) == (True, [])
+    assert (task["label"]["correct"], task["profile_updates"]) == (True, [])
     assert [one["frozen"] for one in shown["profiles"]] == [True] * 5
     assert thawed["changed"] == 1
     assert again["profile_updates"][0]["competence_after"] == 0.55

@@ -36,7 +36,7 @@ async def test_the_worked_example_of_the_paper_is_delegated(stage: Stage, face: 
         "threshold": 0.5,
     }
     assert {one["agent"]: one["confidence"] for one in told["assessments"][1:]} == {"alpha": 0.72, "beta": 0.21}
-    assert (told["mode"], told["executor"], told["decision"]["because"]) == ("DELEGATED", "alpha", "better_peer")
+    assert (told["mode"], told["executor"], told["decision"]["reason"]) == ("DELEGATED", "alpha", "better_peer")
     assert stage.calls("solve") == ["alpha"]
 
 
@@ -47,7 +47,7 @@ async def test_a_confident_agent_executes_and_learns_at_once(stage: Stage, face:
 
     assert (told["mode"], told["executor"], told["answer"]) == ("EXECUTED", "alpha", "40")
     assert (told["confidence"], told["confidence_source"]) == (0.74, "COMBINED")
-    assert told["verdict"]["correct"] is True
+    assert told["label"]["correct"] is True
     [learned] = told["profile_updates"]
     assert (learned["competence_before"], learned["competence_after"], learned["sequence"]) == (0.5, 0.55, 1)
     assert stage.calls("assess") == ["alpha"]
@@ -71,7 +71,7 @@ async def test_a_tightened_threshold_hands_on_what_theta_alone_would_keep(stage:
     first = told["assessments"][0]
     assert (first["confidence"], first["threshold"]) == (0.61, 0.67)
     # The best of the others has 0.4 * 0.75 + 0.6 * 0.5 = 0.6: enough for theta, but less than 0.61.
-    assert (told["mode"], told["executor"], told["decision"]["because"]) == ("EXECUTED", "alpha", "no_better_peer")
+    assert (told["mode"], told["executor"], told["decision"]["reason"]) == ("EXECUTED", "alpha", "no_better_peer")
 
 
 async def test_in_paper_mode_the_task_goes_to_a_less_confident_one(stage: Stage, face: str) -> None:
@@ -165,7 +165,7 @@ async def test_a_choice_that_cannot_be_had_is_left_to_keywords(stage: Stage, fac
     stage.says(alpha=90)
     stage.llm.fault(Refuse(400, "no"))
 
-    told = await stage.process(face, task="Calculate the sum of 1 and 2.", dimension="", first_agent="alpha")
+    told = await stage.process(face, question="Calculate the sum of 1 and 2.", dimension="", first_agent="alpha")
 
     assert (told["dimensions"][0]["dimension"], told["answer"]) == ("math_computation", "4")
     assert told["degraded_reasons"][0].startswith("the model did not name a dimension (BACKEND_REFUSED")
@@ -174,7 +174,7 @@ async def test_a_choice_that_cannot_be_had_is_left_to_keywords(stage: Stage, fac
 async def test_a_choice_that_cannot_be_read_is_left_to_keywords(stage: Stage, face: str) -> None:
     stage.llm.answer = lambda body: ["what?" if stage_of(body) == "classify" else '{"r": [90, 90, 90]}']
 
-    told = await stage.process(face, task="Calculate the sum of 1 and 2.", dimension="")
+    told = await stage.process(face, question="Calculate the sum of 1 and 2.", dimension="")
 
     assert told["dimensions"] == [{"dimension": "math_computation", "certainty": 0.0}]
     assert told["degraded"] is True
@@ -229,7 +229,7 @@ async def test_when_the_executor_fails_the_next_best_stands_in(stage: Stage, fac
 
     told = await stage.process(face, first_agent="alpha")
 
-    assert (told["executor"], told["decision"]["because"], told["degraded"]) == ("gamma", "agent_failed", True)
+    assert (told["executor"], told["decision"]["reason"], told["degraded"]) == ("gamma", "agent_failed", True)
     assert told["answer"] == "4"
 
 
@@ -248,7 +248,7 @@ async def test_a_text_without_an_answer_abstains_and_is_wrong(stage: Stage, face
     told = await stage.process(face, first_agent="alpha", expected=RIGHT)
 
     assert (told["outcome"], told["answer"], told["confidence"]) == ("ABSTAINED", "", None)
-    assert (told["verdict"]["correct"], told["profile_updates"][0]["outcome"]) == (False, 0)
+    assert (told["label"]["correct"], told["profile_updates"][0]["outcome"]) == (False, 0)
 
 
 async def test_the_envelope_keeps_enough_for_the_answer(stage: Stage, face: str) -> None:
@@ -256,7 +256,7 @@ async def test_the_envelope_keeps_enough_for_the_answer(stage: Stage, face: str)
 
     told = await stage.process(face, first_agent="alpha", envelope={"max_generations": 2})
 
-    assert (told["mode"], told["executor"], told["decision"]["because"]) == ("EXECUTED", "alpha", "budget")
+    assert (told["mode"], told["executor"], told["decision"]["reason"]) == ("EXECUTED", "alpha", "budget")
     assert (told["budget_exhausted"], told["usage"]["generations"]) == (True, 2)
 
 
@@ -282,7 +282,7 @@ async def test_ratings_that_cannot_be_read_leave_the_answer_its_share(stage: Sta
 async def test_an_envelope_of_one_generation_is_spent_on_the_answer(stage: Stage, face: str) -> None:
     stage.says(alpha=90)
 
-    asked = {"task": "Calculate the sum of 1 and 2.", "dimension": "", "first_agent": "alpha"}
+    asked = {"question": "Calculate the sum of 1 and 2.", "dimension": "", "first_agent": "alpha"}
     told = await stage.process(face, **asked, envelope={"max_generations": 1})
 
     assert (told["answer"], told["usage"]["generations"], told["budget_exhausted"]) == ("4", 1, True)
@@ -307,7 +307,7 @@ async def test_the_judge_gets_its_share_of_a_small_envelope(stage: Stage, face: 
     limits = {"max_generations": 3, "max_generated_tokens": 160}
     told = await stage.process(face, first_agent="alpha", judge={}, envelope=limits, answer_max_tokens=500)
 
-    assert (told["verdict"]["correct"], told["verdict"]["detail"]) == (True, "judged 95 of 100")
+    assert (told["label"]["correct"], told["label"]["detail"]) == (True, "judged 95 of 100")
     assert told["usage"]["completion_tokens"] <= 160
 
 
@@ -322,7 +322,7 @@ async def test_long_answers_of_a_vote_are_put_together_by_what_they_mean(stage: 
     # In the order of their texts: gamma, beta, alpha; the third says the same as the first.
     stage.says(LONG, same=[0, 1], alpha=30, beta=40, gamma=20)
 
-    told = await stage.process(face, task="Why was the treaty signed?", first_agent="alpha")
+    told = await stage.process(face, question="Why was the treaty signed?", first_agent="alpha")
 
     # c = .6 c^v + .2: alpha .38, beta .44, gamma .32
     assert (told["mode"], told["answer_type"]) == ("COLLABORATED", "TEXT")
@@ -334,7 +334,7 @@ async def test_long_answers_of_a_vote_are_put_together_by_what_they_mean(stage: 
 async def test_answers_that_could_not_be_compared_stand_alone(stage: Stage, face: str) -> None:
     stage.says(LONG, same=[], alpha=30, beta=40, gamma=20)
 
-    told = await stage.process(face, task="Why was the treaty signed?", first_agent="alpha")
+    told = await stage.process(face, question="Why was the treaty signed?", first_agent="alpha")
 
     assert [vote["agent"] for vote in told["votes"] if vote["won"]] == ["beta"]
     assert "not compared by meaning" in told["degraded_reasons"][0]
@@ -360,7 +360,7 @@ async def test_a_repeated_request_repeats_the_answer(stage: Stage, face: str) ->
     assert again == first
     assert len(stage.llm.bodies) == calls
     with pytest.raises(Refused) as refused:
-        await stage.process(face, **{**asked, "task": "Another one?"})
+        await stage.process(face, **{**asked, "question": "Another one?"})
     assert refused.value.reason == "REQUEST_ID_REUSED"
 
 
@@ -406,7 +406,7 @@ async def test_without_learning_nothing_is_learned(stage: Stage, face: str) -> N
         "SubmitFeedback", feedback_id=f"f-{told['task_id']}", task_id=told["task_id"], correct=True
     )
 
-    assert (told["verdict"]["correct"], told["profile_updates"]) == (True, [])
+    assert (told["label"]["correct"], told["profile_updates"]) == (True, [])
     assert again["not_learned_reason"] == "ablation"
 
 
@@ -426,7 +426,7 @@ async def test_baselines_assess_nobody_and_teach_nothing(
 ) -> None:
     stage.says()
 
-    asked = {"task": task, "dimension": "", "baseline": baseline, "seed": 7, "expected": {"answer": "4"}}
+    asked = {"question": task, "dimension": "", "baseline": baseline, "seed": 7, "expected": {"answer": "4"}}
     told = await stage.process("rest", **asked)
 
     assert told["mode"] == mode
@@ -452,8 +452,8 @@ async def test_a_judge_model_decides_inside_the_envelope(stage: Stage, face: str
 
     told = await stage.process(face, first_agent="alpha", judge={"criteria": "It must be 40."})
 
-    assert (told["verdict"]["correct"], told["verdict"]["checker"]) == (False, "JUDGE")
-    assert told["verdict"]["detail"] == "judged 10 of 100"
+    assert (told["label"]["correct"], told["label"]["checker"]) == (False, "JUDGE")
+    assert told["label"]["detail"] == "judged 10 of 100"
     assert told["usage"]["stages"]["judge"]["generations"] == 1
     assert told["profile_updates"][0]["outcome"] == 0
 
@@ -462,10 +462,14 @@ async def test_a_judge_model_decides_inside_the_envelope(stage: Stage, face: str
 async def test_unit_tests_decide_in_the_sandbox(stage: Stage, face: str, body: str, right: bool) -> None:
     stage.says({"gamma": f"```python\ndef twice(x):\n    return {body}\n```"}, gamma=90)
 
-    asked = {"task": "Write twice(x).", "dimension": "code_generation", "unit_tests": {"code": "assert twice(2) == 4"}}
+    asked = {
+        "question": "Write twice(x).",
+        "dimension": "code_generation",
+        "unit_tests": {"code": "assert twice(2) == 4"},
+    }
     told = await stage.process(face, first_agent="gamma", **asked)
 
-    assert (told["verdict"]["correct"], told["verdict"]["checker"]) == (right, "UNIT_TESTS")
+    assert (told["label"]["correct"], told["label"]["checker"]) == (right, "UNIT_TESTS")
     assert told["answer_type"] == "CODE"
     assert told["profile_updates"][0]["outcome"] == int(right)
 
@@ -488,7 +492,7 @@ async def test_a_routine_task_is_not_assessed(scripted: ScriptedLLM, database_ur
 
         told = await stage.process(face, first_agent="alpha", parameters={"skip_routine": True})
 
-    assert (told["mode"], told["decision"]["because"]) == ("EXECUTED", "routine")
+    assert (told["mode"], told["decision"]["reason"]) == ("EXECUTED", "routine")
     assert stage.calls("assess") == []
     assert told["assessments"][0]["unknown_reason"] == "skipped"
 

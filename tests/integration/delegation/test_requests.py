@@ -37,9 +37,9 @@ def body(stage: Stage, kind: str) -> dict[str, Any]:
 
 
 TASKS: dict[str, tuple[dict[str, Any], Holds]] = {
-    "task": ({"task": "How many legs have 3 cats?"}, lambda _, s: "3 cats" in prompts(s, "solve")[0]),
+    "question": ({"question": "How many legs have 3 cats?"}, lambda _, s: "3 cats" in prompts(s, "solve")[0]),
     "messages": (
-        {"task": "", "messages": [{"role": "user", "content": "Hi"}, {"role": "user", "content": "3 cats?"}]},
+        {"question": "", "messages": [{"role": "user", "content": "Hi"}, {"role": "user", "content": "3 cats?"}]},
         lambda _, s: "user: Hi" in prompts(s, "solve")[0] and "3 cats?" in prompts(s, "assess")[0],
     ),
     "dimension": ({"dimension": "code_generation"}, lambda t, _: t["dimensions"][0]["dimension"] == "code_generation"),
@@ -49,7 +49,7 @@ TASKS: dict[str, tuple[dict[str, Any], Holds]] = {
     ),
     "expected": (
         {"expected": {"answer": "five", "answer_type": "TEXT", "aliases": ["four"]}, "first_agent": "beta"},
-        lambda t, _: t["verdict"]["correct"] is True and t["answer_type"] == "TEXT",
+        lambda t, _: t["label"]["correct"] is True and t["answer_type"] == "TEXT",
     ),
     "unit_tests": (
         {
@@ -57,12 +57,12 @@ TASKS: dict[str, tuple[dict[str, Any], Holds]] = {
             "first_agent": "gamma",
             "parameters": {"confidence_threshold": 0.0, "disagreement_gain": 0.0},
         },
-        lambda t, _: t["verdict"]["detail"] == "not done within 0.7 s" and t["verdict"]["correct"] is False,
+        lambda t, _: t["label"]["detail"] == "not done within 0.7 s" and t["label"]["correct"] is False,
     ),
     "judge": (
         {"judge": {"agent": "gamma", "criteria": "Short."}},
         lambda t, s: (
-            t["verdict"]["checker"] == "JUDGE" and "Short." in prompts(s, "judge")[0] and s.calls("judge") == ["gamma"]
+            t["label"]["checker"] == "JUDGE" and "Short." in prompts(s, "judge")[0] and s.calls("judge") == ["gamma"]
         ),
     ),
     "answer_type": ({"answer_type": "BOOLEAN"}, lambda t, _: t["answer_type"] == "BOOLEAN"),
@@ -84,10 +84,10 @@ TASKS: dict[str, tuple[dict[str, Any], Holds]] = {
         lambda t, _: t["usage"]["stages"]["classify"]["generations"] == 1,
     ),
     "parameters": ({"parameters": {"learning_rate": 0.25}}, lambda t, _: t["parameters"]["learning_rate"] == 0.25),
-    "baseline": ({"baseline": "MAJORITY_VOTE"}, lambda t, _: t["decision"]["because"] == "baseline"),
+    "baseline": ({"baseline": "MAJORITY_VOTE"}, lambda t, _: t["decision"]["reason"] == "baseline"),
     "ablations": (
         {"ablations": ["WITHOUT_DELEGATION"], "first_agent": "gamma"},
-        lambda t, _: t["decision"]["because"] == "ablation",
+        lambda t, _: t["decision"]["reason"] == "ablation",
     ),
     "temperature": ({"temperature": 0.3}, lambda _, s: body(s, "solve")["temperature"] == 0.3),
     "answer_max_tokens": ({"answer_max_tokens": 77}, lambda _, s: body(s, "solve")["max_tokens"] == 77),
@@ -95,7 +95,7 @@ TASKS: dict[str, tuple[dict[str, Any], Holds]] = {
 
 # alpha says 90 and has the record .9, beta says 60 and has .5, gamma says 10 and has .5; five observations each.
 PARAMETERS: dict[str, tuple[Any, dict[str, Any], Holds]] = {
-    "confidence_threshold": (0.95, {}, lambda t, _: t["decision"]["because"] != "confident"),
+    "confidence_threshold": (0.95, {}, lambda t, _: t["decision"]["reason"] != "confident"),
     "verbalized_weight": (0.0, {}, lambda t, _: t["assessments"][0]["confidence"] == 0.9),
     "disagreement_threshold": (
         0.05,
@@ -125,7 +125,7 @@ PARAMETERS: dict[str, tuple[Any, dict[str, Any], Holds]] = {
         {"first_agent": "gamma"},
         lambda t, _: all(one["rank_value"] > one["profile"] for one in t["decision"]["short_list"]),
     ),
-    "skip_routine": (True, {}, lambda t, _: t["decision"]["because"] == "routine"),
+    "skip_routine": (True, {}, lambda t, _: t["decision"]["reason"] == "routine"),
     "recalibrate": (False, {}, lambda t, _: t["parameters"]["recalibrate"] is False),
     "constant_verbalized": (
         0.7,
@@ -186,9 +186,9 @@ async def test_every_number_that_decides_is_read(stage: Stage, face: str) -> Non
 
 async def test_every_field_of_a_self_assessment_is_read(stage: Stage, face: str) -> None:
     checks: dict[str, tuple[dict[str, Any], Holds]] = {
-        "task": ({"task": "Name 3 cats."}, lambda _, s: "3 cats" in prompts(s, "assess")[0]),
+        "question": ({"question": "Name 3 cats."}, lambda _, s: "3 cats" in prompts(s, "assess")[0]),
         "messages": (
-            {"task": "", "messages": [{"role": "user", "content": "Name 4 dogs."}]},
+            {"question": "", "messages": [{"role": "user", "content": "Name 4 dogs."}]},
             lambda _, s: "4 dogs" in prompts(s, "assess")[0],
         ),
         "dimension": ({"dimension": "code_generation"}, lambda t, _: t["assessments"][0]["profile"] == 0.5),
@@ -282,13 +282,13 @@ async def test_pages_join_to_the_whole(stage: Stage, face: str, operation: str) 
 
 
 REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("Process", {"task": "", "dimension": ""}, "MALFORMED_REQUEST"),
+    ("Process", {"question": "", "dimension": ""}, "MALFORMED_REQUEST"),
     ("Process", {"messages": [{"role": "user", "content": "And?"}]}, "MALFORMED_REQUEST"),
     ("Process", {"dimension": "music"}, "UNKNOWN_DIMENSION"),
     ("Process", {"agents": ["nobody"]}, "UNKNOWN_AGENT"),
     ("Process", {"first_agent": "nobody"}, "UNKNOWN_AGENT"),
     ("Process", {"judge": {"agent": "nobody"}}, "UNKNOWN_AGENT"),
-    ("Process", {"task": "x" * 100_001}, "REQUEST_OVER_LIMIT"),
+    ("Process", {"question": "x" * 100_001}, "REQUEST_OVER_LIMIT"),
     ("Process", {"parameters": {"learning_rate": 0.0}}, "MALFORMED_REQUEST"),
     ("Process", {"parameters": {"confidence_threshold": 1.5}}, "MALFORMED_REQUEST"),
     ("Process", {"dimensions": ["math_computation"]}, "MALFORMED_REQUEST"),

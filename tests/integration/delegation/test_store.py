@@ -69,7 +69,7 @@ async def test_an_answer_is_not_lost_with_the_database(scripted: ScriptedLLM) ->
             stage.llm.answer = answer
             told = await stage.process("rest", first_agent="alpha", expected=RIGHT)
 
-    assert (told["answer"], told["verdict"]["correct"], told["degraded"]) == ("40", True, True)
+    assert (told["answer"], told["label"]["correct"], told["degraded"]) == ("40", True, True)
     assert told["degraded_reasons"][0].startswith("DATABASE_UNAVAILABLE: the task is not kept")
     assert told["profile_updates"] == []
 
@@ -91,7 +91,7 @@ async def test_a_task_and_what_is_learned_from_it_are_kept_together_or_not_at_al
         beliefs=[],
         learning_rate=0.1,
     )
-    verdict = AnswerLabel(correct=True, checker=Checker.EXPECTED, detail="", judged_at=datetime.now(UTC))
+    label = AnswerLabel(correct=True, checker=Checker.EXPECTED, detail="", judged_at=datetime.now(UTC))
     engine = db.build_engine(database_url)
     sessions = db.build_sessions(engine)
     tasks, requests = PostgresTasks(sessions, DriftLimits()), PostgresRequests(sessions)
@@ -102,10 +102,10 @@ async def test_a_task_and_what_is_learned_from_it_are_kept_together_or_not_at_al
         raise RuntimeError("the process ends here")
 
     with pytest.raises(RuntimeError):
-        await tasks.keep(record, broken, verdict, teaches=True, request_id=mark)
+        await tasks.keep(record, broken, label, teaches=True, request_id=mark)
     before = (await shelf.listed(mark), await requests.answered("ann", mark))
     learned = await tasks.keep(
-        record, lambda updates: {"learned": len(updates)}, verdict, teaches=True, request_id=mark
+        record, lambda updates: {"learned": len(updates)}, label, teaches=True, request_id=mark
     )  # fmt: skip
     after = (await shelf.listed(mark), await requests.answered("ann", mark))
     await engine.dispose()
@@ -118,7 +118,7 @@ async def test_a_task_and_what_is_learned_from_it_are_kept_together_or_not_at_al
 async def test_what_the_database_cannot_keep_is_left_out(scripted: ScriptedLLM, database_url: str, face: str) -> None:
     async with staged(scripted, database_url) as stage:
         stage.says({"alpha": "Fin\x00al.\nFinal Answer: 40"}, alpha=90)
-        told = await stage.process(face, task="What\x00 is it?", first_agent="alpha", expected=RIGHT)
+        told = await stage.process(face, question="What\x00 is it?", first_agent="alpha", expected=RIGHT)
         strange = await stage.running.face("rpc").ask("ListProfiles", agent="al\x00pha")
 
     assert (told["degraded"], len(told["profile_updates"])) == (False, 1)

@@ -22,7 +22,7 @@ async def test_a_verdict_on_a_run_teaches_the_profile_of_the_one_who_answered(
     ):
         face = RpcFace(router.grpc, ROUTER)
         ask = {
-            "query": "What is 2 + 2?",
+            "question": "What is 2 + 2?",
             "strategy": "delegation",
             "answer_type": "NUMBER",
             "seed": 5,
@@ -73,7 +73,9 @@ async def test_the_executors_text_is_streamed_and_ends_where_the_caller_wants(
     ):
         whole = [chunk async for chunk in await client.chat.completions.create(stream=True, **asked)]
         ended = [chunk async for chunk in await client.chat.completions.create(stream=True, stop="END", **asked)]
-        events = await RpcFace(router.grpc, ROUTER).events("Answer", query="Why?", strategy="delegation", stop=["END"])
+        events = await RpcFace(router.grpc, ROUTER).events(
+            "Answer", question="Why?", strategy="delegation", stop=["END"]
+        )
 
     pieces, until_stop = [
         [choice.delta.content for chunk in chunks for choice in chunk.choices if choice.delta.content]
@@ -88,10 +90,10 @@ async def test_a_real_model_assesses_itself_and_answers(llm_url: str, database_u
     agents, _ = new_names()
     async with delegation_at(At(llm_url, "smollm2"), database_url, agents=agents) as delegation:
         face = delegation.face("rest")
-        rated = await face.ask("SelfAssess", task="What is two and two?", dimension="math_computation", seed=1)
+        rated = await face.ask("SelfAssess", question="What is two and two?", dimension="math_computation", seed=1)
         events = await face.events(
             "Process",
-            task="What is two and two?",
+            question="What is two and two?",
             seed=1,
             expected={"answer": "4", "answer_type": "NUMBER"},
             answer_max_tokens=48,
@@ -106,6 +108,6 @@ async def test_a_real_model_assesses_itself_and_answers(llm_url: str, database_u
     assert told["dimensions"]
     assert told["usage"]["generations"] <= 16
     assert told["answer_text"]
-    assert told["verdict"]["correct"] in (True, False)
+    assert told["label"]["correct"] in (True, False)
     # Where all voted and nobody gave a valid answer, nobody's was judged.
     assert told["profile_updates"] or told["outcome"] == "ABSTAINED"

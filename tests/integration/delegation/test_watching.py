@@ -38,7 +38,7 @@ async def test_flows_tell_who_hands_to_whom_and_how_well(stage: Stage, face: str
 
 async def test_flows_of_a_baseline_are_told_apart(stage: Stage, face: str) -> None:
     stage.says()
-    asked = {"task": "Write a Python function.", "dimension": "", "baseline": "SKILL_FIXED"}
+    asked = {"question": "Write a Python function.", "dimension": "", "baseline": "SKILL_FIXED"}
     await stage.process(face, **asked, expected={"answer": "4"})
 
     told = stage.plain(await stage.running.face(face).ask("GetFlows", baseline="SKILL_FIXED", page_size=1000))
@@ -56,7 +56,7 @@ async def test_baselines_are_no_part_of_reliability(stage: Stage) -> None:
     told = await stage.process("rest", baseline="MAJORITY_VOTE", expected={"answer": "4"})
     after = len(await stage.running.use.watching.records.judged(votes))
 
-    assert (told["verdict"]["correct"], told["confidence_source"]) == (True, "VOTE")
+    assert (told["label"]["correct"], told["confidence_source"]) == (True, "VOTE")
     assert after == before
 
 

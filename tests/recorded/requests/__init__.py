@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tests.recorded.asking import Request
+from tests.recorded.requests import arbiter, assigner, chat, commands, delegation, guarded, router
 
 REQUESTS: Sequence[Request] = [
     *chat.REQUESTS,

@@ -336,7 +336,7 @@ KNOWING: Sequence[Request] = [
 # A conversation keeps its decision while its task has not changed.
 TURNS = [{"role": "user", "content": TROUBLED}]
 LATER = [*TURNS, {"role": "assistant", "content": "No."}, {"role": "user", "content": "Why not?"}]
-KEPT: Sequence[Request] = [
+CACHED: Sequence[Request] = [
     post("router", "kept-first", "/v1/answers", {"messages": TURNS, "seed": 9, "msv": STATE}),
     post(
         "router",
@@ -361,4 +361,4 @@ KEPT: Sequence[Request] = [
     post("router", "kept-route", "/v1/route", {"messages": LATER, "seed": 9}),
 ]
 
-REQUESTS: Sequence[Request] = [*DECIDING, *ANSWERING, *KEEPING, *KNOWING, *KEPT]
+REQUESTS: Sequence[Request] = [*DECIDING, *ANSWERING, *KEEPING, *KNOWING, *CACHED]

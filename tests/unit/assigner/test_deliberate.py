@@ -181,7 +181,7 @@ async def test_an_agent_that_does_not_begin_is_replaced_like_one_that_fails() ->
     assert made.stages[0].agent != "ada"
     assert made.stages[0].attempts == 3
     assert made.degraded_reasons[0].startswith("ada failed as EXPERT; ")
-    assert (made.answer, made.roles.because) == ("the synthesis", "ada failed as EXPERT")
+    assert (made.answer, made.roles.reason) == ("the synthesis", "ada failed as EXPERT")
 
 
 async def test_a_prompt_that_does_not_fit_is_shortened_and_that_is_said() -> None:

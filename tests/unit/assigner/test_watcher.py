@@ -37,26 +37,26 @@ def test_unknown_experience_counts_as_low_and_the_note_says_so() -> None:
     concern = cross_domain_concern(MSV(importance=0.9))
 
     assert concern.raised
-    assert "experience is unknown, which counts as low" in concern.because
+    assert "experience is unknown, which counts as low" in concern.reason
 
 
 def test_unknown_importance_raises_no_concern_and_says_why() -> None:
     concern = cross_domain_concern(MSV(experience=0.0))
 
     assert not concern.raised
-    assert concern.because == "importance is unknown"
+    assert concern.reason == "importance is unknown"
 
 
 @pytest.mark.parametrize(
-    ("msv", "because"),
+    ("msv", "reason"),
     [
         (MSV(importance=0.5, experience=0.1), "importance 0.50 is below 0.70"),
         (MSV(importance=0.9, experience=0.6), "experience 0.60 is above 0.40"),
         (MSV(importance=0.9, experience=0.3), "importance 0.90 reaches 0.70 and experience 0.30 is at most 0.40"),
     ],
 )
-def test_the_reason_names_the_numbers(msv: MSV, because: str) -> None:
-    assert cross_domain_concern(msv).because == because
+def test_the_reason_names_the_numbers(msv: MSV, reason: str) -> None:
+    assert cross_domain_concern(msv).reason == reason
 
 
 def test_the_bounds_are_configuration() -> None:

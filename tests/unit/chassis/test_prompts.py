@@ -71,7 +71,7 @@ def test_no_prompt_file_of_these_services_is_left_out() -> None:
 def test_who_answers_is_told_the_form_of_the_answer_last(answer_type: AnswerType, said: str) -> None:
     first = assigner.thesis(question="Q1", answer_type=answer_type).text
     last = assigner.synthesis(**TEXTS, answer_type=answer_type).text
-    delegated = delegation.solution(task="Q1", answer_type=answer_type).text
+    delegated = delegation.solution(question="Q1", answer_type=answer_type).text
 
     assert all(text.endswith(said) for text in (first, last, delegated))
 

@@ -419,9 +419,9 @@ def test_what_the_contract_does_not_know_is_refused_by_its_place(data: object, k
 
 def test_all_complaints_are_in_the_metadata() -> None:
     with pytest.raises(MalformedRequest) as refused:
-        from_plain({"query": 7, "seed": "x", "colour": "red"}, router.AnswerRequest)
+        from_plain({"question": 7, "seed": "x", "colour": "red"}, router.AnswerRequest)
 
-    assert set(refused.value.metadata) == {"query", "seed", "colour"}
+    assert set(refused.value.metadata) == {"question", "seed", "colour"}
 
 
 @pytest.mark.parametrize("level", [1.2, -0.1, float("nan")])

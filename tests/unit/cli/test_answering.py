@@ -11,7 +11,7 @@ from cli.terminal.output import Phase
 ROUTE: dict[str, Any] = {
     "system": "SYSTEM_TWO",
     "strategy": "dialectic",
-    "because": "activation",
+    "reason": "activation",
     "activation": {
         "value": 0.5575,
         "threshold": 0.45,
@@ -153,7 +153,7 @@ def test_the_matrix_marks_the_chosen_cells_and_where_greedy_differs(capsys: pyte
         "margins": {"EXPERT": 0.2, "CRITIC": None},
         "greedy": {"assignment": {"EXPERT": "ben", "CRITIC": "ada"}, "total_fitness": 1.3},
     }
-    roles = {"optimum": optimum, "assignment": optimum["assignment"], "because": ""}
+    roles = {"optimum": optimum, "assignment": optimum["assignment"], "reason": ""}
 
     out = explained(capsys, ("roles_assigned", roles), ("run_finished", run()))
 

@@ -30,7 +30,7 @@ def test_pages_are_followed_to_the_last_and_no_further_than_they_are_taken(servi
 def test_events_come_by_name_and_comments_are_passed_over(service: ScriptedService) -> None:
     service.stream("POST /v1/answers", ("run_started", {"run_id": "r"}), ("answer_token", {"text": "é\n"}))
 
-    events = list(Service("router", service.url).stream("/v1/answers", {"query": "Why?"}))
+    events = list(Service("router", service.url).stream("/v1/answers", {"question": "Why?"}))
 
     assert events == [("run_started", {"run_id": "r"}), ("answer_token", {"text": "é\n"})]
     assert service.asked[0].headers["accept"] == "text/event-stream"

@@ -111,7 +111,7 @@ def test_a_question_is_sent_with_what_was_said_and_nothing_else(metacog: Metacog
     assert (done.status, json.loads(done.out)["answer"]) == (OK, "7 x 13")
     assert service.asked[0].headers["authorization"] == "Bearer mc-1"
     assert service.asked[0].body == {
-        "query": "Is 91 prime?",
+        "question": "Is 91 prime?",
         "strategy": "dialectic",
         "msv": {"correctness": 0.4, "conflict": 0.9},
         "answer_type": "BOOLEAN",
@@ -177,7 +177,7 @@ def test_a_state_that_was_read_decides_alone(metacog: Metacog, service: Scripted
     decided = {
         "system": "SYSTEM_ONE",
         "strategy": "system1",
-        "because": "undetermined",
+        "reason": "undetermined",
         "activation": None,
         "msv": None,
     }

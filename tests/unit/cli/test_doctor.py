@@ -26,7 +26,7 @@ def test_a_model_server_with_every_feature_is_fine(scripted: ScriptedLLM) -> Non
 
     findings = asked(scripted)
 
-    assert {finding.verdict for finding in findings.values()} == {Verdict.FINE}
+    assert {finding.label for finding in findings.values()} == {Verdict.FINE}
     assert len(findings) == 6
 
 
@@ -34,15 +34,15 @@ def test_what_a_model_server_lacks_is_a_note_that_says_what_happens_then() -> No
     with ScriptedLLM(MINIMAL) as llm:
         findings = found(probes._features(probes.Endpoint(f"{llm.url}/v1", ""), "scripted"))
 
-    assert findings["inference: chat completions"].verdict is Verdict.FINE
-    assert findings["inference: log-probabilities"].verdict is Verdict.WORTH_KNOWING
+    assert findings["inference: chat completions"].label is Verdict.FINE
+    assert findings["inference: log-probabilities"].label is Verdict.WORTH_KNOWING
     assert "measure with less" in findings["inference: log-probabilities"].said
 
 
 def test_a_model_that_is_not_there_is_told_with_those_that_are(scripted: ScriptedLLM) -> None:
     findings = asked(scripted, "gpt-9")
 
-    assert findings["inference"].verdict is Verdict.WRONG
+    assert findings["inference"].label is Verdict.WRONG
     assert "it has scripted" in findings["inference"].said
     assert "METACOG_INFERENCE_MODEL" in findings["inference"].advice
 
@@ -52,7 +52,7 @@ def test_a_model_server_that_fails_is_told_with_its_own_words(scripted: Scripted
 
     findings = asked(scripted)
 
-    assert findings["inference: chat completions"].verdict is Verdict.WRONG
+    assert findings["inference: chat completions"].label is Verdict.WRONG
     assert "out of memory" in findings["inference: chat completions"].said
 
 
@@ -62,7 +62,7 @@ def test_an_encoder_on_another_scale_is_a_note(service: ScriptedService) -> None
 
     finding = found(probes.encoder(f"{service.url}/v1", "", "", "all-MiniLM-L6-v2"))["encoder"]
 
-    assert (finding.verdict, "2 dimensions" in finding.said) == (Verdict.WORTH_KNOWING, True)
+    assert (finding.label, "2 dimensions" in finding.said) == (Verdict.WORTH_KNOWING, True)
     assert "METACOG_ROUTER_SIMILARITY_ENCODER" in finding.advice
 
 
@@ -71,7 +71,7 @@ def test_a_database_that_is_away_is_told_without_its_password() -> None:
 
     finding = found(checks.database(url))["database"]
 
-    assert finding.verdict is Verdict.WRONG
+    assert finding.label is Verdict.WRONG
     assert "precious" not in finding.said
 
 
@@ -85,8 +85,8 @@ def test_services_are_told_by_what_they_miss(service: ScriptedService) -> None:
 
     findings = found(checks.services(addresses, "mc-wrong"))
 
-    verdicts = {name: finding.verdict for name, finding in findings.items()}
-    assert verdicts == {
+    labels = {name: finding.label for name, finding in findings.items()}
+    assert labels == {
         "router": Verdict.WORTH_KNOWING,
         "assigner": Verdict.FINE,
         "arbiter": Verdict.WRONG,
@@ -108,5 +108,5 @@ def test_the_doctor_says_of_a_bare_machine_what_is_wrong_and_what_to_do(
 
     findings = {each["name"]: each for each in json.loads(done.out)["findings"]}
     assert done.status == 1
-    assert {findings[name]["verdict"] for name in ("database", "inference", "encoder", "router")} == {"wrong"}
-    assert all(each["advice"] for each in findings.values() if each["verdict"] == "wrong")
+    assert {findings[name]["label"] for name in ("database", "inference", "encoder", "router")} == {"wrong"}
+    assert all(each["advice"] for each in findings.values() if each["label"] == "wrong")

@@ -132,11 +132,11 @@ def test_a_hand_over_is_told_with_its_reason_and_what_was_learned(capsys: pytest
         "outcome": "ANSWERED",
         "assessments": [ASSESSMENT],
         "votes": [],
-        "decision": {"mode": "DELEGATED", "first_agent": "gamma", "executor": "alpha", "because": "better_peer"},
+        "decision": {"mode": "DELEGATED", "first_agent": "gamma", "executor": "alpha", "reason": "better_peer"},
         "dimensions": [{"dimension": "math_computation", "certainty": None}],
         "confidence": 0.72,
         "confidence_source": "COMBINED",
-        "verdict": {"correct": True, "checker": "EXPECTED", "detail": "equal"},
+        "label": {"correct": True, "checker": "EXPECTED", "detail": "equal"},
         "profile_updates": [
             {"agent": "alpha", "dimension": "math_computation", "competence_before": 0.5, "competence_after": 0.55}
         ],

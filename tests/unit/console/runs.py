@@ -39,7 +39,7 @@ ROLES: Body = {
     "total_fitness": 2.0,
     "propensity": 1.0,
     "optimum": None,
-    "because": "",
+    "reason": "",
 }
 
 
@@ -50,7 +50,7 @@ def run(strategy: str, **more: Any) -> Body:  # noqa: ANN401
         "strategy": strategy,
         "activation": None,
         "msv": None,
-        "because": "requested",
+        "reason": "requested",
         "assessor": "",
         "duration_ms": 500.0,
     }
@@ -120,10 +120,10 @@ def delegated() -> Body:
     """A run of delegation, handed over."""
     asked = {"agent": "beta", "profile": 0.5, "confidence": 0.7, "threshold": 0.5, "duration_ms": 50.0}
     account = {
-        "decision": {"mode": "DELEGATED", "first_agent": "alpha", "executor": "beta", "because": "better_peer"},
+        "decision": {"mode": "DELEGATED", "first_agent": "alpha", "executor": "beta", "reason": "better_peer"},
         "dimensions": [{"dimension": "math_computation", "certainty": 0.9}],
         "assessments": [asked],
         "votes": [{"agent": "beta", "answer": "40", "duration_ms": 80.0}],
-        "verdict": None,
+        "label": None,
     }
     return run("delegation", deliberation=account)

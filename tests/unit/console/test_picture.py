@@ -83,11 +83,11 @@ def test_after_a_fallback_the_text_so_far_is_void() -> None:
 
 def test_when_another_agent_answers_the_text_so_far_is_void() -> None:
     picture = deliberating()
-    chosen = {"mode": "EXECUTED", "first_agent": "ada", "executor": "ada", "because": "confident", "short_list": []}
+    chosen = {"mode": "EXECUTED", "first_agent": "ada", "executor": "ada", "reason": "confident", "short_list": []}
     first = apply(picture, "mode_chosen", chosen)
     apply(picture, "answer_token", {"text": "half an answer"})
 
-    again = apply(picture, "mode_chosen", {**chosen, "mode": "DELEGATED", "executor": "ben", "because": "agent_failed"})
+    again = apply(picture, "mode_chosen", {**chosen, "mode": "DELEGATED", "executor": "ben", "reason": "agent_failed"})
 
     assert first.panels != set(PANELS)
     assert (picture.answer, again.panels) == ("", set(PANELS))

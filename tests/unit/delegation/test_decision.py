@@ -64,7 +64,7 @@ def test_by_default_only_a_more_confident_peer_takes_over() -> None:
 
     ours, papers = decided(first, [peer], RULES), decided(first, [peer], PAPER_RULES)
 
-    assert (ours.mode, ours.executor, ours.because) == (TaskMode.EXECUTED, "a", "no_better_peer")
+    assert (ours.mode, ours.executor, ours.reason) == (TaskMode.EXECUTED, "a", "no_better_peer")
     assert (papers.mode, papers.executor) == (TaskMode.DELEGATED, "b")
 
 
@@ -77,11 +77,11 @@ def test_as_confident_is_not_more_confident() -> None:
 def test_nobody_confident_means_everybody() -> None:
     chosen = decided(sure("a", 0.4), [sure("b", 0.49), sure("c", 0.1)], RULES)
 
-    assert (chosen.mode, chosen.executor, chosen.because) == (TaskMode.COLLABORATED, "", "nobody_confident")
+    assert (chosen.mode, chosen.executor, chosen.reason) == (TaskMode.COLLABORATED, "", "nobody_confident")
 
 
 def test_the_only_agent_does_what_there_is() -> None:
-    assert decided(sure("a", 0.1), [], RULES).because == "only_agent"
+    assert decided(sure("a", 0.1), [], RULES).reason == "only_agent"
 
 
 def test_of_equally_confident_peers_the_first_is_taken() -> None:

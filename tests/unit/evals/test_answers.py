@@ -25,21 +25,21 @@ def test_the_known_answer_is_right_however_it_is_written(said: str, known: Known
 
 @pytest.mark.parametrize(("said", "known"), [("Final Answer: 5", FOUR), ("Final Answer: A", BERN)])
 def test_another_answer_is_wrong(said: str, known: Known) -> None:
-    verdict = judged(said, known)
+    label = judged(said, known)
 
-    assert (verdict.right, verdict.answer is None, verdict.decided) == (False, False, True)
+    assert (label.right, label.answer is None, label.decided) == (False, False, True)
 
 
 @pytest.mark.parametrize("said", ["", "It may be 3 or it may be 4, who knows.", "Final Answer: many"])
 def test_an_answer_that_cannot_be_read_is_wrong_and_none(said: str) -> None:
-    verdict = judged(said, FOUR)
+    label = judged(said, FOUR)
 
-    assert (verdict.right, verdict.answer) == (False, None)
+    assert (label.right, label.answer) == (False, None)
 
 
 def test_a_long_text_is_wrong_but_not_decided() -> None:
     long = "It was made of one of the ribs of the man who was called Adam, as the old book has it."
 
-    verdict = judged(f"Final Answer: {long}", EVE)
+    label = judged(f"Final Answer: {long}", EVE)
 
-    assert (verdict.right, verdict.decided) == (False, False)
+    assert (label.right, label.decided) == (False, False)

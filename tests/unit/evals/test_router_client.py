@@ -83,9 +83,9 @@ async def test_what_came_too_soon_is_asked_again_when_the_service_says_and_at_mo
     service.reply(ROUTE, json={}, status=429)
     service.reply(ROUTE, json={"system": "SYSTEM_ONE"})
 
-    assert await client.post("/v1/route", {"query": "Why?"}) == {"system": "SYSTEM_ONE"}
+    assert await client.post("/v1/route", {"question": "Why?"}) == {"system": "SYSTEM_ONE"}
     assert pauses == [2, 30, 1]
-    assert [one.body for one in service.asked] == [{"query": "Why?"}] * 4
+    assert [one.body for one in service.asked] == [{"question": "Why?"}] * 4
 
 
 async def test_a_service_that_always_has_too_much_to_do_refuses_the_request(

@@ -265,9 +265,9 @@ def test_an_option_that_looks_labelled_is_still_an_option() -> None:
     assert canonical("U.S. dollars", CHOICE, options=options) == "B"
 
 
-@pytest.mark.parametrize(("text", "verdict"), [("Yes", "true"), ("T", "true"), ("no.", "false"), ("`False`", "false")])
-def test_a_boolean_is_true_or_false(text: str, verdict: str) -> None:
-    assert canonical(text, BOOLEAN) == verdict
+@pytest.mark.parametrize(("text", "label"), [("Yes", "true"), ("T", "true"), ("no.", "false"), ("`False`", "false")])
+def test_a_boolean_is_true_or_false(text: str, label: str) -> None:
+    assert canonical(text, BOOLEAN) == label
 
 
 def test_a_program_is_its_syntax() -> None:

@@ -187,7 +187,7 @@ def test_fewer_than_two_known_terms_are_undetermined_and_deliberated(known: dict
     choice = choose(activation(MSV(**known)))  # type: ignore[arg-type]
 
     assert choice.system is Route.SYSTEM_TWO
-    assert choice.because == "undetermined"
+    assert choice.reason == "undetermined"
 
 
 def test_what_an_undetermined_query_gets_is_configurable() -> None:
@@ -195,7 +195,7 @@ def test_what_an_undetermined_query_gets_is_configurable() -> None:
 
 
 def test_two_known_terms_are_enough_to_decide() -> None:
-    assert choose(activation(MSV(correctness=0.9, conflict=0.2))).because == "activation"
+    assert choose(activation(MSV(correctness=0.9, conflict=0.2))).reason == "activation"
 
 
 def test_known_terms_without_any_weight_decide_nothing() -> None:

@@ -8,7 +8,7 @@ from services.router.service.answering.values import AdaptiveOptions, AnswerRequ
 
 USUAL = Limits(max_generations=32, max_generated_tokens=8000, timeout_ms=180_000)
 ARBITRATION = Limits(max_generations=104, max_generated_tokens=26_000, timeout_ms=300_000)
-ASK = AnswerRequest(query="Why?")
+ASK = AnswerRequest(question="Why?")
 
 
 def choosing(strategy: str) -> Policy:
@@ -29,7 +29,7 @@ def test_an_open_choice_has_room_for_what_the_table_may_choose() -> None:
 
 
 def test_the_envelope_carries_the_answers_that_were_asked_for() -> None:
-    long = AnswerRequest(query="Why?", max_tokens=2000)
+    long = AnswerRequest(question="Why?", max_tokens=2000)
 
     assert wide_enough(USUAL, ASK, 1) == USUAL
     assert wide_enough(USUAL, long, 40).max_generations == 41
@@ -43,8 +43,8 @@ def test_several_answers_without_a_limit_have_as_much_room_as_one() -> None:
 
 
 def test_the_envelope_carries_the_arbitration_that_was_asked_for() -> None:
-    twice = AnswerRequest(query="Why?", arbitration=ArbitrationOptions(arbitration_samples=112))  # 124 of 62
-    fewer = AnswerRequest(query="Why?", arbitration=ArbitrationOptions(arbitration_samples=10))
+    twice = AnswerRequest(question="Why?", arbitration=ArbitrationOptions(arbitration_samples=112))  # 124 of 62
+    fewer = AnswerRequest(question="Why?", arbitration=ArbitrationOptions(arbitration_samples=10))
 
     assert wide_enough(ARBITRATION, twice, 1, Strategy.ARBITER).max_generations == 208
     assert wide_enough(ARBITRATION, twice, 1, Strategy.ARBITER).max_generated_tokens == 52_000

@@ -82,7 +82,7 @@ async def test_a_follow_up_keeps_the_decision_and_calls_no_model() -> None:
 
     second = await chats.say(*CITY, "What is its population?")
 
-    assert (second.because, second.kept_from) == ("kept", "the-first")
+    assert (second.reason, second.cached_from) == ("cached", "the-first")
     assert (second.system, second.strategy) == (Route.SYSTEM_ONE, "system1")
     assert (second.msv, second.activation, second.config_version) == (first.msv, first.activation, "paper")
     assert (second.usage.generations, second.assessor, second.draft, second.samples) == (0, "", "", ())
@@ -96,7 +96,7 @@ async def test_a_code_task_goes_on_with_system_two() -> None:
 
     second = await chats.say(*CODE, "now make it handle empty lists and add a docstring")
 
-    assert (second.because, second.system, second.strategy) == ("kept", Route.SYSTEM_TWO, "dialectic")
+    assert (second.reason, second.system, second.strategy) == ("cached", Route.SYSTEM_TWO, "dialectic")
 
 
 async def test_a_new_topic_is_assessed() -> None:
@@ -106,40 +106,40 @@ async def test_a_new_topic_is_assessed() -> None:
 
     second = await chats.say(*CITY, "Prove that there are infinitely many primes.")
 
-    assert (second.because, second.system, second.kept_from) == ("activation", Route.SYSTEM_TWO, "")
+    assert (second.reason, second.system, second.cached_from) == ("activation", Route.SYSTEM_TWO, "")
     assert len(chats.assessed) == 2
 
 
 @pytest.mark.parametrize(
-    ("msv", "last", "because"),
+    ("msv", "last", "reason"),
     [
-        (CALM, "Thanks a lot!", "kept"),
+        (CALM, "Thanks a lot!", "cached"),
         (TROUBLED, "Thanks a lot!", "activation"),
         (CALM, "Are you sure?", "activation"),
-        (TROUBLED, "Are you sure?", "kept"),
+        (TROUBLED, "Are you sure?", "cached"),
     ],
 )
-async def test_thanks_are_not_deliberated_on_and_doubts_not_waved_through(msv: MSV, last: str, because: str) -> None:
+async def test_thanks_are_not_deliberated_on_and_doubts_not_waved_through(msv: MSV, last: str, reason: str) -> None:
     chats = Chats()
     chats.msv = msv
     await chats.say(CITY[0])
 
     second = await chats.say(*CITY, last)
 
-    assert second.because == because
+    assert second.reason == reason
 
 
 async def test_a_decision_is_kept_from_turn_to_turn_up_to_a_number_of_turns() -> None:
     chats = Chats(most_turns=2)
     said = [CITY[0]]
-    because = [(await chats.say(*said)).because]
+    reason = [(await chats.say(*said)).reason]
 
     for follow_up in ("why?", "And of Spain?", "And of Italy?", "And of Malta?"):
         said += ["So it is.", follow_up]
-        because.append((await chats.say(*said)).because)
+        reason.append((await chats.say(*said)).reason)
 
-    assert because == ["activation", "kept", "kept", "activation", "kept"]
-    assert (await chats.say(*said)).kept_from == "run-7"
+    assert reason == ["activation", "cached", "cached", "activation", "cached"]
+    assert (await chats.say(*said)).cached_from == "run-7"
 
 
 async def test_a_decision_is_kept_for_some_time_only() -> None:
@@ -151,7 +151,7 @@ async def test_a_decision_is_kept_for_some_time_only() -> None:
     chats.clock.now += 1
     late = await chats.say(*CITY, "why?", "For historical reasons.", "go on")
 
-    assert (in_time.because, late.because) == ("kept", "activation")
+    assert (in_time.reason, late.reason) == ("cached", "activation")
 
 
 async def test_another_key_or_another_conversation_has_decisions_of_its_own() -> None:
@@ -164,8 +164,8 @@ async def test_another_key_or_another_conversation_has_decisions_of_its_own() ->
         await chats.say(CITY[0], key="alice"),
     ]
 
-    assert [routed.because for routed in others] == ["activation"] * 3
-    assert (await chats.say(*CITY, "why?", key="alice")).because == "kept"
+    assert [routed.reason for routed in others] == ["activation"] * 3
+    assert (await chats.say(*CITY, "why?", key="alice")).reason == "cached"
 
 
 async def test_what_was_said_in_answer_need_not_come_back_word_for_word() -> None:
@@ -174,7 +174,7 @@ async def test_what_was_said_in_answer_need_not_come_back_word_for_word() -> Non
 
     second = await chats.say(CITY[0], "It is Paris, as edited by the client.", "why?")
 
-    assert second.because == "kept"
+    assert second.reason == "cached"
 
 
 async def test_a_decision_that_rests_on_too_little_is_not_kept() -> None:
@@ -184,7 +184,7 @@ async def test_a_decision_that_rests_on_too_little_is_not_kept() -> None:
 
     second = await chats.say(*CITY, "why?")
 
-    assert (first.because, second.because) == ("undetermined", "undetermined")
+    assert (first.reason, second.reason) == ("undetermined", "undetermined")
     assert len(chats.assessed) == 2
 
 
@@ -194,7 +194,7 @@ async def test_a_decision_that_the_envelope_made_is_not_kept() -> None:
 
     second = await chats.say(*CITY, "why?")
 
-    assert (first.because, second.because) == ("envelope", "activation")
+    assert (first.reason, second.reason) == ("envelope", "activation")
 
 
 async def test_an_envelope_of_one_call_stands_above_a_kept_decision() -> None:
@@ -204,7 +204,7 @@ async def test_an_envelope_of_one_call_stands_above_a_kept_decision() -> None:
 
     second = await chats.say(*CITY, "why?", generations=1)
 
-    assert (second.because, second.system) == ("envelope", Route.SYSTEM_ONE)
+    assert (second.reason, second.system) == ("envelope", Route.SYSTEM_ONE)
 
 
 @pytest.mark.parametrize("more", [{"msv": CALM}, {"assessor": "other"}])
@@ -214,7 +214,7 @@ async def test_who_brings_a_state_or_names_an_assessor_wants_a_decision_of_its_o
 
     second = await chats.say(*CITY, "why?", **more)
 
-    assert second.because == "activation"
+    assert second.reason == "activation"
 
 
 async def test_a_decision_on_a_state_that_the_caller_brought_is_not_kept() -> None:
@@ -223,7 +223,7 @@ async def test_a_decision_on_a_state_that_the_caller_brought_is_not_kept() -> No
 
     second = await chats.say(*CITY, "why?")
 
-    assert (second.because, chats.assessed) == ("activation", ["why?"])
+    assert (second.reason, chats.assessed) == ("activation", ["why?"])
 
 
 async def test_a_preview_shows_what_would_be_kept_and_leaves_no_trace() -> None:
@@ -234,8 +234,8 @@ async def test_a_preview_shows_what_would_be_kept_and_leaves_no_trace() -> None:
 
     seen = (await decide(preview, spend, chats.deciding)).routed
 
-    assert seen.because == "kept"
-    assert (await chats.say(*CITY, "why?", "Because.", "go on")).because == "activation"
+    assert seen.reason == "cached"
+    assert (await chats.say(*CITY, "why?", "Because.", "go on")).reason == "activation"
 
 
 async def test_pictures_tell_conversations_apart() -> None:
@@ -271,5 +271,5 @@ async def test_the_least_recently_used_decision_is_dropped_first() -> None:
         await chats.say(f"Where is {city}?")
     await chats.say("Where is Rome?", "In Italy.", "Why Rome?")  # Rome is used again, and a third decision is held
 
-    assert (await chats.say("Where is Rome?", "In Italy.", "Why Rome?")).because == "kept"
-    assert (await chats.say("Where is Oslo?", "In Norway.", "Why Oslo?")).because == "activation"
+    assert (await chats.say("Where is Rome?", "In Italy.", "Why Rome?")).reason == "cached"
+    assert (await chats.say("Where is Oslo?", "In Norway.", "Why Oslo?")).reason == "activation"

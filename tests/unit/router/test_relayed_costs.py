@@ -26,7 +26,7 @@ ROUTED = Routed(
     strategy="dialectic",
     activation=None,
     msv=None,
-    because="requested",
+    reason="requested",
     config_version="paper",
     assessor="",
     usage=Usage(),
@@ -71,7 +71,7 @@ async def relayed(service: Service, spend: Spend, *, fallback: bool = False) -> 
         answered=lambda _data: StrategyResult(text=""),
     )
     turns = [Turn(role="user", content="?")]
-    task = StrategyTask(ask=AnswerRequest(query="?", fallback=fallback), messages=turns, route=ROUTED, run_id="run")
+    task = StrategyTask(ask=AnswerRequest(question="?", fallback=fallback), messages=turns, route=ROUTED, run_id="run")
     async for _ in Relay(cast(Peer, service), dialogue)(task, spend):
         pass
 

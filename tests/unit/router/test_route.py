@@ -41,13 +41,13 @@ def spend(generations: int, tokens: int) -> Spend:
 async def test_an_envelope_with_room_for_one_call_gets_a_plain_one(generations: int, tokens: int) -> None:
     routed = (await decide(RoutingQuestion(subject=ASKED), spend(generations, tokens), DECIDING)).routed
 
-    assert (routed.system, routed.because, routed.msv) == (Route.SYSTEM_ONE, "envelope", None)
+    assert (routed.system, routed.reason, routed.msv) == (Route.SYSTEM_ONE, "envelope", None)
 
 
 async def test_an_envelope_with_room_for_a_rating_and_an_answer_is_assessed() -> None:
     routed = (await decide(RoutingQuestion(subject=ASKED), spend(2, 128), DECIDING)).routed
 
-    assert (routed.system, routed.because) == (Route.SYSTEM_TWO, "activation")
+    assert (routed.system, routed.reason) == (Route.SYSTEM_TWO, "activation")
 
 
 def test_the_papers_configuration_is_called_so_and_no_other_is() -> None:

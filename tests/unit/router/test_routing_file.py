@@ -94,8 +94,8 @@ async def test_a_row_of_the_policy_table_decides_and_is_named() -> None:
     routed = await chats.say("Is it so?")
     kept = await chats.say("Is it so?", "It is.", "why?")
 
-    assert (routed.strategy, routed.because, routed.policy_row) == ("delegation", "policy", "all")
-    assert (kept.strategy, kept.because, kept.policy_row) == ("delegation", "kept", "all")
+    assert (routed.strategy, routed.reason, routed.policy_row) == ("delegation", "policy", "all")
+    assert (kept.strategy, kept.reason, kept.policy_row) == ("delegation", "cached", "all")
 
 
 async def test_a_policy_table_is_not_asked_where_the_strategy_is_given() -> None:
@@ -106,7 +106,7 @@ async def test_a_policy_table_is_not_asked_where_the_strategy_is_given() -> None
 
     decided = [await chats.say("Is it so?"), await chats.say("Is it?", generations=1)]
 
-    assert [(routed.strategy, routed.because) for routed in decided] == [
+    assert [(routed.strategy, routed.reason) for routed in decided] == [
         ("delegation", "policy"),
         ("system1", "envelope"),
     ]

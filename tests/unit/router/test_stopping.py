@@ -108,7 +108,7 @@ async def test_only_another_attempt_at_the_final_text_begins_anew(stage: str) ->
 
 
 async def test_the_text_of_another_agent_begins_anew() -> None:
-    again = RelayedEvent(name="mode_chosen", data={"because": "agent_failed"})
+    again = RelayedEvent(name="mode_chosen", data={"reason": "agent_failed"})
 
     streamed, _ = await read(AnswerToken(text="a END"), again, AnswerToken(text="b"), StrategyResult(text="b"))
 

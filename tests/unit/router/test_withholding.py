@@ -146,7 +146,7 @@ def test_no_word_of_a_run_survives_and_every_number_does() -> None:
     assert kept.usage == run.usage
     assert kept.route is not None
     assert run.route is not None
-    assert (kept.route.activation, kept.route.because) == (run.route.activation, "activation")
+    assert (kept.route.activation, kept.route.reason) == (run.route.activation, "activation")
     assert kept.route.msv is not None
     assert kept.route.msv.correctness == 0.45
     assert kept.fallbacks[0].reason == "PEER_UNAVAILABLE"
@@ -172,11 +172,11 @@ NAMED = {
 }
 NAMED_OF_ROUTE = {
     "strategy": "delegation",
-    "because": "activation",
+    "reason": "activation",
     "config_version": "paper",
     "assessor": "draft",
     "policy_row": "low experience",
-    "kept_from": "",
+    "cached_from": "",
 }
 
 

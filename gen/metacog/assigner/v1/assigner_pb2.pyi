@@ -920,7 +920,7 @@ class RolesAssigned(_message.Message):
     TOTAL_FITNESS_FIELD_NUMBER: _builtins.int
     PROPENSITY_FIELD_NUMBER: _builtins.int
     OPTIMUM_FIELD_NUMBER: _builtins.int
-    BECAUSE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     EXPLORED_FIELD_NUMBER: _builtins.int
     CAPACITIES_FIELD_NUMBER: _builtins.int
     assignment_kind: Global___AssignmentKind.ValueType
@@ -929,7 +929,7 @@ class RolesAssigned(_message.Message):
     """Total fitness of the assignment in force."""
     propensity: _builtins.float
     """Probability with which this assignment was drawn [0..1]; 1 when nothing was left to chance."""
-    because: _builtins.str
+    reason: _builtins.str
     """Why roles were given again, e.g. the agent that failed; empty the first time."""
     explored: _builtins.bool
     """Whether chance decided where fitness usually does, because the configuration explores."""
@@ -953,13 +953,13 @@ class RolesAssigned(_message.Message):
         total_fitness: _builtins.float | None = ...,
         propensity: _builtins.float = ...,
         optimum: Global___AssignResponse | None = ...,
-        because: _builtins.str = ...,
+        reason: _builtins.str = ...,
         explored: _builtins.bool = ...,
         capacities: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_total_fitness", b"_total_fitness", "optimum", b"optimum", "total_fitness", b"total_fitness"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_fitness", b"_total_fitness", "assignment", b"assignment", "assignment_kind", b"assignment_kind", "because", b"because", "capacities", b"capacities", "explored", b"explored", "optimum", b"optimum", "propensity", b"propensity", "total_fitness", b"total_fitness"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_fitness", b"_total_fitness", "assignment", b"assignment", "assignment_kind", b"assignment_kind", "capacities", b"capacities", "explored", b"explored", "optimum", b"optimum", "propensity", b"propensity", "reason", b"reason", "total_fitness", b"total_fitness"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__total_fitness: _TypeAlias = _typing.Literal["total_fitness"]  # noqa: Y015
     _WhichOneofArgType__total_fitness: _TypeAlias = _typing.Literal["_total_fitness", b"_total_fitness"]  # noqa: Y015

@@ -495,7 +495,7 @@ class ProcessRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    TASK_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     DIMENSION_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
@@ -516,8 +516,8 @@ class ProcessRequest(_message.Message):
     ABLATIONS_FIELD_NUMBER: _builtins.int
     TEMPERATURE_FIELD_NUMBER: _builtins.int
     ANSWER_MAX_TOKENS_FIELD_NUMBER: _builtins.int
-    task: _builtins.str
-    """The task; give this or `messages`."""
+    question: _builtins.str
+    """The question; give this or `messages`."""
     dimension: _builtins.str
     """The dimension that the task asks for, e.g. `math_computation`; left out: classified."""
     answer_type: _answer_pb2.AnswerType.ValueType
@@ -579,7 +579,7 @@ class ProcessRequest(_message.Message):
     def __init__(
         self,
         *,
-        task: _builtins.str = ...,
+        question: _builtins.str = ...,
         messages: _abc.Iterable[_turn_pb2.Turn] | None = ...,
         dimension: _builtins.str = ...,
         dimensions: _abc.Iterable[_builtins.str] | None = ...,
@@ -603,7 +603,7 @@ class ProcessRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "answer_max_tokens", b"answer_max_tokens", "check", b"check", "envelope", b"envelope", "expected", b"expected", "judge", b"judge", "parameters", b"parameters", "seed", b"seed", "temperature", b"temperature", "unit_tests", b"unit_tests"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "ablations", b"ablations", "agents", b"agents", "answer_max_tokens", b"answer_max_tokens", "answer_type", b"answer_type", "baseline", b"baseline", "check", b"check", "classifier", b"classifier", "dimension", b"dimension", "dimensions", b"dimensions", "dispatch", b"dispatch", "envelope", b"envelope", "expected", b"expected", "first_agent", b"first_agent", "judge", b"judge", "messages", b"messages", "parameters", b"parameters", "request_id", b"request_id", "run_id", b"run_id", "seed", b"seed", "task", b"task", "temperature", b"temperature", "unit_tests", b"unit_tests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens", "_seed", b"_seed", "_temperature", b"_temperature", "ablations", b"ablations", "agents", b"agents", "answer_max_tokens", b"answer_max_tokens", "answer_type", b"answer_type", "baseline", b"baseline", "check", b"check", "classifier", b"classifier", "dimension", b"dimension", "dimensions", b"dimensions", "dispatch", b"dispatch", "envelope", b"envelope", "expected", b"expected", "first_agent", b"first_agent", "judge", b"judge", "messages", b"messages", "parameters", b"parameters", "question", b"question", "request_id", b"request_id", "run_id", b"run_id", "seed", b"seed", "temperature", b"temperature", "unit_tests", b"unit_tests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__answer_max_tokens: _TypeAlias = _typing.Literal["answer_max_tokens"]  # noqa: Y015
     _WhichOneofArgType__answer_max_tokens: _TypeAlias = _typing.Literal["_answer_max_tokens", b"_answer_max_tokens"]  # noqa: Y015
@@ -884,7 +884,7 @@ class ModeChosen(_message.Message):
     MODE_FIELD_NUMBER: _builtins.int
     FIRST_AGENT_FIELD_NUMBER: _builtins.int
     EXECUTOR_FIELD_NUMBER: _builtins.int
-    BECAUSE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     SHORT_LIST_FIELD_NUMBER: _builtins.int
     mode: Global___TaskMode.ValueType
     """How it is solved."""
@@ -892,7 +892,7 @@ class ModeChosen(_message.Message):
     """Identifier of the agent it was dispatched to."""
     executor: _builtins.str
     """Identifier of the agent that solves it; empty when all do."""
-    because: _builtins.str
+    reason: _builtins.str
     """Why: `confident`, `routine`, `better_peer`, `no_better_peer`, `nobody_confident`, `only_agent`, `baseline`,
     `ablation`, `budget` or `agent_failed`.
     """
@@ -906,12 +906,12 @@ class ModeChosen(_message.Message):
         mode: Global___TaskMode.ValueType = ...,
         first_agent: _builtins.str = ...,
         executor: _builtins.str = ...,
-        because: _builtins.str = ...,
+        reason: _builtins.str = ...,
         short_list: _abc.Iterable[Global___ShortListed] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["because", b"because", "executor", b"executor", "first_agent", b"first_agent", "mode", b"mode", "short_list", b"short_list"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["executor", b"executor", "first_agent", b"first_agent", "mode", b"mode", "reason", b"reason", "short_list", b"short_list"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1006,7 +1006,7 @@ class Vote(_message.Message):
 Global___Vote: _TypeAlias = Vote  # noqa: Y015
 
 @_typing.final
-class Verdict(_message.Message):
+class AnswerLabel(_message.Message):
     """Whether the answer is right."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1041,7 +1041,7 @@ class Verdict(_message.Message):
     _WhichOneofArgType__correct: _TypeAlias = _typing.Literal["_correct", b"_correct"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__correct) -> _WhichOneofReturnType__correct | None: ...
 
-Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
+Global___AnswerLabel: _TypeAlias = AnswerLabel  # noqa: Y015
 
 @_typing.final
 class TaskFinished(_message.Message):
@@ -1103,7 +1103,7 @@ class TaskFinished(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     VOTES_FIELD_NUMBER: _builtins.int
     VOTE_WEIGHTS_FIELD_NUMBER: _builtins.int
-    VERDICT_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
     PROFILE_UPDATES_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     BUDGET_EXHAUSTED_FIELD_NUMBER: _builtins.int
@@ -1173,7 +1173,7 @@ class TaskFinished(_message.Message):
         """Sum of the weights by canonical answer [>= 0]; empty with one executor."""
 
     @_builtins.property
-    def verdict(self) -> Global___Verdict:
+    def label(self) -> Global___AnswerLabel:
         """Whether the answer is right; left out when nobody was to judge."""
 
     @_builtins.property
@@ -1221,7 +1221,7 @@ class TaskFinished(_message.Message):
         decision: Global___ModeChosen | None = ...,
         votes: _abc.Iterable[Global___Vote] | None = ...,
         vote_weights: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
-        verdict: Global___Verdict | None = ...,
+        label: Global___AnswerLabel | None = ...,
         profile_updates: _abc.Iterable[_profiles_pb2.ProfileUpdate] | None = ...,
         usage: _envelope_pb2.Usage | None = ...,
         budget_exhausted: _builtins.bool = ...,
@@ -1237,9 +1237,9 @@ class TaskFinished(_message.Message):
         created_at: _timestamp_pb2.Timestamp | None = ...,
         duration_ms: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "created_at", b"created_at", "decision", b"decision", "parameters", b"parameters", "usage", b"usage", "verdict", b"verdict"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "confidence", b"confidence", "created_at", b"created_at", "decision", b"decision", "label", b"label", "parameters", b"parameters", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "ablations", b"ablations", "answer", b"answer", "answer_text", b"answer_text", "answer_type", b"answer_type", "assessments", b"assessments", "baseline", b"baseline", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "decision", b"decision", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "dimensions", b"dimensions", "duration_ms", b"duration_ms", "executor", b"executor", "mode", b"mode", "outcome", b"outcome", "parameters", b"parameters", "profile_updates", b"profile_updates", "prompt_digests", b"prompt_digests", "request_id", b"request_id", "run_id", b"run_id", "task_id", b"task_id", "usage", b"usage", "verdict", b"verdict", "vote_weights", b"vote_weights", "votes", b"votes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "ablations", b"ablations", "answer", b"answer", "answer_text", b"answer_text", "answer_type", b"answer_type", "assessments", b"assessments", "baseline", b"baseline", "budget_exhausted", b"budget_exhausted", "confidence", b"confidence", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "decision", b"decision", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "dimensions", b"dimensions", "duration_ms", b"duration_ms", "executor", b"executor", "label", b"label", "mode", b"mode", "outcome", b"outcome", "parameters", b"parameters", "profile_updates", b"profile_updates", "prompt_digests", b"prompt_digests", "request_id", b"request_id", "run_id", b"run_id", "task_id", b"task_id", "usage", b"usage", "vote_weights", b"vote_weights", "votes", b"votes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1286,7 +1286,7 @@ class ProcessResponse(_message.Message):
         """An agent has answered."""
 
     @_builtins.property
-    def answer_judged(self) -> Global___Verdict:
+    def answer_judged(self) -> Global___AnswerLabel:
         """The answer is judged."""
 
     @_builtins.property
@@ -1302,7 +1302,7 @@ class ProcessResponse(_message.Message):
         mode_chosen: Global___ModeChosen | None = ...,
         answer_token: Global___AnswerToken | None = ...,
         agent_answered: Global___Vote | None = ...,
-        answer_judged: Global___Verdict | None = ...,
+        answer_judged: Global___AnswerLabel | None = ...,
         task_finished: Global___TaskFinished | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_token", b"answer_token", "event", b"event", "mode_chosen", b"mode_chosen", "task_dispatched", b"task_dispatched", "task_finished", b"task_finished", "task_started", b"task_started"]  # noqa: Y015
@@ -1321,7 +1321,7 @@ class SelfAssessRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    TASK_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     DIMENSION_FIELD_NUMBER: _builtins.int
     DIMENSIONS_FIELD_NUMBER: _builtins.int
@@ -1331,8 +1331,8 @@ class SelfAssessRequest(_message.Message):
     ENVELOPE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
-    task: _builtins.str
-    """The task; give this or `messages`."""
+    question: _builtins.str
+    """The question; give this or `messages`."""
     dimension: _builtins.str
     """The dimension that the task asks for; left out: classified."""
     classifier: Global___DimensionClassifier.ValueType
@@ -1364,7 +1364,7 @@ class SelfAssessRequest(_message.Message):
     def __init__(
         self,
         *,
-        task: _builtins.str = ...,
+        question: _builtins.str = ...,
         messages: _abc.Iterable[_turn_pb2.Turn] | None = ...,
         dimension: _builtins.str = ...,
         dimensions: _abc.Iterable[_builtins.str] | None = ...,
@@ -1377,7 +1377,7 @@ class SelfAssessRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "envelope", b"envelope", "parameters", b"parameters", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "agents", b"agents", "classifier", b"classifier", "dimension", b"dimension", "dimensions", b"dimensions", "envelope", b"envelope", "messages", b"messages", "parameters", b"parameters", "run_id", b"run_id", "seed", b"seed", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "agents", b"agents", "classifier", b"classifier", "dimension", b"dimension", "dimensions", b"dimensions", "envelope", b"envelope", "messages", b"messages", "parameters", b"parameters", "question", b"question", "run_id", b"run_id", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -1479,7 +1479,7 @@ class SubmitFeedbackResponse(_message.Message):
 
     FEEDBACK_ID_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
-    VERDICT_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
     PROFILE_UPDATES_FIELD_NUMBER: _builtins.int
     NOT_LEARNED_REASON_FIELD_NUMBER: _builtins.int
     feedback_id: _builtins.str
@@ -1491,7 +1491,7 @@ class SubmitFeedbackResponse(_message.Message):
     when they did.
     """
     @_builtins.property
-    def verdict(self) -> Global___Verdict:
+    def label(self) -> Global___AnswerLabel:
         """The verdict on the task."""
 
     @_builtins.property
@@ -1503,13 +1503,13 @@ class SubmitFeedbackResponse(_message.Message):
         *,
         feedback_id: _builtins.str = ...,
         task_id: _builtins.str = ...,
-        verdict: Global___Verdict | None = ...,
+        label: Global___AnswerLabel | None = ...,
         profile_updates: _abc.Iterable[_profiles_pb2.ProfileUpdate] | None = ...,
         not_learned_reason: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["verdict", b"verdict"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["label", b"label"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["feedback_id", b"feedback_id", "not_learned_reason", b"not_learned_reason", "profile_updates", b"profile_updates", "task_id", b"task_id", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["feedback_id", b"feedback_id", "label", b"label", "not_learned_reason", b"not_learned_reason", "profile_updates", b"profile_updates", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -565,7 +565,7 @@ class GetActivationsResponse(_message.Message):
     """System for a state of which too little is known, now in force: `SYSTEM_ONE` or `SYSTEM_TWO`."""
     @_builtins.property
     def runs_by_reason(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Runs by why they went where they did, as `because` says it [count]."""
+        """Runs by why they went where they did, as `reason` says it [count]."""
 
     @_builtins.property
     def bins(self) -> _containers.RepeatedCompositeFieldContainer[Global___ActivationBin]:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n metacog/router/v1/feedback.proto\x12\x11metacog.router.v1\"y\n\x15SubmitFeedbackRequest\x12\x13\n\x0b\x66\x65\x65\x64\x62\x61\x63k_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\x07\x63orrect\x18\x03 \x01(\x08H\x00\x12\x0f\n\x05score\x18\x04 \x01(\x01H\x00\x12\x0c\n\x04note\x18\x05 \x01(\tB\t\n\x07verdict\"\x98\x01\n\x16SubmitFeedbackResponse\x12\x13\n\x0b\x66\x65\x65\x64\x62\x61\x63k_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07teaches\x18\x03 \x01(\x08\x12\x12\n\ncalibrates\x18\x04 \x01(\x08\x12\x1a\n\x12\x62\x65\x63omes_experience\x18\x05 \x01(\x08\x12\x18\n\x10\x64\x65legation_tasks\x18\x06 \x01(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n metacog/router/v1/feedback.proto\x12\x11metacog.router.v1\"w\n\x15SubmitFeedbackRequest\x12\x13\n\x0b\x66\x65\x65\x64\x62\x61\x63k_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\x07\x63orrect\x18\x03 \x01(\x08H\x00\x12\x0f\n\x05score\x18\x04 \x01(\x01H\x00\x12\x0c\n\x04note\x18\x05 \x01(\tB\x07\n\x05label\"\x98\x01\n\x16SubmitFeedbackResponse\x12\x13\n\x0b\x66\x65\x65\x64\x62\x61\x63k_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07teaches\x18\x03 \x01(\x08\x12\x12\n\ncalibrates\x18\x04 \x01(\x08\x12\x1a\n\x12\x62\x65\x63omes_experience\x18\x05 \x01(\x08\x12\x18\n\x10\x64\x65legation_tasks\x18\x06 \x01(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,7 +32,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'metacog.router.v1.feedback_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SUBMITFEEDBACKREQUEST']._serialized_start=55
-  _globals['_SUBMITFEEDBACKREQUEST']._serialized_end=176
-  _globals['_SUBMITFEEDBACKRESPONSE']._serialized_start=179
-  _globals['_SUBMITFEEDBACKRESPONSE']._serialized_end=331
+  _globals['_SUBMITFEEDBACKREQUEST']._serialized_end=174
+  _globals['_SUBMITFEEDBACKRESPONSE']._serialized_start=177
+  _globals['_SUBMITFEEDBACKRESPONSE']._serialized_end=329
 # @@protoc_insertion_point(module_scope)

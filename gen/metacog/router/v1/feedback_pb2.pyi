@@ -46,13 +46,13 @@ class SubmitFeedbackRequest(_message.Message):
         score: _builtins.float = ...,
         note: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["correct", b"correct", "score", b"score", "verdict", b"verdict"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["correct", b"correct", "label", b"label", "score", b"score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["correct", b"correct", "feedback_id", b"feedback_id", "note", b"note", "run_id", b"run_id", "score", b"score", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["correct", b"correct", "feedback_id", b"feedback_id", "label", b"label", "note", b"note", "run_id", b"run_id", "score", b"score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_verdict: _TypeAlias = _typing.Literal["correct", "score"]  # noqa: Y015
-    _WhichOneofArgType_verdict: _TypeAlias = _typing.Literal["verdict", b"verdict"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_verdict) -> _WhichOneofReturnType_verdict | None: ...
+    _WhichOneofReturnType_label: _TypeAlias = _typing.Literal["correct", "score"]  # noqa: Y015
+    _WhichOneofArgType_label: _TypeAlias = _typing.Literal["label", b"label"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_label) -> _WhichOneofReturnType_label | None: ...
 
 Global___SubmitFeedbackRequest: _TypeAlias = SubmitFeedbackRequest  # noqa: Y015
 

@@ -58,12 +58,12 @@ class AssessRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    QUERY_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     ENVELOPE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     ASSESSOR_FIELD_NUMBER: _builtins.int
-    query: _builtins.str
+    question: _builtins.str
     """The query; give this or `messages`."""
     seed: _builtins.int
     """Makes the assessment repeatable where the backend honours seeds."""
@@ -80,7 +80,7 @@ class AssessRequest(_message.Message):
     def __init__(
         self,
         *,
-        query: _builtins.str = ...,
+        question: _builtins.str = ...,
         messages: _abc.Iterable[_turn_pb2.Turn] | None = ...,
         envelope: _envelope_pb2.Envelope | None = ...,
         seed: _builtins.int | None = ...,
@@ -88,7 +88,7 @@ class AssessRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "envelope", b"envelope", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "assessor", b"assessor", "envelope", b"envelope", "messages", b"messages", "query", b"query", "seed", b"seed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "assessor", b"assessor", "envelope", b"envelope", "messages", b"messages", "question", b"question", "seed", b"seed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -265,13 +265,13 @@ class RouteRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MSV_FIELD_NUMBER: _builtins.int
-    QUERY_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     STRATEGY_FIELD_NUMBER: _builtins.int
     ENVELOPE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     ASSESSOR_FIELD_NUMBER: _builtins.int
-    query: _builtins.str
+    question: _builtins.str
     """The query, if there is no ready state; or `messages`."""
     strategy: _builtins.str
     """`system1`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
@@ -295,7 +295,7 @@ class RouteRequest(_message.Message):
         self,
         *,
         msv: _msv_pb2.MSV | None = ...,
-        query: _builtins.str = ...,
+        question: _builtins.str = ...,
         messages: _abc.Iterable[_turn_pb2.Turn] | None = ...,
         strategy: _builtins.str = ...,
         envelope: _envelope_pb2.Envelope | None = ...,
@@ -304,7 +304,7 @@ class RouteRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "envelope", b"envelope", "msv", b"msv", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "assessor", b"assessor", "envelope", b"envelope", "messages", b"messages", "msv", b"msv", "query", b"query", "seed", b"seed", "strategy", b"strategy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "assessor", b"assessor", "envelope", b"envelope", "messages", b"messages", "msv", b"msv", "question", b"question", "seed", b"seed", "strategy", b"strategy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -342,21 +342,21 @@ class RouteResponse(_message.Message):
     STRATEGY_FIELD_NUMBER: _builtins.int
     ACTIVATION_FIELD_NUMBER: _builtins.int
     MSV_FIELD_NUMBER: _builtins.int
-    BECAUSE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     CONFIG_VERSION_FIELD_NUMBER: _builtins.int
     ASSESSOR_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
     PROMPT_DIGESTS_FIELD_NUMBER: _builtins.int
     POLICY_ROW_FIELD_NUMBER: _builtins.int
-    KEPT_FROM_FIELD_NUMBER: _builtins.int
+    CACHED_FROM_FIELD_NUMBER: _builtins.int
     DRAFT_FIELD_NUMBER: _builtins.int
     SAMPLES_FIELD_NUMBER: _builtins.int
     system: Global___Route.ValueType
     """The system."""
     strategy: _builtins.str
     """The strategy: `system1`, `dialectic`, `arbiter` or `delegation`."""
-    because: _builtins.str
+    reason: _builtins.str
     """Why: `activation`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a response
     format, which only a plain call can give), `envelope` (no room for more than a plain
     call), `policy`, or `kept` (the conversation goes on with the same task, and so with the decision made for it).
@@ -369,7 +369,7 @@ class RouteResponse(_message.Message):
     """Time that assessing and deciding took [ms, >= 0]."""
     policy_row: _builtins.str
     """Row of the policy table that chose the strategy; empty when none did."""
-    kept_from: _builtins.str
+    cached_from: _builtins.str
     """Run whose decision was kept; empty when the decision is new."""
     draft: _builtins.str
     """The System 1 answer that was made first and then judged; empty with an assessor that makes none, and when contents
@@ -404,20 +404,20 @@ class RouteResponse(_message.Message):
         strategy: _builtins.str = ...,
         activation: Global___Activation | None = ...,
         msv: _msv_pb2.MSV | None = ...,
-        because: _builtins.str = ...,
+        reason: _builtins.str = ...,
         config_version: _builtins.str = ...,
         assessor: _builtins.str = ...,
         usage: _envelope_pb2.Usage | None = ...,
         duration_ms: _builtins.float = ...,
         prompt_digests: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         policy_row: _builtins.str = ...,
-        kept_from: _builtins.str = ...,
+        cached_from: _builtins.str = ...,
         draft: _builtins.str = ...,
         samples: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "msv", b"msv", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "assessor", b"assessor", "because", b"because", "config_version", b"config_version", "draft", b"draft", "duration_ms", b"duration_ms", "kept_from", b"kept_from", "msv", b"msv", "policy_row", b"policy_row", "prompt_digests", b"prompt_digests", "samples", b"samples", "strategy", b"strategy", "system", b"system", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activation", b"activation", "assessor", b"assessor", "cached_from", b"cached_from", "config_version", b"config_version", "draft", b"draft", "duration_ms", b"duration_ms", "msv", b"msv", "policy_row", b"policy_row", "prompt_digests", b"prompt_digests", "reason", b"reason", "samples", b"samples", "strategy", b"strategy", "system", b"system", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -587,7 +587,7 @@ class AnswerRequest(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    QUERY_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     STRATEGY_FIELD_NUMBER: _builtins.int
     MSV_FIELD_NUMBER: _builtins.int
@@ -605,7 +605,7 @@ class AnswerRequest(_message.Message):
     ASSESSOR_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
     ARBITRATION_FIELD_NUMBER: _builtins.int
-    query: _builtins.str
+    question: _builtins.str
     """The query; give this or `messages`."""
     strategy: _builtins.str
     """`system1`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
@@ -656,7 +656,7 @@ class AnswerRequest(_message.Message):
     def __init__(
         self,
         *,
-        query: _builtins.str = ...,
+        question: _builtins.str = ...,
         messages: _abc.Iterable[_turn_pb2.Turn] | None = ...,
         strategy: _builtins.str = ...,
         msv: _msv_pb2.MSV | None = ...,
@@ -677,7 +677,7 @@ class AnswerRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "arbitration", b"arbitration", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "max_tokens", b"max_tokens", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "arbitration", b"arbitration", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "msv", b"msv", "query", b"query", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "arbitration", b"arbitration", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "msv", b"msv", "question", b"question", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__assignment_seed: _TypeAlias = _typing.Literal["assignment_seed"]  # noqa: Y015
     _WhichOneofArgType__assignment_seed: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed"]  # noqa: Y015
@@ -1133,7 +1133,7 @@ class AnswerResponse(_message.Message):
         """Delegation: an agent has answered."""
 
     @_builtins.property
-    def answer_judged(self) -> _tasks_pb2.Verdict:
+    def answer_judged(self) -> _tasks_pb2.AnswerLabel:
         """Delegation: the answer is judged."""
 
     def __init__(
@@ -1158,7 +1158,7 @@ class AnswerResponse(_message.Message):
         task_agent_assessed: _tasks_pb2.Assessment | None = ...,
         mode_chosen: _tasks_pb2.ModeChosen | None = ...,
         agent_answered: _tasks_pb2.Vote | None = ...,
-        answer_judged: _tasks_pb2.Verdict | None = ...,
+        answer_judged: _tasks_pb2.AnswerLabel | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_dispatched", b"task_dispatched"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

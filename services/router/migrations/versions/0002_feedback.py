@@ -9,7 +9,7 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
-TEXTS = ("outcome", "error_reason", "confidence_source", "assessor", "config_version", "because")
+TEXTS = ("outcome", "error_reason", "confidence_source", "assessor", "config_version", "reason")
 NUMBERS = ("confidence", "confidence_raw")
 
 # A run that ended in a refusal has no outcome.
@@ -23,7 +23,7 @@ UPDATE router.runs SET
     confidence_source = coalesce(document->>'confidence_source', ''),
     assessor = coalesce(document->'route'->>'assessor', ''),
     config_version = coalesce(document->>'config_version', ''),
-    because = coalesce(document->'route'->>'because', '')
+    reason = coalesce(document->'route'->>'reason', '')
 """
 
 # Partial: what nearly all runs have in common needs no index, since pages go by name.

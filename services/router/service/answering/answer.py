@@ -249,7 +249,7 @@ class RequestOrigin:
     """
 
     key_name: str = ""
-    because: str = "requested"
+    reason: str = "requested"
     samples: int = 1
     request: bytes = b""
     chat: Sequence[Message] = ()
@@ -276,7 +276,7 @@ async def answer(
         MetacogError: The refusal that left no answer; the run is recorded with its reason.
     """
     with desk.admission.request():
-        messages = conversation(ask.query, ask.messages)
+        messages = conversation(ask.question, ask.messages)
         named = named_strategy(ask.strategy)
         record = RunInProgress(desk, ask, messages, named, origin)
         async with desk.repeats.once(origin.key_name, ask.request_id, record.digest, record.spend) as earlier:
@@ -294,7 +294,7 @@ async def _recorded(
 ) -> AsyncGenerator[Event | PassedThrough, None]:
     try:
         yield RunStarted(run_id=record.run_id)
-        decision = await decide(record.query(named), record.spend, desk.deciding)
+        decision = await decide(record.question(named), record.spend, desk.deciding)
         record.route, record.drafted = decision.routed, decision.drafted
         metrics.of_route(record.route)
         yield record.route
@@ -368,7 +368,7 @@ class RunInProgress:
         self._limits = limits(ask.envelope, default)
         self.spend = Spend(self._limits, models=desk.models)
 
-    def query(self, named: Strategy | None) -> RoutingQuestion:
+    def question(self, named: Strategy | None) -> RoutingQuestion:
         """What is to be decided on."""
         subject = Subject(
             messages=self.messages,
@@ -381,7 +381,7 @@ class RunInProgress:
             subject=subject,
             msv=self.ask.msv,
             named=named,
-            because=self.origin.because,
+            reason=self.origin.reason,
             assessor=self.ask.assessor,
             streamed=self.origin.streamed,
             run_id=self.run_id,

@@ -90,6 +90,6 @@ def answered(drafted: DraftAnswer, route: Routed) -> StrategyResult:
 
 def assessed_confidence(route: Routed) -> Mapping[str, Any]:
     """Confidence in a System 1 answer: what its assessment believed; one made of an earlier turn says nothing of it."""
-    if route.msv is None or route.msv.correctness is None or route.kept_from:
+    if route.msv is None or route.msv.correctness is None or route.cached_from:
         return {}
     return {"confidence": route.msv.correctness, "confidence_source": route.assessor or GIVEN}

@@ -62,9 +62,9 @@ class ArbitrationOptions:
 
 @value
 class AnswerRequest:
-    """Asks for an answer to `query`, or to the last turn of `messages`."""
+    """Asks for an answer to `question`, or to the last turn of `messages`."""
 
-    query: str = ""
+    question: str = ""
     messages: Sequence[Turn] = ()
     strategy: str = ""
     msv: MSV | None = None

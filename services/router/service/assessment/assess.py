@@ -128,7 +128,7 @@ async def assess(
         UnknownAssessor: For an assessor that the router does not have.
     """
     began, spend = time.monotonic(), Spend(limits(ask.envelope, default), models=models)
-    messages = assessable(conversation(ask.query, ask.messages))
+    messages = assessable(conversation(ask.question, ask.messages))
     draft = drafter(AnswerRequest(messages=messages, seed=ask.seed), messages)
     subject = Subject(messages=messages, key_name=key_name, seed=ask.seed, draft=draft)
     made = await assessors.chosen(ask.assessor)(subject, spend)

@@ -29,9 +29,9 @@ from services.router.service.assessment.measures import Assessment, Assessor
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed, RouteRequest, RouteResponse
 
-KEPT = "kept"
+CACHED = "cached"
 # Reasons of decisions that rest on a measured state, and so may be kept.
-MEASURED = frozenset({"activation", "policy", KEPT})
+MEASURED = frozenset({"activation", "policy", CACHED})
 
 Key = tuple[str, bytes]
 
@@ -91,8 +91,8 @@ class DecisionCache:
             return None
         return replace(
             held.routed,
-            because=KEPT,
-            kept_from=held.run_id,
+            reason=CACHED,
+            cached_from=held.run_id,
             assessor="",
             prompt_digests={},
             usage=Usage(),
@@ -101,11 +101,11 @@ class DecisionCache:
 
     def remember(self, subject: Subject, routed: Routed, run_id: str) -> None:
         """Hold what was decided for `subject`, if it rests on a measured state."""
-        if not run_id or routed.because not in MEASURED or routed.activation is None or routed.activation.value is None:
+        if not run_id or routed.reason not in MEASURED or routed.activation is None or routed.activation.value is None:
             return
         bare = replace(routed, draft="", samples=())
         held = CachedDecision(routed=bare, run_id=run_id, began=self._clock(), first=len(subject.messages) - 1)
-        if routed.because == KEPT:
+        if routed.reason == CACHED:
             before = self._before(subject)
             if before is None:
                 return
@@ -195,7 +195,7 @@ class RoutingQuestion:
     subject: Subject | None = None
     msv: MSV | None = None
     named: Strategy | None = None
-    because: str = "requested"
+    reason: str = "requested"
     assessor: str = ""
     streamed: bool = False
     run_id: str = ""
@@ -225,7 +225,7 @@ async def route(
     models: Sequence[Priced] = (),
     key_name: str = "",
 ) -> RouteResponse:
-    """The choice for a query, or for a ready state.
+    """The choice for a question, or for a ready state.
 
     Raises:
         UnpricedModel: When the cost is limited, and one of `models`, which may be asked, has no price.
@@ -236,14 +236,14 @@ async def route(
     named = named_strategy(ask.strategy)
     subject = None
     if ask.msv is None and not named:
-        messages = conversation(ask.query, ask.messages)
+        messages = conversation(ask.question, ask.messages)
         draft = drafter(AnswerRequest(messages=messages, seed=ask.seed), messages)
         subject = Subject(messages=messages, key_name=key_name, seed=ask.seed, draft=draft)
-    query = RoutingQuestion(subject=subject, msv=ask.msv, named=named, assessor=ask.assessor)
-    return (await decide(query, Spend(limits(ask.envelope, default), models=models), deciding)).routed
+    question = RoutingQuestion(subject=subject, msv=ask.msv, named=named, assessor=ask.assessor)
+    return (await decide(question, Spend(limits(ask.envelope, default), models=models), deciding)).routed
 
 
-async def decide(query: RoutingQuestion, spend: Spend, deciding: RoutingContext) -> RoutingDecision:
+async def decide(question: RoutingQuestion, spend: Spend, deciding: RoutingContext) -> RoutingDecision:
     """The choice as named, else by the activation of the state, which is measured when missing.
 
     An envelope with no room for more than a plain call gets one.
@@ -252,23 +252,23 @@ async def decide(query: RoutingQuestion, spend: Spend, deciding: RoutingContext)
         UnknownAssessor: For an assessor that the router does not have.
         MalformedRequest: When there is nothing to decide on.
     """
-    began, made = time.monotonic(), Assessment(msv=query.msv, assessor="")
-    assessor = deciding.assessors.chosen(query.assessor, streamed=query.streamed)
-    if query.msv is None and query.named is None and not _carries(query, assessor, spend):
-        query = replace(query, named=Strategy.SYSTEM_ONE, because="envelope")
-    if query.msv is None and query.named is None:
-        if (kept := _kept(query, deciding)) is not None:
+    began, made = time.monotonic(), Assessment(msv=question.msv, assessor="")
+    assessor = deciding.assessors.chosen(question.assessor, streamed=question.streamed)
+    if question.msv is None and question.named is None and not _carries(question, assessor, spend):
+        question = replace(question, named=Strategy.SYSTEM_ONE, reason="envelope")
+    if question.msv is None and question.named is None:
+        if (kept := _kept(question, deciding)) is not None:
             return RoutingDecision(routed=kept)
-        made = await _assessed(query.subject, assessor, spend)
+        made = await _assessed(question.subject, assessor, spend)
     config = deciding.config
     level = None if made.msv is None else activation(made.msv, config.weights, config.threshold)
-    chosen = _chosen(query, made.msv, level, deciding)
+    chosen = _chosen(question, made.msv, level, deciding)
     routed = Routed(
         system=system_of(chosen.strategy),
         strategy=chosen.strategy,
         activation=level,
         msv=made.msv,
-        because=chosen.because,
+        reason=chosen.reason,
         policy_row=chosen.policy_row,
         config_version=config.version,
         assessor=made.assessor,
@@ -279,7 +279,7 @@ async def decide(query: RoutingQuestion, spend: Spend, deciding: RoutingContext)
         samples=made.samples,
     )
     if made.assessor:
-        _remember(query, routed, deciding)
+        _remember(question, routed, deciding)
     return RoutingDecision(routed=routed, drafted=made.drafted)
 
 
@@ -290,25 +290,25 @@ async def _assessed(subject: Subject | None, assessor: Assessor, spend: Spend) -
         return await assessor(subject, spend)
 
 
-def _carries(query: RoutingQuestion, assessor: Assessor, spend: Spend) -> bool:
+def _carries(question: RoutingQuestion, assessor: Assessor, spend: Spend) -> bool:
     """Whether the envelope carries an assessment and an answer."""
-    has_money = query.subject is None or affords_assessing(spend.ledger, query.subject)
+    has_money = question.subject is None or affords_assessing(spend.ledger, question.subject)
     return assessor.fits(spend.ledger) and has_money
 
 
-def _kept(query: RoutingQuestion, deciding: RoutingContext) -> Routed | None:
+def _kept(question: RoutingQuestion, deciding: RoutingContext) -> Routed | None:
     """The decision of the turn before, while the task goes on; who names an assessor wants an assessment."""
-    if deciding.kept is None or query.subject is None or query.assessor:
+    if deciding.kept is None or question.subject is None or question.assessor:
         return None
-    routed = deciding.kept.earlier(query.subject)
+    routed = deciding.kept.earlier(question.subject)
     if routed is not None:
-        _remember(query, routed, deciding)
+        _remember(question, routed, deciding)
     return routed
 
 
-def _remember(query: RoutingQuestion, routed: Routed, deciding: RoutingContext) -> None:
-    if deciding.kept is not None and query.subject is not None:
-        deciding.kept.remember(query.subject, routed, query.run_id)
+def _remember(question: RoutingQuestion, routed: Routed, deciding: RoutingContext) -> None:
+    if deciding.kept is not None and question.subject is not None:
+        deciding.kept.remember(question.subject, routed, question.run_id)
 
 
 @value
@@ -316,17 +316,17 @@ class _Chosen:
     """A strategy, and why it."""
 
     strategy: Strategy
-    because: str
+    reason: str
     policy_row: str = ""
 
 
-def _chosen(query: RoutingQuestion, msv: MSV | None, level: Activation | None, deciding: RoutingContext) -> _Chosen:
+def _chosen(question: RoutingQuestion, msv: MSV | None, level: Activation | None, deciding: RoutingContext) -> _Chosen:
     """The strategy as named, else by the policy table where it has a word in it, else by the activation."""
-    if query.named is not None or msv is None or level is None:
-        return _Chosen(strategy=query.named or DEFAULT_SYSTEM_TWO, because=query.because)
+    if question.named is not None or msv is None or level is None:
+        return _Chosen(strategy=question.named or DEFAULT_SYSTEM_TWO, reason=question.reason)
     choice = choose(level, undetermined=deciding.config.undetermined)
     row = ruling(deciding.policy, msv, level, choice) if deciding.policy else None
     if row is not None:
-        return _Chosen(strategy=Strategy(row.strategy), because="policy", policy_row=row.name)
+        return _Chosen(strategy=Strategy(row.strategy), reason="policy", policy_row=row.name)
     strategy = DEFAULT_SYSTEM_TWO if choice.system is Route.SYSTEM_TWO else Strategy.SYSTEM_ONE
-    return _Chosen(strategy=strategy, because=choice.because)
+    return _Chosen(strategy=strategy, reason=choice.reason)

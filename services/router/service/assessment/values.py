@@ -13,9 +13,9 @@ from kernel.values import value
 
 @value
 class AssessRequest:
-    """Asks for the state of `query`, or of the last turn of `messages`."""
+    """Asks for the state of `question`, or of the last turn of `messages`."""
 
-    query: str = ""
+    question: str = ""
     messages: Sequence[Turn] = ()
     envelope: Envelope | None = None
     seed: Seed | None = None
@@ -40,7 +40,7 @@ class RouteRequest:
     """Asks for the choice of system; with a ready state no model is called."""
 
     msv: MSV | None = None
-    query: str = ""
+    question: str = ""
     messages: Sequence[Turn] = ()
     strategy: str = ""
     envelope: Envelope | None = None
@@ -56,14 +56,14 @@ class RouteResponse:
     strategy: str
     activation: Activation | None
     msv: MSV | None
-    because: str
+    reason: str
     config_version: str
     assessor: str
     usage: Usage
     duration_ms: float
     prompt_digests: Mapping[str, str] = field(default_factory=dict)
     policy_row: str = ""
-    kept_from: str = ""
+    cached_from: str = ""
     draft: str = ""
     samples: Sequence[str] = ()
 

@@ -108,17 +108,17 @@ class FeedbackStore(Protocol):
             DatabaseUnavailable: When the database is away.
         """
 
-    async def keep(self, verdict: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
-        """Keep `verdict` and what is to be told, both or neither; a repetition repeats the first reply.
+    async def keep(self, label: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
+        """Keep `label` and what is to be told, both or neither; a repetition repeats the first reply.
 
         Args:
-            verdict: The verdict.
+            label: The verdict.
             effects: What it does, given whether it counts: it may teach, and none on its run did before.
 
         Raises:
             RunNotFound: When the run is gone.
             RequestIdReused: When the identifier belongs to another verdict.
-            FeedbackConflict: When the run has a different verdict already.
+            FeedbackConflict: When the run has a different label already.
             DatabaseUnavailable: When the database is away.
         """
 
@@ -158,7 +158,7 @@ async def submit_feedback(ask: SubmitFeedbackRequest, *, key: ApiKey, desk: Feed
         MalformedRequest: For a verdict that is none.
         RunNotFound: When there is no such run, or it came in with another key.
         RequestIdReused: When the identifier belongs to another verdict.
-        FeedbackConflict: When the run has a different verdict already.
+        FeedbackConflict: When the run has a different label already.
         DatabaseUnavailable: When the database is away; then nothing has happened.
     """
     score = score_of(correct=ask.correct, score=ask.score)
@@ -167,7 +167,7 @@ async def submit_feedback(ask: SubmitFeedbackRequest, *, key: ApiKey, desk: Feed
     if told is not None:
         return told
     run = await desk.find(ask.run_id, key_name=key.name)
-    verdict = FeedbackLabel(
+    label = FeedbackLabel(
         feedback_id=ask.feedback_id,
         key_name=key.name,
         run_id=run.run_id,
@@ -177,25 +177,25 @@ async def submit_feedback(ask: SubmitFeedbackRequest, *, key: ApiKey, desk: Feed
         created_at=desk.now(),
         request_digest=digest,
     )
-    reply = await desk.store.keep(verdict, lambda counts: effects(verdict, run, desk.learners, counts=counts))
+    reply = await desk.store.keep(label, lambda counts: effects(label, run, desk.learners, counts=counts))
     desk.wake()
     desk.judged()
     return reply
 
 
-def effects(verdict: FeedbackLabel, run: Run, learners: frozenset[str], *, counts: bool) -> FeedbackEffects:
-    """What `verdict` does, and to whom it is told."""
-    learned = lessons(verdict.score, learnable(run), learners=learners, counts=counts)
+def effects(label: FeedbackLabel, run: Run, learners: frozenset[str], *, counts: bool) -> FeedbackEffects:
+    """What `label` does, and to whom it is told."""
+    learned = lessons(label.score, learnable(run), learners=learners, counts=counts)
     return FeedbackEffects(
         reply=SubmitFeedbackResponse(
-            feedback_id=verdict.feedback_id,
-            run_id=verdict.run_id,
-            teaches=verdict.teaches,
+            feedback_id=label.feedback_id,
+            run_id=label.run_id,
+            teaches=label.teaches,
             calibrates=learned.calibrates,
             becomes_experience=learned.becomes_experience,
             delegation_tasks=len(learned.tasks),
         ),
-        messages=_messages(verdict, run, learned),
+        messages=_messages(label, run, learned),
     )
 
 
@@ -209,11 +209,11 @@ def learnable(run: Run) -> Learnable:
     )
 
 
-def _messages(verdict: FeedbackLabel, run: Run, learned: Lessons) -> Sequence[FeedbackMessage]:
+def _messages(label: FeedbackLabel, run: Run, learned: Lessons) -> Sequence[FeedbackMessage]:
     told = [
         FeedbackMessage(
             kind=DELEGATION,
-            payload={"feedback_id": _derived_id(verdict, task), "task_id": task, "correct": learned.right},
+            payload={"feedback_id": _derived_id(label, task), "task_id": task, "correct": learned.right},
         )
         for task in learned.tasks
     ]
@@ -222,7 +222,7 @@ def _messages(verdict: FeedbackLabel, run: Run, learned: Lessons) -> Sequence[Fe
     return told
 
 
-def _derived_id(verdict: FeedbackLabel, task_id: str) -> str:
+def _derived_id(label: FeedbackLabel, task_id: str) -> str:
     """Identifier under which delegation hears of a verdict: the same whenever it is told again."""
-    parts = dumps([verdict.key_name, verdict.feedback_id, task_id])
+    parts = dumps([label.key_name, label.feedback_id, task_id])
     return f"run-{sha256(parts).hexdigest()[:40]}"

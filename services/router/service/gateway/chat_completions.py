@@ -258,7 +258,7 @@ def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") 
     turns = fields.turns(given.get("messages"))
     stream = fields.flag(given, "stream")
     given |= fields.whole(given)
-    strategy, because = _strategy(given, MODELS[named])
+    strategy, reason = _strategy(given, MODELS[named])
     if strategy != Strategy.SYSTEM_ONE:  # whose call is checked as it is made
         checked_body(given)
         for name, least, most in RANGES:
@@ -268,7 +268,7 @@ def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") 
         body=given,
         options=options,
         ask=_ask(given, options, turns, strategy),
-        origin=_origin(body, options, because, key_name),
+        origin=_origin(body, options, reason, key_name),
         model=model,
         stream=stream,
         include_usage=stream and asked_usage,
@@ -286,7 +286,7 @@ def _options(given: object) -> ChatOptions:
         raise MalformedRequest(f"metacog: {wrong.message}", field=field_name) from wrong
 
 
-def _origin(body: Mapping[str, Any], options: ChatOptions, because: str, key_name: str) -> RequestOrigin:
+def _origin(body: Mapping[str, Any], options: ChatOptions, reason: str, key_name: str) -> RequestOrigin:
     """What is known of the request beyond what we make of it.
 
     Raises:
@@ -300,7 +300,7 @@ def _origin(body: Mapping[str, Any], options: ChatOptions, because: str, key_nam
     lasting = {name: given for name, given in body.items() if name not in ("stream", "stream_options")}
     return RequestOrigin(
         key_name=key_name,
-        because=because,
+        reason=reason,
         samples=samples,
         request=orjson.dumps(lasting, option=orjson.OPT_SORT_KEYS) if options.request_id else b"",
         chat=body["messages"],
@@ -386,9 +386,9 @@ def told(run: Run) -> dict[str, Any]:
         "run_id": run.run_id,
         "system": route.system if route else None,
         "strategy": run.strategy,
-        "because": route.because if route else "",
+        "reason": route.reason if route else "",
         "policy_row": route.policy_row if route else "",
-        "kept_from": route.kept_from if route else "",
+        "cached_from": route.cached_from if route else "",
         "assessor": route.assessor if route else "",
         "config_version": run.config_version,
         "msv": route.msv if route else None,

@@ -16,7 +16,7 @@ _OF_RUN = """
     confidence_raw calibration_version
 """
 _OF_ROUTE = """
-    system strategy activation because config_version assessor usage duration_ms prompt_digests policy_row kept_from
+    system strategy activation reason config_version assessor usage duration_ms prompt_digests policy_row cached_from
 """
 OF_RUN, OF_ROUTE = _OF_RUN.split(), _OF_ROUTE.split()
 

@@ -23,11 +23,11 @@ def test_a_refusal_teaches_what_it_denies(refusal: str, taught: Features | None)
 
 
 @pytest.mark.parametrize(
-    ("lengths", "reported", "verdict"),
+    ("lengths", "reported", "label"),
     [([40, 40], 80, True), ([40, 40], 82, True), ([40, 40], 40, False), ([40, 40], 41, False), ([1, 0], 1, None)],
 )
-def test_usage_shows_whether_it_counts_every_sample(lengths: list[int], reported: int, verdict: bool | None) -> None:
-    assert usage_counts_all(lengths, reported) is verdict
+def test_usage_shows_whether_it_counts_every_sample(lengths: list[int], reported: int, label: bool | None) -> None:
+    assert usage_counts_all(lengths, reported) is label
 
 
 def test_each_thing_learned_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
