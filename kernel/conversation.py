@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""A conversation: its turns, what is checked of it, and its text."""
 
 from collections.abc import Sequence
 

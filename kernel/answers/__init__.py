@@ -19,7 +19,7 @@ from kernel.answers.clusters import (
 from kernel.answers.equality import is_right, same_answer, same_canonical
 from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.extraction import extract
-from kernel.answers.kinds import AnswerType, Outcome
+from kernel.answers.kinds import AnswerType
 from kernel.answers.merge_guard import may_be_merged
 from kernel.answers.words import is_short
 from kernel.answers.wrapping import without_thinking
@@ -31,7 +31,6 @@ __all__ = [
     "Cluster",
     "InferredType",
     "Mathematics",
-    "Outcome",
     "SameMeaning",
     "agreement",
     "candidate_pairs",

@@ -11,10 +11,3 @@ class AnswerType(StrEnum):
     NUMBER = "NUMBER"
     TEXT = "TEXT"
     CODE = "CODE"
-
-
-class Outcome(StrEnum):
-    """How answering ended. Abstention is an outcome with a meaning, not an error (SPEC 4)."""
-
-    ANSWERED = "ANSWERED"
-    ABSTAINED = "ABSTAINED"

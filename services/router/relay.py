@@ -23,10 +23,10 @@ from chassis.serving.server import MAX_MESSAGE_BYTES
 from chassis.serving.wire import event, from_plain, to_proto
 from chassis.telemetry import trace_headers
 from inference.spend import Spend
-from kernel.answers import Outcome
 from kernel.envelope import Envelope, Usage
 from kernel.errors import Code
 from kernel.ledger import Reservation
+from kernel.outcomes import Outcome
 from kernel.prices import amount_of, units_of
 from services.router.service.answering.answer import Made, StrategyResult, StrategyTask, chosen
 from services.router.service.answering.stop_texts import until_stop

@@ -9,11 +9,11 @@ from chassis.idempotency import RequestIdReused
 from configuration.agents import AgentConfig
 from inference.spend import Spend
 from inference.values import Call, Completion, CompletionSample, Delta, Structured
-from kernel.answers import Outcome
 from kernel.conversation import Turn
 from kernel.envelope import StageUsage
 from kernel.ledger import Ledger
 from kernel.msv import MSV
+from kernel.outcomes import Outcome
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.router.core.feedback import is_right
 from services.router.core.strategies import Strategy

@@ -22,10 +22,10 @@ from chassis.page_tokens import InvalidPageToken
 from chassis.serving.auth import ApiKey, Keyring
 from inference.embeddings import Embedded, Encoder
 from inference.spend import Spend
-from kernel.answers import Outcome
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.msv.experience import ExperienceWeights
+from kernel.outcomes import Outcome
 from services.router.service.assessment.measures import ExperienceMatching
 from services.router.service.knowledge.add import AddLimits
 from services.router.service.knowledge.knowledge import KnowledgeBase

@@ -20,10 +20,10 @@ from chassis.ids import new_id
 from chassis.page_tokens import InvalidPageToken
 from chassis.serving.rest import dumps
 from kernel.activation import Route, activation
-from kernel.answers import Outcome
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
 from kernel.errors import MalformedRequest
+from kernel.outcomes import Outcome
 from services.router.service.answering.values import MSV
 from services.router.service.assessment.values import RouteResponse
 from services.router.service.feedback.feedback import FeedbackLabel, effects

@@ -16,10 +16,10 @@ from chassis.serving.auth import Keyring
 from chassis.serving.rest import dumps
 from chassis.serving.server import grpc_server
 from chassis.serving.wire import to_proto
-from kernel.answers import Outcome
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.errors import MetacogError
+from kernel.outcomes import Outcome
 from services.router.compose import FeedbackReceivers, RunRecords, RunStorageOptions, build_records
 from services.router.relay import Peer
 from services.router.service.runs.values import Run

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernel.answers import IN_THIS_PROCESS, Mathematics, Outcome, is_right
+from kernel.answers import IN_THIS_PROCESS, Mathematics, is_right
 from kernel.arbitration.claims import ClaimShares
 from kernel.arbitration.consensus import ConsensusChoice, chosen
 from kernel.arbitration.failures import FailureEvidence, failure_regimes, is_overconfident_error
 from kernel.arbitration.information import Information, Leads, information, leads
 from kernel.arbitration.modes import AnswerSource
 from kernel.arbitration.tallies import Floats, Tally, is_plain, stacked
+from kernel.outcomes import Outcome
 from services.arbiter.service.samples import AnswerForm, CountedSamples
 from services.arbiter.service.values import Measures, SolverMeasures
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from prometheus_client import Counter, Histogram
 
 from chassis import telemetry
-from kernel.answers import Outcome
 from kernel.arbitration.claims import ClaimShares
 from kernel.arbitration.modes import AnswerSource
 from kernel.envelope import Usage
+from kernel.outcomes import Outcome
 from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import QuestionClaims, Tracer
 from services.arbiter.service.measures import NO_ARBITRATION, NOT_ASKED, JudgedQuestions, Judgement, judged

@@ -7,10 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from chassis.serving.wire import Count, Seed
-from kernel.answers import AnswerType, Outcome
+from kernel.answers import AnswerType
 from kernel.arbitration.modes import AnswerSource, Mode, Phase, Regime, Stopping, Variant
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
+from kernel.outcomes import Outcome
 from kernel.values import value
 
 MOST_QUESTIONS = 10_000

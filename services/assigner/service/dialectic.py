@@ -16,13 +16,13 @@ from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
 from inference.errors import DeadlineExceeded, PromptTooLong
 from inference.spend import Spend
-from kernel.answers import Outcome
 from kernel.assignment import InfeasibleAssignment, NoAgents
 from kernel.envelope import NOTHING_SPENT, BudgetExhausted, Limits, limits
 from kernel.errors import MalformedRequest, MetacogError, UnknownAgent
 from kernel.msv import MSV
 from kernel.msv.affect import AffectAnalyser
 from kernel.msv.ratings import RATING_MAX_TOKENS
+from kernel.outcomes import Outcome
 from kernel.roles import AUTHOR, CHAIN, FAMILIAR, IMPORTANT, Role, Stage, cross_domain_concern
 from services.assigner import metrics
 from services.assigner.service.role_assigner import AssignmentPolicy, RoleAssigner

@@ -5,10 +5,11 @@ from dataclasses import field
 from enum import StrEnum
 
 from chassis.serving.wire import Count, Seed
-from kernel.answers import AnswerType, Outcome
+from kernel.answers import AnswerType
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.msv import MSV
+from kernel.outcomes import Outcome
 from kernel.roles import Role, Stage
 from kernel.values import value
 

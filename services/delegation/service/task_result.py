@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kernel.answers import Outcome
 from kernel.confidence.rules import Ablation, Baseline, ConfidenceSource, TaskMode
 from kernel.envelope import BudgetExhausted
 from kernel.learning.profiles import ProfileEstimate
+from kernel.outcomes import Outcome
 from kernel.thresholds import exceeds
 from services.delegation.service.solving import TaskSolution
 from services.delegation.service.task_context import TaskContext

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from chassis.serving.wire import MAX_COUNT, Count, RequestId, Seed
-from kernel.answers import AnswerType, Outcome
+from kernel.answers import AnswerType
 from kernel.confidence.rules import (
     Ablation,
     Baseline,
@@ -24,6 +24,7 @@ from kernel.confidence.rules import (
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.learning.profiles import ProfileChange
+from kernel.outcomes import Outcome
 from kernel.values import value
 from services.delegation.core.short_list import ShortListed
 

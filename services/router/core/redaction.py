@@ -11,8 +11,8 @@ from typing import Any
 _NAMES = """
     agent answer_source answer_type applied_at arbiter_agent arbiter_model assignment_kind baseline change
     checker confidence_source config_version created_at dimension dispatch executor exploration feedback_id
-    first_agent hand_over_rule judged_at kind limiting_dimension mode model outcome prompt prompt_digest reason request_id
-    role run_id stage stopping_reason task_id variant weights_version
+    first_agent hand_over_rule judged_at kind limiting_dimension mode model outcome prompt prompt_digest reason
+    request_id role run_id stage stopping_reason task_id variant weights_version
 """
 NAMES = frozenset(_NAMES.split())
 # The same, in lists.
@@ -33,8 +33,8 @@ TEXTS = frozenset({"answer", "answer_text", "note", "text"})
 LISTS_OF_TEXTS = frozenset({"tied_answers"})
 # Accounts inside the account.
 _PARTS = """
-    assessments critiques decision dimensions greedy label measurements measures msv note_stage optimum parameters partial
-    profile_updates representative roles samples short_list solver_results solvers stages usage votes
+    assessments critiques decision dimensions greedy label measurements measures msv note_stage optimum parameters
+    partial     profile_updates representative roles samples short_list solver_results solvers stages usage votes
 """
 PARTS = frozenset(_PARTS.split())
 _NUMBERS = """

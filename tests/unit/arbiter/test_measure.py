@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from chassis.errors import RequestOverLimit
-from kernel.answers import AnswerType, Outcome
+from kernel.answers import AnswerType
 from kernel.arbitration.modes import AnswerSource, Regime
 from kernel.errors import MalformedRequest
+from kernel.outcomes import Outcome
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits, measure
 from services.arbiter.service.values import MeasureRequest, MeasureResponse, SampledQuestion

@@ -17,10 +17,11 @@ from metacog.router.v1 import router_pb2 as router_pb
 
 from chassis.serving.wire import event, event_name, event_to_proto, from_plain, from_proto, json_schema, plain, to_proto
 from kernel.activation import Activation, Route
-from kernel.answers import AnswerType, Outcome
+from kernel.answers import AnswerType
 from kernel.envelope import Envelope, InvalidEnvelope, Usage
 from kernel.errors import Code, MalformedRequest
 from kernel.msv import COMPONENTS, MSV, MSVKind, MSVOutOfRange
+from kernel.outcomes import Outcome
 from kernel.roles import Role, Stage
 from services.assigner.service import values as assigner
 from services.router.service.answering import values as router

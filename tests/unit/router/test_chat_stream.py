@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from chassis.serving.sse import HEARTBEAT
-from kernel.answers import Outcome
 from kernel.envelope import Envelope
+from kernel.outcomes import Outcome
 from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.gateway.chat_completions import understood
 from services.router.service.gateway.chat_stream import DONE, Writer

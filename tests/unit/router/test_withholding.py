@@ -17,10 +17,10 @@ from chassis.ids import new_id
 from chassis.serving.rest import dumps
 from chassis.serving.wire import plain, to_proto
 from kernel.activation import Route, activation
-from kernel.answers import Outcome
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.msv import COMPONENTS, MSV
+from kernel.outcomes import Outcome
 from services.router.core import redaction
 from services.router.core.redaction import bare_reason, without_texts
 from services.router.service.assessment.values import RouteResponse

@@ -116,6 +116,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """INVALID_ARGUMENT: the assessor is none of the router's; e.g. {assessor: "oracle"}."""
     ERROR_REASON_CATEGORY_NOT_FOUND: _ErrorReason.ValueType  # 46
     """NOT_FOUND: no such discovered category for this key."""
+    ERROR_REASON_WORKER_FAILING: _ErrorReason.ValueType  # 47
+    """UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason for which a service of metacog refuses.
@@ -218,4 +220,6 @@ ERROR_REASON_UNKNOWN_ASSESSOR: ErrorReason.ValueType  # 45
 """INVALID_ARGUMENT: the assessor is none of the router's; e.g. {assessor: "oracle"}."""
 ERROR_REASON_CATEGORY_NOT_FOUND: ErrorReason.ValueType  # 46
 """NOT_FOUND: no such discovered category for this key."""
+ERROR_REASON_WORKER_FAILING: ErrorReason.ValueType  # 47
+"""UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -16,10 +16,10 @@ from chassis.ids import new_id
 from chassis.log import logger
 from chassis.serving.rest import dumps
 from inference.spend import Priced, Spend
-from kernel.answers import Outcome
 from kernel.conversation import Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, limits, widest
 from kernel.errors import Bug, MetacogError
+from kernel.outcomes import Outcome
 from kernel.policy import Policy
 from kernel.values import value
 from services.router import metrics

@@ -8,8 +8,8 @@ from typing import Any
 from inference.client import ModelClient
 from inference.spend import Spend
 from inference.values import Call, Completion, WorkKind
-from kernel.answers import Outcome
 from kernel.conversation import Turn
+from kernel.outcomes import Outcome
 from services.router.service.answering.answer import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest, AnswerToken
 from services.router.service.assessment.subject import DraftAnswer, Drafter

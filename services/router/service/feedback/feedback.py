@@ -10,7 +10,7 @@ from pydantic import Field
 
 from chassis.serving.auth import ApiKey
 from chassis.serving.rest import dumps
-from kernel.answers import Outcome
+from kernel.outcomes import Outcome
 from kernel.values import value
 from services.router.core.feedback import Learnable, Lessons, lessons, score_of, task_ids
 from services.router.service.runs.lookup import RunFinder

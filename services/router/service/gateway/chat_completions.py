@@ -13,11 +13,12 @@ from inference.json_fields import NOTHING, document, mapping, mappings, text
 from inference.sampling.reasoning import separated
 from inference.spend import Spend
 from inference.values import checked_body
-from kernel.answers import AnswerType, Outcome
+from kernel.answers import AnswerType
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.msv import MSV
+from kernel.outcomes import Outcome
 from kernel.values import value
 from services.router.core.strategies import Strategy
 from services.router.service.answering.answer import RequestOrigin, StrategyResult, StrategyTask

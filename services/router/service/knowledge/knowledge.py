@@ -11,8 +11,8 @@ from typing import Protocol
 
 from chassis.serving.auth import ApiKey, demand_teacher
 from inference.embeddings import Embeddings
-from kernel.answers import Outcome
 from kernel.errors import MalformedRequest
+from kernel.outcomes import Outcome
 from services.router.service.answering.admission import AdmissionLimit
 from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching, matched_texts
 from services.router.service.knowledge.add import AddLimits, add_knowledge

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from kernel.activation import Route
-from kernel.answers import Outcome
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
+from kernel.outcomes import Outcome
 from kernel.values import value
 from services.router.service.assessment.values import RouteResponse
 

@@ -1,0 +1,108 @@
+"""Work that runs in the background for as long as a service does.
+
+    worker = BackgroundWorker("journal", journal.write_batch)
+    worker.start()
+    ...
+    await worker.check()                     # in /readyz: raises while the work keeps failing
+    await worker.close(within_s=5.0)
+
+The one place besides the edge that catches every exception: a failure is logged with its trace, counted, and the work
+is started again after a pause that doubles, so that no bug ends a worker silently.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from prometheus_client import Counter
+
+from chassis.log import logger
+from kernel.errors import Code, MetacogError
+
+FAILURES = Counter(
+    "metacog_worker_failures_total", "Failures of background workers, each followed by a restart.", ["worker"]
+)
+
+Work = Callable[[asyncio.Event], Awaitable[None]]
+
+_log = logger(__name__)
+
+
+class WorkerFailing(MetacogError):
+    """A background worker has failed since it last worked, or has not been started."""
+
+    code = Code.UNAVAILABLE
+    reason = "WORKER_FAILING"
+
+
+class BackgroundWorker:
+    """Runs `work` in a task of its own until it is closed, and starts it again whenever it fails.
+
+    Args:
+        name: Its name, for logs, metrics and readiness.
+        work: One round of the work, called again as soon as it returns, until the worker is closed; it waits by
+            itself for what is to be done, and gets an event that is set when it is to end.
+        first_pause_s: Pause before the first restart [s]; it doubles with each failure in a row.
+        longest_pause_s: Longest pause [s].
+    """
+
+    def __init__(self, name: str, work: Work, *, first_pause_s: float = 0.5, longest_pause_s: float = 30.0) -> None:
+        self.name = name
+        self._work = work
+        self._first_pause_s = first_pause_s
+        self._longest_pause_s = longest_pause_s
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._problem = "has not been started"
+
+    def start(self) -> None:
+        """Begin to work; a second call does nothing."""
+        if self._task is None:
+            self._problem = ""
+            self._task = asyncio.create_task(self._run(), name=self.name)
+
+    async def check(self) -> None:
+        """Return while the worker works.
+
+        Raises:
+            WorkerFailing: While it has failed and not worked since, or before `start`; names the last failure.
+        """
+        if self._problem:
+            raise WorkerFailing(f"the worker {self.name} {self._problem}", worker=self.name)
+
+    async def close(self, *, within_s: float = 5.0) -> None:
+        """Ask the work to end, wait for it, and cancel it when it takes longer.
+
+        Args:
+            within_s: Time that it gets [s].
+        """
+        self._stop.set()
+        if self._task is None:
+            return
+        await asyncio.wait({self._task}, timeout=within_s)
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                await self._work(self._stop)
+            except Exception as error:  # noqa: BLE001 - no failure may end the worker
+                self._failed(error)
+                await self._pause()
+            else:
+                self._failures, self._problem = 0, ""
+
+    def _failed(self, error: Exception) -> None:
+        self._failures += 1
+        FAILURES.labels(self.name).inc()
+        self._problem = f"failed {self._failures} times in a row, last with {type(error).__name__}: {error}"
+        _log.error("a background worker failed", worker=self.name, failures=self._failures, exc_info=error)
+
+    async def _pause(self) -> None:
+        pause_s = min(self._first_pause_s * 2 ** (self._failures - 1), self._longest_pause_s)
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._stop.wait()
+        except TimeoutError:
+            return
