@@ -34,7 +34,7 @@ LISTS_OF_TEXTS = frozenset({"tied_answers"})
 # Accounts inside the account.
 _PARTS = """
     assessments critiques decision dimensions greedy label measurements measures msv note_stage optimum parameters
-    partial     profile_updates representative roles samples short_list solver_results solvers stages usage votes
+    partial profile_updates representative roles samples short_list solver_results solvers stages usage votes
 """
 PARTS = frozenset(_PARTS.split())
 _NUMBERS = """
