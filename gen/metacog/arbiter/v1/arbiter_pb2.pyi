@@ -29,7 +29,7 @@ class _ArbitrationMode:
 class _ArbitrationModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ArbitrationMode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ARBITRATION_MODE_UNSPECIFIED: _ArbitrationMode.ValueType  # 0
-    """Not said; read as adaptive."""
+    """Not stated; read as adaptive."""
     ARBITRATION_MODE_PAPER: _ArbitrationMode.ValueType  # 1
     """As the paper has it: always all solver samples, one critique per solver, all arbitration samples."""
     ARBITRATION_MODE_ADAPTIVE: _ArbitrationMode.ValueType  # 2
@@ -39,7 +39,7 @@ class ArbitrationMode(_ArbitrationMode, metaclass=_ArbitrationModeEnumTypeWrappe
     """How many samples are drawn."""
 
 ARBITRATION_MODE_UNSPECIFIED: ArbitrationMode.ValueType  # 0
-"""Not said; read as adaptive."""
+"""Not stated; read as adaptive."""
 ARBITRATION_MODE_PAPER: ArbitrationMode.ValueType  # 1
 """As the paper has it: always all solver samples, one critique per solver, all arbitration samples."""
 ARBITRATION_MODE_ADAPTIVE: ArbitrationMode.ValueType  # 2
@@ -53,7 +53,7 @@ class _ArbitrationVariant:
 class _ArbitrationVariantEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ArbitrationVariant.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ARBITRATION_VARIANT_UNSPECIFIED: _ArbitrationVariant.ValueType  # 0
-    """Not said; read as full."""
+    """Not stated; read as full."""
     ARBITRATION_VARIANT_FULL: _ArbitrationVariant.ValueType  # 1
     """Solvers, critiques and arbitration."""
     ARBITRATION_VARIANT_MAJORITY_VOTE: _ArbitrationVariant.ValueType  # 2
@@ -69,7 +69,7 @@ class ArbitrationVariant(_ArbitrationVariant, metaclass=_ArbitrationVariantEnumT
     """Which of the stages run; all but `FULL` exist as ablations and controls."""
 
 ARBITRATION_VARIANT_UNSPECIFIED: ArbitrationVariant.ValueType  # 0
-"""Not said; read as full."""
+"""Not stated; read as full."""
 ARBITRATION_VARIANT_FULL: ArbitrationVariant.ValueType  # 1
 """Solvers, critiques and arbitration."""
 ARBITRATION_VARIANT_MAJORITY_VOTE: ArbitrationVariant.ValueType  # 2
@@ -117,7 +117,9 @@ class _AnswerSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AnswerSo
     ANSWER_SOURCE_ARBITER: _AnswerSource.ValueType  # 1
     """Most frequent answer of the arbitration samples."""
     ANSWER_SOURCE_CONSENSUS: _AnswerSource.ValueType  # 2
-    """The solvers agreed, with valid samples of at least two of them and at least half of all, and arbitration was skipped."""
+    """The solvers agreed, with valid samples of at least two of them and at least half of all, and arbitration was
+    skipped.
+    """
     ANSWER_SOURCE_SOLVER_VOTE: _AnswerSource.ValueType  # 3
     """Most frequent answer of the solver samples, because the variant ends there."""
     ANSWER_SOURCE_SOLVER_FALLBACK: _AnswerSource.ValueType  # 4
@@ -133,7 +135,9 @@ ANSWER_SOURCE_UNSPECIFIED: AnswerSource.ValueType  # 0
 ANSWER_SOURCE_ARBITER: AnswerSource.ValueType  # 1
 """Most frequent answer of the arbitration samples."""
 ANSWER_SOURCE_CONSENSUS: AnswerSource.ValueType  # 2
-"""The solvers agreed, with valid samples of at least two of them and at least half of all, and arbitration was skipped."""
+"""The solvers agreed, with valid samples of at least two of them and at least half of all, and arbitration was
+skipped.
+"""
 ANSWER_SOURCE_SOLVER_VOTE: AnswerSource.ValueType  # 3
 """Most frequent answer of the solver samples, because the variant ends there."""
 ANSWER_SOURCE_SOLVER_FALLBACK: AnswerSource.ValueType  # 4
@@ -193,9 +197,9 @@ class _FailureRegimeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Failure
     FAILURE_REGIME_HIGH_AGREEMENT: _FailureRegime.ValueType  # 1
     """The solvers agree: there is nothing to compress."""
     FAILURE_REGIME_SHARED_BIAS: _FailureRegime.ValueType  # 2
-    """The solvers agree and are wrong; told only when the truth is given."""
+    """The solvers agree and are wrong; reported only when the truth is given."""
     FAILURE_REGIME_REFLECTION_NOISE: _FailureRegime.ValueType  # 3
-    """The critiques add novelty and the answer gets worse; told only when the truth is given."""
+    """The critiques add novelty and the answer gets worse; reported only when the truth is given."""
     FAILURE_REGIME_UNSTABLE_ARBITER: _FailureRegime.ValueType  # 4
     """The arbiter is less certain than the solvers were."""
 
@@ -207,9 +211,9 @@ FAILURE_REGIME_UNSPECIFIED: FailureRegime.ValueType  # 0
 FAILURE_REGIME_HIGH_AGREEMENT: FailureRegime.ValueType  # 1
 """The solvers agree: there is nothing to compress."""
 FAILURE_REGIME_SHARED_BIAS: FailureRegime.ValueType  # 2
-"""The solvers agree and are wrong; told only when the truth is given."""
+"""The solvers agree and are wrong; reported only when the truth is given."""
 FAILURE_REGIME_REFLECTION_NOISE: FailureRegime.ValueType  # 3
-"""The critiques add novelty and the answer gets worse; told only when the truth is given."""
+"""The critiques add novelty and the answer gets worse; reported only when the truth is given."""
 FAILURE_REGIME_UNSTABLE_ARBITER: FailureRegime.ValueType  # 4
 """The arbiter is less certain than the solvers were."""
 Global___FailureRegime: _TypeAlias = FailureRegime  # noqa: Y015
@@ -227,8 +231,10 @@ class AdaptiveOptions(_message.Message):
     agreement_entropy: _builtins.float
     """Entropy of the solvers' answers up to which they agree [nats, >= 0]; left out: 0."""
     stopping_probability: _builtins.float
-    """Probability that all arbitration samples would give the same answer, from which no more are drawn; kept whatever the
-    shares of two answers and invalid samples, or of three answers, near-ties included [0.5..1]. Left out: the service's
+    """Probability that all arbitration samples would give the same answer, from which no more are drawn; kept whatever
+    the
+    shares of two answers and invalid samples, or of three answers, near-ties included [0.5..1]. Left out: the
+    service's
     default, at least 0.95. At 1, and with more than 64 arbitration samples, only a leader that cannot be caught stops
     early.
     """
@@ -573,7 +579,7 @@ class SolverResult(_message.Message):
     @_builtins.property
     def representative(self) -> Global___Sample:
         """Its first valid sample, which represents it in critique and arbitration; left out when it has none: the arbiter is
-        told so.
+        informed of it.
         """
 
     def __init__(
@@ -710,7 +716,8 @@ Global___SolverMeasures: _TypeAlias = SolverMeasures  # noqa: Y015
 class Measures(_message.Message):
     """How the information moved from the solvers to the arbiter. Logarithms are natural.
 
-    A measure that is undefined or could not be had is left out (null on REST), never 0; `undefined_reasons` says why.
+    A measure that is undefined or could not be had is left out (null on REST), never 0; `undefined_reasons` gives the
+    reason.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1117,7 +1124,9 @@ Global___SolversFinished: _TypeAlias = SolversFinished  # noqa: Y015
 
 @_typing.final
 class AnswerSettled(_message.Message):
-    """The answer is final. Its measures may still be on their way: embedding takes time, for which nobody has to wait."""
+    """The answer is final. Its measures may still be on their way: embedding takes time, and the answer does not wait for
+    it.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1482,7 +1491,7 @@ class SampledQuestion(_message.Message):
 
     @_builtins.property
     def solver_indices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Solver of each solver sample, from 0; as many as `solver_answers`, or empty: the solvers are not told apart."""
+        """Solver of each solver sample, from 0; as many as `solver_answers`, or empty: the solvers are not distinguished."""
 
     @_builtins.property
     def arbiter_answers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1563,7 +1572,7 @@ class MeasureRequest(_message.Message):
 
     @_builtins.property
     def solver_indices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Solver of each solver sample, from 0; as many as `solver_answers`, or empty: the solvers are not told apart."""
+        """Solver of each solver sample, from 0; as many as `solver_answers`, or empty: the solvers are not distinguished."""
 
     @_builtins.property
     def arbiter_answers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1796,15 +1805,16 @@ class MeasureSummary(_message.Message):
     tell (code, long texts) [count].
     """
     accuracy: _builtins.float
-    """Share of right answers among the judged questions, an abstention counting as wrong [0..1]; left out (null on REST)
-    when none is judged.
+    """Share of right answers among the labelled questions, an abstention counting as wrong [0..1]; left out (null on
+    REST)
+    when none is labelled.
     """
     overconfident_errors: _builtins.int
-    """Overconfident errors among the judged questions [count]; left out (null on REST) when none is judged."""
+    """Overconfident errors among the labelled questions [count]; left out (null on REST) when none is labelled."""
     strongest_solver: _builtins.int
-    """Solver with the highest accuracy over the judged questions, ties to the lower number, from 0; a solver without an
+    """Solver with the highest accuracy over the labelled questions, ties to the lower number, from 0; a solver without an
     answer is wrong, and one of whose answer equality cannot tell is not counted there. Left out (null on REST) when
-    solvers are not told apart or nothing is judged.
+    solvers are not distinguished or nothing is labelled.
     """
     strongest_solver_accuracy: _builtins.float
     """Accuracy of the strongest solver [0..1]."""
@@ -1863,7 +1873,8 @@ Global___MeasureSummary: _TypeAlias = MeasureSummary  # noqa: Y015
 class MeasureResponse(_message.Message):
     """The measures. With a `batch` only `batch`, `summary` and `duration_ms` are filled.
 
-    A measure that is undefined or could not be had is left out (null on REST), never 0; `undefined_reasons` says why.
+    A measure that is undefined or could not be had is left out (null on REST), never 0; `undefined_reasons` gives the
+    reason.
     Long texts that only a model could tell to be alike count as different, and so do expressions whose comparison takes
     too long.
     """

@@ -63,7 +63,7 @@ class ArbiterServiceServicer:
         answer, its outcome is `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`,
         `NO_AGENTS`, `UNKNOWN_AGENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or
         `DEADLINE_EXCEEDED` when nothing could be sampled at all; a critique or batch that fails later degrades the answer
-        and says why.
+        and gives the reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

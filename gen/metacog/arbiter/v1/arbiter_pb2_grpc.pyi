@@ -40,7 +40,7 @@ class ArbiterServiceStub:
     answer, its outcome is `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`,
     `NO_AGENTS`, `UNKNOWN_AGENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or
     `DEADLINE_EXCEEDED` when nothing could be sampled at all; a critique or batch that fails later degrades the answer
-    and says why.
+    and gives the reason.
     """
     Measure: _grpc.UnaryUnaryMultiCallable[_arbiter_pb2.MeasureRequest, _arbiter_pb2.MeasureResponse]
     """Measures samples that the caller already has, of one question or of many; no model call.
@@ -68,7 +68,7 @@ class ArbiterServiceAsyncStub(ArbiterServiceStub):
     answer, its outcome is `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`,
     `NO_AGENTS`, `UNKNOWN_AGENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or
     `DEADLINE_EXCEEDED` when nothing could be sampled at all; a critique or batch that fails later degrades the answer
-    and says why.
+    and gives the reason.
     """
     Measure: _aio.UnaryUnaryMultiCallable[_arbiter_pb2.MeasureRequest, _arbiter_pb2.MeasureResponse]  # type: ignore[assignment]
     """Measures samples that the caller already has, of one question or of many; no model call.
@@ -99,7 +99,7 @@ class ArbiterServiceServicer(metaclass=_abc_1.ABCMeta):
         answer, its outcome is `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `REQUEST_OVER_LIMIT`,
         `NO_AGENTS`, `UNKNOWN_AGENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or
         `DEADLINE_EXCEEDED` when nothing could be sampled at all; a critique or batch that fails later degrades the answer
-        and says why.
+        and gives the reason.
         """
 
     @_abc_1.abstractmethod

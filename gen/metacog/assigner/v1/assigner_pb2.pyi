@@ -31,7 +31,7 @@ class _AssignmentKind:
 class _AssignmentKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AssignmentKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ASSIGNMENT_KIND_UNSPECIFIED: _AssignmentKind.ValueType  # 0
-    """Not said: optimal, but for the share of deliberations that the configuration leaves to chance."""
+    """Not stated: optimal, but for the share of deliberations that the configuration leaves to chance."""
     ASSIGNMENT_KIND_OPTIMAL: _AssignmentKind.ValueType  # 1
     """Largest total fitness, always."""
     ASSIGNMENT_KIND_GREEDY: _AssignmentKind.ValueType  # 2
@@ -39,13 +39,13 @@ class _AssignmentKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Assign
     ASSIGNMENT_KIND_RANDOM: _AssignmentKind.ValueType  # 3
     """Uniform over all feasible assignments, from `assignment_seed`, else from `seed`, else by chance."""
     ASSIGNMENT_KIND_FIXED: _AssignmentKind.ValueType  # 4
-    """As `fixed_assignment` says, whatever the capacities."""
+    """As `fixed_assignment` states, whatever the capacities."""
 
 class AssignmentKind(_AssignmentKind, metaclass=_AssignmentKindEnumTypeWrapper):
     """How roles are given in a deliberation; all but `OPTIMAL` exist as controls."""
 
 ASSIGNMENT_KIND_UNSPECIFIED: AssignmentKind.ValueType  # 0
-"""Not said: optimal, but for the share of deliberations that the configuration leaves to chance."""
+"""Not stated: optimal, but for the share of deliberations that the configuration leaves to chance."""
 ASSIGNMENT_KIND_OPTIMAL: AssignmentKind.ValueType  # 1
 """Largest total fitness, always."""
 ASSIGNMENT_KIND_GREEDY: AssignmentKind.ValueType  # 2
@@ -53,7 +53,7 @@ ASSIGNMENT_KIND_GREEDY: AssignmentKind.ValueType  # 2
 ASSIGNMENT_KIND_RANDOM: AssignmentKind.ValueType  # 3
 """Uniform over all feasible assignments, from `assignment_seed`, else from `seed`, else by chance."""
 ASSIGNMENT_KIND_FIXED: AssignmentKind.ValueType  # 4
-"""As `fixed_assignment` says, whatever the capacities."""
+"""As `fixed_assignment` states, whatever the capacities."""
 Global___AssignmentKind: _TypeAlias = AssignmentKind  # noqa: Y015
 
 @_typing.final
@@ -71,7 +71,7 @@ class Candidate(_message.Message):
     """Roles the agent may hold at once [count, >= 1]; left out: 1."""
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
-        """The agent's state on the query; may be left out when `fitness` is given."""
+        """The agent's state on the question; may be left out when `fitness` is given."""
 
     def __init__(
         self,
@@ -475,7 +475,7 @@ class RoleAssignment(_message.Message):
     """Sum of the fitness over all roles [0..5]; an unknown fitness counts as 0.5."""
     @_builtins.property
     def assignment(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Agent by role name; a role that got nobody is left out."""
+        """Agent by role name; a role without an agent is left out."""
 
     def __init__(
         self,
@@ -735,7 +735,7 @@ class DeliberateRequest(_message.Message):
 
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
-        """State of the query, if it was measured already: experience, affect and importance are taken from it."""
+        """State of the question, if it was measured already: experience, affect and importance are taken from it."""
 
     @_builtins.property
     def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -825,7 +825,7 @@ Global___DeliberationStarted: _TypeAlias = DeliberationStarted  # noqa: Y015
 
 @_typing.final
 class AgentAssessed(_message.Message):
-    """An agent has assessed itself on the query."""
+    """An agent has assessed itself on the question."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -46,7 +46,7 @@ class AssignerServiceStub:
     synthesis with the generalist watching from outside.
 
     A retry deliberates, and spends, again. The last event is always `deliberation_finished`; a stage that cannot be
-    had degrades the answer and says why. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
+    had degrades the answer and gives the reason. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
     `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
     there is no answer at all.
     """
@@ -69,7 +69,7 @@ class AssignerServiceAsyncStub(AssignerServiceStub):
     synthesis with the generalist watching from outside.
 
     A retry deliberates, and spends, again. The last event is always `deliberation_finished`; a stage that cannot be
-    had degrades the answer and says why. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
+    had degrades the answer and gives the reason. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
     `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
     there is no answer at all.
     """
@@ -101,7 +101,7 @@ class AssignerServiceServicer(metaclass=_abc_1.ABCMeta):
         synthesis with the generalist watching from outside.
 
         A retry deliberates, and spends, again. The last event is always `deliberation_finished`; a stage that cannot be
-        had degrades the answer and says why. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
+        had degrades the answer and gives the reason. Fails with `MALFORMED_REQUEST`, `UNKNOWN_AGENT`, `NO_AGENTS`,
         `INFEASIBLE_ASSIGNMENT`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
         there is no answer at all.
         """

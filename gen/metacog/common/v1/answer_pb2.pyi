@@ -23,7 +23,7 @@ class _AnswerType:
 class _AnswerTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AnswerType.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ANSWER_TYPE_UNSPECIFIED: _AnswerType.ValueType  # 0
-    """Not said; the service infers the type and reports it."""
+    """Not stated; the service infers the type and reports it."""
     ANSWER_TYPE_BOOLEAN: _AnswerType.ValueType  # 1
     """True or false, yes or no; canonical `true` or `false`."""
     ANSWER_TYPE_CHOICE: _AnswerType.ValueType  # 2
@@ -39,7 +39,7 @@ class AnswerType(_AnswerType, metaclass=_AnswerTypeEnumTypeWrapper):
     """The form of an answer, which decides how it is extracted and when two answers are equal."""
 
 ANSWER_TYPE_UNSPECIFIED: AnswerType.ValueType  # 0
-"""Not said; the service infers the type and reports it."""
+"""Not stated; the service infers the type and reports it."""
 ANSWER_TYPE_BOOLEAN: AnswerType.ValueType  # 1
 """True or false, yes or no; canonical `true` or `false`."""
 ANSWER_TYPE_CHOICE: AnswerType.ValueType  # 2
@@ -63,7 +63,7 @@ class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.Value
     OUTCOME_ANSWERED: _Outcome.ValueType  # 1
     """There is an answer."""
     OUTCOME_ABSTAINED: _Outcome.ValueType  # 2
-    """No valid answer could be obtained; said openly instead of inventing one. Not an error."""
+    """No valid answer could be obtained; stated openly instead of inventing one. Not an error."""
 
 class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
     """How answering ended."""
@@ -73,5 +73,5 @@ OUTCOME_UNSPECIFIED: Outcome.ValueType  # 0
 OUTCOME_ANSWERED: Outcome.ValueType  # 1
 """There is an answer."""
 OUTCOME_ABSTAINED: Outcome.ValueType  # 2
-"""No valid answer could be obtained; said openly instead of inventing one. Not an error."""
+"""No valid answer could be obtained; stated openly instead of inventing one. Not an error."""
 Global___Outcome: _TypeAlias = Outcome  # noqa: Y015

@@ -38,9 +38,10 @@ class Envelope(_message.Message):
     timeout_ms: _builtins.int
     """Time until the best answer so far is due [ms, >= 1]."""
     max_cost: _builtins.float
-    """What the models may cost, prompts included [currency of the configured prices, > 0 and <= 1e9]. There is no default.
+    """What the models may cost, prompts included [currency of the configured prices, > 0 and <= 1e9]. There is no
+    default.
 
-    Every model that may be asked must have a price; else the request is refused with `INVALID_ENVELOPE`.
+    Every model that may be asked must have a price; else the request is rejected with `INVALID_ENVELOPE`.
     """
     def __init__(
         self,

@@ -53,7 +53,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_INVALID_PROFILE: _ErrorReason.ValueType  # 14
     """INVALID_ARGUMENT: an imported profile cannot be; names the first."""
     ERROR_REASON_UNAUTHENTICATED: _ErrorReason.ValueType  # 15
-    """UNAUTHENTICATED: no API key, or one that nobody holds."""
+    """UNAUTHENTICATED: no API key, or an unknown one."""
     ERROR_REASON_TEACHING_NOT_ALLOWED: _ErrorReason.ValueType  # 16
     """PERMISSION_DENIED: the key may not change what the suite has learned."""
     ERROR_REASON_MODEL_NOT_FOUND: _ErrorReason.ValueType  # 17
@@ -71,7 +71,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_REQUEST_ID_REUSED: _ErrorReason.ValueType  # 23
     """ALREADY_EXISTS: the identifier was used before with other content."""
     ERROR_REASON_FEEDBACK_CONFLICT: _ErrorReason.ValueType  # 24
-    """ALREADY_EXISTS: the run or task already has a different verdict."""
+    """ALREADY_EXISTS: the run or task already has a different label."""
     ERROR_REASON_REQUEST_IN_PROGRESS: _ErrorReason.ValueType  # 25
     """ABORTED: the first request with this identifier is still running."""
     ERROR_REASON_INFEASIBLE_ASSIGNMENT: _ErrorReason.ValueType  # 26
@@ -91,7 +91,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 33
     """RESOURCE_EXHAUSTED: the service has as much in flight as it may; e.g. {retry_after_s: "1"}."""
     ERROR_REASON_BACKEND_REFUSED: _ErrorReason.ValueType  # 34
-    """INVALID_ARGUMENT: the inference backend refused the request for a reason of its own."""
+    """INVALID_ARGUMENT: the inference backend rejected the request for a reason of its own."""
     ERROR_REASON_BACKEND_UNAVAILABLE: _ErrorReason.ValueType  # 35
     """UNAVAILABLE: the inference backend cannot be reached or failed."""
     ERROR_REASON_BACKEND_UNAUTHORIZED: _ErrorReason.ValueType  # 36
@@ -120,9 +120,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """Every reason for which a service of metacog refuses.
+    """Every reason of an error that a service of metacog reports.
 
-    On gRPC it is the `reason` of the `google.rpc.ErrorInfo` in the status, on REST the `reason` of the problem document, both
+    On gRPC it is the `reason` of the `google.rpc.ErrorInfo` in the status, on REST the `reason` of the problem document,
+    both
     without the prefix. The canonical code stands first.
     """
 
@@ -157,7 +158,7 @@ ERROR_REASON_RECORDING_TOO_SHORT: ErrorReason.ValueType  # 13
 ERROR_REASON_INVALID_PROFILE: ErrorReason.ValueType  # 14
 """INVALID_ARGUMENT: an imported profile cannot be; names the first."""
 ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 15
-"""UNAUTHENTICATED: no API key, or one that nobody holds."""
+"""UNAUTHENTICATED: no API key, or an unknown one."""
 ERROR_REASON_TEACHING_NOT_ALLOWED: ErrorReason.ValueType  # 16
 """PERMISSION_DENIED: the key may not change what the suite has learned."""
 ERROR_REASON_MODEL_NOT_FOUND: ErrorReason.ValueType  # 17
@@ -175,7 +176,7 @@ ERROR_REASON_PATH_NOT_FOUND: ErrorReason.ValueType  # 22
 ERROR_REASON_REQUEST_ID_REUSED: ErrorReason.ValueType  # 23
 """ALREADY_EXISTS: the identifier was used before with other content."""
 ERROR_REASON_FEEDBACK_CONFLICT: ErrorReason.ValueType  # 24
-"""ALREADY_EXISTS: the run or task already has a different verdict."""
+"""ALREADY_EXISTS: the run or task already has a different label."""
 ERROR_REASON_REQUEST_IN_PROGRESS: ErrorReason.ValueType  # 25
 """ABORTED: the first request with this identifier is still running."""
 ERROR_REASON_INFEASIBLE_ASSIGNMENT: ErrorReason.ValueType  # 26
@@ -195,7 +196,7 @@ ERROR_REASON_BACKEND_OVERLOADED: ErrorReason.ValueType  # 32
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 33
 """RESOURCE_EXHAUSTED: the service has as much in flight as it may; e.g. {retry_after_s: "1"}."""
 ERROR_REASON_BACKEND_REFUSED: ErrorReason.ValueType  # 34
-"""INVALID_ARGUMENT: the inference backend refused the request for a reason of its own."""
+"""INVALID_ARGUMENT: the inference backend rejected the request for a reason of its own."""
 ERROR_REASON_BACKEND_UNAVAILABLE: ErrorReason.ValueType  # 35
 """UNAVAILABLE: the inference backend cannot be reached or failed."""
 ERROR_REASON_BACKEND_UNAUTHORIZED: ErrorReason.ValueType  # 36

@@ -26,17 +26,17 @@ class _MSVKind:
 class _MSVKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MSVKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MSV_KIND_UNSPECIFIED: _MSVKind.ValueType  # 0
-    """Not said; read as prospective."""
+    """Not stated; read as prospective."""
     MSV_KIND_PROSPECTIVE: _MSVKind.ValueType  # 1
     """Before an answer exists: would this agent be right, do its quick attempts agree."""
     MSV_KIND_RETROSPECTIVE: _MSVKind.ValueType  # 2
     """On a text that exists: is it right, does it conflict with the others."""
 
 class MSVKind(_MSVKind, metaclass=_MSVKindEnumTypeWrapper):
-    """When correctness and conflict were judged."""
+    """When correctness and conflict were assessed."""
 
 MSV_KIND_UNSPECIFIED: MSVKind.ValueType  # 0
-"""Not said; read as prospective."""
+"""Not stated; read as prospective."""
 MSV_KIND_PROSPECTIVE: MSVKind.ValueType  # 1
 """Before an answer exists: would this agent be right, do its quick attempts agree."""
 MSV_KIND_RETROSPECTIVE: MSVKind.ValueType  # 2
@@ -45,9 +45,9 @@ Global___MSVKind: _TypeAlias = MSVKind  # noqa: Y015
 
 @_typing.final
 class MSV(_message.Message):
-    """Metacognitive state vector of one agent looking at one query, or at one text so far.
+    """Metacognitive state vector of one agent looking at one question, or at one text so far.
 
-    A component that is left out is unknown, never zero; `unknown_reasons` says why.
+    A component that is left out is unknown, never zero; `unknown_reasons` gives the reason.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

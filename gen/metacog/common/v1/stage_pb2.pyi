@@ -237,7 +237,9 @@ Global___StageFinished: _TypeAlias = StageFinished  # noqa: Y015
 
 @_typing.final
 class StageMeasured(_message.Message):
-    """The state after a stage, judged by one assessor that is not told the stage; sent when ready, off the critical path."""
+    """The state after a stage, assessed by one assessor that does not know the stage; sent when ready, off the critical
+    path.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -251,9 +253,9 @@ class StageMeasured(_message.Message):
     BESIDE_FIELD_NUMBER: _builtins.int
     SHORTENED_INPUTS_FIELD_NUMBER: _builtins.int
     stage: Global___Stage.ValueType
-    """The stage whose text was judged."""
+    """The stage whose text was assessed."""
     model: _builtins.str
-    """Model that judged it: the same for all stages."""
+    """Model that assessed it: the same for all stages."""
     prompt: _builtins.str
     """Name of the prompt template."""
     prompt_digest: _builtins.str

@@ -51,7 +51,7 @@ class Category(_message.Message):
     """Whether it is a dimension now."""
     @_builtins.property
     def keywords(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words that set its tasks apart from the others, the most telling first."""
+        """Words that set its tasks apart from the others, the most distinctive first."""
 
     @_builtins.property
     def examples(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

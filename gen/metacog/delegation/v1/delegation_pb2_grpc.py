@@ -128,12 +128,12 @@ class DelegationServiceServicer:
         else all of them answer and vote.
 
         Safe to retry with the same `request_id`: the answer is then repeated, not made again; without one a retry spends
-        again. The last event is always `task_finished`; when nobody gives a valid answer, its outcome is `ABSTAINED`,
+        again. The last event is always `task_finished`; when no agent gives a valid answer, its outcome is `ABSTAINED`,
         which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
         `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
         `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
         `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
-        nobody could answer at all.
+        no agent could answer at all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -142,7 +142,7 @@ class DelegationServiceServicer:
     def SelfAssess(self, request, context):
         """Lets agents assess themselves on a task, without anybody solving it.
 
-        A retry spends again. An agent that cannot rate itself is flagged, not refused. Fails with `MALFORMED_REQUEST`,
+        A retry spends again. An agent that cannot rate itself is flagged, not rejected. Fails with `MALFORMED_REQUEST`,
         `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `ENCODER_UNAVAILABLE`
         or `DATABASE_UNAVAILABLE`.
         """
@@ -154,7 +154,7 @@ class DelegationServiceServicer:
         """Says whether a task's answer was right, and teaches the profiles of those who gave it.
 
         Safe to retry, early or late: the same `feedback_id` counts once and gets the same answer. Fails with
-        `MALFORMED_REQUEST`, `TASK_NOT_FOUND`, `FEEDBACK_CONFLICT` when the task already has a different verdict,
+        `MALFORMED_REQUEST`, `TASK_NOT_FOUND`, `FEEDBACK_CONFLICT` when the task already has a different label,
         `REQUEST_ID_REUSED` when the identifier belongs to other feedback, or `DATABASE_UNAVAILABLE`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -232,7 +232,7 @@ class DelegationServiceServicer:
     def GetReliability(self, request, context):
         """Reports how far confidence can be trusted, by agent, dimension and source of the confidence.
 
-        Tasks under a baseline and verdicts of keys that may not teach are no part of it.
+        Tasks under a baseline and feedback of keys that may not teach are no part of it.
 
         Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
         """

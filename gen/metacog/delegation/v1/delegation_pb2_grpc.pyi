@@ -44,17 +44,17 @@ class DelegationServiceStub:
     else all of them answer and vote.
 
     Safe to retry with the same `request_id`: the answer is then repeated, not made again; without one a retry spends
-    again. The last event is always `task_finished`; when nobody gives a valid answer, its outcome is `ABSTAINED`,
+    again. The last event is always `task_finished`; when no agent gives a valid answer, its outcome is `ABSTAINED`,
     which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
     `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
     `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
     `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
-    nobody could answer at all.
+    no agent could answer at all.
     """
     SelfAssess: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.SelfAssessRequest, _tasks_pb2.SelfAssessResponse]
     """Lets agents assess themselves on a task, without anybody solving it.
 
-    A retry spends again. An agent that cannot rate itself is flagged, not refused. Fails with `MALFORMED_REQUEST`,
+    A retry spends again. An agent that cannot rate itself is flagged, not rejected. Fails with `MALFORMED_REQUEST`,
     `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `ENCODER_UNAVAILABLE`
     or `DATABASE_UNAVAILABLE`.
     """
@@ -62,7 +62,7 @@ class DelegationServiceStub:
     """Says whether a task's answer was right, and teaches the profiles of those who gave it.
 
     Safe to retry, early or late: the same `feedback_id` counts once and gets the same answer. Fails with
-    `MALFORMED_REQUEST`, `TASK_NOT_FOUND`, `FEEDBACK_CONFLICT` when the task already has a different verdict,
+    `MALFORMED_REQUEST`, `TASK_NOT_FOUND`, `FEEDBACK_CONFLICT` when the task already has a different label,
     `REQUEST_ID_REUSED` when the identifier belongs to other feedback, or `DATABASE_UNAVAILABLE`.
     """
     ListAgents: _grpc.UnaryUnaryMultiCallable[_monitoring_pb2.ListAgentsRequest, _monitoring_pb2.ListAgentsResponse]
@@ -108,7 +108,7 @@ class DelegationServiceStub:
     GetReliability: _grpc.UnaryUnaryMultiCallable[_monitoring_pb2.GetReliabilityRequest, _monitoring_pb2.GetReliabilityResponse]
     """Reports how far confidence can be trusted, by agent, dimension and source of the confidence.
 
-    Tasks under a baseline and verdicts of keys that may not teach are no part of it.
+    Tasks under a baseline and feedback of keys that may not teach are no part of it.
 
     Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
@@ -149,17 +149,17 @@ class DelegationServiceAsyncStub(DelegationServiceStub):
     else all of them answer and vote.
 
     Safe to retry with the same `request_id`: the answer is then repeated, not made again; without one a retry spends
-    again. The last event is always `task_finished`; when nobody gives a valid answer, its outcome is `ABSTAINED`,
+    again. The last event is always `task_finished`; when no agent gives a valid answer, its outcome is `ABSTAINED`,
     which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
     `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
     `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
     `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
-    nobody could answer at all.
+    no agent could answer at all.
     """
     SelfAssess: _aio.UnaryUnaryMultiCallable[_tasks_pb2.SelfAssessRequest, _tasks_pb2.SelfAssessResponse]  # type: ignore[assignment]
     """Lets agents assess themselves on a task, without anybody solving it.
 
-    A retry spends again. An agent that cannot rate itself is flagged, not refused. Fails with `MALFORMED_REQUEST`,
+    A retry spends again. An agent that cannot rate itself is flagged, not rejected. Fails with `MALFORMED_REQUEST`,
     `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `ENCODER_UNAVAILABLE`
     or `DATABASE_UNAVAILABLE`.
     """
@@ -167,7 +167,7 @@ class DelegationServiceAsyncStub(DelegationServiceStub):
     """Says whether a task's answer was right, and teaches the profiles of those who gave it.
 
     Safe to retry, early or late: the same `feedback_id` counts once and gets the same answer. Fails with
-    `MALFORMED_REQUEST`, `TASK_NOT_FOUND`, `FEEDBACK_CONFLICT` when the task already has a different verdict,
+    `MALFORMED_REQUEST`, `TASK_NOT_FOUND`, `FEEDBACK_CONFLICT` when the task already has a different label,
     `REQUEST_ID_REUSED` when the identifier belongs to other feedback, or `DATABASE_UNAVAILABLE`.
     """
     ListAgents: _aio.UnaryUnaryMultiCallable[_monitoring_pb2.ListAgentsRequest, _monitoring_pb2.ListAgentsResponse]  # type: ignore[assignment]
@@ -213,7 +213,7 @@ class DelegationServiceAsyncStub(DelegationServiceStub):
     GetReliability: _aio.UnaryUnaryMultiCallable[_monitoring_pb2.GetReliabilityRequest, _monitoring_pb2.GetReliabilityResponse]  # type: ignore[assignment]
     """Reports how far confidence can be trusted, by agent, dimension and source of the confidence.
 
-    Tasks under a baseline and verdicts of keys that may not teach are no part of it.
+    Tasks under a baseline and feedback of keys that may not teach are no part of it.
 
     Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
     """
@@ -257,12 +257,12 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
         else all of them answer and vote.
 
         Safe to retry with the same `request_id`: the answer is then repeated, not made again; without one a retry spends
-        again. The last event is always `task_finished`; when nobody gives a valid answer, its outcome is `ABSTAINED`,
+        again. The last event is always `task_finished`; when no agent gives a valid answer, its outcome is `ABSTAINED`,
         which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
         `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
         `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
         `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
-        nobody could answer at all.
+        no agent could answer at all.
         """
 
     @_abc_1.abstractmethod
@@ -273,7 +273,7 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_tasks_pb2.SelfAssessResponse, _abc.Awaitable[_tasks_pb2.SelfAssessResponse]]:
         """Lets agents assess themselves on a task, without anybody solving it.
 
-        A retry spends again. An agent that cannot rate itself is flagged, not refused. Fails with `MALFORMED_REQUEST`,
+        A retry spends again. An agent that cannot rate itself is flagged, not rejected. Fails with `MALFORMED_REQUEST`,
         `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`, `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `ENCODER_UNAVAILABLE`
         or `DATABASE_UNAVAILABLE`.
         """
@@ -287,7 +287,7 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Says whether a task's answer was right, and teaches the profiles of those who gave it.
 
         Safe to retry, early or late: the same `feedback_id` counts once and gets the same answer. Fails with
-        `MALFORMED_REQUEST`, `TASK_NOT_FOUND`, `FEEDBACK_CONFLICT` when the task already has a different verdict,
+        `MALFORMED_REQUEST`, `TASK_NOT_FOUND`, `FEEDBACK_CONFLICT` when the task already has a different label,
         `REQUEST_ID_REUSED` when the identifier belongs to other feedback, or `DATABASE_UNAVAILABLE`.
         """
 
@@ -381,7 +381,7 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_monitoring_pb2.GetReliabilityResponse, _abc.Awaitable[_monitoring_pb2.GetReliabilityResponse]]:
         """Reports how far confidence can be trusted, by agent, dimension and source of the confidence.
 
-        Tasks under a baseline and verdicts of keys that may not teach are no part of it.
+        Tasks under a baseline and feedback of keys that may not teach are no part of it.
 
         Safe to retry. Fails with `MALFORMED_REQUEST`, `INVALID_PAGE_TOKEN` or `DATABASE_UNAVAILABLE`.
         """

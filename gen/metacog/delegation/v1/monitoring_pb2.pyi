@@ -30,29 +30,29 @@ class _Trust:
 class _TrustEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Trust.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TRUST_UNSPECIFIED: _Trust.ValueType  # 0
-    """Too little data to tell."""
+    """Too little data to decide."""
     TRUST_DESERVED: _Trust.ValueType  # 1
-    """What it says of itself agrees with how it does."""
+    """Its self-assessments agree with its results."""
     TRUST_OVERCONFIDENT: _Trust.ValueType  # 2
     """It thinks too much of itself."""
     TRUST_UNDERCONFIDENT: _Trust.ValueType  # 3
     """It thinks too little of itself."""
     TRUST_UNINFORMATIVE: _Trust.ValueType  # 4
-    """What it says of itself does not go with how it does."""
+    """Its self-assessments do not agree with its results."""
 
 class Trust(_Trust, metaclass=_TrustEnumTypeWrapper):
     """How far an agent's self-assessment deserves trust."""
 
 TRUST_UNSPECIFIED: Trust.ValueType  # 0
-"""Too little data to tell."""
+"""Too little data to decide."""
 TRUST_DESERVED: Trust.ValueType  # 1
-"""What it says of itself agrees with how it does."""
+"""Its self-assessments agree with its results."""
 TRUST_OVERCONFIDENT: Trust.ValueType  # 2
 """It thinks too much of itself."""
 TRUST_UNDERCONFIDENT: Trust.ValueType  # 3
 """It thinks too little of itself."""
 TRUST_UNINFORMATIVE: Trust.ValueType  # 4
-"""What it says of itself does not go with how it does."""
+"""Its self-assessments do not agree with its results."""
 Global___Trust: _TypeAlias = Trust  # noqa: Y015
 
 @_typing.final
@@ -74,13 +74,14 @@ class SelfAssessmentTrust(_message.Message):
     observations: _builtins.int
     """Judged tasks with a verbalized confidence behind it [count]."""
     calibration_error: _builtins.float
-    """Expected calibration error of the verbalized confidence as said [0..1]; left out (null on REST) without
+    """Expected calibration error of the verbalized confidence before recalibration [0..1]; left out (null on REST)
+    without
     observations.
     """
     chance_calibration_error: _builtins.float
     """Calibration error that a perfectly calibrated agent would show by chance with as many observations [0..1]."""
     brier_score: _builtins.float
-    """Brier score of the verbalized confidence as said [0..1]."""
+    """Brier score of the verbalized confidence before recalibration [0..1]."""
     bias: _builtins.float
     """Mean verbalized confidence less share of right answers [-1..1]; positive: overconfident."""
     discrimination: _builtins.float
@@ -236,11 +237,11 @@ class Flow(_message.Message):
     share: _builtins.float
     """Share of these among all hand-overs [0..1]."""
     judged: _builtins.int
-    """Tasks of these with a verdict [count]."""
+    """Tasks of these with a label [count]."""
     correct: _builtins.int
-    """Tasks of these judged right [count]."""
+    """Tasks of these labelled right [count]."""
     precision: _builtins.float
-    """Share of right answers among the judged [0..1]; left out (null on REST) when none is judged."""
+    """Share of right answers among the labelled [0..1]; left out (null on REST) when none is labelled."""
     precision_low: _builtins.float
     """Lower end of the 95 % Wilson interval of the precision [0..1]."""
     precision_high: _builtins.float
@@ -355,8 +356,9 @@ class GetFlowsResponse(_message.Message):
     delegated_share: _builtins.float
     """Share of tasks that were handed over [0..1]; left out (null on REST) without tasks."""
     delegation_precision: _builtins.float
-    """Delegation precision: share of right answers among the judged tasks that were handed over [0..1]; left out (null on
-    REST) when none is judged.
+    """Delegation precision: share of right answers among the labelled tasks that were handed over [0..1]; left out (null
+    on
+    REST) when none is labelled.
     """
     delegation_precision_low: _builtins.float
     """Lower end of its 95 % Wilson interval [0..1]."""

@@ -27,7 +27,7 @@ class _ImportRule:
 class _ImportRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ImportRule.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     IMPORT_RULE_UNSPECIFIED: _ImportRule.ValueType  # 0
-    """Not said; read as `REPLACE`."""
+    """Not stated; read as `REPLACE`."""
     IMPORT_RULE_REPLACE: _ImportRule.ValueType  # 1
     """The imported ones take their place."""
     IMPORT_RULE_KEEP: _ImportRule.ValueType  # 2
@@ -37,7 +37,7 @@ class ImportRule(_ImportRule, metaclass=_ImportRuleEnumTypeWrapper):
     """What happens to profiles that exist when others are imported."""
 
 IMPORT_RULE_UNSPECIFIED: ImportRule.ValueType  # 0
-"""Not said; read as `REPLACE`."""
+"""Not stated; read as `REPLACE`."""
 IMPORT_RULE_REPLACE: ImportRule.ValueType  # 1
 """The imported ones take their place."""
 IMPORT_RULE_KEEP: ImportRule.ValueType  # 2

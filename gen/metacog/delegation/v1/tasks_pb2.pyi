@@ -59,7 +59,7 @@ class _Dispatch:
 class _DispatchEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Dispatch.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     DISPATCH_UNSPECIFIED: _Dispatch.ValueType  # 0
-    """Not said; read as round-robin."""
+    """Not stated; read as round-robin."""
     DISPATCH_ROUND_ROBIN: _Dispatch.ValueType  # 1
     """Each agent in turn, over all replicas of the service."""
     DISPATCH_BEST_PROFILE: _Dispatch.ValueType  # 2
@@ -69,7 +69,7 @@ class Dispatch(_Dispatch, metaclass=_DispatchEnumTypeWrapper):
     """Which agent a task goes to first."""
 
 DISPATCH_UNSPECIFIED: Dispatch.ValueType  # 0
-"""Not said; read as round-robin."""
+"""Not stated; read as round-robin."""
 DISPATCH_ROUND_ROBIN: Dispatch.ValueType  # 1
 """Each agent in turn, over all replicas of the service."""
 DISPATCH_BEST_PROFILE: Dispatch.ValueType  # 2
@@ -83,7 +83,7 @@ class _DimensionClassifier:
 class _DimensionClassifierEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DimensionClassifier.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     DIMENSION_CLASSIFIER_UNSPECIFIED: _DimensionClassifier.ValueType  # 0
-    """Not said; the service's default."""
+    """Not stated; the service's default."""
     DIMENSION_CLASSIFIER_MODEL: _DimensionClassifier.ValueType  # 1
     """A model chooses from the list, as structured output."""
     DIMENSION_CLASSIFIER_EMBEDDING: _DimensionClassifier.ValueType  # 2
@@ -93,7 +93,7 @@ class DimensionClassifier(_DimensionClassifier, metaclass=_DimensionClassifierEn
     """How the dimensions of a task are found."""
 
 DIMENSION_CLASSIFIER_UNSPECIFIED: DimensionClassifier.ValueType  # 0
-"""Not said; the service's default."""
+"""Not stated; the service's default."""
 DIMENSION_CLASSIFIER_MODEL: DimensionClassifier.ValueType  # 1
 """A model chooses from the list, as structured output."""
 DIMENSION_CLASSIFIER_EMBEDDING: DimensionClassifier.ValueType  # 2
@@ -107,7 +107,7 @@ class _HandOverRule:
 class _HandOverRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HandOverRule.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     HAND_OVER_RULE_UNSPECIFIED: _HandOverRule.ValueType  # 0
-    """Not said; read as `BETTER`."""
+    """Not stated; read as `BETTER`."""
     HAND_OVER_RULE_BETTER: _HandOverRule.ValueType  # 1
     """Only when its confidence is above the first agent's; else the first agent keeps the task."""
     HAND_OVER_RULE_PAPER: _HandOverRule.ValueType  # 2
@@ -117,7 +117,7 @@ class HandOverRule(_HandOverRule, metaclass=_HandOverRuleEnumTypeWrapper):
     """When another agent is better enough to take a task over. It must reach `confidence_threshold` in either case."""
 
 HAND_OVER_RULE_UNSPECIFIED: HandOverRule.ValueType  # 0
-"""Not said; read as `BETTER`."""
+"""Not stated; read as `BETTER`."""
 HAND_OVER_RULE_BETTER: HandOverRule.ValueType  # 1
 """Only when its confidence is above the first agent's; else the first agent keeps the task."""
 HAND_OVER_RULE_PAPER: HandOverRule.ValueType  # 2
@@ -131,7 +131,7 @@ class _Exploration:
 class _ExplorationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Exploration.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     EXPLORATION_UNSPECIFIED: _Exploration.ValueType  # 0
-    """Not said; the service's default."""
+    """Not stated; the service's default."""
     EXPLORATION_NONE: _Exploration.ValueType  # 1
     """None: the best profiles, ties by identifier."""
     EXPLORATION_THOMPSON: _Exploration.ValueType  # 2
@@ -143,7 +143,7 @@ class Exploration(_Exploration, metaclass=_ExplorationEnumTypeWrapper):
     """How the short-list of agents that are asked keeps some room for those known little."""
 
 EXPLORATION_UNSPECIFIED: Exploration.ValueType  # 0
-"""Not said; the service's default."""
+"""Not stated; the service's default."""
 EXPLORATION_NONE: Exploration.ValueType  # 1
 """None: the best profiles, ties by identifier."""
 EXPLORATION_THOMPSON: Exploration.ValueType  # 2
@@ -159,7 +159,7 @@ class _Baseline:
 class _BaselineEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Baseline.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     BASELINE_UNSPECIFIED: _Baseline.ValueType  # 0
-    """Not said; read as none."""
+    """Not stated; read as none."""
     BASELINE_NONE: _Baseline.ValueType  # 1
     """No baseline: delegation as it is meant."""
     BASELINE_SINGLE_AGENT: _Baseline.ValueType  # 2
@@ -179,7 +179,7 @@ class Baseline(_Baseline, metaclass=_BaselineEnumTypeWrapper):
     """A way to choose who solves, without metacognition, as a baseline."""
 
 BASELINE_UNSPECIFIED: Baseline.ValueType  # 0
-"""Not said; read as none."""
+"""Not stated; read as none."""
 BASELINE_NONE: Baseline.ValueType  # 1
 """No baseline: delegation as it is meant."""
 BASELINE_SINGLE_AGENT: Baseline.ValueType  # 2
@@ -209,7 +209,7 @@ class _AblationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Ablation.Val
     ABLATION_WITHOUT_DELEGATION: _Ablation.ValueType  # 2
     """The first agent always executes."""
     ABLATION_WITHOUT_LEARNING: _Ablation.ValueType  # 3
-    """What is learned from the task's verdict changes no profile."""
+    """What is learned from the task's label changes no profile."""
     ABLATION_WITHOUT_CROSS_EVALUATION: _Ablation.ValueType  # 4
     """An unassessed peer takes a task that the first agent will not do."""
     ABLATION_WITHOUT_VERBALIZED: _Ablation.ValueType  # 5
@@ -225,7 +225,7 @@ ABLATION_WITHOUT_SELF_ASSESSMENT: Ablation.ValueType  # 1
 ABLATION_WITHOUT_DELEGATION: Ablation.ValueType  # 2
 """The first agent always executes."""
 ABLATION_WITHOUT_LEARNING: Ablation.ValueType  # 3
-"""What is learned from the task's verdict changes no profile."""
+"""What is learned from the task's label changes no profile."""
 ABLATION_WITHOUT_CROSS_EVALUATION: Ablation.ValueType  # 4
 """An unassessed peer takes a task that the first agent will not do."""
 ABLATION_WITHOUT_VERBALIZED: Ablation.ValueType  # 5
@@ -241,7 +241,7 @@ class _ConfidenceSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Conf
     CONFIDENCE_SOURCE_UNSPECIFIED: _ConfidenceSource.ValueType  # 0
     """None: there is no confidence."""
     CONFIDENCE_SOURCE_VERBALIZED: _ConfidenceSource.ValueType  # 1
-    """What the agent says, recalibrated where there is data for it."""
+    """The verbalized confidence, recalibrated where there is data for it."""
     CONFIDENCE_SOURCE_PROFILE: _ConfidenceSource.ValueType  # 2
     """The agent's record."""
     CONFIDENCE_SOURCE_COMBINED: _ConfidenceSource.ValueType  # 3
@@ -255,7 +255,7 @@ class ConfidenceSource(_ConfidenceSource, metaclass=_ConfidenceSourceEnumTypeWra
 CONFIDENCE_SOURCE_UNSPECIFIED: ConfidenceSource.ValueType  # 0
 """None: there is no confidence."""
 CONFIDENCE_SOURCE_VERBALIZED: ConfidenceSource.ValueType  # 1
-"""What the agent says, recalibrated where there is data for it."""
+"""The verbalized confidence, recalibrated where there is data for it."""
 CONFIDENCE_SOURCE_PROFILE: ConfidenceSource.ValueType  # 2
 """The agent's record."""
 CONFIDENCE_SOURCE_COMBINED: ConfidenceSource.ValueType  # 3
@@ -282,7 +282,7 @@ class _CheckerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Checker.Value
     """Feedback of the caller."""
 
 class Checker(_Checker, metaclass=_CheckerEnumTypeWrapper):
-    """Who judged an answer."""
+    """What an answer was checked by."""
 
 CHECKER_UNSPECIFIED: Checker.ValueType  # 0
 """Nobody."""
@@ -531,7 +531,7 @@ class ProcessRequest(_message.Message):
     dispatch: Global___Dispatch.ValueType
     """Which agent it goes to first."""
     first_agent: _builtins.str
-    """The agent it goes to first, whatever `dispatch` says; empty: as that says."""
+    """The agent it goes to first, whatever `dispatch` is; empty: by `dispatch`."""
     classifier: Global___DimensionClassifier.ValueType
     """How the dimensions are found."""
     baseline: Global___Baseline.ValueType
@@ -701,11 +701,11 @@ class Assessment(_message.Message):
     model: _builtins.str
     """Model that speaks for it."""
     verbalized: _builtins.float
-    """What it says of itself, c^v, after recalibration [0..1]; left out (null on REST) when unknown, see
+    """Verbalized confidence, c^v, after recalibration [0..1]; left out (null on REST) when unknown, see
     `unknown_reason`.
     """
     profile: _builtins.float
-    """What its record says, c^p: the least competence over the task's dimensions [0..1]."""
+    """Profile confidence, c^p: the least competence over the task's dimensions [0..1]."""
     confidence: _builtins.float
     """The two combined [0..1]; the profile alone when `verbalized` is unknown."""
     disagreement: _builtins.float
@@ -713,7 +713,7 @@ class Assessment(_message.Message):
     threshold: _builtins.float
     """Effective threshold: `confidence_threshold`, raised when the disagreement is large [>= 0, may exceed 1]."""
     verbalized_raw: _builtins.float
-    """What it said before recalibration [0..1]."""
+    """Verbalized confidence before recalibration [0..1]."""
     limiting_dimension: _builtins.str
     """Dimension in which its competence is least."""
     observations: _builtins.int
@@ -724,7 +724,7 @@ class Assessment(_message.Message):
     """Why it may not; empty when it may."""
     unknown_reason: _builtins.str
     """Why `verbalized` is unknown: `unparseable`, `too_slow`, `budget`, `skipped`, `ablation`, or the reason of a model's
-    refusal, e.g. `BACKEND_UNAVAILABLE`; empty when it is known.
+    error, e.g. `BACKEND_UNAVAILABLE`; empty when it is known.
     """
     attempts: _builtins.int
     """Attempts the rating took [count]; 0 when it was not asked."""
@@ -898,7 +898,7 @@ class ModeChosen(_message.Message):
     """
     @_builtins.property
     def short_list(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShortListed]:
-        """Others that were asked, best first; empty when nobody was."""
+        """Others that were asked, best first; empty when none was."""
 
     def __init__(
         self,
@@ -1016,14 +1016,14 @@ class AnswerLabel(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     JUDGED_AT_FIELD_NUMBER: _builtins.int
     correct: _builtins.bool
-    """Whether it is; left out (null on REST) when the check could not tell."""
+    """Whether it is; left out (null on REST) when the check could not decide."""
     checker: Global___Checker.ValueType
-    """Who judged."""
+    """What the answer was checked by."""
     detail: _builtins.str
-    """What was compared, raised or said."""
+    """What was compared or raised, or the judge's remark."""
     @_builtins.property
     def judged_at(self) -> _timestamp_pb2.Timestamp:
-        """When it was judged."""
+        """When it was labelled."""
 
     def __init__(
         self,
@@ -1174,11 +1174,11 @@ class TaskFinished(_message.Message):
 
     @_builtins.property
     def label(self) -> Global___AnswerLabel:
-        """Whether the answer is right; left out when nobody was to judge."""
+        """Whether the answer is right; left out when no check was asked for."""
 
     @_builtins.property
     def profile_updates(self) -> _containers.RepeatedCompositeFieldContainer[_profiles_pb2.ProfileUpdate]:
-        """What the profiles learned from the verdict; empty without one."""
+        """What the profiles learned from the label; empty without one."""
 
     @_builtins.property
     def usage(self) -> _envelope_pb2.Usage:
@@ -1287,7 +1287,7 @@ class ProcessResponse(_message.Message):
 
     @_builtins.property
     def answer_judged(self) -> Global___AnswerLabel:
-        """The answer is judged."""
+        """The answer is labelled."""
 
     @_builtins.property
     def task_finished(self) -> Global___TaskFinished:
@@ -1452,7 +1452,7 @@ class SubmitFeedbackRequest(_message.Message):
     correct: _builtins.bool
     """Whether the answer was right. Required."""
     note: _builtins.str
-    """A remark, kept with the task."""
+    """A remark, stored with the task."""
     def __init__(
         self,
         *,
@@ -1487,12 +1487,13 @@ class SubmitFeedbackResponse(_message.Message):
     task_id: _builtins.str
     """The task."""
     not_learned_reason: _builtins.str
-    """Why profiles learned nothing: `frozen`, `may_not_teach`, `ablation`, `baseline`, `already_judged`, `no_answer`; empty
+    """Why profiles learned nothing: `frozen`, `may_not_teach`, `ablation`, `baseline`, `already_judged`, `no_answer`;
+    empty
     when they did.
     """
     @_builtins.property
     def label(self) -> Global___AnswerLabel:
-        """The verdict on the task."""
+        """The label of the task's answer."""
 
     @_builtins.property
     def profile_updates(self) -> _containers.RepeatedCompositeFieldContainer[_profiles_pb2.ProfileUpdate]:

@@ -565,11 +565,12 @@ class GetActivationsResponse(_message.Message):
     """System for a state of which too little is known, now in force: `SYSTEM_ONE` or `SYSTEM_TWO`."""
     @_builtins.property
     def runs_by_reason(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Runs by why they went where they did, as `reason` says it [count]."""
+        """Runs by the reason of their route [count]."""
 
     @_builtins.property
     def bins(self) -> _containers.RepeatedCompositeFieldContainer[Global___ActivationBin]:
-        """Runs whose state was assessed, by range of activation of equal width, lowest first. Turns that kept the decision of
+        """Runs whose state was assessed, by range of activation of equal width, lowest first. Turns that reuse the cached
+        decision of
         an earlier one count in the shares, and neither here nor below: their activation is that turn's.
         """
 

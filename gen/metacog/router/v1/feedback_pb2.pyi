@@ -36,7 +36,7 @@ class SubmitFeedbackRequest(_message.Message):
     score: _builtins.float
     """How right it was [0..1]; from 0.5 on it counts as right where only right or wrong can be learned."""
     note: _builtins.str
-    """A remark, kept with the run."""
+    """A remark, stored with the run."""
     def __init__(
         self,
         *,
@@ -73,7 +73,7 @@ class SubmitFeedbackResponse(_message.Message):
     run_id: _builtins.str
     """The run."""
     teaches: _builtins.bool
-    """Whether the key it came in with may teach; if not, it is kept and nothing learns from it."""
+    """Whether the key it came in with may teach; if not, it is stored and nothing learns from it."""
     calibrates: _builtins.bool
     """Whether it counts in the calibration of the confidence; false for a run that has none."""
     becomes_experience: _builtins.bool

@@ -27,7 +27,7 @@ class _KnowledgeKind:
 class _KnowledgeKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_KnowledgeKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     KNOWLEDGE_KIND_UNSPECIFIED: _KnowledgeKind.ValueType  # 0
-    """Not said; both."""
+    """Not stated; both."""
     KNOWLEDGE_KIND_DOCUMENT: _KnowledgeKind.ValueType  # 1
     """A document that was added."""
     KNOWLEDGE_KIND_EXPERIENCE: _KnowledgeKind.ValueType  # 2
@@ -37,7 +37,7 @@ class KnowledgeKind(_KnowledgeKind, metaclass=_KnowledgeKindEnumTypeWrapper):
     """Where a stored text comes from."""
 
 KNOWLEDGE_KIND_UNSPECIFIED: KnowledgeKind.ValueType  # 0
-"""Not said; both."""
+"""Not stated; both."""
 KNOWLEDGE_KIND_DOCUMENT: KnowledgeKind.ValueType  # 1
 """A document that was added."""
 KNOWLEDGE_KIND_EXPERIENCE: KnowledgeKind.ValueType  # 2
@@ -534,9 +534,9 @@ class KnowledgeHit(_message.Message):
     run_id: _builtins.str
     """Run that it was learned from; empty for a document."""
     text: _builtins.str
-    """Text of the chunk, or the question of the run; empty when contents are not kept."""
+    """Text of the chunk, or the question of the run; empty when contents are not stored."""
     answer: _builtins.str
-    """Verified answer of the run; empty for a document, and when contents are not kept."""
+    """Verified answer of the run; empty for a document, and when contents are not stored."""
     similarity: _builtins.float
     """Cosine of the two texts' vectors [-1..1]."""
     @_builtins.property

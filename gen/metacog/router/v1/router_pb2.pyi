@@ -54,7 +54,7 @@ Global___Route: _TypeAlias = Route  # noqa: Y015
 
 @_typing.final
 class AssessRequest(_message.Message):
-    """Asks for the state of a query."""
+    """Asks for the state of a question."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -64,7 +64,7 @@ class AssessRequest(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     ASSESSOR_FIELD_NUMBER: _builtins.int
     question: _builtins.str
-    """The query; give this or `messages`."""
+    """The question; give this or `messages`."""
     seed: _builtins.int
     """Makes the assessment repeatable where the backend honours seeds."""
     assessor: _builtins.str
@@ -98,7 +98,7 @@ Global___AssessRequest: _TypeAlias = AssessRequest  # noqa: Y015
 
 @_typing.final
 class AssessResponse(_message.Message):
-    """The state of a query."""
+    """The state of a question."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -134,7 +134,7 @@ class AssessResponse(_message.Message):
     duration_ms: _builtins.float
     """Time it took [ms, >= 0]."""
     draft: _builtins.str
-    """The System 1 answer that was made first and then judged; empty with an assessor that makes none."""
+    """The System 1 answer that was made first and then assessed; empty with an assessor that makes none."""
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
         """Prospective state; what could not be measured is left out, with its reason."""
@@ -272,7 +272,7 @@ class RouteRequest(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     ASSESSOR_FIELD_NUMBER: _builtins.int
     question: _builtins.str
-    """The query, if there is no ready state; or `messages`."""
+    """The question, if there is no ready state; or `messages`."""
     strategy: _builtins.str
     """`system1`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
     seed: _builtins.int
@@ -358,8 +358,8 @@ class RouteResponse(_message.Message):
     """The strategy: `system1`, `dialectic`, `arbiter` or `delegation`."""
     reason: _builtins.str
     """Why: `activation`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a response
-    format, which only a plain call can give), `envelope` (no room for more than a plain
-    call), `policy`, or `kept` (the conversation goes on with the same task, and so with the decision made for it).
+    format, which only a single-pass call can give), `envelope` (no room for more than a single-pass
+    call), `policy`, or `cached` (the conversation goes on with the same task, and so with the decision made for it).
     """
     config_version: _builtins.str
     """Version of the weights and threshold in force."""
@@ -370,10 +370,11 @@ class RouteResponse(_message.Message):
     policy_row: _builtins.str
     """Row of the policy table that chose the strategy; empty when none did."""
     cached_from: _builtins.str
-    """Run whose decision was kept; empty when the decision is new."""
+    """Run whose decision was cached; empty when the decision is new."""
     draft: _builtins.str
-    """The System 1 answer that was made first and then judged; empty with an assessor that makes none, and when contents
-    are not kept.
+    """The System 1 answer that was made first and then assessed; empty with an assessor that makes none, and when
+    contents
+    are not stored.
     """
     @_builtins.property
     def activation(self) -> Global___Activation:
@@ -381,7 +382,7 @@ class RouteResponse(_message.Message):
 
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
-        """The state that was judged; left out when none was needed."""
+        """The state that was assessed; left out when none was needed."""
 
     @_builtins.property
     def usage(self) -> _envelope_pb2.Usage:
@@ -394,7 +395,7 @@ class RouteResponse(_message.Message):
     @_builtins.property
     def samples(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Short sampled answers whose agreement was measured; empty with an assessor that draws none, and when contents are
-        not kept.
+        not stored.
         """
 
     def __init__(
@@ -472,7 +473,9 @@ class ArbitrationOptions(_message.Message):
     arbiter_agent: _builtins.str
     """Agent that arbitrates; empty: the arbiter's default."""
     solver_max_tokens: _builtins.int
-    """Tokens that each solver sample may have [count, >= 1]; left out: `max_tokens` of the request, or the arbiter's default."""
+    """Tokens that each solver sample may have [count, >= 1]; left out: `max_tokens` of the request, or the arbiter's
+    default.
+    """
     critique_max_tokens: _builtins.int
     """Tokens that each critique may have [count, >= 1]; left out: the arbiter's default."""
     arbitration_max_tokens: _builtins.int
@@ -606,7 +609,7 @@ class AnswerRequest(_message.Message):
     STOP_FIELD_NUMBER: _builtins.int
     ARBITRATION_FIELD_NUMBER: _builtins.int
     question: _builtins.str
-    """The query; give this or `messages`."""
+    """The question; give this or `messages`."""
     strategy: _builtins.str
     """`system1`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
     answer_type: _answer_pb2.AnswerType.ValueType
@@ -618,7 +621,7 @@ class AnswerRequest(_message.Message):
     max_tokens: _builtins.int
     """Tokens that the final text may have [count, >= 1]."""
     fallback: _builtins.bool
-    """Whether another strategy may stand in when the chosen one fails; left out: true."""
+    """Whether another strategy may take over when the chosen one fails; left out: true."""
     request_id: _builtins.str
     """Identifies the request: repeating it repeats the recorded answer."""
     assignment_kind: _assigner_pb2.AssignmentKind.ValueType
@@ -635,7 +638,7 @@ class AnswerRequest(_message.Message):
 
     @_builtins.property
     def msv(self) -> _msv_pb2.MSV:
-        """A ready state; then the query is not assessed."""
+        """A ready state; then the question is not assessed."""
 
     @_builtins.property
     def envelope(self) -> _envelope_pb2.Envelope:
@@ -752,7 +755,7 @@ Global___AnswerToken: _TypeAlias = AnswerToken  # noqa: Y015
 
 @_typing.final
 class FellBack(_message.Message):
-    """A strategy failed, and another one stands in."""
+    """A strategy failed, and a fallback takes over."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -763,11 +766,11 @@ class FellBack(_message.Message):
     from_strategy: _builtins.str
     """The strategy that failed."""
     to_strategy: _builtins.str
-    """The one that stands in."""
+    """The fallback."""
     reason: _builtins.str
-    """Its refusal, as an `ErrorReason` without prefix."""
+    """Its error, as an `ErrorReason` without prefix."""
     message: _builtins.str
-    """The refusal in words."""
+    """The error in words."""
     def __init__(
         self,
         *,
@@ -832,14 +835,16 @@ class Run(_message.Message):
     strategy: _builtins.str
     """The strategy that gave the answer, after fallbacks."""
     answer: _builtins.str
-    """The answer; empty when contents are not kept."""
+    """The answer; empty when contents are not stored."""
     outcome: _answer_pb2.Outcome.ValueType
     """Whether there is an answer."""
     confidence: _builtins.float
     """Belief that the answer is right [0..1]; left out (null on REST) when there is no source for it."""
     confidence_source: _builtins.str
-    """Where the confidence comes from: the assessor of the query (`verbalized`, `probe`, `hybrid`, `draft`), `given` with
-    a ready state, `assessment` (of the text that a dialectic ended with), `arbiter` (share among its samples), `solvers`
+    """Where the confidence comes from: the assessor of the question (`verbalized`, `probe`, `hybrid`, `draft`), `given`
+    with
+    a ready state, `assessment` (of the text that a dialectic ended with), `arbiter` (share among its samples),
+    `solvers`
     (share among theirs, where no arbitration decided), `delegation`; empty when there is none.
     """
     degraded: _builtins.bool
@@ -849,7 +854,7 @@ class Run(_message.Message):
     finish_reason: _builtins.str
     """Why the answer ended: `stop`, `length`, `tool_calls`, `content_filter`."""
     error_reason: _builtins.str
-    """The refusal that ended the run without an answer, as an `ErrorReason` without prefix; empty on success."""
+    """The error that ended the run without an answer, as an `ErrorReason` without prefix; empty on success."""
     duration_ms: _builtins.float
     """Time from request to end [ms, >= 0]."""
     first_token_ms: _builtins.float
@@ -859,7 +864,9 @@ class Run(_message.Message):
     model: _builtins.str
     """Model that gave the answer, as its backend names it."""
     request_digest: _builtins.str
-    """Digest of everything that was asked, by which a repetition is told from another request [sha256, hexadecimal]."""
+    """Digest of everything that was asked, by which a repetition is distinguished from another request [sha256,
+    hexadecimal].
+    """
     confidence_raw: _builtins.float
     """The confidence before recalibration [0..1]; left out (null on REST) when there is no source for it."""
     calibration_version: _builtins.str
@@ -870,7 +877,7 @@ class Run(_message.Message):
 
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_turn_pb2.Turn]:
-        """The conversation; empty when contents are not kept."""
+        """The conversation; empty when contents are not stored."""
 
     @_builtins.property
     def route(self) -> Global___RouteResponse:
@@ -898,7 +905,7 @@ class Run(_message.Message):
 
     @_builtins.property
     def feedback(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunFeedback]:
-        """Verdicts on the answer that have come in, oldest first."""
+        """Feedback on the answer that has come in, oldest first."""
 
     @_builtins.property
     def arbitration(self) -> _arbiter_pb2.ArbitrationFinished:
@@ -964,7 +971,7 @@ Global___Run: _TypeAlias = Run  # noqa: Y015
 
 @_typing.final
 class RunFeedback(_message.Message):
-    """A verdict on a run's answer."""
+    """Feedback on a run's answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -975,11 +982,11 @@ class RunFeedback(_message.Message):
     TEACHES_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
     feedback_id: _builtins.str
-    """Identifies the verdict."""
+    """Identifies the feedback."""
     score: _builtins.float
-    """How right the answer was [0..1]; 1 or 0 for a plain right or wrong."""
+    """How right the answer was [0..1]; 1 or 0 for right or wrong."""
     note: _builtins.str
-    """A remark; empty when contents are not kept."""
+    """A remark; empty when contents are not stored."""
     key_name: _builtins.str
     """Name of the API key it came in with; empty without authentication."""
     teaches: _builtins.bool
@@ -1062,7 +1069,7 @@ class AnswerResponse(_message.Message):
 
     @_builtins.property
     def routed(self) -> Global___RouteResponse:
-        """The query is assessed and the system chosen."""
+        """The question is assessed and the system chosen."""
 
     @_builtins.property
     def agent_assessed(self) -> _assigner_pb2.AgentAssessed:
@@ -1094,7 +1101,7 @@ class AnswerResponse(_message.Message):
 
     @_builtins.property
     def fell_back(self) -> Global___FellBack:
-        """A strategy failed, and another one stands in."""
+        """A strategy failed, and a fallback takes over."""
 
     @_builtins.property
     def run_finished(self) -> Global___RunFinished:
@@ -1134,7 +1141,7 @@ class AnswerResponse(_message.Message):
 
     @_builtins.property
     def answer_judged(self) -> _tasks_pb2.AnswerLabel:
-        """Delegation: the answer is judged."""
+        """Delegation: the answer is labelled."""
 
     def __init__(
         self,
@@ -1247,11 +1254,11 @@ class ListRunsRequest(_message.Message):
     outcome: _answer_pb2.Outcome.ValueType
     """Only runs that ended so."""
     judged: _builtins.bool
-    """Only runs with, or without, a verdict on their answer."""
+    """Only runs with, or without, a label on their answer."""
     assessor: _builtins.str
     """Only runs assessed by this assessor; empty: all."""
     error_reason: _builtins.str
-    """Only runs that ended with this refusal, as an `ErrorReason` without prefix; empty: all."""
+    """Only runs that ended with this error, as an `ErrorReason` without prefix; empty: all."""
     request_id: _builtins.str
     """Only runs that came in with this request identifier; empty: all."""
     @_builtins.property

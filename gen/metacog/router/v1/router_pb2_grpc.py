@@ -31,7 +31,7 @@ if _version_not_supported:
 class RouterServiceStub:
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST face.
+    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
     """
 
     def __init__(self, channel):
@@ -110,11 +110,11 @@ class RouterServiceStub:
 class RouterServiceServicer:
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST face.
+    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
     """
 
     def Assess(self, request, context):
-        """Measures the metacognitive state of a query, without routing or answering it.
+        """Measures the metacognitive state of a question, without routing or answering it.
 
         A retry spends again. Fails with `MALFORMED_REQUEST`, `UNKNOWN_ASSESSOR` or `OVERLOADED` only: what cannot be
         measured is unknown, with its reason.
@@ -124,7 +124,7 @@ class RouterServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Route(self, request, context):
-        """Chooses System 1 or System 2 for a query, and does not answer it. With a ready MSV it makes no model call.
+        """Chooses System 1 or System 2 for a question, and does not answer it. With a ready MSV it makes no model call.
 
         Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MALFORMED_REQUEST` or
         `OVERLOADED`.
@@ -134,12 +134,13 @@ class RouterServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Answer(self, request, context):
-        """Assesses, routes and answers a query, and records the run.
+        """Assesses, routes and answers a question, and records the run.
 
         Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
         with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
         `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `PROMPT_TOO_LONG`,
-        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
+        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`,
+        `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -178,7 +179,8 @@ class RouterServiceServicer:
         `knowledge_added`.
 
         Safe to retry: a document with a known identifier replaces the earlier one. Fails with `MALFORMED_REQUEST`,
-        `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is added.
+        `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is
+        added.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -319,7 +321,7 @@ def add_RouterServiceServicer_to_server(servicer, server):
 class RouterService:
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST face.
+    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
     """
 
     @staticmethod

@@ -32,7 +32,7 @@ GRPC_VERSION: str
 class RouterServiceStub:
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST face.
+    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
     """
 
     @_typing.overload
@@ -40,24 +40,25 @@ class RouterServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RouterServiceAsyncStub: ...
     Assess: _grpc.UnaryUnaryMultiCallable[_router_pb2.AssessRequest, _router_pb2.AssessResponse]
-    """Measures the metacognitive state of a query, without routing or answering it.
+    """Measures the metacognitive state of a question, without routing or answering it.
 
     A retry spends again. Fails with `MALFORMED_REQUEST`, `UNKNOWN_ASSESSOR` or `OVERLOADED` only: what cannot be
     measured is unknown, with its reason.
     """
     Route: _grpc.UnaryUnaryMultiCallable[_router_pb2.RouteRequest, _router_pb2.RouteResponse]
-    """Chooses System 1 or System 2 for a query, and does not answer it. With a ready MSV it makes no model call.
+    """Chooses System 1 or System 2 for a question, and does not answer it. With a ready MSV it makes no model call.
 
     Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MALFORMED_REQUEST` or
     `OVERLOADED`.
     """
     Answer: _grpc.UnaryStreamMultiCallable[_router_pb2.AnswerRequest, _router_pb2.AnswerResponse]
-    """Assesses, routes and answers a query, and records the run.
+    """Assesses, routes and answers a question, and records the run.
 
     Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
     with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
     `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `PROMPT_TOO_LONG`,
-    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
+    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`,
+    `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own error.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_router_pb2.GetRunRequest, _router_pb2.GetRunResponse]
     """Returns one recorded run with everything that explains it.
@@ -80,7 +81,8 @@ class RouterServiceStub:
     `knowledge_added`.
 
     Safe to retry: a document with a known identifier replaces the earlier one. Fails with `MALFORMED_REQUEST`,
-    `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is added.
+    `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is
+    added.
     """
     ListKnowledge: _grpc.UnaryUnaryMultiCallable[_knowledge_pb2.ListKnowledgeRequest, _knowledge_pb2.ListKnowledgeResponse]
     """Lists the documents of the knowledge base.
@@ -119,29 +121,30 @@ class RouterServiceStub:
 class RouterServiceAsyncStub(RouterServiceStub):
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST face.
+    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Assess: _aio.UnaryUnaryMultiCallable[_router_pb2.AssessRequest, _router_pb2.AssessResponse]  # type: ignore[assignment]
-    """Measures the metacognitive state of a query, without routing or answering it.
+    """Measures the metacognitive state of a question, without routing or answering it.
 
     A retry spends again. Fails with `MALFORMED_REQUEST`, `UNKNOWN_ASSESSOR` or `OVERLOADED` only: what cannot be
     measured is unknown, with its reason.
     """
     Route: _aio.UnaryUnaryMultiCallable[_router_pb2.RouteRequest, _router_pb2.RouteResponse]  # type: ignore[assignment]
-    """Chooses System 1 or System 2 for a query, and does not answer it. With a ready MSV it makes no model call.
+    """Chooses System 1 or System 2 for a question, and does not answer it. With a ready MSV it makes no model call.
 
     Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MALFORMED_REQUEST` or
     `OVERLOADED`.
     """
     Answer: _aio.UnaryStreamMultiCallable[_router_pb2.AnswerRequest, _router_pb2.AnswerResponse]  # type: ignore[assignment]
-    """Assesses, routes and answers a query, and records the run.
+    """Assesses, routes and answers a question, and records the run.
 
     Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
     with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
     `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `PROMPT_TOO_LONG`,
-    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
+    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`,
+    `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own error.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_router_pb2.GetRunRequest, _router_pb2.GetRunResponse]  # type: ignore[assignment]
     """Returns one recorded run with everything that explains it.
@@ -164,7 +167,8 @@ class RouterServiceAsyncStub(RouterServiceStub):
     `knowledge_added`.
 
     Safe to retry: a document with a known identifier replaces the earlier one. Fails with `MALFORMED_REQUEST`,
-    `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is added.
+    `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is
+    added.
     """
     ListKnowledge: _aio.UnaryUnaryMultiCallable[_knowledge_pb2.ListKnowledgeRequest, _knowledge_pb2.ListKnowledgeResponse]  # type: ignore[assignment]
     """Lists the documents of the knowledge base.
@@ -202,7 +206,7 @@ class RouterServiceAsyncStub(RouterServiceStub):
 class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
     """Decides how hard to think about each request, and answers it.
 
-    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST face.
+    The same operations, and the OpenAI-compatible `/v1/chat/completions` and `/v1/models`, are on the REST API.
     """
 
     @_abc_1.abstractmethod
@@ -211,7 +215,7 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _router_pb2.AssessRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_router_pb2.AssessResponse, _abc.Awaitable[_router_pb2.AssessResponse]]:
-        """Measures the metacognitive state of a query, without routing or answering it.
+        """Measures the metacognitive state of a question, without routing or answering it.
 
         A retry spends again. Fails with `MALFORMED_REQUEST`, `UNKNOWN_ASSESSOR` or `OVERLOADED` only: what cannot be
         measured is unknown, with its reason.
@@ -223,7 +227,7 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _router_pb2.RouteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_router_pb2.RouteResponse, _abc.Awaitable[_router_pb2.RouteResponse]]:
-        """Chooses System 1 or System 2 for a query, and does not answer it. With a ready MSV it makes no model call.
+        """Chooses System 1 or System 2 for a question, and does not answer it. With a ready MSV it makes no model call.
 
         Safe to retry. Fails with `MSV_OUT_OF_RANGE`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `MALFORMED_REQUEST` or
         `OVERLOADED`.
@@ -235,12 +239,13 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _router_pb2.AnswerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_router_pb2.AnswerResponse], _abc.AsyncIterator[_router_pb2.AnswerResponse]]:
-        """Assesses, routes and answers a query, and records the run.
+        """Assesses, routes and answers a question, and records the run.
 
         Safe to retry with the same `request_id`: the answer is then repeated, not made again; a request that differs fails
         with `REQUEST_ID_REUSED`, one that comes while the first is running waits for it. The last event is always
         `run_finished`. Fails with `MALFORMED_REQUEST`, `UNKNOWN_STRATEGY`, `UNKNOWN_ASSESSOR`, `PROMPT_TOO_LONG`,
-        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`, `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own refusal.
+        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `OVERLOADED`, `BUDGET_EXHAUSTED`, `DEADLINE_EXCEEDED`,
+        `REQUEST_ID_REUSED`; with `fallback: false` also with the strategy's own error.
         """
 
     @_abc_1.abstractmethod
@@ -287,7 +292,8 @@ class RouterServiceServicer(metaclass=_abc_1.ABCMeta):
         `knowledge_added`.
 
         Safe to retry: a document with a known identifier replaces the earlier one. Fails with `MALFORMED_REQUEST`,
-        `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is added.
+        `REQUEST_OVER_LIMIT`, `TEACHING_NOT_ALLOWED`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; then nothing is
+        added.
         """
 
     @_abc_1.abstractmethod
