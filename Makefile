@@ -6,7 +6,7 @@ BIN := .venv/bin
 PROTOS = $(shell find proto -name '*.proto' | sort)
 CODE := checks kernel chassis inference configuration sandbox services encoder console cli evals embedded bench docker docs/generating tests
 .DEFAULT_GOAL := help
-.PHONY: keys images sbom test-compose lint-containers help up down status test test-nrc check docs proto format lock bench setup setup-dev setup-test
+.PHONY: keys images sbom test-compose lint-containers help up down status test test-fast test-nrc check docs proto format lock bench setup setup-dev setup-test
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ setup-test:
 test: setup-test ## run every test, with the real parts; ARGS="tests/unit -k wire"
 	@$(BIN)/python -m pytest $(ARGS)
 
+test-fast: setup-dev ## run the tests that need no real model, in about three minutes
+	@$(BIN)/python -m pytest -m "not real_model" --ignore tests/e2e --ignore tests/browser $(ARGS)
+
 test-nrc: setup-dev ## test METACOG_AFFECT=nrc with the real lexicon (its licence: research only), installed for this alone
 	@lexicon=$$(mktemp -d); trap 'rm -rf "$$lexicon"' EXIT; \
 		$(BIN)/python -m pip install -q --target "$$lexicon" 'NRCLex>=4.1'; \
@@ -42,6 +45,7 @@ check: setup-dev ## lint, types, import rules, contracts, freshness of what is g
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
 	@PYTHONPATH=.:gen $(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m checks
 	@$(MAKE) -s lint-containers
 	@$(BIN)/buf lint
 	@$(BIN)/buf format -d --exit-code

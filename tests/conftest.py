@@ -27,6 +27,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# A test that asks for one of these, directly or by another fixture, uses a real model.
+REAL_MODELS = frozenset({"model_file", "llm_url", "encoder_url", "suite"})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use a real model, so that `make test-fast` can leave them out."""
+    for item in items:
+        if REAL_MODELS & set(getattr(item, "fixturenames", ())):
+            item.add_marker("real_model")
+
+
 @pytest.fixture(scope="session")
 def database_url() -> Iterator[str]:
     """A PostgreSQL of this session alone, with the schemas of all services."""
