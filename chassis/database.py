@@ -30,12 +30,12 @@ Sessions = async_sessionmaker[Session]
 
 
 def build_engine(url: str) -> AsyncEngine:
-    """Engine with one connection pool; it connects when first used."""
+    """Return engine with one connection pool; it connects when first used."""
     return create_async_engine(url, connect_args=CONNECT, hide_parameters=True, **POOL)
 
 
 def build_sessions(engine: AsyncEngine) -> Sessions:
-    """Factory of short sessions; one store method, one transaction."""
+    """Return factory of short sessions; one store method, one transaction."""
     return async_sessionmaker(engine, expire_on_commit=False)
 
 
@@ -51,7 +51,7 @@ class StatementRejected(MetacogError):
 
 
 def refusal(error: BaseException) -> DatabaseUnavailable | StatementRejected:
-    """What an error of `ERRORS` means: away for now, or a statement that can never succeed."""
+    """Return what an error of `ERRORS` means: away for now, or a statement that can never succeed."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     state = getattr(cause, "sqlstate", None)
     if isinstance(error, DataError) or (state or "").startswith(REJECTED_STATES):
@@ -130,7 +130,7 @@ def _check_revisions(applied: Iterable[str], schema: str) -> None:
 
 
 def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
-    """`item` without the one character that PostgreSQL cannot keep."""
+    """Return `item` without the one character that PostgreSQL cannot keep."""
     if isinstance(item, str):
         return item.replace("\x00", "")
     if isinstance(item, dict):
@@ -139,5 +139,5 @@ def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
 
 
 def utc(time: datetime) -> datetime:
-    """`time` with its zone; one that names none is read as UTC, on both faces."""
+    """Return `time` with its zone; one that names none is read as UTC, on both faces."""
     return time if time.tzinfo else time.replace(tzinfo=UTC)
