@@ -1,4 +1,4 @@
-"""What one call of each HTTP client costs, and whether cancelling it reaches the server.
+"""This bench measures what one call of each HTTP client costs, and whether cancelling it reaches the server.
 
 A trivial server in another process answers a chat completion's JSON. Each client sends `CALLS` requests, 64 in flight,
 three times; the best round counts, since noise only ever adds. The last column decides as much as the first: a client
@@ -58,7 +58,7 @@ Post = Callable[[str], Awaitable[bytes]]
 
 
 class Trivial(asyncio.Protocol):
-    """Answers every POST at once, and never one to `/stall`; counts the stalled connections that were closed."""
+    """This server answers every POST at once, but none to `/stall`; it counts stalled connections that closed."""
 
     closed_while_stalled = 0
 

@@ -130,7 +130,7 @@ Find = Callable[[str, str, str], Awaitable[A | None]]
 
 
 class LocalRequests(Generic[A]):
-    """The requests that one process is answering; their answers are looked up.
+    """Local requests are those that one process is answering; `find` looks their answers up.
 
     Args:
         find: Returns the answer of an earlier request by key name, request identifier and digest, None where it may be
@@ -143,7 +143,7 @@ class LocalRequests(Generic[A]):
         self._found: dict[tuple[str, str], A] = {}
 
     async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> bool:
-        """Do as `RequestStore` says; a process that is lost takes its requests along, so there is no lease."""
+        """Do as `RequestStore` says; there is no lease, since the requests end with their process."""
         name = (key_name, request_id)
         if name in self._running:
             return False

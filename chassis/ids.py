@@ -1,4 +1,4 @@
-"""Names of runs and tasks: time-ordered, so that the newest sorts last."""
+"""This module makes identifiers that are ordered by time, so that the newest sorts last."""
 
 import secrets
 import time

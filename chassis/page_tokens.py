@@ -1,4 +1,4 @@
-"""Pages of lists: a token names the last item of the page before, and only this service can read it."""
+"""A page token names the last item of the page before; only the service that gave it can read it."""
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode

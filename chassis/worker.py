@@ -36,7 +36,7 @@ class WorkerFailing(MetacogError):
 
 
 class BackgroundWorker:
-    """Runs `work` in a task of its own until it is closed, and starts it again whenever it fails.
+    """The worker runs `work` in a task of its own until it is closed, and starts it again whenever it fails.
 
     Args:
         name: Its name, for logs, metrics and readiness.

@@ -51,7 +51,7 @@ class SentenceEncoder:
 
     Args:
         model: The loaded model.
-        name: Name that clients ask for.
+        name: Name that clients request.
     """
 
     def __init__(self, model: "SentenceTransformer", name: str) -> None:

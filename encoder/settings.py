@@ -23,7 +23,7 @@ class Settings:
         port: Port to listen on.
         threads: Threads of torch.
         model_path: Folder of a sentence-transformers model; None for the packaged all-MiniLM-L6-v2.
-        key_digests: SHA-256 [hexadecimal] of the bearer keys that are accepted; empty: no key is asked for.
+        key_digests: SHA-256 [hexadecimal] of the bearer keys that are accepted; empty: no key is needed.
         max_inputs: Texts in one request.
         max_characters: Characters in one text.
         max_body_bytes: Size of a request [bytes].

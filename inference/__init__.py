@@ -5,7 +5,7 @@ here only:
 
     from inference import Backend, Call, Spend
 
-A name is loaded when it is first used, so that a program which only reads events does not load numpy and an HTTP client.
+A name is loaded when it is first used, so that a program that reads events loads neither numpy nor an HTTP client.
 """
 
 from importlib import import_module

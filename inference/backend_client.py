@@ -1,7 +1,7 @@
-"""A backend, as the services see it.
+"""This module is the client of one backend.
 
     backend = Backend(BackendConfig(name="local", base_url="http://127.0.0.1:8000", model="smollm2"))
-    call = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=64, stage="draft", work=Work.STAGE)
+    call = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=64, stage="draft", work=WorkKind.STAGE)
     completion = await backend.complete(call, spend)
 
 Every call reserves its worst case on `spend.ledger` before it is sent, books what it cost, and ends by `spend`'s
@@ -54,13 +54,13 @@ T = TypeVar("T")
 
 
 class Backend:
-    """The client of one backend; make it once, in the loop that uses it, and close it.
+    """A backend is the client of one inference server; build it once, in the loop that uses it, and close it.
 
     Args:
         config: The backend.
         transport: HTTP; our own unless given.
-        timing: Time and chance.
-        observer: Told of each call that ends.
+        timing: Clock, sleep and random numbers.
+        observer: Receives each call that ends.
         headers: Headers to add to each request, such as the trace context.
     """
 
@@ -85,7 +85,7 @@ class Backend:
 
     @property
     def features(self) -> Features:
-        """Return what is known of the backend's abilities so far."""
+        """Return the abilities of the backend that are known so far."""
         return self._learned.now
 
     async def complete(self, call: Call, spend: Spend) -> Completion:
@@ -108,7 +108,7 @@ class Backend:
         """Draw the samples of `call` and read each as a document that follows `call.schema`.
 
         Numbers outside the schema's bounds are moved to them, and named. A backend that turns out to ignore schemas
-        is asked once more, and from then on, in words.
+        gets the schema in words in a second try, and from then on.
 
         Args:
             call: What to draw, with a schema.
@@ -156,11 +156,11 @@ class Backend:
     async def forward(
         self, body: Mapping[str, object], spend: Spend, stage: str, *, work: WorkKind = WorkKind.SYSTEM_ONE
     ) -> Reply:
-        """Pass on an OpenAI chat completion as it is, for our model and within the envelope.
+        """Pass on an OpenAI chat completion as the caller wrote it, for our model and within the envelope.
 
         More samples than the backend draws in one request come in several, and equal ones are drawn once, as in
         `complete`; the reply is one document with all of them. If one is missing in the end, that is a failure. From
-        a backend that would overlook that the caller has gone, one sample is read as a stream (`gathering`).
+        a backend that may not notice that the caller has disconnected, one sample is read as a stream (`gathering`).
 
         Raises:
             InferenceError, BudgetExhausted: As `complete`.
@@ -180,7 +180,7 @@ class Backend:
         """Pass on an OpenAI chat completion and its stream of events; what is returned must be entered or closed.
 
         Raises:
-            InvalidCall: For `n`, when the backend draws fewer samples in one stream than the body asks for.
+            InvalidCall: For `n`, when the backend draws fewer samples in one stream than the body requests.
             InferenceError, BudgetExhausted: As `complete`, before the first event; later the iteration raises them.
         """
         report = self._reports.open(work, stage)
@@ -192,16 +192,16 @@ class Backend:
         return ForwardedStream(stream, meter, request, self._learned)
 
     async def models(self) -> tuple[ModelInfo, ...]:
-        """Return the models that the backend serves, remembered for a minute; empty where it does not tell."""
+        """Return the models that the backend serves, cached for a minute; empty where it lists none."""
         return await self._catalogue.known() or ()
 
     async def probe(self) -> None:
-        """Ask the backend now whether it is ready to serve our model.
+        """Check now that the backend is ready to serve our model.
 
         Raises:
             BackendUnavailable: When it cannot be reached or is not ready.
             ModelNotFound: When it serves others.
-            InferenceError: When it refuses to tell.
+            InferenceError: When it rejects the request.
         """
         await self._catalogue.models()
         await self._catalogue.check(None)
@@ -228,10 +228,10 @@ class Backend:
         )
 
     def _tariff(self, body: Mapping[str, object], samples: int, spend: Spend, context: int | None) -> Tariff | None:
-        """Return how a call that draws `samples` for `body` is paid for; None where no price is known.
+        """Return the tariff of a call that draws `samples` for `body`; None where no price is known.
 
         Raises:
-            UnpricedModel: When that is so, and the cost is limited.
+            UnpricedModel: When no price is known, and the cost is limited.
         """
         price = self.config.price
         if price is None:
@@ -272,7 +272,7 @@ class Backend:
         return Reply(body=orjson.dumps(whole), document=whole, usage=stream.usage, cut=stream.cut)
 
     def _ignored_schema(self, completion: Completion) -> bool:
-        """Return whether `completion` shows, for the first time, a backend that does not follow schemas; remember it."""
+        """Return whether `completion` shows that the backend ignores schemas, and remember it."""
         ended = [sample for sample in completion.samples if sample.finish_reason == "stop"]
         ignored = self.features.schema is None and bool(ended) and all(is_no_json(sample.text) for sample in ended)
         if ignored:

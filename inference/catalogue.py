@@ -1,4 +1,4 @@
-"""The models of one backend, asked for once and remembered for a while."""
+"""The catalogue fetches the models of one backend and caches them for a while."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -21,10 +21,10 @@ Models = tuple[ModelInfo, ...]
 
 
 class Catalogue:
-    """What a backend serves.
+    """A catalogue holds the models that a backend serves.
 
     llama.cpp answers 200 for a model that it does not have, and ignores a `max_tokens` beyond its context: so both are
-    checked here, against its list. A backend without a list is believed.
+    checked here, against its list. A backend without a list is trusted.
 
     Args:
         config: The backend.
@@ -41,11 +41,11 @@ class Catalogue:
         self._good_until = float("-inf")
 
     async def models(self) -> Models:
-        """Ask for the models now, within `MODELS_TIMEOUT_S`.
+        """Fetch the models now, within `MODELS_TIMEOUT_S`.
 
         Raises:
             BackendUnavailable: When the backend cannot be reached or is not ready.
-            InferenceError: When it refuses.
+            InferenceError: When it rejects the request.
         """
         name = self._config.name
         try:
@@ -63,16 +63,16 @@ class Catalogue:
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether what is remembered still holds."""
+        """Return whether the cached models are still valid."""
         return self._clock() < self._good_until
 
     @property
     def overlooks_lost_clients(self) -> bool:
-        """Return whether the backend may go on generating a whole reply for a client that has gone (`gathering`)."""
+        """Return whether the backend may go on generating for a client that has disconnected (`gathering`)."""
         return any(model.owner == LLAMACPP for model in self._models or ())
 
     async def known(self) -> Models | None:
-        """Return the models as remembered, or asked for if that is too long ago; None where the backend does not tell."""
+        """Return the models, fetched anew if the cache is too old; None where the backend lists none."""
         if self.is_fresh:
             return self._models
         async with self._lock:
@@ -80,7 +80,7 @@ class Catalogue:
                 try:
                     await self.models()
                 except InferenceError:
-                    # The call itself will meet the same trouble, and has retries and names for it.
+                    # The call itself meets the same failure, and has retries and error names for it.
                     self._cache(self._models, RETRY_AFTER_S)
         return self._models
 
@@ -104,7 +104,7 @@ class Catalogue:
         return context
 
     def forget(self) -> None:
-        """Ask again next time: the backend just contradicted its list."""
+        """Forget the models, since the backend contradicted its list; the next call fetches them again."""
         self._good_until = float("-inf")
 
     def _served(self, models: Models) -> ModelInfo:
@@ -126,7 +126,7 @@ class Catalogue:
 
 
 def _model(entry: Mapping[str, object]) -> ModelInfo:
-    """Return a model as vLLM (`max_model_len`) or llama.cpp (`meta.n_ctx`, per slot) lists it."""
+    """Return the model that vLLM (`max_model_len`) or llama.cpp (`meta.n_ctx`, per slot) lists."""
     context = count_of(entry.get("max_model_len")) or count_of(object_of(entry.get("meta")).get("n_ctx"))
     aliases = entry.get("aliases")
     names = tuple(map(str, aliases)) if isinstance(aliases, list) else ()

@@ -1,4 +1,4 @@
-"""What an embeddings server answers, read."""
+"""This module is the client of an embeddings server."""
 
 import asyncio
 import base64
@@ -28,7 +28,7 @@ _UNEXPECTED_FORM = (ValueError, LookupError, TypeError, AttributeError)
 
 
 def read_vectors(body: bytes, count: int) -> Vectors | None:
-    """Return vectors in the order of their texts, given as lists of numbers or as base64 of 32-bit floats.
+    """Return the vectors in the order of their texts, given as lists of numbers or as base64 of 32-bit floats.
 
     Returns:
         `count` rows of one length, all finite; None when the body holds anything else.
@@ -40,16 +40,16 @@ def read_vectors(body: bytes, count: int) -> Vectors | None:
         return None
     if vectors.ndim != 2 or len(vectors) != count or not vectors.size or not np.isfinite(vectors).all():
         return None
-    made: Vectors = vectors
-    return made
+    checked: Vectors = vectors
+    return checked
 
 
-def _vector(given: Any) -> Any:  # noqa: ANN401 - a list of numbers, or what stands for one
+def _vector(given: Any) -> Any:  # noqa: ANN401 - a list of numbers, or its base64
     return np.frombuffer(base64.b64decode(given), dtype="<f4") if isinstance(given, str) else given
 
 
 def read_models(body: bytes) -> Sequence[str]:
-    """Return names of the models that a server lists; none when the body holds anything else."""
+    """Return the names of the models that a server lists; none when the body holds anything else."""
     try:
         return [str(model["id"]) for model in orjson.loads(body)["data"]]
     except _UNEXPECTED_FORM:
@@ -57,7 +57,7 @@ def read_models(body: bytes) -> Sequence[str]:
 
 
 def error_summary(body: bytes) -> str:
-    """Return what a refusal says, on one line of at most 200 characters."""
+    """Return the message of an error reply, on one line of at most 200 characters."""
     try:
         message = str(orjson.loads(body)["error"]["message"])
     except _UNEXPECTED_FORM:
@@ -66,7 +66,7 @@ def error_summary(body: bytes) -> str:
 
 
 def retry_after_s(reply: HttpReply) -> float:
-    """Return how long a server asks to wait [s, >= 0]; 0 when it does not say so in seconds."""
+    """Return the pause that a server requests [s, >= 0]; 0 when it states none in seconds."""
     header = reply.headers.get("retry-after", "")
     return float(header) if header.isdigit() else 0.0
 
@@ -78,12 +78,12 @@ RETRIES = 3
 FIRST_PAUSE_S = 0.05
 CONNECT_S = 2.0
 IDLE_S = 4.0  # below the time after which servers close an idle connection
-MAX_BATCHES = 2  # batches under way, so that the encoder never waits for the next
+MAX_BATCHES = 2  # batches under way, so that the encoder never waits for the next one
 
 
 @value
 class Encoder:
-    """What vectors come from: those of different encoders cannot be compared.
+    """An encoder turns texts into vectors; those of different encoders cannot be compared.
 
     Attributes:
         name: Name of the model.
@@ -96,10 +96,10 @@ class Encoder:
 
 @value
 class Embedded:
-    """Vectors of some texts.
+    """An embedded batch holds the vectors of some texts.
 
     Attributes:
-        encoder: What they come from.
+        encoder: The encoder of the vectors.
         vectors: One row a text, in their order.
     """
 
@@ -108,11 +108,11 @@ class Embedded:
 
 
 class Embeddings:
-    """One embeddings server, over one pool of connections.
+    """The client calls one embeddings server, over one pool of connections.
 
     Args:
         url: Base URL, with its /v1.
-        model: Model to ask; empty: the first that the server lists.
+        model: Name of the model; empty: the first that the server lists.
         key: Bearer key; empty for none.
         batch: Texts in one request [count, >= 1].
         max_in_flight: Requests under way at once; further ones wait [count, >= 1].
@@ -139,24 +139,24 @@ class Embeddings:
         self._listed_model = ""
 
     async def encoder(self, *, timeout_s: float) -> Encoder:
-        """Return the encoder in use; asked for once, and again when its answers say that it is another.
+        """Return the encoder in use; it is looked up once, and again when a reply comes from another.
 
         Raises:
-            EncoderUnavailable: When it cannot be reached, does not answer in time, or refuses.
+            EncoderUnavailable: When it cannot be reached, does not answer in time, or reports an error.
         """
         if self._known is None:
             return (await self.embed(["dimension"], timeout_s=timeout_s)).encoder
         return self._known
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Embedded:
-        """Return vectors of `texts`, which must not be empty.
+        """Return the vectors of `texts`, which must not be empty.
 
         Args:
             texts: The texts; what an encoder does not read of a long one is not in its vector.
             timeout_s: Time that all of it may take, repetitions and waiting included [s].
 
         Raises:
-            EncoderUnavailable: When the encoder cannot be reached, does not answer in time, or refuses.
+            EncoderUnavailable: When the encoder cannot be reached, does not answer in time, or reports an error.
         """
         until = asyncio.get_running_loop().time() + timeout_s
         try:
@@ -168,14 +168,14 @@ class Embeddings:
         return Embedded(encoder=_one_encoder(parts), vectors=np.concatenate([part.vectors for part in parts]))
 
     async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
-        """Return vectors of `texts`, a batch at a time and in order; closing the generator stops the work.
+        """Return the vectors of `texts`, a batch at a time and in order; closing the generator stops the work.
 
         Args:
             texts: The texts.
             timeout_s: Time that one batch may take [s].
 
         Raises:
-            EncoderUnavailable: When the encoder cannot be reached, does not answer in time, or refuses.
+            EncoderUnavailable: When the encoder cannot be reached, does not answer in time, or reports an error.
         """
         under_way: deque[asyncio.Task[Embedded]] = deque()
         try:
@@ -207,7 +207,7 @@ class Embeddings:
         return [texts[at : at + self._batch] for at in range(0, len(texts), self._batch)]
 
     async def _embedded(self, texts: Sequence[str], until: float) -> Embedded:
-        """Return vectors of one batch, by a model that is looked up again if the server has it no longer."""
+        """Return the vectors of one batch, by a model that is looked up again if the server no longer has it."""
         model = await self._model()
         reply = await self._post(model, texts, until)
         if reply.status == 404 and not self._configured_model:
@@ -241,7 +241,7 @@ class Embeddings:
         return names
 
     async def _post(self, model: str, texts: Sequence[str], until: float) -> HttpReply:
-        """Return the reply to one batch; what found no answer, or was turned away for now, is sent again while time lasts."""
+        """Return the reply to one batch; a lost or rejected request is sent again while time is left."""
         body = orjson.dumps({"model": model, "input": list(texts), "encoding_format": "base64"})
         async with self._slots:
             for attempt in range(RETRIES):

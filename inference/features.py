@@ -1,4 +1,4 @@
-"""What is known of a backend's abilities, and how it became known."""
+"""This module learns the abilities of a backend from its replies."""
 
 import logging
 import re
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 @value
 class Features:
-    """Abilities of one backend; None where nothing has shown yet.
+    """Features are the abilities of one backend; None where they are unknown.
 
     Attributes:
         samples_per_call: Largest `n` it serves in one request; None: no limit met.
@@ -34,7 +34,7 @@ _NOT_SUPPORTED = re.compile(r"not support|unsupported|unknown (field|param)|unre
 
 
 def samples_limit(message: str) -> int | None:
-    """Return largest `n` that a refusal of `n` names.
+    """Return the largest `n` that an error about `n` names.
 
     Example:
         >>> samples_limit("Field 'n': Value must be between 1 <= value <= 4, but got 5")
@@ -47,7 +47,7 @@ def samples_limit(message: str) -> int | None:
 
 
 def denied_features(message: str) -> Features | None:
-    """Return features that a refusal denies, set as they are now known; None if it denies none."""
+    """Return the features that an error message denies; None if it denies none."""
     limit = samples_limit(message)
     if limit is not None:
         return Features(samples_per_call=limit)
@@ -61,27 +61,27 @@ def denied_features(message: str) -> Features | None:
 
 
 def usage_counts_all(lengths: Sequence[int], reported: int) -> bool | None:
-    """Return whether usage counts every sample, from their lengths by log-probabilities; None where that does not show.
+    """Return whether usage counts every sample, from their lengths by log-probabilities; None where it is unclear.
 
     Example:
         >>> usage_counts_all([40, 40], 80), usage_counts_all([40, 40], 40), usage_counts_all([1, 0], 1)
         (True, False, None)
     """
-    # An end-of-sequence token may be count_tokens and have no log-probability of its own.
+    # An end-of-sequence token may be counted and have no log-probability of its own.
     if sum(lengths) <= max(lengths) + 1:
         return None
     return reported >= sum(lengths)
 
 
 class LearnedFeatures:
-    """The features of one backend, as they become known; each change is logged once."""
+    """Learned features change as the abilities of one backend become known; each change is logged once."""
 
     def __init__(self, backend: str, known: Features) -> None:
         self.backend = backend
         self.now = known
 
     def learn(self, observed: Features) -> None:
-        """Take over what `observed` knows; a smaller limit on samples wins."""
+        """Add what `observed` knows; a smaller limit on samples wins."""
         for name in _NAMES:
             fact, known = getattr(observed, name), getattr(self.now, name)
             if name == "samples_per_call" and fact is not None and known is not None:

@@ -1,4 +1,4 @@
-"""Reading JSON that somebody else wrote: each function gives what is there, or a harmless nothing."""
+"""This module reads JSON of other programs: each function returns what is there, or an empty value."""
 
 from collections.abc import Mapping, Sequence
 

@@ -9,7 +9,7 @@ from kernel.envelope import Limits, UnpricedModel
 from kernel.ledger import Ledger
 from kernel.prices import Price, dearest
 
-# Time before the deadline of the caller at which the answer is sent, to arrive in time [s]; at most a tenth of the time left.
+# Time before the caller's deadline at which the answer is sent [s]; at most a tenth of the time left.
 HEAD_START_S = 0.2
 
 

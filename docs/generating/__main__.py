@@ -1,4 +1,4 @@
-"""`python -m docs.generating [--check]`: write what is made from the code, or tell what is stale."""
+"""`python -m docs.generating [--check]` writes what is generated from the code, or reports what is stale."""
 
 import argparse
 import sys

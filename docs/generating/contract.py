@@ -1,6 +1,6 @@
-"""The reference of both faces, from the contracts: `docs/rest.md` and `docs/grpc.md`.
+"""This module generates the reference of both APIs from the contracts: `docs/rest.md` and `docs/grpc.md`.
 
-The descriptors are made anew from `proto/`, since the generated code does not carry the comments.
+The descriptors are built anew from `proto/`, since the generated code does not carry the comments.
 """
 
 import sys
@@ -35,7 +35,7 @@ TIMESTAMP = ".google.protobuf.Timestamp"
 
 @dataclass(frozen=True)
 class Described:
-    """Every message, enum and service of the contracts with what its comment says.
+    """The description holds every message, enum and service of the contracts with its comment.
 
     Attributes:
         messages: Messages by full name.
@@ -71,26 +71,26 @@ def _descriptors(root: Path) -> FileDescriptorSet:
 
 
 def _take(file: FileDescriptorProto, into: Described) -> None:
-    said = {tuple(place.path): _words(place.leading_comments) for place in file.source_code_info.location}
+    text = {tuple(place.path): _words(place.leading_comments) for place in file.source_code_info.location}
     for number, message in enumerate(file.message_type):
         name = f".{file.package}.{message.name}"
         into.messages[name] = message
-        into.comments[name] = said.get((MESSAGE, number), "")
+        into.comments[name] = text.get((MESSAGE, number), "")
         for index, part in enumerate(message.field):
-            into.comments[f"{name}.{part.name}"] = said.get((MESSAGE, number, IN_MESSAGE, index), "")
+            into.comments[f"{name}.{part.name}"] = text.get((MESSAGE, number, IN_MESSAGE, index), "")
         for nested in message.nested_type:
             into.messages[f"{name}.{nested.name}"] = nested
     for number, enum in enumerate(file.enum_type):
         name = f".{file.package}.{enum.name}"
         prefix = enum.value[0].name.removesuffix("UNSPECIFIED")
         into.enums[name] = [value.name.removeprefix(prefix) for value in enum.value[1:]]
-        into.comments[name] = said.get((ENUM, number), "")
+        into.comments[name] = text.get((ENUM, number), "")
     for number, service in enumerate(file.service):
         name = service.name.removesuffix("Service")
         into.services[name], into.packages[name] = service.method, file.package
-        into.comments[service.name] = said.get((SERVICE, number), "")
+        into.comments[service.name] = text.get((SERVICE, number), "")
         for index, method in enumerate(service.method):
-            into.comments[f"{service.name}.{method.name}"] = said.get((SERVICE, number, IN_SERVICE, index), "")
+            into.comments[f"{service.name}.{method.name}"] = text.get((SERVICE, number, IN_SERVICE, index), "")
 
 
 def _words(comment: str) -> str:
@@ -130,21 +130,21 @@ def _operations(described: Described, *, rest: bool) -> Iterator[str]:
 
 def _rest(described: Described, service: str, method: MethodDescriptorProto) -> str:
     verb, path = http(method)
-    said = described.comments[f"{service}Service.{method.name}"]
+    text = described.comments[f"{service}Service.{method.name}"]
     reply = f"[{_short(method.output_type)}](#{_short(method.output_type).lower()})"
     if method.server_streaming:
         reply = f"the last event's content, or with `Accept: text/event-stream` every event of {reply}"
     given = "query" if verb in ("GET", "DELETE") else "body"
     asks = _fields(described, method.input_type, given)
-    return f"### {verb} {path}\n\n{said}\n\n{asks}Reply: {reply}.\n"
+    return f"### {verb} {path}\n\n{text}\n\n{asks}Reply: {reply}.\n"
 
 
 def _grpc(described: Described, service: str, method: MethodDescriptorProto) -> str:
     verb, path = http(method)
     stream = "stream " if method.server_streaming else ""
     call = f"rpc {method.name}({_short(method.input_type)}) returns ({stream}{_short(method.output_type)})"
-    said = described.comments[f"{service}Service.{method.name}"]
-    return f"### {service}.{method.name}\n\n`{call}`, on REST `{verb} {path}`\n\n{said}\n"
+    text = described.comments[f"{service}Service.{method.name}"]
+    return f"### {service}.{method.name}\n\n`{call}`, on REST `{verb} {path}`\n\n{text}\n"
 
 
 def _fields(described: Described, name: str, given: str) -> str:
@@ -157,8 +157,8 @@ def _fields(described: Described, name: str, given: str) -> str:
 
 def _lines(described: Described, name: str, message: DescriptorProto) -> Iterator[str]:
     for part in message.field:
-        said = described.comments[f"{name}.{part.name}"].replace("\n\n", " ").replace("|", "\\|")
-        yield f"| `{part.name}` | {_kind(described, part)} | {said} |"
+        text = described.comments[f"{name}.{part.name}"].replace("\n\n", " ").replace("|", "\\|")
+        yield f"| `{part.name}` | {_kind(described, part)} | {text} |"
 
 
 def _kind(described: Described, part: FieldDescriptorProto) -> str:
@@ -168,12 +168,12 @@ def _kind(described: Described, part: FieldDescriptorProto) -> str:
         nested = described.messages.get(part.type_name)
         if nested is not None and nested.options.map_entry:
             return f"object of {_kind(described, nested.field[1])}"
-        said = "timestamp" if part.type_name == TIMESTAMP else _message(described, part.type_name)
+        text = "timestamp" if part.type_name == TIMESTAMP else _message(described, part.type_name)
     elif part.type == FieldDescriptorProto.TYPE_ENUM:
-        said = " or ".join(f"`{value}`" for value in described.enums[part.type_name])
+        text = " or ".join(f"`{value}`" for value in described.enums[part.type_name])
     else:
-        said = SCALARS[part.type]
-    return f"list of {said}" if many else said
+        text = SCALARS[part.type]
+    return f"list of {text}" if many else text
 
 
 def _message(described: Described, name: str) -> str:

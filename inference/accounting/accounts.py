@@ -1,4 +1,4 @@
-"""Booking what a call costs on the request's ledger, whatever becomes of it."""
+"""An account books what a call costs on the ledger of its request, however the call ends."""
 
 from dataclasses import replace
 from types import TracebackType
@@ -12,12 +12,12 @@ from kernel.values import value
 
 @value
 class Tariff:
-    """How one call is paid for.
+    """A tariff states how one call is paid for.
 
     Attributes:
         price: Price of the model's tokens.
         prompt_tokens: Tokens that the prompt has at most [count, >= 0]; each HTTP request reads it once.
-        requests: Requests that are to draw the samples, as far as can be told before [count, >= 1].
+        requests: Requests that are to draw the samples, as far as is known before [count, >= 1].
     """
 
     price: Price
@@ -25,11 +25,11 @@ class Tariff:
     requests: int = 1
 
     def units(self, requests: int, tokens: int) -> int:
-        """Return what so many requests that generate so many tokens in all cost at most [units]."""
+        """Return what so many `requests` with so many generated `tokens` in all cost at most [units]."""
         return self.price.units(requests * self.prompt_tokens, tokens)
 
     def tokens_each(self, wanted: int, samples: int, units: int | None) -> int:
-        """Return tokens that each of the samples may have for `units`, at most `wanted` [count, >= 0]; None: any amount."""
+        """Return the tokens that each sample may have for `units`, at most `wanted` [count, >= 0]; None: any amount."""
         if units is None:
             return wanted
         most = self.price.completion_tokens(units - self.units(self.requests, 0))
@@ -37,14 +37,14 @@ class Tariff:
 
 
 class CallAccount:
-    """The reservation of one call's worst case, and what its HTTP exchanges made of it.
+    """A call account reserves the worst case of one call and collects what its HTTP exchanges cost.
 
-    Closing it books what was spent, gives the rest back, and counts as lost what nobody knows. `tokens_each` is what
-    each sample may have; `cut` tells whether that is fewer than wanted, as it is only where the envelope has no more.
+    Closing it books what was spent, releases the rest, and counts as lost what is unknown. `tokens_each` is what
+    each sample may have; `cut` is true where it is fewer than wanted, since the envelope has no more.
 
     Args:
         ledger: The request's ledger.
-        stage: Whose account the usage goes to.
+        stage: Name under which the usage is booked.
         generations: Samples that may be drawn [count, >= 1].
         wanted_tokens: Tokens that each sample is to have [count, >= 1].
         floor_tokens: Tokens that each sample must have, where fewer are left than wanted [count, >= 1].
@@ -89,7 +89,7 @@ class CallAccount:
         """Return the part of one HTTP exchange that draws `generations` samples.
 
         Raises:
-            BudgetExhausted: When there are more exchanges than could be told before, and no money for one more prompt.
+            BudgetExhausted: When there are more exchanges than expected and the cost of one more prompt is not left.
         """
         if self._tariff is not None:
             if not self._prompts:
@@ -110,19 +110,19 @@ class CallAccount:
         self.spent = usage if self.spent is NOTHING_SPENT else self.spent.plus(usage)
 
     def release_prompt(self) -> None:
-        """The prompt of an exchange was not read; another one may use what is reserved for it."""
+        """Let another exchange use what is reserved for a prompt that was not read."""
         if self._tariff is not None:
             self._prompts += 1
 
     def count_lost(self, generations: int) -> None:
-        """Count a request for `generations` samples as spent, though nobody knows what it used."""
+        """Count a request for `generations` samples as spent, although its usage is unknown."""
         self._lost = [self._lost[0] + 1, self._lost[1] + generations]
 
     def reserve_again(self, generations: int) -> None:
         """Count `generations` samples as `lose` does, and reserve as much once more to draw them again.
 
         Raises:
-            BudgetExhausted: When that much is not left; nothing is then count_tokens or reserved.
+            BudgetExhausted: When that much is not left; nothing is then counted or reserved.
         """
         tokens = generations * self.tokens_each
         self._reservations.append(self._ledger.reserve(self._stage, generations, tokens, self._worst(generations, 1)))
@@ -150,9 +150,9 @@ class CallAccount:
 
 
 class ExchangeAccount:
-    """One HTTP exchange, its retries included, as a context: it may end at any point, and is booked as it ended.
+    """An exchange account is a context around one HTTP exchange with its retries; it books the exchange as it ended.
 
-    What had left and not come back is lost to the account, unless `cost` said what it came to.
+    A request that was sent counts as lost unless `record_usage` reports what it used.
     """
 
     def __init__(self, account: CallAccount, generations: int) -> None:
@@ -176,38 +176,38 @@ class ExchangeAccount:
 
     @property
     def usage(self) -> StageUsage:
-        """Return what the exchange cost, as far as it is known."""
+        """Return the known cost of the exchange."""
         return self._usage.plus(StageUsage(http_calls=self._calls)) if self._calls else self._usage
 
     def usage_with(self, seen: StageUsage) -> StageUsage:
-        """Return the same if the backend had generated what was `seen`."""
+        """Return the usage if the backend has generated what was `seen`."""
         return self.usage.plus(self._account.priced(seen))
 
     def mark_sent(self) -> None:
-        """A request goes out; until more is known, the backend may be generating."""
+        """Note that a request is sent; until more is known, the backend may be generating."""
         self._calls += 1
         self._is_sent = True
 
     def mark_not_sent(self) -> None:
-        """It did not go out after all."""
+        """Note that the request was not sent."""
         self._calls -= 1
         self._is_sent = False
 
     def mark_rejected(self) -> None:
-        """The backend refused it."""
+        """Note that the backend rejected the request and generated nothing."""
         self._is_sent = False
 
     def reserve_retry(self) -> None:
-        """Make ready for a repetition: a request that may have been acted on is lost, and must be paid for once more.
+        """Reserve what a retry may cost: a request that the backend may have answered counts as lost.
 
         Raises:
-            BudgetExhausted: When the envelope has not as much left; the request may then not be repeated.
+            BudgetExhausted: When the envelope has not as much left; the request may then not be sent again.
         """
         if self._is_sent:
             self._account.reserve_again(self._generations)
             self._is_sent = False
 
     def record_usage(self, usage: StageUsage) -> None:
-        """The backend generated, and this is what it cost (HTTP calls not count_tokens)."""
+        """Record what the backend generated, without HTTP calls."""
         self._usage = self._account.priced(usage)
         self._is_sent = False

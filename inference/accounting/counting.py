@@ -1,4 +1,4 @@
-"""How many tokens a reply cost, where usage may be missing or count one sample only.
+"""This module counts the tokens of a reply, whose usage may be missing or count one sample only.
 
 A sample's own length is exact where its log-probabilities are there, or where it is the only sample of a request whose
 usage is reported. Else it is estimated from its characters.
@@ -17,7 +17,7 @@ CHARACTERS_PER_TOKEN = 4.0
 
 @value
 class MeasuredSample:
-    """What is known of one sample's length.
+    """A measured sample holds what is known of the length of one sample.
 
     Attributes:
         characters: Of text, reasoning and tool calls [count].
@@ -30,7 +30,7 @@ class MeasuredSample:
 
 @value
 class TokenCount:
-    """Tokens of each sample [count], and the usage of the request without its HTTP calls."""
+    """A token count holds the tokens of each sample [count] and the usage of the request without its HTTP calls."""
 
     tokens: tuple[int, ...]
     usage: StageUsage
@@ -43,10 +43,10 @@ def count_tokens(
     counts_all: bool | None,
     prompt_characters: int,
 ) -> TokenCount:
-    """Return tokens of `samples`, the choices of one reply.
+    """Return the tokens of `samples`, the choices of one reply.
 
     Args:
-        samples: What is known of each.
+        samples: Their measured lengths.
         reported: The reply's `usage`; may be empty.
         counts_all: Whether this backend's usage counts all samples; None if that is unknown.
         prompt_characters: Length of the prompt, for a backend that does not count it.
@@ -66,7 +66,7 @@ def count_tokens(
 
 
 def _tokens_of_each(samples: Sequence[MeasuredSample], total: int | None) -> tuple[tuple[int, ...], bool]:
-    """Return tokens of each sample, and whether their sum is exact."""
+    """Return the tokens of each sample, and whether their sum is exact."""
     if len(samples) == 1 and total is not None:
         return (total,), True
     lengths = [sample.logprobs for sample in samples if sample.logprobs is not None]
@@ -91,5 +91,5 @@ def apportion(total: int, weights: Sequence[int]) -> tuple[int, ...]:
 
 
 def estimated_tokens(characters: int) -> int:
-    """Return tokens that a text of `characters` has, about [count, >= 0]."""
+    """Return about how many tokens a text of `characters` has [count, >= 0]."""
     return math.ceil(characters / CHARACTERS_PER_TOKEN)

@@ -1,4 +1,4 @@
-"""Adding up what a stream cost while it passes by."""
+"""This module adds up what a stream costs while it is read."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -11,13 +11,13 @@ from kernel.envelope import StageUsage
 
 
 class StreamTally:
-    """What one stream has cost so far.
+    """A stream tally counts what one stream has cost so far.
 
     vLLM ends a stream with one usage chunk for all choices, llama.cpp sends one for each choice when that choice ends;
     both have no choices in them, and adding them up is right for both. Usage beside choices is a running total.
 
     Args:
-        samples: Choices asked for [count, >= 1].
+        samples: Choices requested [count, >= 1].
         prompt_characters: Length of the prompt, for a backend that does not count it.
     """
 
@@ -30,11 +30,11 @@ class StreamTally:
         self._running: int | None = None
 
     def count_piece(self) -> None:
-        """A piece of text passed by: one token at least."""
+        """Count a piece of text: one token at least."""
         self._pieces += 1
 
     def add_usage(self, chunk: Mapping[str, object]) -> bool:
-        """Take over the usage in `chunk`; tell whether it holds nothing else."""
+        """Add the usage in `chunk`; return whether the chunk holds nothing else."""
         usage = object_of(chunk.get("usage"))
         completion = count_of(usage.get("completion_tokens"))
         if completion is None:
@@ -50,7 +50,7 @@ class StreamTally:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether neither a piece nor usage has come."""
+        """Return whether neither a piece nor usage was received."""
         return not (self._pieces or self._reported or self._running)
 
     def cost(self) -> StageUsage:
@@ -66,12 +66,12 @@ class StreamTally:
 
 
 class StreamMeter:
-    """The account of one streamed call. `settle` it when the stream has ended well, `close` it in any case.
+    """A stream meter is the account of one streamed call; `settle` it at a good end, `close` it in any case.
 
     Args:
         account: Its reservation.
-        tally: What passes by.
-        report: Told at the end what was spent, and the error if there was one.
+        tally: Counts what is read.
+        report: Receives at the end what was spent, and the error if there was one.
     """
 
     def __init__(self, account: CallAccount, tally: StreamTally, report: CallReport) -> None:
@@ -90,7 +90,7 @@ class StreamMeter:
         return self.exchange.usage if self._settled else self.exchange.usage_with(self.tally.cost())
 
     def settle(self) -> StageUsage:
-        """Take the tally for the cost; with its HTTP calls."""
+        """Take the tally as the cost, and return it with its HTTP calls."""
         self._settled = True
         self.exchange.record_usage(self.tally.cost())
         return self.exchange.usage

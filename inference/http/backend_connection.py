@@ -1,4 +1,4 @@
-"""The way to one backend: places, circuit breaker, retries and deadline around the transport."""
+"""This module sends requests to one backend, with pools, a circuit breaker, retries and deadlines."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,11 +25,11 @@ Headers = Callable[[], Mapping[str, str]]
 
 
 class RetryableFailure(Exception):
-    """A failure after which the same request may be sent again, if the envelope holds what that may cost.
+    """After this failure the same request may be sent again, if the envelope has what that may cost.
 
     Args:
-        error: What to raise when it is not.
-        after_s: How long the backend asked to wait [s].
+        error: Raised when it is not sent again.
+        after_s: Pause that the backend requested [s].
     """
 
     def __init__(self, error: InferenceError, after_s: float | None = None) -> None:
@@ -39,12 +39,12 @@ class RetryableFailure(Exception):
 
 
 class BackendConnection:
-    """Sends requests to one backend; everything that can go wrong on the way has a name afterwards.
+    """A backend connection sends requests to one backend, and raises a named error for every failure.
 
     Args:
         config: The backend.
         transport: HTTP.
-        timing: Time and chance.
+        timing: Clock, sleep and random numbers.
         headers: Headers to add to each request, such as the trace context.
     """
 
@@ -61,7 +61,7 @@ class BackendConnection:
         self._breaker = Breaker(config.name, config.breaker, timing.clock)
 
     async def get(self, path: str) -> HttpReply:
-        """Fetch `path` below the API's root, once, and in no pool: it is for small questions about the backend.
+        """Fetch `path` below the API's root, once, and in no pool; this is for short requests about the backend.
 
         Raises:
             TransportFailure: When the backend cannot be reached.
@@ -76,7 +76,7 @@ class BackendConnection:
         """
 
         async def attempt(limit: DeadlineScope) -> HttpReply:
-            async with self._pools[work].place():
+            async with self._pools[work].slot():
                 with self._breaker.admitted() as permit, _NamedFailures(self._config, exchange, permit):
                     async with self._sent(body, permit, limit) as stream:
                         reply = HttpReply(status=stream.status, headers=stream.headers, body=await stream.read())
@@ -86,7 +86,7 @@ class BackendConnection:
         return await self._with_retries(attempt, exchange, spend)
 
     async def open(self, work: WorkKind, body: bytes, exchange: ExchangeAccount, spend: Spend) -> OpenStream:
-        """Send a chat completion to be streamed, and wait for status 200. The place is held until it is closed.
+        """Send a chat completion to be streamed, and wait for status 200. The stream holds its slot until it is closed.
 
         Raises:
             InferenceError: Any of them but `UnparsableOutput`.
@@ -94,11 +94,11 @@ class BackendConnection:
 
         async def attempt(limit: DeadlineScope) -> OpenStream:
             async with AsyncExitStack() as stack:
-                await stack.enter_async_context(self._pools[work].place())
+                await stack.enter_async_context(self._pools[work].slot())
                 with self._breaker.admitted() as permit, _NamedFailures(self._config, exchange, permit):
                     stream = await stack.enter_async_context(self._sent(body, permit, limit))
-                    refused = b"" if stream.status == 200 else await stream.read()
-                    reply = HttpReply(status=stream.status, headers=stream.headers, body=refused)
+                    body_of_error = b"" if stream.status == 200 else await stream.read()
+                    reply = HttpReply(status=stream.status, headers=stream.headers, body=body_of_error)
                     self._check_reply(reply, exchange, permit)
                 return OpenStream(self._config.name, stream.chunks, event_parser.EventParser(), spend, stack.pop_all())
 
@@ -136,7 +136,7 @@ class BackendConnection:
         return _Sent(reply, permit, limit, self._config.breaker.hang_s)
 
     def _check_reply(self, reply: HttpReply, exchange: ExchangeAccount, permit: BreakerPermit) -> None:
-        """Raise the named error for a reply that is not 200, and say whether it may be repeated."""
+        """Raise the named error for a reply that is not 200, as a retryable one where it is."""
         status = status_of(reply)
         if status >= 500:
             permit.failed()
@@ -153,7 +153,7 @@ class BackendConnection:
 
 
 class _Sent:
-    """A request whose reply is there from its status on; none in all the time it had may count as a failure."""
+    """This context sends a request and waits for the status of its reply; a long wait may count as a failure."""
 
     __slots__ = ("_hang_s", "_limit", "_permit", "_reply")
 
@@ -185,7 +185,7 @@ class _Sent:
 
 
 class _NamedFailures:
-    """A context around one request: names the transport's failures, and says which may be repeated."""
+    """This context around one request raises named errors for the transport's failures."""
 
     __slots__ = ("_config", "_exchange", "_permit")
 
@@ -216,7 +216,7 @@ class _NamedFailures:
 
 
 def _reserve_retry(exchange: ExchangeAccount) -> bool:
-    """Return whether what was lost could be reserved anew; then it is."""
+    """Return whether the cost of a retry could be reserved, which it then is."""
     try:
         exchange.reserve_retry()
     except BudgetExhausted:

@@ -1,4 +1,4 @@
-"""What a backend's refusal means: its status and message turned into a named error."""
+"""This module turns the status and message of an error reply into a named error."""
 
 import re
 
@@ -22,7 +22,7 @@ _CONTEXT_TOKENS = re.compile(r"context (?:length|size)[^0-9]{0,12}(\d+)|\((\d+) 
 _TOO_MANY_TOKENS = re.compile(r"max_(completion_)?tokens.{0,40}(too large|at most|at least)", re.IGNORECASE)
 _FIELDS = ("temperature", "top_p", "max_completion_tokens", "max_tokens", "top_logprobs", "seed")
 _RANGE = re.compile(r"must be|has to be|range|between|at least|at most|non-negative|positive", re.IGNORECASE)
-# What llama.cpp calls a failure of its own (500) and is the request's fault.
+# What llama.cpp calls a failure of its own (500) and is an error of the request.
 _REQUEST_ERROR = re.compile(r"(image|audio|video) input is not supported|Failed to parse (tools|messages)")
 _GREEDY = re.compile(r"\bn must be 1 when using greedy", re.IGNORECASE)
 
@@ -36,7 +36,7 @@ def error_message(body: bytes) -> str:
 
 
 def retry_after_s(reply: HttpReply) -> float | None:
-    """Return seconds that the backend asks to wait [s, >= 0]; None where it names none (or a date)."""
+    """Return the pause that the backend requests [s, >= 0]; None where it names none (or a date)."""
     try:
         return max(0.0, float(reply.headers["retry-after"]))
     except (KeyError, ValueError):
@@ -44,7 +44,7 @@ def retry_after_s(reply: HttpReply) -> float | None:
 
 
 def status_of(reply: HttpReply) -> int:
-    """Return status that `reply` should have: a request that the backend cannot serve is no failure of the backend."""
+    """Return the status that `reply` should have: a wrong request is not a failure of the backend."""
     return 400 if reply.status == 500 and _REQUEST_ERROR.search(error_message(reply.body)) else reply.status
 
 

@@ -1,4 +1,4 @@
-"""Server-sent events, cut out of a byte stream that the network cuts anywhere.
+"""This module reads server-sent events from a byte stream that the network cuts anywhere.
 
 Source: the WHATWG HTML standard, section "Server-sent events". Ours differs in two points: an event keeps its bytes, so
 that it can be passed on unchanged, and one that the end of the stream cut off before its blank line still counts.
@@ -17,12 +17,12 @@ _EVENT_END = re.compile(_LINE_END + _LINE_END)
 
 
 class EventTooLong(Exception):
-    """An event is longer than `MAX_EVENT_BYTES`: this is no event stream."""
+    """An event is longer than `MAX_EVENT_BYTES`: it is not an event stream."""
 
 
 @value
 class ServerSentEvent:
-    """One event.
+    """An event keeps its bytes beside its data.
 
     Attributes:
         raw: Its bytes, with the blank line that ends it.
@@ -36,7 +36,7 @@ class ServerSentEvent:
 
 
 class EventParser:
-    """Holds the bytes of the event that is not complete yet."""
+    """A parser holds the bytes of the event that is not complete yet."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -45,7 +45,7 @@ class EventParser:
         """Yield the events that `chunk` completes.
 
         Raises:
-            EventTooLong: When more than `MAX_EVENT_BYTES` came without an end.
+            EventTooLong: When more than `MAX_EVENT_BYTES` arrive without an end.
         """
         text = self._rest + chunk
         start = 0
@@ -64,7 +64,7 @@ class EventParser:
 
 
 def parse_event(raw: bytes) -> ServerSentEvent:
-    r"""Return event that stands in `raw`, such as a `StreamEvent` has; whether a space follows `data:` is no matter.
+    r"""Return the event in `raw`, such as a `StreamEvent` has; a space after `data:` is optional.
 
     Example:
         >>> parse_event(b'data:{"a":1}\n\n').data

@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection on the client's side: one request out, one reply in, again and again.
+"""This module is an HTTP/1.1 client with a pool of connections that are kept alive.
 
-Parsing is httptools' (llhttp, as in Node.js). Whatever fails is a `TransportFailure`; giving a connection up closes it
-at once, which is how a backend learns that nobody waits any more.
+Parsing is httptools' (llhttp, as in Node.js). Whatever fails is a `TransportFailure`; abandoning a connection closes it
+at once, which is how a backend learns that the client has gone.
 """
 
 import asyncio
@@ -19,20 +19,20 @@ import httptools
 from inference.http.transport import HttpReply, HttpStream, LostBeforeReply, LostMidReply, NotSent, TransportFailure
 from kernel.values import value
 
-# A body that nobody reads is not taken from the network beyond this [bytes].
+# Bytes of a body that are read ahead of the reader at most [bytes].
 MAX_UNREAD = 256 * 1024
 MAX_HEAD = 64 * 1024
 NO_CONTENT = (204, 304)
 
-# Linux tells a half-closed connection by this; elsewhere the hang-up that `poll` always reports has to do.
+# Linux reports a half-closed connection by this; elsewhere the hang-up that `poll` always reports has to do.
 _CLOSED = getattr(select, "POLLRDHUP", 0)
 
 
 class Connection(asyncio.Protocol):
-    """A connection, and the reply that is coming in on it.
+    """A connection carries one request and its reply at a time.
 
     Args:
-        on_lost: Told when the connection has ended.
+        on_lost: Called when the connection has ended.
 
     Attributes:
         status: Status of the reply.
@@ -58,11 +58,11 @@ class Connection(asyncio.Protocol):
         self._failure: TransportFailure | None = None
         self._waiting: asyncio.Future[None] | None = None
 
-    # -- for who sends ------------------------------------------------------------------------------------------------
+    # -- for the sender -----------------------------------------------------------------------------------------------
 
     @property
     def is_reusable(self) -> bool:
-        """Return whether the reply has come to its end, and another request may be sent."""
+        """Return whether the reply is complete, and another request may be sent."""
         return self._complete and self._reusable and self._failure is None
 
     @property
@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
         return not self._reusable or (self._poll is not None and bool(self._poll.poll(0)))
 
     def send(self, request: bytes) -> None:
-        """Send a request, whole; its reply is what this connection is about from now on."""
+        """Send a request, whole; the connection then reads its reply."""
         self.headers = {}
         self._chunks = []
         self._unread = self._head_bytes = 0
@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
         """Wait for status and headers.
 
         Raises:
-            LostBeforeReply: When the connection ends before, or what comes is no HTTP.
+            LostBeforeReply: When the connection ends before, or the bytes are not HTTP.
         """
         while not self._has_head:
             if self._failure is not None:
@@ -123,15 +123,15 @@ class Connection(asyncio.Protocol):
     # -- for the event loop -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As in `Protocol`."""
+        """Do as `Protocol` says."""
         self._transport = cast(asyncio.Transport, transport)
         socket = transport.get_extra_info("socket")
         if self._poll is not None and socket is not None:
             self._poll.register(socket.fileno(), _CLOSED)
 
     def data_received(self, data: bytes) -> None:
-        """As in `Protocol`."""
-        if self._complete:  # what nobody asked for
+        """Do as `Protocol` says."""
+        if self._complete:  # unrequested data
             self.abort()
             return
         try:
@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As in `Protocol`; a body of untold length has come to its end."""
+        """Do as `Protocol` says; a body of unknown length is complete."""
         self._reusable = False
         if self._has_head and not self._complete and self._ends_with_connection and exc is None:
             self._complete = True
@@ -169,11 +169,11 @@ class Connection(asyncio.Protocol):
     # -- for the parser -----------------------------------------------------------------------------------------------
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
+        """Add one header."""
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """All of them; those of an interim reply (1xx) tell nothing."""
+        """Begin the body; the headers of an interim reply (1xx) are dropped."""
         self.status = self._parser.get_status_code()
         if self.status < 200:
             self.headers = {}
@@ -183,18 +183,18 @@ class Connection(asyncio.Protocol):
         self._has_head = True
 
     def on_body(self, data: bytes) -> None:
-        """A part of the body."""
+        """Add a part of the body."""
         self._chunks.append(data)
         self._unread += len(data)
 
     def on_message_complete(self) -> None:
-        """The end of a reply."""
+        """End the reply."""
         if self._has_head:
             self._complete = True
             self._reusable = self._reusable and self._parser.should_keep_alive()
 
     def on_message_begin(self) -> None:
-        """The beginning of one; a second one was not asked for."""
+        """Begin a reply; a second one was not requested."""
         if self._complete:
             self._reusable = False
 
@@ -204,7 +204,7 @@ _SAFE_CHARACTERS = "/%?=&:@!$'()*+,;~"
 
 @value
 class ServerAddress:
-    """Where a URL leads.
+    """A server address holds what a URL leads to.
 
     Attributes:
         host: Name or address.
@@ -222,7 +222,7 @@ class ServerAddress:
 
 
 class HttpTransport:
-    """A pool of keep-alive connections. How many there are is bounded above, by the pools per kind of work.
+    """The transport keeps a pool of connections; the pools per kind of work bound how many there are.
 
     Args:
         connect_timeout_s: Bound on connecting [s].
@@ -258,7 +258,7 @@ class HttpTransport:
         """Return a connection to `address`: one that is idle and open, or a new one.
 
         Raises:
-            NotSent: When there is no way there.
+            NotSent: When no connection can be made.
         """
         idle = self._idle.get((address.host, address.port, address.secure))
         while idle:
@@ -269,7 +269,7 @@ class HttpTransport:
         return await self._connect(address)
 
     def give_back(self, address: ServerAddress, connection: Connection) -> None:
-        """Keep a connection for the next request, if it can take one; else close it."""
+        """Keep a connection for the next request if it is reusable; else close it."""
         if not connection.is_reusable:
             connection.abort()
             return
@@ -297,7 +297,7 @@ class HttpTransport:
         return self._tls
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close what has been idle for too long, and come back when the next one will have been."""
+        """Close connections that have been idle for too long, and schedule the next sweep."""
         now = loop.time()
         for idle in self._idle.values():
             while idle and now - idle[0].idle_since >= self._idle_timeout_s:
@@ -308,7 +308,7 @@ class HttpTransport:
 
 
 class HttpExchange:
-    """One request and its reply, as an async context that gives the reply from its headers on."""
+    """An exchange is an async context around one request; it returns the reply once its headers are read."""
 
     __slots__ = ("_address", "_body", "_connection", "_headers", "_method", "_transport")
 
@@ -347,7 +347,7 @@ class HttpExchange:
 
 @lru_cache(maxsize=1024)
 def address_of(url: str) -> ServerAddress:
-    """Return where `url` leads; a user and password in it are presented as HTTP has them.
+    """Return the address of `url`; a user and password in it become basic authentication.
 
     Example:
         >>> address_of("https://[::1]:8443/v1/models?x=ü").target

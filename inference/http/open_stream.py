@@ -1,4 +1,4 @@
-"""A streamed reply whose status was good."""
+"""An open stream is a streamed reply whose status was 200."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,14 +17,14 @@ END_WAIT_S = 0.05
 
 
 class OpenStream:
-    """The events of one reply. It holds a place and a connection until it is closed; closing early aborts it.
+    """An open stream yields the events of one reply; it holds a slot and a connection until it is closed.
 
     Args:
         backend: Name for messages.
         chunks: The body.
         parser: Cuts it into events.
         spend: Whose deadline bounds each read.
-        resources: What is given back on closing.
+        resources: What is released on closing.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class OpenStream:
             yield event
 
     async def aclose(self) -> None:
-        """Give back the place, and the connection or abort it."""
+        """Release the slot, and the connection or abort it."""
         await self._resources.aclose()
 
     async def _next(self) -> bytes | None:

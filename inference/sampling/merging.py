@@ -1,4 +1,4 @@
-"""The reply to a forwarded request, whose samples may have come in several replies."""
+"""This module merges the replies that drew the samples of one forwarded request."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,10 +10,10 @@ from inference.values import Reply
 
 
 def reply_of(source: ForwardedSource, batch: SampleBatch) -> Reply:
-    """Return what the caller gets: the backend's own bytes where one request drew all samples, else one document of them all.
+    """Return the backend's own bytes where one request drew all samples, else one document of them all.
 
     Raises:
-        MetacogError: The batch's failure.
+        MetacogError: The failure of the batch.
     """
     if batch.failure is not None:
         raise batch.failure
@@ -25,7 +25,7 @@ def reply_of(source: ForwardedSource, batch: SampleBatch) -> Reply:
 
 
 def merged(batch: SampleBatch, *, copies: int) -> dict[str, object]:
-    """Return the first reply of `batch` with the choices of all, `copies` times and numbered anew, and the sum of usage."""
+    """Return the first reply of `batch` with all choices `copies` times, numbered anew, and the summed usage."""
     documents = [reply.document for reply in batch.replies]
     parts = zip(documents, batch.replies, strict=True)
     choices = [choice for part, reply in parts for choice in objects_of(part.get("choices"))[: len(reply.choices)]]
@@ -35,7 +35,7 @@ def merged(batch: SampleBatch, *, copies: int) -> dict[str, object]:
 
 
 def summed(usages: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return figures of all `usages` added up, name by name; what is no number is taken from the first that has it.
+    """Return the figures of all `usages` summed by name; another value is taken from the first that has it.
 
     Example:
         >>> summed([{"total_tokens": 3, "details": {"cached": 1}}, {"total_tokens": 4, "details": {"cached": 2}}])

@@ -1,4 +1,4 @@
-"""Keeping what a model thought apart from what it answered.
+"""This module separates the reasoning of a model from its answer.
 
 Servers with a reasoning parser send it in a field of its own; the others leave it in the text, between tags.
 """
@@ -13,14 +13,14 @@ OPEN, CLOSE = "<think>", "</think>"
 
 @value
 class SplitText:
-    """A text, taken apart."""
+    """A split text holds reasoning and answer."""
 
     reasoning: str
     text: str
 
 
 def reasoning_field(message: Mapping[str, object]) -> str:
-    """Return reasoning that `message` (or the delta of one) carries in a field of its own."""
+    """Return the reasoning that `message` (or the delta of one) carries in a field of its own."""
     return text_of(message.get("reasoning_content")) or text_of(message.get("reasoning"))
 
 
@@ -46,7 +46,7 @@ def split_text(content: str) -> SplitText:
 
 
 def split_reasoning(content: str) -> tuple[str, str]:
-    r"""Return reasoning and answer of a message's whole content, as `split_text` finds them: for who reads a forwarded reply.
+    r"""Return reasoning and answer of a message's whole content, as `split_text` finds them.
 
     Example:
         >>> split_reasoning("<think>2+2 is 4</think>\n\nFour.")
@@ -57,19 +57,19 @@ def split_reasoning(content: str) -> tuple[str, str]:
 
 
 class ReasoningSplitter:
-    """Takes a text apart while it streams in; text may be held back while it could still turn out to be a tag."""
+    """A splitter separates a text while it streams in; it holds text back that could still be part of a tag."""
 
     def __init__(self) -> None:
         self._held = ""
         self._state = self._before
 
     def feed(self, piece: str) -> SplitText:
-        """Return what of `piece`, and of what was held back, is known to be reasoning or answer."""
+        """Return the part of `piece`, and of the text held back, that is known to be reasoning or answer."""
         self._held += piece
         return self._state()
 
     def finish(self) -> SplitText:
-        """Return what was held back until the end."""
+        """Return the text that was held back until the end."""
         held, self._held = self._held, ""
         if self._state == self._within:
             return SplitText(reasoning=held, text="")
@@ -109,7 +109,7 @@ class ReasoningSplitter:
 
 
 def _overlap(content: str, tag: str) -> int:
-    """Return length of the longest end of `content` that `tag` starts with."""
+    """Return the length of the longest end of `content` that `tag` starts with."""
     return next((size for size in range(len(tag) - 1, 0, -1) if content.endswith(tag[:size])), 0)
 
 

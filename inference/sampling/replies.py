@@ -1,4 +1,4 @@
-"""Reading a backend's reply: choices to samples, with their tokens count_tokens."""
+"""This module reads the samples in a backend's reply, and counts their tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,10 +15,10 @@ from kernel.values import value
 
 @value
 class RawSamples:
-    """What one request drew, what that cost (HTTP calls not count_tokens), what it shows of the backend, and the reply.
+    """Raw samples hold the choices of one reply, their cost without HTTP calls, and the features it shows.
 
-    The reply is there as it came (`body`) and parsed (`document`); its `choices` are those that were asked for, with
-    the `tokens` of each.
+    The reply is there as received (`body`) and parsed (`document`); `choices` are those that were requested, with the
+    `tokens` of each.
     """
 
     choices: Sequence[Mapping[str, object]]
@@ -31,11 +31,11 @@ class RawSamples:
 
     @property
     def samples(self) -> tuple[CompletionSample, ...]:
-        """Return the choices, read; who passes the reply on does not need that."""
+        """Return the choices as samples."""
         return tuple(_sample(choice, tokens) for choice, tokens in zip(self.choices, self.tokens, strict=True))
 
     def first(self, count: int) -> "RawSamples":
-        """Return the same with no more choices than `count`."""
+        """Return the same reply with at most `count` choices."""
         if len(self.choices) <= count:
             return self
         return replace(self, choices=self.choices[:count], tokens=self.tokens[:count])
@@ -44,12 +44,12 @@ class RawSamples:
 def read_samples(
     backend: str, body: bytes, *, requested_logprobs: bool, counts_all: bool | None, prompt_characters: int
 ) -> RawSamples:
-    """Return what `body`, a chat completion, holds.
+    """Return the samples in `body`, a chat completion.
 
     Args:
         backend: Name for messages.
         body: The reply.
-        requested_logprobs: Whether log-probabilities were asked for.
+        requested_logprobs: Whether log-probabilities were requested.
         counts_all: Whether usage counts all samples; None if that is unknown.
         prompt_characters: Length of the prompt, for a backend that does not count it.
 
@@ -88,7 +88,7 @@ def measured_choice(choice: Mapping[str, object]) -> MeasuredSample:
 
 
 def token_logprobs(logprobs: object) -> tuple[TokenLogprob, ...] | None:
-    """Return log-probabilities in OpenAI's chat shape; None if there are none."""
+    """Return the log-probabilities in OpenAI's chat shape; None if there are none."""
     content = object_of(logprobs).get("content")
     return tuple(_token(entry) for entry in objects_of(content)) if isinstance(content, list) else None
 

@@ -1,4 +1,4 @@
-"""The request that a call becomes: only fields that every backend understands, or that the caller asked for."""
+"""This module draws the samples of a call with requests that every backend understands."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from kernel.values import value
 
 @value
 class Portion:
-    """The part of a call's samples that one request draws.
+    """A portion is the part of a call's samples that one request draws.
 
     Attributes:
         offset: Samples of the call before this part [count, >= 0].
@@ -37,13 +37,13 @@ class Portion:
 
 
 def requests_logprobs(call: Call, portion: Portion, known: Features) -> bool:
-    """Return whether to ask for log-probabilities: for the caller, or to count the tokens of several samples by them."""
+    """Return whether to request log-probabilities: for the caller, or to count the tokens of several samples."""
     counting = portion.samples > 1 and not known.usage_totals
     return (call.logprobs or counting) and known.logprobs is not False
 
 
 def portion_seed(seed: int, offset: int) -> int:
-    """Return seed of the samples from `offset` on.
+    """Return the seed of the samples from `offset` on.
 
     A backend numbers the samples of one request from its seed, so two portions with one seed would draw the same.
     """
@@ -75,7 +75,7 @@ def body_of(
 
 
 def _sampling(call: Call, portion: Portion) -> dict[str, object]:
-    """Return the fields that are sent only where they say something."""
+    """Return the fields that are sent only where they are set."""
     fields = {
         "n": portion.samples if portion.samples > 1 else None,
         "top_p": call.top_p,
@@ -102,7 +102,7 @@ def _with(body: dict[str, object], *more: Mapping[str, object]) -> dict[str, obj
 
 
 def _messages(call: Call, known: Features) -> list[dict[str, object]]:
-    """Return the chat; where the backend follows no schema, the last message asks for it in words."""
+    """Return the chat; where the backend follows no schema, the last message states it in words."""
     messages = [dict(message) for message in call.messages]
     if call.schema is not None and known.schema is False and isinstance(content := messages[-1].get("content"), str):
         schema = orjson.dumps(dict(call.schema)).decode()
@@ -119,17 +119,17 @@ MEDIA_TOKENS = 16_384
 
 
 def prompt_characters(messages: object) -> int:
-    """Return characters in the contents of `messages`."""
+    """Return the characters in the contents of `messages`."""
     if not isinstance(messages, list | tuple):
         return 0
     return sum(_characters(object_of(message).get("content")) for message in messages)
 
 
 def max_prompt_tokens(body: Mapping[str, object], context: int | None) -> int:
-    """Return tokens that the prompt of a request has at most [count].
+    """Return the tokens that the prompt of a request has at most [count].
 
     No token of a text is shorter than a byte, and every part of a request's text counts, fields and quotes included;
-    what is no text counts as much as it may. A prompt never has more than the model's context.
+    what is not text counts as much as it may. A prompt never has more than the model's context.
 
     Args:
         body: The request, or the parts of it that can end up in a prompt.
@@ -158,13 +158,13 @@ def _characters(content: object) -> int:
 
 @value
 class ForwardedRequest:
-    """What a request asks for.
+    """A forwarded request holds what a caller's body requests.
 
     Attributes:
         body: The request as the caller wrote it.
         samples: Its `n` [count, >= 1].
         greedy: Whether all samples would be equal.
-        tokens: Tokens for each sample [count, >= 1]; None where it does not say.
+        tokens: Tokens for each sample [count, >= 1]; None where it is not stated.
         usage: Whether the caller wants the usage of a stream.
     """
 
@@ -180,14 +180,14 @@ class ForwardedRequest:
         return 1 if self.greedy else self.samples
 
     def tokens_each(self, default: int, context: int | None) -> int:
-        """Return tokens for each sample; if the request has no limit, `default`, or half of the `context` if that is less."""
+        """Return the tokens for each sample; without a limit `default`, or half of the `context` if that is less."""
         half = (context or 2 * default) // 2
         return self.tokens or max(1, min(default, half))
 
 
 @value
 class ForwardedSource:
-    """A request with its reservation, as a source of samples."""
+    """A forwarded source is a forwarded request with its reservation."""
 
     request: ForwardedRequest
     account: CallAccount
@@ -195,7 +195,7 @@ class ForwardedSource:
     work: WorkKind
 
     def body(self, portion: Portion, known: Features) -> dict[str, object]:
-        """Return the request as it is sent: for our model, and within the envelope; all other fields as they came.
+        """Return the request as it is sent: for our model, and within the envelope; all other fields as received.
 
         A part of the samples has an `n` and a seed of its own.
         """
@@ -215,17 +215,17 @@ class ForwardedSource:
         return {**self.body(portion, known), "stream": True, "stream_options": options}
 
     def requests_logprobs(self, portion: Portion, known: Features) -> bool:
-        """Return as in `SampleSource`: whatever is asked for is for the caller."""
+        """Return False: what is requested is for the caller."""
         return False
 
     def denied_features(self, message: str) -> Features | None:
-        """Return as in `SampleSource`: an error about fields of the caller tells only how many samples may be asked for."""
+        """Return only how many samples may be requested: other fields are the caller's."""
         limit = samples_limit(message)
         return None if limit is None else Features(samples_per_call=limit)
 
 
 def forwarded_request(body: Mapping[str, object]) -> ForwardedRequest:
-    """Return what `body` asks for.
+    """Return what `body` requests.
 
     Raises:
         InvalidCall: When one of its sampling fields is outside its range.
@@ -246,7 +246,7 @@ def is_greedy(temperature: object) -> bool:
 
 
 def _partial_request(sent: Mapping[str, object], portion: Portion) -> dict[str, object]:
-    """Return `sent` for one part of its samples; a single one is asked for without `n`, which some backends refuse."""
+    """Return `sent` for one part of its samples; a single one is requested without `n`, which some backends reject."""
     part = {name: field for name, field in sent.items() if name != "n"}
     if portion.samples > 1:
         part["n"] = portion.samples
@@ -257,50 +257,50 @@ def _partial_request(sent: Mapping[str, object], portion: Portion) -> dict[str, 
 
 
 class SampleSource(Protocol):
-    """What samples are drawn for; it knows how to ask for them."""
+    """A sample source builds the requests that draw its samples."""
 
     @property
     def work(self) -> WorkKind:
-        """Return kind of work."""
+        """Return the kind of work."""
 
     def body(self, portion: Portion, known: Features) -> Mapping[str, object]:
-        """Return the request that draws `portion` from a backend of which so much is `known`."""
+        """Return the request that draws `portion` from a backend whose `known` features are these."""
 
     def requests_logprobs(self, portion: Portion, known: Features) -> bool:
-        """Return whether that request asks for log-probabilities for our own sake."""
+        """Return whether that request has log-probabilities that the client itself needs."""
 
     def denied_features(self, message: str) -> Features | None:
-        """Return what a refusal of that request teaches about the backend, if anything."""
+        """Return the features that an error about that request denies, if any."""
 
 
 @value
 class CallSource:
-    """A call, as a source of samples."""
+    """A call source draws the samples of a call."""
 
     call: Call
     config: BackendConfig
 
     @property
     def work(self) -> WorkKind:
-        """Return as in `SampleSource`."""
+        """Do as `SampleSource` says."""
         return self.call.work
 
     def body(self, portion: Portion, known: Features) -> Mapping[str, object]:
-        """Return as in `SampleSource`."""
+        """Do as `SampleSource` says."""
         return body_of(self.call, portion, self.config, known)
 
     def requests_logprobs(self, portion: Portion, known: Features) -> bool:
-        """Return as in `SampleSource`."""
+        """Do as `SampleSource` says."""
         return requests_logprobs(self.call, portion, known)
 
     def denied_features(self, message: str) -> Features | None:
-        """Return as in `SampleSource`."""
+        """Do as `SampleSource` says."""
         return denied_features(message)
 
 
 @value
 class SampleBatch:
-    """What some portions brought, in order and none more samples than its own, and the first failure among them."""
+    """A sample batch holds the replies to some portions in order, and the first failure among them."""
 
     replies: tuple[RawSamples, ...] = ()
     failure: MetacogError | None = None
@@ -312,23 +312,23 @@ class SampleBatch:
 
     @property
     def samples(self) -> tuple[CompletionSample, ...]:
-        """Return all samples, read."""
+        """Return all samples."""
         return tuple(sample for reply in self.replies for sample in reply.samples)
 
     def plus(self, other: "SampleBatch") -> "SampleBatch":
-        """Return both, one after the other."""
+        """Return both batches, one after the other."""
         return SampleBatch(replies=self.replies + other.replies, failure=self.failure or other.failure)
 
 
 class Sampler:
-    """Samples being drawn.
+    """A sampler draws samples from one backend.
 
     Args:
-        source: What they are drawn for.
-        account: Where its cost goes.
+        source: Builds the requests.
+        account: Books their cost.
         spend: Whose deadline holds.
         connection: The way to the backend.
-        learned: What is known of it; grows with each reply.
+        learned: What is known of the backend; each reply adds to it.
     """
 
     def __init__(
@@ -361,10 +361,10 @@ class Sampler:
         known = self._learned.now
         try:
             raw = await self._request(portion, known)
-        except (BackendRefused, InvalidCall) as refused:
-            if self._changes_request(portion, known, refused):
+        except (BackendRefused, InvalidCall) as rejected:
+            if self._changes_request(portion, known, rejected):
                 return await self.samples(portion.offset, portion.samples)
-            return SampleBatch(failure=refused)
+            return SampleBatch(failure=rejected)
         except MetacogError as failure:
             return SampleBatch(failure=failure)
         self._learned.learn(raw.observed)
@@ -389,9 +389,9 @@ class Sampler:
             exchange.record_usage(raw.usage)
         return raw
 
-    def _changes_request(self, portion: Portion, known: Features, refused: MetacogError) -> bool:
-        """Learn from `refused`, and tell whether the same portion would now be asked for differently."""
-        denied = self._source.denied_features(refused.message)
+    def _changes_request(self, portion: Portion, known: Features, rejected: MetacogError) -> bool:
+        """Learn from `rejected`, and return whether the same portion now makes another request."""
+        denied = self._source.denied_features(rejected.message)
         if denied is not None:
             self._learned.learn(denied)
         now = self._learned.now
@@ -413,10 +413,10 @@ def portions_of(offset: int, count: int, at_most: int | None, tokens: int) -> Se
 
 
 def completion_of(call: Call, batch: SampleBatch, account: CallAccount) -> Completion:
-    """Return what `call` gets: equal samples, drawn once, as often as it asked for them.
+    """Return the completion of `call`; equal samples are drawn once and repeated as often as requested.
 
     Raises:
-        MetacogError: The batch's failure, when there is no sample.
+        MetacogError: The failure of the batch, when there is no sample.
     """
     if batch.failure is not None and not batch.count:
         raise batch.failure
@@ -431,7 +431,7 @@ def completion_of(call: Call, batch: SampleBatch, account: CallAccount) -> Compl
 
 
 def without_unrequested(sample: CompletionSample, call: Call) -> CompletionSample:
-    """Return `sample` without the log-probabilities and alternatives that only the client itself had asked for."""
+    """Return `sample` without the log-probabilities and alternatives that only the client itself requested."""
     if sample.logprobs is None:
         return sample
     if not call.logprobs:

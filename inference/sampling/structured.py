@@ -1,7 +1,7 @@
-"""Reading JSON out of a model's text and holding it to its schema.
+"""This module reads JSON in a model's text and checks it against its schema.
 
 Grammars on backends enforce most of a schema but not all of it (llama.cpp ignores the bounds of numbers), and a backend
-without them returns what the model liked to write. Checked here: type, properties, required, items, enum, const, anyOf,
+without them returns whatever the model wrote. Checked here: type, properties, required, items, enum, const, anyOf,
 the lengths of texts and arrays. Numbers outside `minimum` and `maximum` are moved to the bound and named; everything
 else that differs is an error. Keywords not in this list are not checked.
 """
@@ -27,7 +27,7 @@ class Mismatch(Exception):
 
 @value
 class Document:
-    """A parsed document, and the paths of the numbers that were moved to their bounds."""
+    """A document holds parsed content and the paths of the numbers that were moved to their bounds."""
 
     content: object
     clamped: tuple[str, ...]
@@ -45,10 +45,10 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 
 def structured(completion: Completion, schema: Mapping[str, object], parse: Callable[[object], T]) -> Structured[T]:
-    """Return the samples of `completion` read as documents that follow `schema`, and `parse` made of them.
+    """Return the samples of `completion` read as documents that follow `schema`, and that `parse` has read.
 
     Raises:
-        UnparsableOutput: When not one sample can be read; `parse` may say so of one by a `ValueError`.
+        UnparsableOutput: When not one sample can be read; `parse` rejects one by a `ValueError`.
     """
     values: list[T] = []
     clamped: list[str] = []
@@ -79,7 +79,7 @@ def is_no_json(text: str) -> bool:
 
 
 def read_document(text: str, schema: Mapping[str, object]) -> Document:
-    """Return the first JSON document in `text` that follows `schema`; code fences and words around it are no matter.
+    """Return the first JSON document in `text` that follows `schema`; code fences and words around it are ignored.
 
     Raises:
         UnparsableOutput: When there is none.

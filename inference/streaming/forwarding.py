@@ -1,7 +1,7 @@
-"""A chat completion that is forwarded on as the caller wrote it, for the gateway's System 1.
+"""This module forwards a stream of a chat completion as the caller wrote it, for the gateway's System 1.
 
 Where a backend draws fewer samples in one request than the caller wants, several requests draw them (`merging`). A
-stream cannot be put together so: more samples than one request carries are refused.
+stream cannot be merged so: more samples than one request draws are rejected.
 """
 
 import re
@@ -20,7 +20,7 @@ from inference.sampling.sampler import ForwardedRequest
 from inference.values import StreamEvent
 from kernel.envelope import StageUsage
 
-# Inside a text, a quote is escaped, so these match keys only. Everything else passes unparsed.
+# Inside a text, a quote is escaped, so these match keys only. Everything else is forwarded unparsed.
 _TO_PARSE = re.compile(rb'"usage"\s*:\s*\{|"finish_reason"\s*:\s*"')
 
 
@@ -29,7 +29,7 @@ _PIECE = re.compile(rb'"(?:content|reasoning_content|reasoning|arguments)"\s*:\s
 
 @contextmanager
 def check_stream_samples(samples: int, backend: str, learned: LearnedFeatures) -> Iterator[None]:
-    """Refuse to stream more `samples` than one request carries, as is known or as the backend's refusal tells.
+    """Raise `InvalidCall` for more `samples` than one request draws, as is known or as the backend's error states.
 
     Raises:
         InvalidCall: For `n`.
@@ -37,8 +37,8 @@ def check_stream_samples(samples: int, backend: str, learned: LearnedFeatures) -
     check_samples(samples, backend, learned.now.samples_per_call)
     try:
         yield
-    except BackendRefused as refused:
-        limit = samples_limit(refused.message) if samples > 1 else None
+    except BackendRefused as rejected:
+        limit = samples_limit(rejected.message) if samples > 1 else None
         if limit is not None:
             learned.learn(Features(samples_per_call=limit))
             check_samples(samples, backend, limit)
@@ -53,11 +53,11 @@ def check_samples(samples: int, backend: str, limit: int | None) -> None:
 
 
 class ForwardedStream:
-    """An async context that is iterated for the events of a forwarded stream, as they came.
+    """A forwarded stream is an async context that is iterated for the events of a reply, as received.
 
-    The usage chunk that the client did not ask for is left out. Leaving the context early aborts the generation, and
+    A usage chunk that the client did not request is left out. Leaving the context early aborts the generation, and
     books what had been seen of it. The iteration ends with `InvalidCall` for `n` where the backend drew fewer samples
-    than it was asked for and message nothing.
+    than requested and reported no error.
 
     Args:
         stream: The reply.
@@ -101,7 +101,7 @@ class ForwardedStream:
         return self._meter.account.cut
 
     async def aclose(self, error: BaseException | None = None) -> None:
-        """Give back what is held; if the stream has not ended, abort it. `error` is why, for the observer."""
+        """Release the connection; if the stream has not ended, abort it. `error` is the reason, for the observer."""
         try:
             await self._events.aclose()
             await self._stream.aclose()
@@ -121,7 +121,7 @@ class ForwardedStream:
         self._settle()
 
     def _settle(self) -> None:
-        """Take what came for the cost; raise if it is less than was asked for."""
+        """Take what was received as the cost; raise if it is less than requested."""
         received = len(self._finished)
         short = 0 < received < self._wanted.samples
         if short:
@@ -132,7 +132,7 @@ class ForwardedStream:
             check_samples(self._wanted.samples, self._learned.backend, received)
 
     def _forwarded(self, event: event_parser.ServerSentEvent) -> StreamEvent | None:
-        """Return `event` as it is forwarded on, and count_tokens; None if it is usage that nobody asked for."""
+        """Return `event` as it is forwarded, and count it; None if it is usage that was not requested."""
         if event.data is None:
             return StreamEvent(raw=event.raw)
         if _PIECE.search(event.data):

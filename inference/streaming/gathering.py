@@ -1,8 +1,7 @@
-"""One reply from the chunks of a stream, for a backend that must be read as a stream where its caller wants it whole.
+"""This module merges the chunks of a stream into one reply, for backends that must be read as a stream.
 
-llama.cpp looks whether a client that waits for a whole reply is still there only when it had nothing to send to anybody
-for a second, so beside other streams it goes on generating for nobody until the end. Writing to a stream, it notices
-at once.
+llama.cpp notices that a client of a whole reply has gone only when it had nothing to send to any client for a second,
+so beside other streams it goes on generating to the end. While it writes to a stream, it notices at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,15 +30,15 @@ def merge_chunks(chunks: Sequence[Mapping[str, object]]) -> dict[str, object]:
             place = count_of(choice.get("index")) or 0
             named = {("message" if name == "delta" else name): item for name, item in choice.items()}
             choices[place] = _plus(choices.get(place), named)
-    made = [choices[place] for place in sorted(choices)]
-    for choice in made:
+    merged = [choices[place] for place in sorted(choices)]
+    for choice in merged:
         for call in objects_of(choice.get("message", {}).get("tool_calls")):
             call.pop("index", None)  # type: ignore[attr-defined]
-    return {**whole, "object": "chat.completion", "choices": made}
+    return {**whole, "object": "chat.completion", "choices": merged}
 
 
 def _plus(before: Any, more: Any) -> Any:  # noqa: ANN401 - JSON is of any kind
-    """Return `more` added to what came before it."""
+    """Return `more` added to what was before it."""
     if more is None:
         return before
     if isinstance(more, dict):

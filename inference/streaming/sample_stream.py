@@ -1,4 +1,4 @@
-"""A sample that is read while it is being generated."""
+"""A sample stream is read while the sample is being generated."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from types import TracebackType
@@ -16,7 +16,7 @@ from kernel.envelope import StageUsage
 
 
 class SampleStream:
-    """An async context that is iterated for its deltas; `completion` is there when the iteration has ended.
+    """A sample stream is an async context that is iterated for its deltas; then `completion` is there.
 
     Leaving the context early aborts the generation, and books what had been seen of it. Tool calls are not assembled.
 
@@ -63,7 +63,7 @@ class SampleStream:
 
     @property
     def usage(self) -> StageUsage:
-        """Return what has been seen so far; once closed, ask the `completion`."""
+        """Return what has been seen so far; once closed, `completion` has it."""
         return self._meter.usage
 
     async def aclose(self, error: BaseException | None = None) -> None:
