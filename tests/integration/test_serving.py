@@ -185,7 +185,7 @@ async def test_a_request_that_outlasts_the_grace_is_given_up(
     assert status == 0
 
 
-async def test_new_requests_are_refused_while_the_service_stops(
+async def test_new_requests_are_rejected_while_the_service_stops(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(system1="word " * 50)

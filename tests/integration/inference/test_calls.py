@@ -16,7 +16,7 @@ RATING = {
 }
 
 
-async def test_only_what_the_call_says_is_sent(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_only_what_the_call_states_is_sent(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     await backend_of(llm).complete(CALL, spend_of())
 
     assert llm.bodies == [{"model": "scripted", "messages": list(CALL.messages), "max_tokens": 8, "temperature": 0.0}]
@@ -83,7 +83,7 @@ async def test_samples_of_several_requests_are_all_different_and_repeatable(
     assert texts[:4] == ["sample 3", "sample 4", "sample 5", "sample 6"]
 
 
-async def test_a_backend_that_ignores_n_is_asked_for_the_rest_and_remembered(
+async def test_a_backend_that_ignores_n_gets_a_request_for_the_rest_and_is_remembered(
     minimal: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
     backend = backend_of(minimal)
@@ -108,7 +108,7 @@ async def test_a_backend_that_ignores_logprobs_is_remembered(minimal: ScriptedLL
     assert ["logprobs" in body for body in minimal.bodies] == [True, False]
 
 
-async def test_tokens_that_nobody_counts_are_estimated_and_said_to_be(
+async def test_tokens_that_the_backend_does_not_count_are_estimated_and_marked_so(
     minimal: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
     minimal.reply("x" * 16)
@@ -120,7 +120,7 @@ async def test_tokens_that_nobody_counts_are_estimated_and_said_to_be(
     assert completion.usage.prompt_tokens == 3
 
 
-async def test_a_feature_that_is_refused_is_not_asked_for_again(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_a_feature_that_is_rejected_is_not_requested_again(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     llm.fault(Refuse(400, "logprobs are not supported with this model"))
     backend = backend_of(llm)
 
@@ -131,7 +131,7 @@ async def test_a_feature_that_is_refused_is_not_asked_for_again(llm: ScriptedLLM
     assert backend.features == Features(logprobs=False)
 
 
-async def test_logprobs_asked_for_to_count_tokens_are_not_handed_on(
+async def test_logprobs_requested_to_count_tokens_are_not_handed_on(
     llamacpp: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
     backend = backend_of(llamacpp)
@@ -153,7 +153,7 @@ async def test_logprobs_are_no_longer_needed_once_usage_is_known_to_be_right(
     assert ["logprobs" in body for body in llm.bodies] == [True, False]
 
 
-async def test_too_few_tokens_left_shorten_the_samples_and_it_is_said(
+async def test_too_few_tokens_left_shorten_the_samples_and_it_is_stated(
     llm: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
     spend = spend_of(tokens=15)
@@ -249,7 +249,7 @@ async def test_a_document_that_the_caller_cannot_use_is_unparsable(llm: Scripted
         await backend_of(llm).complete_json(call_of(schema=RATING), parse, spend_of())
 
 
-async def test_a_stream_of_several_samples_is_refused(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_a_stream_of_several_samples_is_rejected(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     with pytest.raises(InvalidCall, match="samples"):
         await backend_of(llm).stream(call_of(samples=2, temperature=1.0), spend_of())
 
@@ -270,7 +270,7 @@ async def test_a_streamed_sample_has_its_logprobs(llm: ScriptedLLM, backend_of: 
     assert [token.token for token in sample.logprobs] == ["one", " two"]
 
 
-async def test_models_are_asked_for_once(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_models_are_requested_once(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     backend = backend_of(llm)
     for _ in range(3):
         await backend.complete(CALL, spend_of())

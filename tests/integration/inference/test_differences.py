@@ -63,7 +63,7 @@ async def test_greedy_samples_are_drawn_once_and_count_once(served: Served, back
     assert spend.ledger.usage().generations == 1
 
 
-async def test_logprobs_come_with_the_alternatives_asked_for(served: Served, backend_of: MakeBackend) -> None:
+async def test_logprobs_come_with_the_alternatives_requested(served: Served, backend_of: MakeBackend) -> None:
     call = call_of(logprobs=True, top_logprobs=5)
 
     sample = (await backend_of(served).complete(call, spend_of())).samples[0]
@@ -91,7 +91,7 @@ async def test_numbers_lie_within_the_bounds_of_their_schema(served: Served, bac
     assert 0.0 <= rating["confidence"] <= 1.0
 
 
-async def test_a_schema_that_is_none_is_refused_by_name(served: Served, backend_of: MakeBackend) -> None:
+async def test_a_schema_that_is_none_is_rejected_by_name(served: Served, backend_of: MakeBackend) -> None:
     with pytest.raises(BackendRefused, match="nonsense"):
         await backend_of(served).complete(call_of(schema={"type": "nonsense"}), spend_of())
 
@@ -158,7 +158,7 @@ async def test_a_model_that_is_not_served_is_not_found(served: Served, backend_o
         await backend_of(served, model="gpt-9").complete(call_of(), spend_of())
 
 
-async def test_more_tokens_than_the_context_has_are_refused_by_name(served: Served, backend_of: MakeBackend) -> None:
+async def test_more_tokens_than_the_context_has_are_rejected_by_name(served: Served, backend_of: MakeBackend) -> None:
     with pytest.raises(InvalidCall) as refused:
         await backend_of(served).complete(call_of(max_tokens=2048), spend_of())
 
@@ -191,7 +191,7 @@ async def test_a_forwarded_body_is_checked_before_it_is_sent(
     assert not served.script or not served.script.requests
 
 
-async def test_fields_that_nobody_knows_are_passed_on(served: Served, backend_of: MakeBackend) -> None:
+async def test_unknown_fields_are_passed_on(served: Served, backend_of: MakeBackend) -> None:
     body = {"messages": call_of().messages, "max_tokens": 4, "guided_choice": ["a"], "zebra": 1}
 
     reply = await backend_of(served).forward(body, spend_of(), "system1")

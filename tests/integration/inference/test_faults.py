@@ -68,7 +68,7 @@ async def test_a_connection_that_dies_before_a_reply_is_tried_again_and_paid_for
 
 
 @pytest.mark.parametrize("way", ["complete", "stream", "forward", "forward_stream"])
-async def test_what_may_have_been_generated_is_not_asked_for_again_beyond_the_envelope(
+async def test_what_may_have_been_generated_is_not_requested_again_beyond_the_envelope(
     llm: ScriptedLLM, backend_of: MakeBackend, way: str
 ) -> None:
     backend, spend = backend_of(llm, timing=Patience().timing), spend_of(generations=1)
@@ -176,7 +176,7 @@ async def test_a_wait_beyond_the_deadline_is_not_begun(llm: ScriptedLLM, backend
         (Refuse(302, "elsewhere", {"location": "http://example.com"}), BackendRefused),
     ],
 )
-async def test_a_refusal_is_named_and_not_repeated(
+async def test_an_error_is_named_and_not_repeated(
     llm: ScriptedLLM, backend_of: MakeBackend, refuse: Refuse, error: type[InferenceError]
 ) -> None:
     llm.fault(refuse)
@@ -223,7 +223,7 @@ async def test_a_deadline_ends_the_call_and_is_not_followed_by_another(
     assert noted.ends[0].outcome == "DEADLINE_EXCEEDED"
 
 
-async def test_what_came_before_the_deadline_is_kept(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_what_arrived_before_the_deadline_is_kept(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     llm.fault(None, Stall(), None)
     spend = spend_of(timeout_ms=400)
 
@@ -283,7 +283,7 @@ async def test_a_stream_ends_by_the_deadline(llm: ScriptedLLM, backend_of: MakeB
     assert 0 < spend.ledger.usage().completion_tokens < 30
 
 
-async def test_a_stream_is_refused_before_it_begins(llm: ScriptedLLM, backend_of: MakeBackend, noted: Noted) -> None:
+async def test_a_stream_is_rejected_before_it_begins(llm: ScriptedLLM, backend_of: MakeBackend, noted: Noted) -> None:
     llm.fault(Refuse(422, "extra fields"))
     spend = spend_of()
 

@@ -71,7 +71,7 @@ async def test_the_envelope_shortens_it_in_the_field_it_uses(llm: ScriptedLLM, b
 
 @pytest.mark.parametrize(("tokens", "cut"), [(11, True), (12, False)])
 @pytest.mark.parametrize("limited", [True, False])
-async def test_a_cut_by_the_envelope_is_told_and_nothing_else_is_one(
+async def test_a_cut_by_the_envelope_is_reported_and_nothing_else_is_one(
     llm: ScriptedLLM, backend_of: MakeBackend, tokens: int, cut: bool, limited: bool
 ) -> None:
     backend = backend_of(llm, default_max_tokens=6)
@@ -125,7 +125,7 @@ async def test_events_are_passed_on_byte_for_byte(llm: ScriptedLLM, backend_of: 
     assert [event.document is not None for event in events] == [False, False, False, True, False]
 
 
-async def test_usage_is_left_out_unless_the_client_asked_for_it(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_usage_is_left_out_unless_the_client_requested_it(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     backend = backend_of(llm)
 
     without = await read_forwarded(backend.forward_stream(BODY, spend_of(), "system1"))

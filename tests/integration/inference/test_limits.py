@@ -66,7 +66,7 @@ async def test_a_backend_that_never_answers_is_left_alone(llm: ScriptedLLM, back
     assert await is_left_alone(backend)
 
 
-async def test_a_short_deadline_tells_nothing_of_the_backend(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_a_short_deadline_shows_nothing_about_the_backend(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     backend = backend_of(llm, breaker=BreakerSettings(failures=1, hang_s=10.0))
     llm.fault(Stall())
     with pytest.raises(DeadlineExceeded):
@@ -75,7 +75,9 @@ async def test_a_short_deadline_tells_nothing_of_the_backend(llm: ScriptedLLM, b
     assert not await is_left_alone(backend)
 
 
-async def test_a_caller_who_leaves_tells_nothing_of_the_backend(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_a_caller_who_disconnects_shows_nothing_about_the_backend(
+    llm: ScriptedLLM, backend_of: MakeBackend
+) -> None:
     backend = backend_of(llm, breaker=BreakerSettings(failures=1, hang_s=0.0))
     llm.fault(Stall())
     held = asyncio.create_task(backend.complete(call_of(), spend_of()))
@@ -97,7 +99,7 @@ async def test_a_backend_that_shows_life_is_not_left_alone(llm: ScriptedLLM, bac
     assert not await is_left_alone(backend)
 
 
-async def test_a_deadline_that_ends_the_wait_for_a_place_tells_nothing_of_the_backend(
+async def test_a_deadline_that_ends_the_wait_for_a_slot_shows_nothing_about_the_backend(
     llm: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
     pools = {WorkKind.STAGE: PoolSize(in_flight=1, queue=9)}

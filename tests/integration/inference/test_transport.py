@@ -170,7 +170,7 @@ async def test_a_connection_that_ends_before_a_reply_is_lost(reply: bytes) -> No
 @pytest.mark.parametrize(
     "reply", [b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", CHUNKED + b"4\r\nhalf\r\n", CHUNKED + b"nonsense"]
 )
-async def test_a_reply_that_breaks_off_is_told_after_what_came_of_it(reply: bytes) -> None:
+async def test_a_reply_that_breaks_off_is_reported_after_what_arrived_of_it(reply: bytes) -> None:
     received: list[bytes] = []
 
     async def take(client: HttpTransport, url: str) -> None:
@@ -185,14 +185,14 @@ async def test_a_reply_that_breaks_off_is_told_after_what_came_of_it(reply: byte
         assert b"".join(received) == (b"" if b"nonsense" in reply else b"half")
 
 
-async def test_headers_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_headers_without_end_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http1, "MAX_HEAD", 1000)
     async with answering(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000, stall=True) as server, transport() as client:
         with pytest.raises(LostBeforeReply, match="longer than 1000 bytes"):
             await posted(client, server.url)
 
 
-async def test_nobody_there_is_told_as_not_sent() -> None:
+async def test_a_server_that_is_not_there_is_reported_as_not_sent() -> None:
     async with transport() as client:
         with pytest.raises(NotSent):
             await posted(client, "http://127.0.0.1:1/")
@@ -244,7 +244,7 @@ async def test_an_idle_connection_is_closed_in_time() -> None:
         await until(lambda: server.closed == server.connections == 3)
 
 
-async def test_what_nobody_reads_is_not_taken_from_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unread_body_is_not_taken_from_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http1, "MAX_UNREAD", 1000)
     large = b"x" * 5_000_000
     reply = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(large), large)

@@ -83,17 +83,17 @@ async def test_a_failure_is_counted_and_logged_with_its_trace() -> None:
     ]
 
 
-async def test_pauses_double_with_each_failure_in_a_row_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pauses_double_with_each_failure_in_a_row_up_to_the_longest() -> None:
     pauses: list[float] = []
 
-    async def record(_: BackgroundWorker, pause_s: float) -> None:
-        pauses.append(pause_s)
-        await asyncio.sleep(0)
+    class Recorded(BackgroundWorker):
+        async def _pause(self, pause_s: float) -> None:
+            pauses.append(pause_s)
+            await asyncio.sleep(0)
 
-    monkeypatch.setattr(BackgroundWorker, "_pause", record)
     bug = ValueError("torn")
     rounds = Rounds(bug, bug, bug, bug, None, bug)
-    worker = BackgroundWorker("doubling", rounds, first_pause_s=0.5, longest_pause_s=3.0)
+    worker = Recorded("doubling", rounds, first_pause_s=0.5, longest_pause_s=3.0)
 
     worker.start()
     await reached(rounds.idle)

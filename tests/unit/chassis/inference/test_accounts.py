@@ -35,7 +35,7 @@ def test_a_call_that_never_left_costs_nothing(ledger: Ledger) -> None:
     assert ledger.usage().stages == {}
 
 
-def test_a_refused_call_costs_its_http_call_only(ledger: Ledger) -> None:
+def test_a_rejected_call_costs_its_http_call_only(ledger: Ledger) -> None:
     with account(ledger) as held, held.exchange(2) as exchange:
         exchange.mark_sent()
         exchange.mark_rejected()
@@ -192,7 +192,7 @@ def test_a_request_that_was_turned_away_leaves_its_prompt_to_the_next(purse: Led
     assert purse.cost_left == units_of(0.0001)
 
 
-def test_one_more_request_than_the_money_carries_is_refused(purse: Ledger) -> None:
+def test_one_more_request_than_the_money_carries_is_rejected(purse: Ledger) -> None:
     with priced(purse, tokens=22) as held:
         held.exchange(2)
         with pytest.raises(BudgetExhausted):

@@ -13,7 +13,7 @@ CALL = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=8, stage="t
 ONE = Portion(offset=0, samples=1, tokens=8)
 
 
-def test_logprobs_are_never_asked_for_with_no_alternative() -> None:
+def test_logprobs_are_never_requested_with_no_alternative() -> None:
     body = body_of(replace(CALL, logprobs=True), ONE, HERE, Features())
 
     assert (body["logprobs"], body["top_logprobs"]) == (True, 1)
@@ -28,7 +28,7 @@ def test_logprobs_are_never_asked_for_with_no_alternative() -> None:
         (Features(logprobs=False), False),
     ],
 )
-def test_logprobs_are_asked_for_to_count_several_samples(known: Features, asked: bool) -> None:
+def test_logprobs_are_requested_to_count_several_samples(known: Features, asked: bool) -> None:
     portion = replace(ONE, samples=2)
 
     assert ("logprobs" in body_of(CALL, portion, HERE, known)) is asked

@@ -37,7 +37,7 @@ def test_a_right_total_is_shared_out_by_the_lengths_of_the_texts() -> None:
     assert not cost.usage.estimated
 
 
-def test_what_nobody_counts_is_estimated_from_characters() -> None:
+def test_what_the_backend_does_not_count_is_estimated_from_characters() -> None:
     cost = count_tokens(
         [MeasuredSample(characters=10), MeasuredSample(characters=4)], {}, counts_all=None, prompt_characters=9
     )

@@ -18,7 +18,7 @@ from inference.features import Features, LearnedFeatures, denied_features, usage
         ("the weather is bad", None),
     ],
 )
-def test_a_refusal_teaches_what_it_denies(message: str, denied: Features | None) -> None:
+def test_an_error_teaches_what_it_denies(message: str, denied: Features | None) -> None:
     assert denied_features(message) == denied
 
 

@@ -95,7 +95,7 @@ async def test_cancelling_one_of_many_requests_cancels_them_all(llamacpp: Script
     assert spend.ledger.usage().unknown_generations == 12
 
 
-async def test_a_forwarded_stream_that_is_left_is_booked_as_far_as_it_came(
+async def test_a_forwarded_stream_that_is_left_is_booked_as_far_as_it_arrived(
     llm: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
     llm.reply("word " * 500, "word " * 500)

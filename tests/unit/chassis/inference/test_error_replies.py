@@ -43,7 +43,7 @@ def message(text: str) -> bytes:
         (500, "Failed to parse tools: Unsupported tool type", BackendRefused),
     ],
 )
-def test_a_refusal_has_the_name_of_its_cause(status: int, text: str, error: type[InferenceError]) -> None:
+def test_an_error_has_the_name_of_its_cause(status: int, text: str, error: type[InferenceError]) -> None:
     assert type(error_of("here", "m", reply(status, message(text)))) is error
 
 
