@@ -1,4 +1,4 @@
-"""Load: some clients that each send the next request as soon as the last one is answered, in a process of its own."""
+"""Load comes from clients in a process of their own that send the next request as soon as the last is answered."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ CHUNKED_END = b"0\r\n\r\n"
 
 @dataclass(frozen=True)
 class Job:
-    """`requests` requests to `port`, from `clients` connections that are kept alive."""
+    """A job sends `requests` requests to `port`, from `clients` connections that are kept alive."""
 
     port: int
     body: bytes
@@ -25,8 +25,8 @@ class Job:
 
 
 @dataclass
-class Told:
-    """What a job took: until the answer was there, until its first event [ms each], and all of it [s]."""
+class Times:
+    """Times hold how long a job took: each answer, its first event [ms each], and all of it [s]."""
 
     whole_ms: list[float] = field(default_factory=list)
     first_ms: list[float] = field(default_factory=list)
@@ -34,19 +34,19 @@ class Told:
 
 
 class Client(asyncio.Protocol):
-    """One connection; does as little HTTP as passes.
+    """A client is one connection that does the least HTTP possible.
 
     Args:
         request: What to send, over and over.
         left: Ends when enough were sent.
-        told: Takes the times.
+        times: Collects the times.
         done: Set when this client is done; fails with the first answer that is not 200.
     """
 
-    def __init__(self, request: bytes, left: Iterator[int], told: Told, done: "asyncio.Future[None]") -> None:
+    def __init__(self, request: bytes, left: Iterator[int], times: Times, done: "asyncio.Future[None]") -> None:
         self._request = request
         self._left = left
-        self._told = told
+        self._times = times
         self._done = done
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -55,30 +55,30 @@ class Client(asyncio.Protocol):
         self._next()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The server must not hang up in between."""
+        """Fail when the server disconnects early."""
         if not self._done.done():
             self._done.set_exception(exc or ConnectionError("the server closed the connection"))
 
     def data_received(self, data: bytes) -> None:
         """Take the time when the answer is complete, and go on."""
         now = time.perf_counter()
-        self._got += data
+        self._received += data
         if self._end is None:
             self._read_head()
-        if not self._first and b"data:" in self._got:
+        if not self._first and b"data:" in self._received:
             self._first = now
-        if not (len(self._got) >= self._end if self._end else self._got.endswith(CHUNKED_END)):
+        if not (len(self._received) >= self._end if self._end else self._received.endswith(CHUNKED_END)):
             return
-        if not self._got.startswith(b"HTTP/1.1 200"):
-            self._done.set_exception(RuntimeError(self._got[:2000].decode(errors="replace")))
+        if not self._received.startswith(b"HTTP/1.1 200"):
+            self._done.set_exception(RuntimeError(self._received[:2000].decode(errors="replace")))
             self._transport.close()
             return
-        self._told.whole_ms.append((now - self._began) * 1000)
-        self._told.first_ms.append(((self._first or now) - self._began) * 1000)
+        self._times.whole_ms.append((now - self._began) * 1000)
+        self._times.first_ms.append(((self._first or now) - self._began) * 1000)
         self._next()
 
     def _read_head(self) -> None:
-        head, found, _ = self._got.partition(b"\r\n\r\n")
+        head, found, _ = self._received.partition(b"\r\n\r\n")
         if found:
             length = _LENGTH.search(head)
             self._end = len(head) + 4 + int(length.group(1)) if length else 0
@@ -88,27 +88,27 @@ class Client(asyncio.Protocol):
             self._done.set_result(None)
             self._transport.close()
             return
-        self._got, self._end, self._first = b"", cast("int | None", None), 0.0
+        self._received, self._end, self._first = b"", cast("int | None", None), 0.0
         self._began = time.perf_counter()
         self._transport.write(self._request)
 
 
-async def done(job: Job) -> Told:
+async def done(job: Job) -> Times:
     """Do the job."""
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{job.port}\r\ncontent-type: application/json\r\n"
     request = f"{head}content-length: {len(job.body)}\r\n\r\n".encode() + job.body
-    told, left, loop = Told(), iter(range(job.requests)), asyncio.get_running_loop()
+    times, left, loop = Times(), iter(range(job.requests)), asyncio.get_running_loop()
     ends = [loop.create_future() for _ in range(job.clients)]
     began = time.perf_counter()
     for end in ends:
-        await loop.create_connection(lambda end=end: Client(request, left, told, end), "127.0.0.1", job.port)  # type: ignore[misc]
+        await loop.create_connection(lambda end=end: Client(request, left, times, end), "127.0.0.1", job.port)  # type: ignore[misc]
     for end in ends:
         await end
-    told.seconds = time.perf_counter() - began
-    return told
+    times.seconds = time.perf_counter() - began
+    return times
 
 
-def generate(jobs: "Connection[Told, Job]") -> None:
+def generate(jobs: "Connection[Times, Job]") -> None:
     """Do jobs as they come."""
     while True:
         jobs.send(uvloop.run(done(jobs.recv())))

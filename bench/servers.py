@@ -1,4 +1,4 @@
-"""Servers that a bench needs around what it measures; each runs in a process of its own until that is ended."""
+"""This module holds the servers that a bench needs; each runs in a process of its own until that is ended."""
 
 import asyncio
 import re
@@ -58,16 +58,16 @@ STREAM_END = b"0\r\n\r\n"
 
 
 class FixedTime(asyncio.Protocol):
-    """Answers a chat completion after a fixed time, whole or as a stream whose events come one by one in that time.
+    """This server answers a chat completion after a fixed time, whole or as a stream whose events fill that time.
 
-    `GET /latency/<ms>` sets the time. It does as little as it can: what a measured call takes beyond the fixed time is
-    not its own.
+    `GET /latency/<ms>` sets the time. It does as little as it can, so that time beyond the fixed one belongs to the
+    measured call.
     """
 
     latency_s = 0.0
 
     def __init__(self) -> None:
-        self._got = b""
+        self._received = b""
         self._loop = asyncio.get_running_loop()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -76,12 +76,12 @@ class FixedTime(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer once the request is complete."""
-        self._got += data
-        head, found, body = self._got.partition(b"\r\n\r\n")
+        self._received += data
+        head, found, body = self._received.partition(b"\r\n\r\n")
         length = _LENGTH.search(head)
         if not found or (length and len(body) < int(length.group(1))):
             return
-        self._got = b""
+        self._received = b""
         if head.startswith(b"GET /latency/"):
             FixedTime.latency_s = int(head.split(b" ")[1].rpartition(b"/")[2]) / 1000
             self._write(_whole(b"{}"))

@@ -1,1 +1,1 @@
-"""What every service stands on: serving, settings, telemetry, channels, database, and the inference client."""
+"""This package holds what every service needs: serving, settings, telemetry, database and background workers."""

@@ -1,44 +1,46 @@
-"""PostgreSQL: one engine a process, and the migrations of one service's own schema."""
+"""This module connects to PostgreSQL, and migrates the schema of one service."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
 from alembic import command, context
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, pool, text
 from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.ext.asyncio import AsyncSession as Session
 
-from chassis.errors import DatabaseUnavailable
+from chassis.errors import ConfigurationInvalid, DatabaseUnavailable
 from kernel.errors import Code, MetacogError
 
 POOL = {"pool_size": 8, "max_overflow": 8, "pool_timeout": 2.0, "pool_pre_ping": True, "pool_recycle": 1800}
 CONNECT = {"connect_timeout": 3}
 
-# What using the database may raise; `refusal` tells what it means.
+# Errors that using the database may raise; `refusal` returns the named error for them.
 ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 
-# Classes of SQLSTATE that say that a statement's own data can never be taken: data, integrity, size. Everything else
-# passes: no connection, a failover, a schema that is not migrated yet, a permission still to be granted.
+# Classes of SQLSTATE for a statement whose data can never be stored: data, integrity, size. Every other state is
+# temporary: no connection, a failover, a schema that is not migrated yet, a permission still to be granted.
 REJECTED_STATES = ("22", "23", "54")
 
 Sessions = async_sessionmaker[Session]
 
 
 def build_engine(url: str) -> AsyncEngine:
-    """Engine with one connection pool; it connects when first used."""
+    """Return an engine with one connection pool; it connects when first used."""
     return create_async_engine(url, connect_args=CONNECT, hide_parameters=True, **POOL)
 
 
 def build_sessions(engine: AsyncEngine) -> Sessions:
-    """Factory of short sessions; one store method, one transaction."""
+    """Return a factory of short sessions; one store method, one transaction."""
     return async_sessionmaker(engine, expire_on_commit=False)
 
 
 class StatementRejected(MetacogError):
-    """PostgreSQL answered and will not take a statement, now or later."""
+    """PostgreSQL rejects a statement, now and later."""
 
     code = Code.INTERNAL
     reason = "INTERNAL"
@@ -49,7 +51,7 @@ class StatementRejected(MetacogError):
 
 
 def refusal(error: BaseException) -> DatabaseUnavailable | StatementRejected:
-    """What an error of `ERRORS` means: away for now, or a statement that can never succeed."""
+    """Return the named error for one of `ERRORS`: unreachable for now, or a statement that can never succeed."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     state = getattr(cause, "sqlstate", None)
     if isinstance(error, DataError) or (state or "").startswith(REJECTED_STATES):
@@ -78,6 +80,7 @@ def migrate(package: str, url: str) -> None:
 
     Raises:
         DatabaseUnavailable: When the database cannot be reached.
+        ConfigurationInvalid: When another build migrated the schema, and this one does not know its revision.
     """
     config = Config()
     config.set_main_option("script_location", str(files(package) / "migrations"))
@@ -107,12 +110,27 @@ def _run(connection: Connection, metadata: MetaData) -> None:
     context.configure(
         connection=connection, target_metadata=metadata, version_table_schema=schema, include_schemas=True
     )
+    _check_revisions(context.get_context().get_current_heads(), schema or "public")
     with context.begin_transaction():
         context.run_migrations()
 
 
+def _check_revisions(applied: Iterable[str], schema: str) -> None:
+    """Raise `ConfigurationInvalid` for a revision that this build does not have."""
+    known = {revision.revision for revision in ScriptDirectory.from_config(context.config).walk_revisions()}
+    unknown = ", ".join(sorted(set(applied) - known))
+    if unknown:
+        raise ConfigurationInvalid(
+            f"schema {schema} of the database is at revision {unknown}, which this build does not have. "
+            "Set METACOG_DATABASE_URL to a new database, or drop the schema with all that it holds: "
+            f'DROP SCHEMA "{schema}" CASCADE',
+            setting="METACOG_DATABASE_URL",
+            revision=unknown,
+        )
+
+
 def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
-    """`item` without the one character that PostgreSQL cannot keep."""
+    """Return `item` without the one character that PostgreSQL cannot store."""
     if isinstance(item, str):
         return item.replace("\x00", "")
     if isinstance(item, dict):
@@ -121,5 +139,5 @@ def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
 
 
 def utc(time: datetime) -> datetime:
-    """`time` with its zone; one that names none is read as UTC, on both faces."""
+    """Return `time` with its zone; one that names none is read as UTC, in both APIs."""
     return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,17 +1,17 @@
-"""Refusals that any service may make.
+"""This module defines the errors that any service may raise.
 
 MetacogError
 ├── MalformedRequest         chassis.serving.wire
-├── ConfigurationInvalid     a setting or a configuration file is wrong; said at start
+├── ConfigurationInvalid     a setting or a configuration file is wrong; raised at start
 ├── BodyTooLarge             a request body is over the limit
 ├── RequestOverLimit         a number or size of a request is over the service's limit
 ├── Unauthenticated          no key, or an unknown one
 ├── NotImplementedYet        the operation is in the contract and not served by this build
-├── ClientGone               the client hung up before its answer was complete
+├── ClientGone               the client disconnected before its answer was complete
 ├── PeerUnavailable          another service could not be reached
-├── PeerRefused              another service refused, with its own code and reason
+├── PeerRefused              another service returned an error, with its own code and reason
 ├── DatabaseUnavailable      PostgreSQL could not be reached
-├── EncoderUnavailable       the sentence encoder could not be reached, or did not answer as one
+├── EncoderUnavailable       the sentence encoder could not be reached, or its reply is not that of an encoder
 └── (inference)              inference.errors
 """
 
@@ -40,7 +40,7 @@ class RequestOverLimit(MetacogError):
 
 
 class Unauthenticated(MetacogError):
-    """No API key was given, or one that nobody holds."""
+    """No API key was given, or an unknown one."""
 
     code = Code.UNAUTHENTICATED
     reason = "UNAUTHENTICATED"
@@ -75,21 +75,21 @@ class DatabaseUnavailable(MetacogError):
 
 
 class EncoderUnavailable(MetacogError):
-    """The sentence encoder could not be reached, or did not answer as one."""
+    """The sentence encoder could not be reached, or its reply is not that of an encoder."""
 
     code = Code.UNAVAILABLE
     reason = "ENCODER_UNAVAILABLE"
 
 
 class ClientGone(MetacogError):
-    """The client hung up before its answer was complete."""
+    """The client disconnected before its answer was complete."""
 
     code = Code.CANCELLED
     reason = "CANCELLED"
 
 
 class PeerRefused(MetacogError):
-    """Another service refused; carries that service's own code and reason."""
+    """Another service returned an error, with its own code and reason."""
 
     def __init__(self, message: str, code: Code, reason: str, /, **metadata: str) -> None:
         super().__init__(message, **metadata)
@@ -98,7 +98,7 @@ class PeerRefused(MetacogError):
 
 
 class FeedbackConflict(MetacogError):
-    """The run has a different verdict already."""
+    """The run has a different label already."""
 
     code = Code.ALREADY_EXISTS
     reason = "FEEDBACK_CONFLICT"

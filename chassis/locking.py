@@ -1,11 +1,11 @@
-"""One process at a time works on a file."""
+"""This module lets one process at a time work on a file."""
 
 import fcntl
 from typing import IO
 
 
 def locked(file: IO[bytes]) -> bool:
-    """Whether `file` is this opener's alone from now until it is closed; False where another one has it.
+    """Return whether this process has locked `file` until it is closed; False where another one has.
 
     Raises:
         OSError: When the file system has no locks.

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, with the trace it belongs to. Prompts and keys are never logged."""
+"""Logs are structured: one JSON object a line, with the trace it belongs to. Prompts and keys are never logged."""
 
 import logging
 import sys
@@ -46,9 +46,9 @@ def configure(service: str, level: str = "INFO") -> None:
 
 
 def logger(name: str) -> Logger:
-    """Logger of one module."""
-    made: Logger = structlog.stdlib.get_logger(name)
-    return made
+    """Return the logger of one module."""
+    named: Logger = structlog.stdlib.get_logger(name)
+    return named
 
 
 def _with_trace(_: object, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

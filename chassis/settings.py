@@ -1,4 +1,4 @@
-"""Settings, read from the environment once, in `__main__`, and handed down as plain arguments."""
+"""Settings are read from the environment once, in `__main__`, and passed on as plain arguments."""
 
 import os
 import re
@@ -20,7 +20,7 @@ SECRETS_DIR = "/run/secrets"
 
 
 class SuiteSettings(BaseSettings):
-    """What all services of a suite share; environment variables `METACOG_...`."""
+    """All services of a suite share these settings; environment variables `METACOG_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_", env_ignore_empty=True, frozen=True)
 
@@ -30,7 +30,7 @@ class SuiteSettings(BaseSettings):
         "postgresql+psycopg://metacog@127.0.0.1:5432/metacog", description="PostgreSQL with pgvector, as SQLAlchemy URL"
     )
     inference_url: str = Field("http://127.0.0.1:8000/v1", description="Any OpenAI-compatible server, with its /v1")
-    inference_model: str = Field("", description="Model to ask there; empty: the first one it lists")
+    inference_model: str = Field("", description="Model to use there; empty: the first one it lists")
     inference_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
     prices: Annotated[dict[str, Price], BeforeValidator(read_prices)] = Field(
         {},
@@ -38,7 +38,7 @@ class SuiteSettings(BaseSettings):
         '{"smollm2": {"prompt": 0.15, "completion": 0.6}}; "*" for any other; without one, costs are unknown',
     )
     encoder_url: str = Field("http://127.0.0.1:8001/v1", description="OpenAI-compatible embeddings server")
-    encoder_model: str = Field("", description="Model to ask there; empty: the first one it lists")
+    encoder_model: str = Field("", description="Model to use there; empty: the first one it lists")
     encoder_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
     agents_file: Path | None = Field(None, description="agents.yaml; empty: five prompted agents on one model")
     affect: AffectName = Field(
@@ -54,13 +54,13 @@ class SuiteSettings(BaseSettings):
 
 
 class FaceSettings(BaseSettings):
-    """Where one service listens; environment variables `METACOG_<SERVICE>_...`."""
+    """These settings state where one service listens; environment variables `METACOG_<SERVICE>_...`."""
 
     model_config = SettingsConfigDict(env_ignore_empty=True, frozen=True)
 
     host: str = Field("127.0.0.1", description="Address to listen on; beyond loopback only with METACOG_KEYS_FILE")
-    rest_port: int = Field(8080, ge=0, le=65535, description="Port of the REST face")
-    grpc_port: int = Field(50051, ge=0, le=65535, description="Port of the gRPC face")
+    rest_port: int = Field(8080, ge=0, le=65535, description="Port of the REST API")
+    grpc_port: int = Field(50051, ge=0, le=65535, description="Port of the gRPC API")
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body accepted [bytes]")
     grace_s: float = Field(20.0, ge=0, description="Time that requests in flight get at shutdown [s]")
 
@@ -76,8 +76,8 @@ def read(kind: type[S]) -> S:
     except ValidationError as wrong:
         first = wrong.errors()[0]
         variable = f"{kind.model_config.get('env_prefix', '')}{'_'.join(str(s) for s in first['loc'])}".upper()
-        said = f"{variable}: {first['msg']} (it is {first['input']!r})"
-        raise ConfigurationInvalid(said, setting=variable) from wrong
+        message = f"{variable}: {first['msg']} (it is {first['input']!r})"
+        raise ConfigurationInvalid(message, setting=variable) from wrong
     except SettingsError as wrong:  # a variable that holds a mapping and is not JSON
         field = re.search(r'field "(\w+)"', str(wrong))
         variable = f"{kind.model_config.get('env_prefix', '')}{field[1] if field else ''}".upper()
@@ -90,7 +90,7 @@ def _secrets_dir() -> Path | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is reachable from this machine only.
+    """Return whether `host` is reachable from this machine only.
 
     Example:
         >>> [is_loopback(h) for h in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "10.0.0.5")]

@@ -1,4 +1,4 @@
-"""Metrics and traces that every service has: Prometheus always, OpenTelemetry where a collector is named."""
+"""Every service has metrics and traces: Prometheus always, OpenTelemetry where a collector is configured."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
-REQUESTS = Counter("metacog_requests_total", "Requests by face, operation and canonical code.", ["face", "op", "code"])
+REQUESTS = Counter("metacog_requests_total", "Requests by API, operation and canonical code.", ["face", "op", "code"])
 REQUEST_SECONDS = Histogram("metacog_request_seconds", "Time to answer a request [s].", ["face", "op"], buckets=SECONDS)
 IN_FLIGHT = Gauge("metacog_requests_in_flight", "Requests being answered now.", ["face"])
 STAGE_SECONDS = Histogram("metacog_stage_seconds", "Time of one stage [s].", ["stage"], buckets=SECONDS)
@@ -28,7 +28,7 @@ BACKEND_SECONDS = Histogram(
     "metacog_backend_seconds", "Time of one inference call [s].", ["backend", "work"], buckets=SECONDS
 )
 
-# Headers by which a caller hands on its trace.
+# Headers in which a caller passes its trace on.
 TRACE_FIELDS = frozenset(name.encode() for name in propagate.get_global_textmap().fields)
 
 M = TypeVar("M", Counter, Gauge, Histogram)
@@ -39,7 +39,7 @@ _sending = False
 
 @cache
 def child(metric: M, *labels: str) -> M:
-    """The part of `metric` under these labels; looked up once, since the lookup costs more than the counting."""
+    """Return the part of `metric` under these labels; looked up once, since the lookup costs more than the counting."""
     return metric.labels(*labels)
 
 
@@ -64,20 +64,20 @@ def flush() -> None:
 
 @contextmanager
 def span(name: str, kind: SpanKind = SpanKind.INTERNAL, carrier: Mapping[str, str] | None = None) -> Iterator[Span]:
-    """A span around a piece of work; with `carrier` it continues the caller's trace."""
+    """Return a span around a piece of work; with `carrier` it continues the caller's trace."""
     caller = propagate.extract(carrier) if carrier else None
     with _tracer.start_as_current_span(name, context=caller, kind=kind, record_exception=False) as opened:
         yield opened
 
 
 def past_span(name: str, seconds: float, attributes: Mapping[str, str | int], failure: str = "") -> None:
-    """A span of the current trace around a call to another system that has just ended.
+    """Add a span of the current trace around a call to another system that has just ended.
 
     Args:
         name: What was called.
         seconds: How long it took [s].
-        attributes: What is told of it.
-        failure: Why it failed; empty when it did not.
+        attributes: Attributes of the span.
+        failure: Reason of its failure; empty when it succeeded.
     """
     ended = time.time_ns()
     opened = _tracer.start_span(
@@ -90,12 +90,12 @@ def past_span(name: str, seconds: float, attributes: Mapping[str, str | int], fa
 
 
 def is_sending() -> bool:
-    """Whether traces are sent; if not, there is a span only inside a caller's trace, which is handed on."""
+    """Return whether traces are sent; if not, there is a span only inside a caller's trace, which is passed on."""
     return _sending
 
 
 def trace_headers() -> dict[str, str]:
-    """Headers that let the next process continue the current trace; none outside of one."""
+    """Return headers that let the next process continue the current trace; none outside of one."""
     carrier: dict[str, str] = {}
     if not context.get_current():
         return carrier

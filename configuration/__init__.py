@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""This package reads the configuration files that a user may write."""

@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""This module selects how the emotional response is measured."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -19,31 +19,31 @@ _log = logger(__name__)
 
 
 def analyser(name: AffectName) -> AffectAnalyser:
-    """The analyser called `name`.
+    """Return the analyser called `name`.
 
     Raises:
-        ConfigurationInvalid: When it is not installed; says how to.
+        ConfigurationInvalid: When it is not installed; the message states how to install it.
     """
     return nrc() if name == "nrc" else vader
 
 
 def nrc(package: str = "nrclex") -> AffectAnalyser:
-    """The analyser by the NRC lexicon; its licence is told in the log.
+    """Return the analyser by the NRC lexicon; its licence is logged.
 
     Args:
         package: Where the lexicon is found.
 
     Raises:
-        ConfigurationInvalid: When it is not installed; says how to.
+        ConfigurationInvalid: When it is not installed; the message states how to install it.
     """
     try:
         nrclex = import_module(package)
     except ImportError as missing:
-        said = (
+        message = (
             "METACOG_AFFECT is nrc, and the NRC lexicon is not installed; it is for research purposes only. Install it "
             "with `.venv/bin/pip install -e '.[nrc]'`, or set METACOG_AFFECT=vader"
         )
-        raise ConfigurationInvalid(said, setting="METACOG_AFFECT") from missing
+        raise ConfigurationInvalid(message, setting="METACOG_AFFECT") from missing
 
     def bundled(words: Sequence[str]) -> Mapping[str, Iterable[str]]:
         found = nrclex.NRCLex()

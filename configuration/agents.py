@@ -1,4 +1,4 @@
-"""Agents are configuration: read from `agents.yaml`, checked with line numbers, read again when the file changes."""
+"""Agents are configured in `agents.yaml`, which is checked with line numbers and read again when it changes."""
 
 import os
 from collections.abc import Sequence
@@ -8,17 +8,19 @@ from chassis.errors import ConfigurationInvalid
 from configuration.yaml_file import YamlFile
 from kernel.values import value
 
+DEFAULT_AGENTS_FILE = Path(__file__).parents[1] / "config" / "agents.yaml"
+
 
 @value
 class AgentConfig:
-    """One agent.
+    """An agent is a model with a prompt of its own.
 
     Attributes:
         id: Identifier, unique in the file: letters, digits, `-` and `_`.
-        model: Model to ask for; empty: the suite's default model.
+        model: Name of the model; empty: the suite's default model.
         base_url: OpenAI-compatible server, with its /v1; empty: the suite's default server.
         api_key_env: Environment variable that holds the key of that server; empty: the suite's default key.
-        system_prompt: What the agent is told about itself.
+        system_prompt: Prompt that each call of the agent begins with.
         capacity: Roles it may hold at once [count, >= 1]; None: the service decides.
         tags: Free labels.
         thinking: Whether a thinking model may think in the stages; None: as the model does by default.
@@ -38,19 +40,19 @@ class AgentConfig:
 
 @value
 class AgentsFile:
-    """The agents file."""
+    """The agents file lists the agents."""
 
     agents: Sequence[AgentConfig]
 
 
 class Agents:
-    """The configured agents; a changed file is read again, and a broken one is refused and the last good kept.
+    """The agents are read again when their file changes; while it is invalid, the last valid ones stay in use.
 
     Args:
         path: The file.
 
     Raises:
-        ConfigurationInvalid: When the file cannot be used at start; says where and why.
+        ConfigurationInvalid: When the file cannot be used at start; names the line and the reason.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +62,7 @@ class Agents:
         self.complaint = ""
 
     def current(self) -> tuple[AgentConfig, ...]:
-        """The agents as the file has them now, or as it last had them when it is broken."""
+        """Return the agents of the file as it is now, or the last valid ones when it is invalid."""
         stamp = self._stamp()
         if stamp != self._seen:
             self._seen = stamp
@@ -74,7 +76,7 @@ class Agents:
         """Return if the file can be used as it is now.
 
         Raises:
-            ConfigurationInvalid: While it is broken and the last good agents are in use.
+            ConfigurationInvalid: While it is invalid and the last valid agents are in use.
         """
         self.current()
         if self.complaint:
@@ -89,7 +91,7 @@ class Agents:
 
 
 def read_agents(path: Path) -> tuple[AgentConfig, ...]:
-    """Agents of the file at `path`.
+    """Return the agents of the file at `path`.
 
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.

@@ -1,4 +1,4 @@
-"""The policy table as a file.
+"""This module reads the policy table from a file.
 
 Read by the router at its start only, and checked by `metacog config validate --policy FILE`.
 """
@@ -19,7 +19,7 @@ from kernel.values import value
 
 @value
 class WrittenRow:
-    """A row as the file has it."""
+    """A written row is a row as the file has it."""
 
     name: str
     strategy: str
@@ -29,13 +29,13 @@ class WrittenRow:
 
 @value
 class WrittenPolicy:
-    """The file."""
+    """A written policy is the table as the file has it."""
 
     rows: Sequence[WrittenRow]
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy table at `path`, under a digest of its rows as version.
+    """Return the policy table at `path`, under a digest of its rows as version.
 
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.
@@ -48,8 +48,8 @@ def read_policy(path: Path) -> Policy:
         raise file.wrong(["rows"], "rows: at least one row is needed; without a table, leave the setting out")
     rows = [_row(file, place, written) for place, written in enumerate(file.content.rows)]
     for place in range(len(rows)):
-        if said := complaint(rows, place):
-            raise file.wrong(["rows", place, said.partition(":")[0]], f"rows.{place}: {said}")
+        if problem := complaint(rows, place):
+            raise file.wrong(["rows", place, problem.partition(":")[0]], f"rows.{place}: {problem}")
     return Policy(version=_digest(rows), rows=rows)
 
 
@@ -61,24 +61,24 @@ def _row(file: YamlFile[WrittenPolicy], place: int, written: WrittenRow) -> Poli
     return PolicyRow(
         name=written.name,
         strategy=written.strategy,
-        when={measure: _condition(file, place, measure, said) for measure, said in written.when.items()},
+        when={measure: _condition(file, place, measure, text) for measure, text in written.when.items()},
         always=written.always,
     )
 
 
-def _condition(file: YamlFile[WrittenPolicy], place: int, measure: str, said: str) -> Condition:
+def _condition(file: YamlFile[WrittenPolicy], place: int, measure: str, text: str) -> Condition:
     steps: list[str | int] = ["rows", place, "when", measure]
     where = f"rows.{place}.when.{measure}"
     if measure not in MEASURES:
         raise file.wrong(steps, f"{where}: {measure!r} is nothing that is measured; there are {', '.join(MEASURES)}")
     try:
-        return condition(said)
+        return condition(text)
     except ValueError as wrong:
         raise file.wrong(steps, f"{where}: {wrong}") from wrong
 
 
 def _with_hint(wrong: ConfigurationInvalid) -> ConfigurationInvalid:
-    """What YAML says of an operator without quotes helps nobody."""
+    """Return the error with a hint about quotes, which YAML's own message for a bare operator lacks."""
     if not isinstance(wrong.__cause__, yaml.MarkedYAMLError):
         return wrong
     hint = f'; conditions stand in quotes, such as "{next(iter(COMPARISONS))} 0.6"'

@@ -1,4 +1,4 @@
-"""Weights of the roles' fitness as a file, under the name of a version.
+"""This module reads the weights of the roles' fitness from a file, under the name of a version.
 
 Read by the assigner at its start only, checked by `metacog config validate --role-weights FILE`, and written by
 `metacog fit-roles`.
@@ -20,10 +20,10 @@ VERSION = re.compile(r"[!-~]{1,64}")
 
 @value
 class RoleWeightsFile:
-    """The file; a role that it leaves out keeps its default.
+    """The file states weights by role; a role that it leaves out keeps its default.
 
     Attributes:
-        version: Name recorded with what rests on these weights; empty: a digest of them.
+        version: Name recorded with the results of these weights; empty: a digest of them.
         weights: Weight of each component, by role [>= 0, each role's sum 1].
     """
 
@@ -32,7 +32,7 @@ class RoleWeightsFile:
 
 
 def read_role_weights(path: Path) -> VersionedWeights:
-    """The weights of the file at `path`.
+    """Return the weights of the file at `path`.
 
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.
@@ -44,8 +44,8 @@ def read_role_weights(path: Path) -> VersionedWeights:
     if content.version == DEFAULT_VERSION:
         raise file.wrong(["version"], f"version: {DEFAULT_VERSION!r} is the name of the defaults; choose another")
     if content.version and not VERSION.fullmatch(content.version):
-        said = f"version: {content.version!r} must be at most 64 letters, digits and signs, without blanks"
-        raise file.wrong(["version"], said)
+        message = f"version: {content.version!r} must be at most 64 letters, digits and signs, without blanks"
+        raise file.wrong(["version"], message)
     try:
         weights = checked_weights(content.weights)
     except InvalidWeights as wrong:

@@ -1,4 +1,4 @@
-"""How the router decides, as a file: the activation's weights and threshold, under the name of a version.
+"""This module reads the activation's weights and threshold from a file, under the name of a version.
 
 Read by the router at its start only, and checked by `metacog config validate --routing FILE`.
 """
@@ -12,14 +12,14 @@ from configuration.yaml_file import Number, YamlFile
 from kernel.values import value
 
 VERSION = re.compile(r"[!-~]{1,64}")
-# What the router calls the values of the paper by itself; nothing else may be taken for them.
+# Name that the router gives to the paper's own values; a file may not use it.
 PAPER = "paper"
 SUM_TOLERANCE = 1e-9
 
 
 @value
 class Weights:
-    """Weight of each term of the activation [dimensionless, >= 0, sum 1]."""
+    """The weights are those of the activation's terms [dimensionless, >= 0, sum 1]."""
 
     correctness: Number
     conflict: Number
@@ -29,7 +29,7 @@ class Weights:
 
 @value
 class RoutingFile:
-    """The routing file; what it leaves out is as in the paper.
+    """The routing file states values of the activation; what it leaves out is as in the paper.
 
     Attributes:
         version: Name recorded with each decision; empty: a digest of the content.
@@ -45,7 +45,7 @@ class RoutingFile:
 
 
 def read_routing(path: Path) -> RoutingFile:
-    """The routing file at `path`.
+    """Return the routing file at `path`.
 
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.
@@ -57,8 +57,8 @@ def read_routing(path: Path) -> RoutingFile:
     if content.version == PAPER:
         raise file.wrong(["version"], f"version: {PAPER!r} is the name of the paper's own values; choose another")
     if content.version and not VERSION.fullmatch(content.version):
-        said = f"version: {content.version!r} must be at most 64 letters, digits and signs, without blanks"
-        raise file.wrong(["version"], said)
+        message = f"version: {content.version!r} must be at most 64 letters, digits and signs, without blanks"
+        raise file.wrong(["version"], message)
     if content.threshold is not None and not 0 <= content.threshold <= 1:
         raise file.wrong(["threshold"], f"threshold: it is {content.threshold}; it must lie in [0, 1]")
     if content.weights is not None:

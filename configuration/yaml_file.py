@@ -1,4 +1,4 @@
-"""Configuration files in YAML, checked as they are read: whatever is wrong is said with the line that it stands in."""
+"""This module reads and checks configuration files in YAML, and names the line of every error."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,11 +18,11 @@ Number = Annotated[float, Strict()]
 
 
 class YamlFile(Generic[T]):
-    """A file read as a value of `kind`.
+    """A YAML file is read as a value of `kind`.
 
     Args:
         path: The file.
-        kind: What it is to be read as.
+        kind: Type of the value.
 
     Raises:
         ConfigurationInvalid: When it cannot be read so; names the line and the reason.
@@ -34,7 +34,7 @@ class YamlFile(Generic[T]):
         try:
             source = path.read_text()
             self._root = yaml.compose(source, Loader=yaml.SafeLoader)
-            self._refuse_doubled_keys()
+            self._check_doubled_keys()
             self.content: T = from_plain(yaml.safe_load(source) or {}, kind)
         except OSError as wrong:
             raise self._wrong(None, f"cannot be read: {wrong.strerror}") from wrong
@@ -43,21 +43,21 @@ class YamlFile(Generic[T]):
             raise self._wrong(line, wrong.problem or "is not YAML") from wrong
         except MalformedRequest as wrong:
             place = next(iter(wrong.metadata), "")
-            said = wrong.message.replace("Unexpected keyword argument", "there is no such key")
-            raise self.wrong(place.split("."), said) from wrong
-        except (yaml.YAMLError, ValueError) as wrong:  # what is no text, or a date that does not exist
+            message = wrong.message.replace("Unexpected keyword argument", "there is no such key")
+            raise self.wrong(place.split("."), message) from wrong
+        except (yaml.YAMLError, ValueError) as wrong:  # not text, or a date that does not exist
             raise self._wrong(None, f"cannot be read: {wrong}") from wrong
 
     def wrong(self, steps: Sequence[str | int], reason: str) -> ConfigurationInvalid:
-        """The refusal of what stands at `steps`: keys and places from the top of the document."""
+        """Return the error at `steps`: keys and places from the top of the document."""
         return self._wrong(_line(self._root, [str(step) for step in steps]), reason)
 
     def _wrong(self, line: int | None, reason: str) -> ConfigurationInvalid:
         place = f"{self._path}, line {line}" if line else str(self._path)
         return ConfigurationInvalid(f"{place}: {reason}", file=str(self._path), line=str(line or ""), problem=reason)
 
-    def _refuse_doubled_keys(self) -> None:
-        """YAML's loader would keep the last of two entries with one name, and drop the first without a word."""
+    def _check_doubled_keys(self) -> None:
+        """Raise for two entries with one name, of which YAML's loader silently drops the first."""
         for mapping in _mappings(self._root):
             seen: dict[str, int] = {}
             for key, _ in mapping.value:
@@ -68,7 +68,7 @@ class YamlFile(Generic[T]):
 
 
 def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    """Every mapping of a document, each once, whatever refers to it."""
+    """Return every mapping of a document, each once, however many references there are."""
     waiting, seen = [root] if root is not None else [], set[int]()
     while waiting:
         node = waiting.pop()
@@ -83,7 +83,7 @@ def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
 
 
 def _line(node: yaml.Node | None, steps: Sequence[str]) -> int | None:
-    """Line of the deepest place of `steps` that the document has, from 1."""
+    """Return the line of the deepest place of `steps` that the document has, from 1."""
     line = node.start_mark.line + 1 if node is not None else None
     for step in steps:
         found = _child(node, step)

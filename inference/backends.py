@@ -1,4 +1,4 @@
-"""The suite's default inference backend, made from the settings."""
+"""This module builds the suite's default backend from the settings."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -7,7 +7,7 @@ from chassis import telemetry
 from chassis.errors import ConfigurationInvalid
 from chassis.settings import SuiteSettings
 from inference.accounting.reports import OK, CallEnd
-from inference.client import Backend
+from inference.backend_client import Backend
 from inference.config import BackendConfig
 from inference.errors import ModelNotFound
 from kernel.errors import MetacogError
@@ -15,10 +15,10 @@ from kernel.prices import price_of
 
 
 class CallMetrics:
-    """Tells Prometheus of every inference call, and the trace where one is sent."""
+    """Call metrics report every inference call to Prometheus, and to the trace where one is sent."""
 
     def on_call_end(self, end: CallEnd) -> None:
-        """One call has ended."""
+        """Count a call that has ended."""
         telemetry.child(telemetry.BACKEND_CALLS, end.backend, end.work, end.outcome).inc()
         telemetry.child(telemetry.BACKEND_SECONDS, end.backend, end.work).observe(end.seconds)
         if telemetry.is_sending():
@@ -27,7 +27,7 @@ class CallMetrics:
 
 
 def attributes(end: CallEnd) -> dict[str, str | int]:
-    """What a span tells of a model call: OpenTelemetry's names for generative AI, and ours; no text."""
+    """Return the attributes of a model call's span: OpenTelemetry's names for generative AI, and ours; no text."""
     return {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",  # whose protocol it speaks
@@ -42,19 +42,19 @@ def attributes(end: CallEnd) -> dict[str, str | int]:
 
 
 def build_backend(config: BackendConfig) -> Backend:
-    """A backend that tells metrics and carries the trace."""
+    """Return a backend that reports metrics and carries the trace."""
     return Backend(config, observer=CallMetrics(), headers=telemetry.trace_headers)
 
 
 async def default_backend(suite: SuiteSettings, *, max_tokens: int = 1024) -> Backend:
-    """The backend of the settings; without a model name, the first model that it lists.
+    """Return the backend of the settings; without a model name, the first model that it lists.
 
     Args:
         suite: The settings.
         max_tokens: Tokens of a forwarded request that states none [count].
 
     Raises:
-        ConfigurationInvalid: When no model is named and the backend cannot be asked.
+        ConfigurationInvalid: When no model is named and the backend cannot list its models.
     """
     model = suite.inference_model or await _first_model(suite)
     return build_backend(replace(_config(suite, model), default_max_tokens=max_tokens))
@@ -66,8 +66,8 @@ async def _first_model(suite: SuiteSettings) -> str:
         with suppress(ModelNotFound):  # it answers, and has other models than `unnamed`
             await backend.probe()
         listed = await backend.models()
-    except MetacogError as refusal:
-        raise _unnamed(suite, refusal.message) from refusal
+    except MetacogError as error:
+        raise _unnamed(suite, error.message) from error
     finally:
         await backend.aclose()
     if not listed:

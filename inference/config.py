@@ -1,4 +1,4 @@
-"""What can be set for a backend."""
+"""This module defines the configuration of a backend."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -15,11 +15,11 @@ SERVER_IDLE_S = 5.0
 
 @value
 class PoolSize:
-    """Bounds of one kind of work on one backend.
+    """A pool size bounds one kind of work on one backend.
 
     Attributes:
         in_flight: HTTP requests at a time [count, >= 1].
-        queue: Requests that may wait for a place; the next one is refused [count, >= 0].
+        queue: Requests that may wait for a slot; the next one is rejected [count, >= 0].
     """
 
     in_flight: int
@@ -35,10 +35,11 @@ POOLS: Mapping[WorkKind, PoolSize] = {
 
 @value
 class Retries:
-    """When a request is repeated: exponential backoff with full jitter.
+    """Retries state when a request is sent again: exponential backoff with full jitter.
 
-    Repeated is what found no connection, what was turned away (429, 503), and what was lost before a reply began. The
-    backend may have acted on the last kind, so that it counts as spent and is repeated only within the envelope.
+    Sent again are requests that found no connection, that were rejected for now (429, 503), or that were lost before a
+    reply began. The backend may have answered the last kind, so it counts as spent and is sent again only within the
+    envelope.
 
     Attributes:
         count: Repetitions after the first try [count, >= 0].
@@ -53,13 +54,13 @@ class Retries:
 
 @value
 class BreakerSettings:
-    """When a backend is left alone.
+    """Breaker settings state when a failing backend gets no requests for a while.
 
     Attributes:
         failures: Failures in a row that open the circuit [count, >= 1].
         cool_down_s: Time until one request may try again [s].
         hang_s: A request that had at least this long, and ended at its deadline before a reply began, failed; one that
-            had less tells nothing of the backend [s].
+            had less shows nothing about the backend [s].
     """
 
     failures: int = 8
@@ -69,22 +70,22 @@ class BreakerSettings:
 
 @value
 class BackendConfig:
-    """One backend: where it is, which model it serves, and how it may be used.
+    """A backend configuration states where one backend is, which model it serves and how it may be used.
 
     Attributes:
         name: Name in logs, metrics and errors.
         base_url: http(s) URL; with no path, `/v1` is added, as OpenAI's clients write it.
-        model: Model asked for.
+        model: Name of the model.
         api_key: Sent as a bearer token; never shown.
-        price: Price of the model's tokens; None where it is not known, and no cost can be told or limited.
+        price: Price of the model's tokens; None where it is not known, and no cost can be reported or limited.
         pools: Bounds per kind of work; what is left out has `POOLS`.
-        max_samples_per_call: Largest `n` of one request; None until the backend says otherwise.
+        max_samples_per_call: Largest `n` of one request; None until the backend reports one.
         context_tokens: The model's context; None takes what the backend lists [tokens].
         default_max_tokens: Bound of a forwarded request that states none [tokens].
         connect_timeout_s: Bound on connecting [s, > 0].
         idle_timeout_s: When an idle connection is closed [s, > 0 and < 5].
         priorities: vLLM's request priority per kind of work (lower goes first); sent only where there is one, since
-            a server without `--scheduling-policy priority` refuses it.
+            a server without `--scheduling-policy priority` rejects it.
         thinking_on: Fields that switch reasoning on.
         thinking_off: Fields that switch reasoning off.
 
@@ -128,10 +129,10 @@ class BackendConfig:
 
     @property
     def api_root(self) -> str:
-        """URL that `/chat/completions` and `/models` are under."""
+        """Return the URL that `/chat/completions` and `/models` are under."""
         root = self.base_url.rstrip("/")
         return root if urlsplit(root).path else root + "/v1"
 
     def pool(self, work: WorkKind) -> PoolSize:
-        """Bounds of `work`."""
+        """Return the bounds of `work`."""
         return self.pools.get(work, POOLS[work])

@@ -1,17 +1,17 @@
-"""How a call to a backend fails.
+"""This module defines the errors of a call to a backend.
 
     MetacogError
     └── InferenceError              any of these
-        ├── InvalidCall             INVALID_SAMPLING       the call itself is wrong; nothing was sent
+        ├── InvalidCall             INVALID_SAMPLING       the call itself is wrong; nothing is sent
         ├── PromptTooLong           PROMPT_TOO_LONG
         ├── ModelNotFound           MODEL_NOT_FOUND
         ├── BackendRefused          BACKEND_REFUSED        a 4xx that we cannot name better
         ├── BackendOverloaded       BACKEND_OVERLOADED     try again after `retry_after_s`
         ├── BackendUnavailable      BACKEND_UNAVAILABLE
-        │   ├── CircuitOpen         BACKEND_UNAVAILABLE    not even tried: it failed too often just now
+        │   ├── CircuitOpen         BACKEND_UNAVAILABLE    not sent: the backend failed too often just now
         │   └── BackendUnauthorized BACKEND_UNAUTHORIZED   our key is not accepted
         ├── DeadlineExceeded        DEADLINE_EXCEEDED
-        └── UnparsableOutput        UNPARSABLE_OUTPUT      a reply came, but not what was asked for
+        └── UnparsableOutput        UNPARSABLE_OUTPUT      the reply is not what was requested
 
 `kernel.envelope.BudgetExhausted` is raised before anything is sent.
 """
@@ -35,7 +35,7 @@ class InvalidCall(InferenceError):
 
 
 class PromptTooLong(InferenceError):
-    """The prompt and the tokens asked for do not fit into the model's context."""
+    """The prompt and the requested tokens do not fit into the model's context."""
 
     code = Code.INVALID_ARGUMENT
     reason = "PROMPT_TOO_LONG"
@@ -49,25 +49,29 @@ class ModelNotFound(InferenceError):
 
 
 class BackendRefused(InferenceError):
-    """The backend refused the request for a reason of its own.
+    """The backend rejected the request for a reason of its own.
 
     Attributes:
-        said: The backend's message.
+        backend_message: The backend's message.
     """
 
     code = Code.INVALID_ARGUMENT
     reason = "BACKEND_REFUSED"
 
-    def __init__(self, backend: str, status: int, said: str) -> None:
-        super().__init__(f"backend {backend} refused the request ({status}): {said}", backend=backend, said=said)
-        self.said = said
+    def __init__(self, backend: str, status: int, backend_message: str) -> None:
+        super().__init__(
+            f"backend {backend} refused the request ({status}): {backend_message}",
+            backend=backend,
+            said=backend_message,
+        )
+        self.backend_message = backend_message
 
 
 class BackendOverloaded(InferenceError):
     """The backend, or our own queue for it, is full.
 
     Attributes:
-        retry_after_s: When to try again [s, >= 0]; None where nobody said.
+        retry_after_s: When to try again [s, >= 0]; None where it is unknown.
     """
 
     code = Code.RESOURCE_EXHAUSTED
@@ -86,10 +90,10 @@ class BackendUnavailable(InferenceError):
 
 
 class CircuitOpen(BackendUnavailable):
-    """The backend failed too often just now and is left alone for a while.
+    """The backend failed too often just now and gets no requests for a while.
 
     Attributes:
-        retry_after_s: When it is tried again [s, >= 0].
+        retry_after_s: When a request may be sent again [s, >= 0].
     """
 
     def __init__(self, message: str, *, backend: str, retry_after_s: float) -> None:
@@ -111,7 +115,7 @@ class DeadlineExceeded(InferenceError):
 
 
 class UnparsableOutput(InferenceError):
-    """The backend answered, but the answer is not what was asked for."""
+    """The backend answered, but the answer is not what was requested."""
 
     code = Code.INTERNAL
     reason = "UNPARSABLE_OUTPUT"

@@ -1,4 +1,4 @@
-"""What is known of a backend's abilities, and how it became known."""
+"""This module learns the abilities of a backend from its replies."""
 
 import logging
 import re
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 @value
 class Features:
-    """Abilities of one backend; None where nothing has shown yet.
+    """Features are the abilities of one backend; None where they are unknown.
 
     Attributes:
         samples_per_call: Largest `n` it serves in one request; None: no limit met.
@@ -33,35 +33,35 @@ _ONLY_ONE = re.compile(r"\bn['\"`]?( ?> ?1)? (is|are) (not supported|unsupported
 _NOT_SUPPORTED = re.compile(r"not support|unsupported|unknown (field|param)|unrecognized", re.IGNORECASE)
 
 
-def samples_limit(refusal: str) -> int | None:
-    """Largest `n` that a refusal of `n` names.
+def samples_limit(message: str) -> int | None:
+    """Return the largest `n` that an error about `n` names.
 
     Example:
         >>> samples_limit("Field 'n': Value must be between 1 <= value <= 4, but got 5")
         4
     """
-    named = _RANGE.search(refusal) or _AT_MOST.search(refusal)
+    named = _RANGE.search(message) or _AT_MOST.search(message)
     if named:
         return max(1, int(named.group(1)))
-    return 1 if _ONLY_ONE.search(refusal) else None
+    return 1 if _ONLY_ONE.search(message) else None
 
 
-def lesson(refusal: str) -> Features | None:
-    """Features that a refusal denies, set as they are now known; None if it denies none."""
-    limit = samples_limit(refusal)
+def denied_features(message: str) -> Features | None:
+    """Return the features that an error message denies; None if it denies none."""
+    limit = samples_limit(message)
     if limit is not None:
         return Features(samples_per_call=limit)
-    if not _NOT_SUPPORTED.search(refusal):
+    if not _NOT_SUPPORTED.search(message):
         return None
-    if "logprobs" in refusal:
+    if "logprobs" in message:
         return Features(logprobs=False)
-    if "response_format" in refusal or "json_schema" in refusal:
+    if "response_format" in message or "json_schema" in message:
         return Features(schema=False)
     return None
 
 
 def usage_counts_all(lengths: Sequence[int], reported: int) -> bool | None:
-    """Whether usage counts every sample, from their lengths by log-probabilities; None where that does not show.
+    """Return whether usage counts every sample, from their lengths by log-probabilities; None where it is unclear.
 
     Example:
         >>> usage_counts_all([40, 40], 80), usage_counts_all([40, 40], 40), usage_counts_all([1, 0], 1)
@@ -74,16 +74,16 @@ def usage_counts_all(lengths: Sequence[int], reported: int) -> bool | None:
 
 
 class LearnedFeatures:
-    """The features of one backend, as they become known; each change is logged once."""
+    """Learned features change as the abilities of one backend become known; each change is logged once."""
 
     def __init__(self, backend: str, known: Features) -> None:
         self.backend = backend
         self.now = known
 
-    def learn(self, shown: Features) -> None:
-        """Take over what `shown` knows; a smaller limit on samples wins."""
+    def learn(self, observed: Features) -> None:
+        """Add what `observed` knows; a smaller limit on samples wins."""
         for name in _NAMES:
-            fact, known = getattr(shown, name), getattr(self.now, name)
+            fact, known = getattr(observed, name), getattr(self.now, name)
             if name == "samples_per_call" and fact is not None and known is not None:
                 fact = min(fact, known)
             if fact is not None and fact != known:

@@ -1,4 +1,4 @@
-"""What is checked before anything is sent, since not every backend checks it (llama.cpp answers 200 to all of it)."""
+"""This module defines calls and completions, and checks them, since not every backend does."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -21,9 +21,9 @@ MAX_SEED = 2**63 - 1
 MAX_SAMPLES = 128
 
 # Servers' own names for more samples or tokens (llama.cpp, vLLM): with them a request would escape its envelope.
-ESCAPES = frozenset({"n_predict", "n_cmpl", "best_of"})
-# The client sets these itself.
-RESERVED = ESCAPES | {
+LIMIT_ALIASES = frozenset({"n_predict", "n_cmpl", "best_of"})
+# Fields that the client sets itself.
+RESERVED = LIMIT_ALIASES | {
     "model",
     "messages",
     "n",
@@ -56,7 +56,7 @@ def checked_body(body: Mapping[str, object]) -> None:
     messages = body.get("messages")
     check_messages(messages if isinstance(messages, list) else ())
     check_sampling(body.get("temperature"), body.get("top_p"))
-    if taken := sorted(ESCAPES & body.keys()):
+    if taken := sorted(LIMIT_ALIASES & body.keys()):
         raise InvalidCall(taken[0], "n and max_tokens say how much may be generated")
     for name, most in (("n", MAX_SAMPLES), ("max_tokens", None), ("max_completion_tokens", None)):
         count = body.get(name)
@@ -99,7 +99,7 @@ GREEDY_BELOW = 1e-5
 
 
 class WorkKind(StrEnum):
-    """A kind of work; each has a pool of its own on each backend, so that none starves another."""
+    """Each kind of work has a pool of its own on each backend, so that none starves another."""
 
     ASSESS = "ASSESS"
     SYSTEM_ONE = "SYSTEM_ONE"
@@ -108,13 +108,13 @@ class WorkKind(StrEnum):
 
 @value
 class Call:
-    """One prompt, and how often and how it is to be continued.
+    """A call is one prompt, with the number of its samples and how they are drawn.
 
     Attributes:
         messages: The chat, as OpenAI has it; at least one, each with a role.
         max_tokens: Tokens that each sample may have, reasoning included [count, >= 1].
-        stage: Whose account the usage goes to.
-        work: Whose pool the call waits in.
+        stage: Name under which the usage is booked.
+        work: Kind of work, and so the pool.
         samples: Samples to draw [count, >= 1]. Greedy ones are equal: they are drawn once and count once.
         temperature: 0 (greedy) .. 2 [dimensionless].
         top_p: Share of the probability mass sampled from [0 < p <= 1]; None leaves it to the backend.
@@ -152,13 +152,13 @@ class Call:
 
     @property
     def drawn(self) -> int:
-        """Samples that a backend has to draw [count, >= 1]: one where all would be equal."""
+        """Return the samples that a backend has to draw [count, >= 1]: one where all would be equal."""
         return 1 if self.temperature < GREEDY_BELOW else self.samples
 
 
 @value
 class Alternative:
-    """A token that might have stood in a place, with its log-probability [nats, <= 0]."""
+    """An alternative is a likely token in a place, with its log-probability [nats, <= 0]."""
 
     token: str
     logprob: float
@@ -166,7 +166,7 @@ class Alternative:
 
 @value
 class TokenLogprob:
-    """A token as it was sampled, its log-probability [nats, <= 0], and the likeliest tokens in its place."""
+    """A sampled token has its log-probability [nats, <= 0] and the likeliest tokens in its place."""
 
     token: str
     logprob: float
@@ -175,14 +175,14 @@ class TokenLogprob:
 
 @value
 class CompletionSample:
-    """One continuation.
+    """A completion sample is one continuation of the prompt.
 
     Attributes:
         text: The answer, without reasoning.
-        reasoning: What the model thought before it answered; empty where it did not, or the backend hides it.
-        finish_reason: Why it ended, as the backend says: `stop`, `length`, `tool_calls`, ...
+        reasoning: Text before the answer; empty where there is none, or the backend hides it.
+        finish_reason: Why it ended, as the backend reports: `stop`, `length`, `tool_calls`, ...
         tokens: Tokens generated, reasoning included [count, >= 0].
-        logprobs: One per token; None if not asked for, or if the backend has none.
+        logprobs: One per token; None if not requested, or if the backend has none.
         tool_calls: OpenAI's tool calls.
     """
 
@@ -196,10 +196,10 @@ class CompletionSample:
 
 @value
 class Completion:
-    """What a call has brought.
+    """A completion holds the samples of a call.
 
     Attributes:
-        samples: As many as were asked for, unless there is a `shortfall`; at least one.
+        samples: As many as were requested, unless there is a `shortfall`; at least one.
         usage: What it cost, all HTTP calls together.
         model: The model that answered, as the backend names it.
         cut: Whether the envelope left each sample fewer tokens than `max_tokens`; one that then ended with `length` was
@@ -216,7 +216,7 @@ class Completion:
 
 @value
 class Delta:
-    """A piece of a streamed sample; `finish_reason` is set on the last."""
+    """A delta is a piece of a streamed sample; `finish_reason` is set on the last."""
 
     text: str = ""
     reasoning: str = ""
@@ -226,7 +226,7 @@ class Delta:
 
 @value
 class Structured(Generic[T]):
-    """Samples read as JSON.
+    """Structured samples were read as JSON.
 
     Attributes:
         values: One per sample that could be read; at least one.
@@ -243,7 +243,7 @@ class Structured(Generic[T]):
 
 @value
 class Reply:
-    """A backend's answer to a forwarded request.
+    """A reply is a backend's answer to a forwarded request.
 
     Attributes:
         body: Its bytes; our own where several requests drew the samples.
@@ -261,10 +261,10 @@ class Reply:
 
 @value
 class StreamEvent:
-    """One event of a forwarded stream.
+    """A stream event is one event of a forwarded stream.
 
     Attributes:
-        raw: The event as it came, with the blank line that ends it; `sse.parsed` reads it.
+        raw: The event as it received, with the blank line that ends it; `sse.parsed` reads it.
         document: The event parsed, where it had to be: the end of a choice and usage; None elsewhere.
         done: Whether this is the `[DONE]` that ends the stream.
     """
@@ -276,13 +276,13 @@ class StreamEvent:
 
 @value
 class ModelInfo:
-    """A model that a backend serves.
+    """A model info describes a model that a backend serves.
 
     Attributes:
         id: Name as listed.
-        context_tokens: Its context [tokens]; None where the backend does not say.
+        context_tokens: Its context [tokens]; None where the backend does not list it.
         aliases: Further names that the backend lists for it.
-        owner: Who serves it, as the backend says; empty where it does not.
+        owner: Who serves it, as the backend reports; empty where it does not.
     """
 
     id: str
@@ -291,5 +291,5 @@ class ModelInfo:
     owner: str = ""
 
     def answers_to(self, name: str) -> bool:
-        """Whether a request may call it `name`: Ollama adds a tag to the names it lists, providers a prefix."""
+        """Return whether a request may call it `name`: Ollama adds a tag to the names it lists, providers a prefix."""
         return name in (self.id, *self.aliases) or self.id == f"{name}:latest" or self.id == f"models/{name}"

@@ -1,10 +1,10 @@
-"""A place to run code that a model wrote and nobody trusts.
+"""The sandbox runs untrusted code that a model wrote.
 
-The code runs in a process of its own that can do nothing but compute: no files but Python's own library to read
+The code runs in a process of its own that can only compute: no files but Python's own library to read
 (Landlock), no network, no other processes, no signals (a seccomp list of the calls that are allowed), limits on memory,
 processor time and output, an empty environment, and an end at the deadline. It needs Linux with Landlock and seccomp on
-x86-64 or ARM64, and no privilege. Where one of them is missing, the sandbox is unavailable, and says so; there is no
-weaker one in its place.
+x86-64 or ARM64, and no privilege. Where one of them is missing, the sandbox is unavailable and reports the reason;
+there is no weaker fallback.
 """
 
 import asyncio
@@ -21,36 +21,36 @@ from kernel.values import value
 
 RUNNER = Path(__file__).with_name("runner.py")
 MEMORY_BYTES = 512 * 1024 * 1024
-# Characters of a failure that are kept for the verdict, and bytes that the process may write at most [count].
+# Characters of a failure that are reported, and bytes that the process may write at most [count].
 MOST_DETAIL = 500
 MOST_OUTPUT = 1 << 20
 # Code that runs in the sandbox at once; more waits.
 AT_ONCE = 4
 CHECK_S = 10.0
-# What the runner says when it cannot lock itself in.
+# Status of a runner that cannot restrict itself.
 NOT_LOCKED = 77
 
 
 @value
 class Ran:
-    """How code did; `passed` is None when the sandbox itself failed."""
+    """The result of code is whether it passed; None when the sandbox itself failed."""
 
     passed: bool | None
     detail: str
 
 
 class Locked:
-    """Runs code in processes that are locked in."""
+    """The sandbox runs code in restricted processes."""
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(AT_ONCE)
         self._problem: str | None = None
 
     def problem(self) -> str:
-        """Why it cannot be used here; empty when it can. Tried with code that does nothing until there is an answer."""
+        """Return the reason why it cannot be used here; empty when it can. Empty code is run once to find out."""
         if self._problem is None:
             try:
-                self._problem = _tried()
+                self._problem = _start_problem()
             except subprocess.TimeoutExpired:
                 return f"it did not start within {CHECK_S:g} s; try again"
         return self._problem
@@ -63,7 +63,7 @@ class Locked:
             tests: The tests.
             timeout_s: Time that both get [s].
         """
-        word = secrets.token_hex(16)
+        nonce = secrets.token_hex(16)
         async with self._free:
             process = await asyncio.create_subprocess_exec(
                 *_command(timeout_s),
@@ -75,35 +75,35 @@ class Locked:
                 close_fds=True,
                 start_new_session=True,
             )
-            given = json.dumps({"code": code, "tests": tests, "word": word}).encode()
+            given = json.dumps({"code": code, "tests": tests, "word": nonce}).encode()
             try:
                 async with asyncio.timeout(timeout_s + 1.0):
-                    said = await _said(process, given)
+                    output = await _output(process, given)
             except TimeoutError:
                 return Ran(passed=False, detail=f"not done within {timeout_s:g} s")
             finally:
                 await _ended(process)
-        if len(said) > MOST_OUTPUT:
+        if len(output) > MOST_OUTPUT:
             return Ran(passed=False, detail=f"the code wrote more than {MOST_OUTPUT} bytes")
-        return _read(process.returncode, said, word, timeout_s)
+        return _read(process.returncode, output, nonce, timeout_s)
 
 
-def _read(status: int | None, said: bytes, word: str, timeout_s: float) -> Ran:
-    """What the runner's end means: without the word of this run the code has ended the process by itself.
+def _read(status: int | None, output: bytes, nonce: str, timeout_s: float) -> Ran:
+    """Return the result of a runner that has ended: without the nonce of this run, the code has ended the process.
 
-    The word is no secret from the code, which shares the runner's process and finds it there if it sets out to cheat.
+    The nonce is no secret from the code, which shares the runner's process and can find it there.
     """
     if status == NOT_LOCKED:
-        return Ran(passed=None, detail=f"the sandbox failed: {said.decode(errors='replace')[:MOST_DETAIL]}")
+        return Ran(passed=None, detail=f"the sandbox failed: {output.decode(errors='replace')[:MOST_DETAIL]}")
     if status == -signal.SIGXCPU:
         return Ran(passed=False, detail=f"not done within {timeout_s:g} s")
     try:
-        told = json.loads(said.splitlines()[-1]) if said.strip() else {}
+        report = json.loads(output.splitlines()[-1]) if output.strip() else {}
     except ValueError:
-        told = {}
-    if not isinstance(told, dict) or told.get("word") != word:
+        report = {}
+    if not isinstance(report, dict) or report.get("word") != nonce:
         return Ran(passed=False, detail=f"the code ended the process by itself, with status {status}")
-    failure = str(told.get("failure", ""))
+    failure = str(report.get("failure", ""))
     return Ran(passed=not failure, detail=failure[:MOST_DETAIL] or "all tests passed")
 
 
@@ -112,8 +112,8 @@ def _command(timeout_s: float) -> list[str]:
     return [sys.executable, "-I", "-S", "-B", str(RUNNER), *limits]
 
 
-def _tried() -> str:
-    """Why the sandbox cannot be used here; empty when it can."""
+def _start_problem() -> str:
+    """Return the reason why the sandbox cannot be used here; empty when it can."""
     given = json.dumps({"code": "", "tests": "", "word": "tried"}).encode()
     try:
         done = subprocess.run(
@@ -125,20 +125,20 @@ def _tried() -> str:
     return "" if tested.passed else tested.detail
 
 
-async def _said(process: asyncio.subprocess.Process, given: bytes) -> bytes:
-    """What the process writes until it ends, or until it has written more than it may."""
+async def _output(process: asyncio.subprocess.Process, given: bytes) -> bytes:
+    """Return what the process writes until it ends, or until it exceeds its limit."""
     assert process.stdin is not None
     assert process.stdout is not None
-    with suppress(ConnectionError):  # a process that ends at once does not listen
+    with suppress(ConnectionError):  # a process that ends at once does not read
         process.stdin.write(given)
         await process.stdin.drain()
     process.stdin.close()
-    said = bytearray()
-    while len(said) <= MOST_OUTPUT and (part := await process.stdout.read(MOST_OUTPUT)):
-        said += part
-    if len(said) <= MOST_OUTPUT:
+    output = bytearray()
+    while len(output) <= MOST_OUTPUT and (part := await process.stdout.read(MOST_OUTPUT)):
+        output += part
+    if len(output) <= MOST_OUTPUT:
         await process.wait()
-    return bytes(said)
+    return bytes(output)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

@@ -1,7 +1,7 @@
-"""Mathematics with a time limit: expressions are compared in a process of their own, which is killed when it is late.
+"""This module compares expressions in a process of its own, which is killed when it takes too long.
 
 Reading and simplifying what a model wrote has no bound of its own, a thread cannot be stopped, and the imports alone
-take more than a second. So a service starts one `python -m sandbox.mathematics` when it starts itself, and asks it from
+take more than a second. So a service starts one `python -m sandbox.mathematics` when it starts, and calls it from
 threads.
 """
 
@@ -26,7 +26,7 @@ from kernel.answers import IN_THIS_PROCESS
 MOST_SECONDS = 5.0
 # Time that a fresh process may take until it is ready [s].
 START_SECONDS = 60.0
-# What the process kills itself after when nobody does [s], and memory that it may use [bytes].
+# Time after which the process ends itself [s], and memory that it may use [bytes].
 LONGEST_JOB = 30
 MOST_MEMORY = 2 * 1024**3
 _REMEMBERED = 4_096
@@ -37,11 +37,11 @@ Job = tuple[str, ...]
 
 
 class TooLate(Exception):
-    """The process did not reply in time, or died."""
+    """The process did not reply in time, or ended."""
 
 
 class Calculator:
-    """A process that compares expressions; thread-safe, one job at a time.
+    """A calculator runs a process that compares expressions; it is thread-safe, one job at a time.
 
     Example:
         calculator = Calculator()
@@ -69,11 +69,11 @@ class Calculator:
 
     @property
     def process_id(self) -> int | None:
-        """Identifier of the process; None without one."""
+        """Return the identifier of the process; None without one."""
         return self._process.pid if self._process else None
 
     def within(self, seconds_left: Callable[[], float] = lambda: MOST_SECONDS) -> "Limited":
-        """The mathematics of one question.
+        """Return the mathematics of one question.
 
         Args:
             seconds_left: Time that the question has left [s]; never more than `MOST_SECONDS` are used in all.
@@ -81,7 +81,7 @@ class Calculator:
         return Limited(self.ask, seconds_left)
 
     def ask(self, job: Job, seconds: float) -> Any:  # noqa: ANN401
-        """What the process replies.
+        """Return the reply of the process.
 
         Raises:
             TooLate: When it does not within `seconds`; it is killed, and another one started.
@@ -149,22 +149,22 @@ class Calculator:
 
 
 class Calculating(Protocol):
-    """Who gives each question its mathematics."""
+    """A calculator gives each question its mathematics."""
 
     def within(self, seconds_left: Callable[[], float] = ...) -> "Limited":
-        """The mathematics of one question."""
+        """Return the mathematics of one question."""
 
 
 class Here:
-    """Compares in this process: for tools and tests, where nobody else waits and nothing hostile is read."""
+    """This calculator compares in the process of its caller: for tools and tests, which read nothing hostile."""
 
     def within(self, seconds_left: Callable[[], float] = lambda: inf) -> "Limited":
-        """The mathematics of one question; whatever time it has, a comparison goes on to its end."""
+        """Return the mathematics of one question; whatever time it has, a comparison goes on to its end."""
         return Limited(lambda job, _: _compute(list(job)), lambda: inf, most=inf)
 
 
 class Limited:
-    """Mathematics of one question; what is not decided in its time counts as different.
+    """Limited mathematics belong to one question; comparisons that exceed its time count as different.
 
     Attributes:
         undecided: Comparisons that were given up [count].
@@ -180,15 +180,15 @@ class Limited:
         self.undecided = 0
 
     def same(self, a: str, b: str) -> bool:
-        """Whether two mean the same."""
-        return self._asked(("same", *sorted((a, b)))) is True
+        """Return whether two mean the same."""
+        return self._ask_process(("same", *sorted((a, b)))) is True
 
     def value(self, plain: str) -> Fraction | None:
-        """Value of a constant; None when it has no finite real one."""
-        told = self._asked(("value", plain))
-        return None if told is None else Fraction(told)
+        """Return value of a constant; None when it has no finite real one."""
+        reply = self._ask_process(("value", plain))
+        return None if reply is None else Fraction(reply)
 
-    def _asked(self, job: Job) -> Any:  # noqa: ANN401
+    def _ask_process(self, job: Job) -> Any:  # noqa: ANN401
         seconds = min(self._most - self._used, self._seconds_left())
         began = time.monotonic()
         try:
@@ -209,7 +209,7 @@ def _send(pipe: IO[bytes] | None, document: object) -> None:
 
 
 def _received(pipe: IO[bytes] | None, until: float) -> Any:  # noqa: ANN401
-    """One line of the process. Replies are short and written at once: where one begins, its end is near."""
+    """Return one line of the process. Replies are short and written at once."""
     assert pipe is not None
     if not select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
         raise TooLate
@@ -227,7 +227,7 @@ def _compute(job: list[str]) -> object:
 
 
 def main() -> None:
-    """Read jobs, write replies, and end with whoever asks."""
+    """Read jobs, write replies, and end with the calling process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     for one in _WARMING:

@@ -1,9 +1,9 @@
-"""Runs inside the sandbox: locks itself in, then runs code and tests from standard input. Standard library only.
+"""The runner restricts its own process, then runs code and tests from standard input; standard library only.
 
     python -I -S -B runner.py MEMORY_BYTES SECONDS  <  {"code": ..., "tests": ..., "word": ...}
 
-It says what failed on standard output, with the word that it was told, so that an end by the code itself is not taken
-for its own. The code runs in this process and can find the word if it sets out to cheat. Nothing here is imported.
+It writes what failed to standard output, with the word of its input, so that an end by the code itself is not taken
+for its own. The code runs in this process and can find the word. Other modules do not import this one.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 EVERY_RIGHT, READ_FILE, READ_FOLDER = (1 << 13) - 1, 1 << 2, 1 << 3
 LANDLOCK_PATH_BENEATH = 1
 
-# System calls that computing needs, by name, with their numbers on x86-64 and ARM64; everything else is refused.
+# System calls that computing needs, by name, with their numbers on x86-64 and ARM64; everything else is rejected.
 CALLS = {
     "read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62), "mmap": (9, 222),
     "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "rt_sigaction": (13, 134),
@@ -43,11 +43,11 @@ ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
 class NotLocked(Exception):
-    """The process cannot be locked in."""
+    """The process cannot be restricted."""
 
 
 def main() -> None:
-    """Lock in, run, tell."""
+    """Restrict the process, run, and report."""
     given = json.loads(sys.stdin.buffer.read())
     memory, seconds = int(sys.argv[1]), int(sys.argv[2])
     try:
@@ -56,14 +56,14 @@ def main() -> None:
         sys.stdout.write(str(wrong))
         sys.stdout.flush()
         os._exit(NOT_LOCKED)
-    told = os.dup(1)
+    report = os.dup(1)
     failure = run(given["code"], given["tests"])
-    os.write(told, b"\n" + json.dumps({"word": given["word"], "failure": failure}).encode() + b"\n")
+    os.write(report, b"\n" + json.dumps({"word": given["word"], "failure": failure}).encode() + b"\n")
     os._exit(0)
 
 
 def run(code: str, tests: str) -> str:
-    """What failed; empty when nothing did."""
+    """Return what failed; empty when nothing did."""
     names = {"__name__": "__answer__", "__builtins__": __builtins__}
     sys.stdout = sys.stderr = Silence()
     for part, source in (("code", code), ("tests", tests)):
@@ -75,14 +75,14 @@ def run(code: str, tests: str) -> str:
 
 
 class Silence:
-    """Takes what is printed, and drops it."""
+    """This stream drops what is printed."""
 
     def write(self, text: str) -> int:
-        """Drop `text`."""
+        """Return drop `text`."""
         return len(text)
 
     def flush(self) -> None:
-        """Nothing to flush."""
+        """Do nothing."""
 
 
 def lock_in(memory: int, seconds: int) -> None:
@@ -141,11 +141,11 @@ def _landlock(lib: ctypes.CDLL) -> None:
 def _seccomp(lib: ctypes.CDLL, column: int, architecture: int) -> None:
     """Refuse every system call that is not on the list."""
     allowed = sorted(number for numbers in CALLS.values() if (number := numbers[column]) is not None)
-    refuse, kill, allow = 0x00050000 | errno.EPERM, 0x80000000, 0x7FFF0000
+    reject, kill, allow = 0x00050000 | errno.EPERM, 0x80000000, 0x7FFF0000
     load, jump_equal, give = 0x20, 0x15, 0x06
     program = [(load, 0, 0, 4), (jump_equal, 1, 0, architecture), (give, 0, 0, kill), (load, 0, 0, 0)]
     program += [(jump_equal, len(allowed) - place, 0, number) for place, number in enumerate(allowed)]
-    program += [(give, 0, 0, refuse), (give, 0, 0, allow)]
+    program += [(give, 0, 0, reject), (give, 0, 0, allow)]
     code = b"".join(struct.pack("=HBBI", *step) for step in program)
     held = ctypes.create_string_buffer(code)
     header = struct.pack("=HxxxxxxQ", len(program), ctypes.addressof(held))

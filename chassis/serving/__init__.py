@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""This package serves the REST and gRPC APIs that every service has."""

@@ -1,4 +1,4 @@
-"""API keys: hashed at rest, needed on every face as soon as a keys file is configured."""
+"""API keys are stored as hashes, and needed in every API as soon as a keys file is configured."""
 
 import hmac
 import re
@@ -17,10 +17,10 @@ from kernel.values import value
 
 @value
 class ApiKey:
-    """One key.
+    """An API key belongs to one holder.
 
     Attributes:
-        name: Who holds it; recorded with each run.
+        name: Name of the holder; recorded with each run.
         sha256: SHA-256 of the key [hexadecimal].
         may_teach: Whether feedback under this key may change profiles, experience and calibration.
     """
@@ -32,7 +32,7 @@ class ApiKey:
 
 @value
 class KeysFile:
-    """The keys file."""
+    """The keys file lists the keys."""
 
     keys: Sequence[ApiKey]
 
@@ -41,7 +41,7 @@ ANYONE = ApiKey(name="", sha256="")
 
 
 class Keyring:
-    """The keys that are accepted; an empty ring accepts everybody and is for loopback only."""
+    """A keyring holds the keys that are accepted; an empty one accepts every request and is for loopback only."""
 
     def __init__(self, keys: Sequence[ApiKey] = ()) -> None:
         self.keys = tuple(keys)
@@ -50,10 +50,10 @@ class Keyring:
         return bool(self.keys)
 
     def holder(self, authorization: str) -> ApiKey:
-        """Key named by an `Authorization` header.
+        """Return the key in an `Authorization` header.
 
         Raises:
-            Unauthenticated: When keys are configured and this is none of them.
+            Unauthenticated: When keys are configured and this is not one of them.
         """
         if not self.keys:
             return ANYONE
@@ -66,10 +66,10 @@ class Keyring:
 
 
 def read_keys(path: Path | None) -> Keyring:
-    """Keys of the file at `path`; without a path, an empty ring.
+    """Return the keys of the file at `path`; without a path, an empty ring.
 
     Raises:
-        ConfigurationInvalid: When the file cannot be used; says why.
+        ConfigurationInvalid: When the file cannot be used; names the reason.
     """
     if path is None:
         return Keyring()
@@ -89,7 +89,7 @@ def read_keys(path: Path | None) -> Keyring:
 
 
 def demand_keys_beyond_loopback(host: str, keyring: Keyring, setting: str) -> None:
-    """Refuse to listen where strangers can reach without knowing them by key.
+    """Check that a service which other machines can reach has keys.
 
     Raises:
         ConfigurationInvalid: For a host beyond loopback and an empty ring.
@@ -103,7 +103,7 @@ def demand_keys_beyond_loopback(host: str, keyring: Keyring, setting: str) -> No
 
 
 def bearer(key: str) -> Mapping[str, str]:
-    """Headers that present `key`; none for an empty key."""
+    """Return the headers that carry `key`; none for an empty key."""
     return {"authorization": f"Bearer {key}"} if key else {}
 
 

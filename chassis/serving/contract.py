@@ -1,4 +1,4 @@
-"""Operations that the contract has and this build does not serve yet: honest on both faces."""
+"""Operations of the contract that this build does not serve return `NOT_IMPLEMENTED` in both APIs."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from chassis.serving.rest import problem
 
 
 def http_rule(method: MethodDescriptor) -> tuple[str, str]:
-    """HTTP verb and path that the contract gives a method, e.g. `("POST", "/v1/route")`."""
+    """Return HTTP verb and path that the contract gives a method, e.g. `("POST", "/v1/route")`."""
     rule = method.GetOptions().Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")
     return verb.upper(), getattr(rule, verb)
@@ -28,7 +28,7 @@ def refuse_unserved_paths(app: FastAPI, service: ServiceDescriptor) -> None:
         if (verb, path) not in served:
             app.add_api_route(
                 path,
-                _refuser(method),
+                _rejecting_route(method),
                 methods=[verb],
                 name=method.name,
                 status_code=501,
@@ -37,36 +37,36 @@ def refuse_unserved_paths(app: FastAPI, service: ServiceDescriptor) -> None:
 
 
 def refuse_unserved_calls(servicer: type, service: ServiceDescriptor) -> type:
-    """`servicer` with every method of the contract that it lacks answering `NOT_IMPLEMENTED`."""
+    """Return `servicer` with every method of the contract that it lacks answering `NOT_IMPLEMENTED`."""
     missing = {
-        method.name: _stream_refusal(method) if method.server_streaming else _unary_refusal(method)
+        method.name: _rejecting_stream(method) if method.server_streaming else _rejecting_call(method)
         for method in service.methods
         if all(method.name not in vars(base) for base in servicer.__mro__[:-2])
     }
     return type(servicer.__name__, (servicer,), missing)
 
 
-def _refusal(method: MethodDescriptor) -> NotImplementedYet:
+def _not_implemented(method: MethodDescriptor) -> NotImplementedYet:
     return NotImplementedYet(f"{method.full_name} is in the contract and not served by this build", method=method.name)
 
 
-def _refuser(method: MethodDescriptor) -> Any:  # noqa: ANN401 - FastAPI takes any callable
-    async def refuse(_: Request) -> Response:
-        return problem(_refusal(method))
+def _rejecting_route(method: MethodDescriptor) -> Any:  # noqa: ANN401 - FastAPI takes any callable
+    async def reject(_: Request) -> Response:
+        return problem(_not_implemented(method))
 
-    return refuse
-
-
-def _unary_refusal(method: MethodDescriptor) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
-    async def refuse(_self: object, _request: object, _context: object) -> None:
-        raise _refusal(method)
-
-    return refuse
+    return reject
 
 
-def _stream_refusal(method: MethodDescriptor) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
-    async def refuse(_self: object, _request: object, _context: object) -> Any:  # noqa: ANN401
-        raise _refusal(method)
+def _rejecting_call(method: MethodDescriptor) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
+    async def reject(_self: object, _request: object, _context: object) -> None:
+        raise _not_implemented(method)
+
+    return reject
+
+
+def _rejecting_stream(method: MethodDescriptor) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
+    async def reject(_self: object, _request: object, _context: object) -> Any:  # noqa: ANN401
+        raise _not_implemented(method)
         yield
 
-    return refuse
+    return reject

@@ -1,4 +1,4 @@
-"""The outermost layer of a REST face: keys, body limits, the caller's trace, metrics."""
+"""The edge is the outermost layer of a REST API: keys, body limits, the caller's trace, metrics."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -13,20 +13,20 @@ from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, TRACE_FIELDS
 from kernel.errors import Code, MetacogError
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-# Where the operation that a request asks for is noted for the metrics.
+# Key under which the operation of a request is noted for the metrics.
 OPERATION = "metacog.operation"
 
 Headers = Mapping[bytes, bytes]
 
 
 class RestEdge:
-    """Serves requests that may come in, and counts all.
+    """The edge lets requests in that may come in, and counts all.
 
     Args:
-        app: What it is the edge of.
+        app: The application behind the edge.
         keyring: Keys that are accepted.
         max_body_bytes: Largest request body by path [bytes]; under the empty name, that of all other paths.
-        refused: The answer that carries a refusal, as a path spells it.
+        error_response: Returns the response that carries an error, as a path spells it.
     """
 
     def __init__(
@@ -35,12 +35,12 @@ class RestEdge:
         *,
         keyring: Keyring,
         max_body_bytes: Mapping[str, int],
-        refused: Callable[[MetacogError, str], Response],
+        error_response: Callable[[MetacogError, str], Response],
     ) -> None:
         self._app = app
         self._keyring = keyring
         self._max = max_body_bytes
-        self._refused = refused
+        self._error_response = error_response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -80,12 +80,12 @@ class RestEdge:
             if declared.isdigit() and int(declared) > most:
                 raise _too_large(most)
             await self._app(scope, _limited(receive, most), send)
-        except (Unauthenticated, BodyTooLarge) as refusal:
-            await self._refused(refusal, path)(scope, receive, send)
+        except (Unauthenticated, BodyTooLarge) as error:
+            await self._error_response(error, path)(scope, receive, send)
 
 
 def code_name(status: int) -> str:
-    """Canonical code of an HTTP status, as the metrics of both faces name it.
+    """Return the canonical code of an HTTP status, as the metrics of both APIs name it.
 
     Example:
         >>> [code_name(status) for status in (200, 400, 429, 500)]

@@ -1,4 +1,4 @@
-"""Events from work that runs on its own while somebody consumes them."""
+"""This module streams events from work that runs in a task of its own."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -9,7 +9,7 @@ Emit = Callable[[E], None]
 
 
 async def emitted(produce: Callable[[Emit[E]], Awaitable[None]]) -> AsyncGenerator[E, None]:
-    """Events that `produce` emits, as they come; its refusal comes last.
+    """Return the events that `produce` emits; its error comes last.
 
     Closing the iterator early cancels the work.
     """

@@ -1,4 +1,4 @@
-"""Whether a service can do its main job, and what else is down."""
+"""Readiness reports whether a service can do its main job, and which parts are down."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,11 +11,11 @@ Check = Callable[[], Awaitable[None]]
 
 @value
 class HealthReport:
-    """Readiness.
+    """A health report states the readiness of a service.
 
     Attributes:
         ready: Whether the service's own main job can be done.
-        parts: `ok` or what is wrong, by part; a part may be down while the service is ready.
+        parts: `ok` or the problem, by part; a part may be down while the service is ready.
     """
 
     ready: bool
@@ -23,7 +23,7 @@ class HealthReport:
 
 
 class Health:
-    """The checks of one service.
+    """Health runs the checks of one service.
 
     Args:
         essential: Checks without which the main job cannot be done, by part.
@@ -55,7 +55,7 @@ class Health:
             async with asyncio.timeout(self._timeout_s):
                 await check()
             parts[name] = "ok"
-        except MetacogError as refusal:
-            parts[name] = refusal.message
+        except MetacogError as error:
+            parts[name] = error.message
         except TimeoutError:
             parts[name] = f"no answer within {self._timeout_s:g} s"

@@ -1,4 +1,4 @@
-"""The REST face every service has: problems, limits, keys, health, metrics, server-sent events."""
+"""Every service has this REST API: problems, limits, keys, health, metrics, server-sent events."""
 
 import asyncio
 import math
@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from chassis.errors import ClientGone, PathNotFound
+from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.serving.auth import ApiKey, Keyring
 from chassis.serving.edge import OPERATION, RestEdge
@@ -31,28 +32,23 @@ _log = logger(__name__)
 
 
 class Json(Response):
-    """A JSON answer made straight from values; non-finite numbers become null."""
+    """This response writes values as JSON; non-finite numbers become null."""
 
     media_type = "application/json"
 
     def render(self, content: object) -> bytes:
-        """Bytes of `content`."""
+        """Return the bytes of `content`."""
         return dumps(content)
 
 
-def dumps(content: object) -> bytes:
-    """JSON of plain data and values."""
-    return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z)
-
-
 class StrictRequest(Request):
-    """A request whose body is JSON by the standard: no NaN, no lone surrogates, which no answer could carry."""
+    """A strict request has a body of standard JSON: no NaN and no lone surrogates, which a reply could not carry."""
 
     async def json(self) -> Any:  # noqa: ANN401 - JSON is of any kind
-        """The body as plain data.
+        """Return the body as plain data.
 
         Raises:
-            MalformedRequest: When it is not JSON; says where.
+            MalformedRequest: When it is not JSON; names the place.
         """
         try:
             return orjson.loads(await self.body())
@@ -61,10 +57,10 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route that reads bodies strictly."""
+    """A strict route reads bodies strictly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, given a strict request."""
+        """Return the handler that gets a strict request."""
         inner = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
@@ -74,15 +70,15 @@ class StrictRoute(APIRoute):
 
 
 class Application(FastAPI):
-    """FastAPI behind our edge; paths that are served `directly` pass by FastAPI's own layers.
+    """An application is FastAPI behind our edge; paths that are served `directly` skip FastAPI's own layers.
 
-    Those cost more than all that such a path does. They stay on FastAPI's list of routes, for the documentation.
+    Those layers cost more than the work of such a path. The paths stay on FastAPI's list of routes, for the docs.
     """
 
     edge: ASGIApp
 
     def directly(self, method: str, path: str, handle: Handler) -> None:
-        """Serve `path` by `handle`; as a route, with all its refusals, but with nothing taken out of the request."""
+        """Serve `path` by `handle`, as a route with all its errors; the handler reads the request itself."""
         self.state.direct[method, path] = handle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,18 +94,18 @@ class Application(FastAPI):
         scope[OPERATION] = path = scope["path"]
         try:
             reply = await handle(Request(scope, receive))
-        except MetacogError as refusal:
-            reply = self.refused(refusal, path)
-        except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
-            reply = self.refused(_bug(path, error), path)
+        except MetacogError as error:
+            reply = self.error_response(error, path)
+        except Exception as error:  # noqa: BLE001 - the edge: any other exception is a bug, logged and named
+            reply = self.error_response(_bug(path, error), path)
         await reply(scope, receive, send)
 
-    def refused(self, refusal: MetacogError, path: str) -> Response:
-        """The answer that carries a refusal, as `path` spells it."""
-        return problem(refusal, self.shape(path))
+    def error_response(self, error: MetacogError, path: str) -> Response:
+        """Return the response that carries an error, as `path` spells it."""
+        return problem(error, self.shape(path))
 
     def shape(self, path: str) -> Shape | None:
-        """How `path`, or what it lies under, spells a refusal; None: as the other paths do."""
+        """Return how `path`, or what it lies under, spells an error; None: as the other paths do."""
         shapes = self.state.shapes
         under = (shapes[place] for place in shapes if place.endswith("/") and path.startswith(place))
         return shapes.get(path) or next(under, None)
@@ -123,7 +119,7 @@ def build_app(
     max_body_bytes: int,
     body_limits: Mapping[str, int] | None = None,
 ) -> Application:
-    """Application with everything but the service's own paths.
+    """Return the application with everything but the service's own paths.
 
     Args:
         title: Name of the service.
@@ -133,10 +129,10 @@ def build_app(
         body_limits: The same for single paths.
     """
     app = Application(title=f"metacog {title}", version="0.1.0", redoc_url=None)
-    app.add_exception_handler(MetacogError, _refuse)
-    app.add_exception_handler(RequestValidationError, _refuse_malformed)
-    app.add_exception_handler(HTTPException, _refuse_http)
-    app.add_exception_handler(Exception, _refuse_bug)
+    app.add_exception_handler(MetacogError, _reply_error)
+    app.add_exception_handler(RequestValidationError, _reply_malformed)
+    app.add_exception_handler(HTTPException, _reply_http)
+    app.add_exception_handler(Exception, _reply_bug)
     app.state.shapes, app.state.direct = {}, {}
     app.router.route_class = StrictRoute
 
@@ -154,18 +150,18 @@ def build_app(
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
     limits = {**(body_limits or {}), "": max_body_bytes}
-    app.edge = RestEdge(app.inside, keyring=keyring, max_body_bytes=limits, refused=app.refused)
+    app.edge = RestEdge(app.inside, keyring=keyring, max_body_bytes=limits, error_response=app.error_response)
     return app
 
 
 def caller(request: Request) -> ApiKey:
-    """Key that the request came in with."""
+    """Return the key of a request."""
     key: ApiKey = request.scope["metacog.key"]
     return key
 
 
 def problem_body(error: MetacogError) -> dict[str, Any]:
-    """RFC 9457 problem document of a refusal."""
+    """Return the problem document of an error, by RFC 9457."""
     return {
         "type": f"urn:metacog:error:{error.reason.lower().replace('_', '-')}",
         "title": error.reason.replace("_", " ").capitalize(),
@@ -178,12 +174,12 @@ def problem_body(error: MetacogError) -> dict[str, Any]:
 
 
 def problem(error: MetacogError, shape: Shape | None = None, *, status: int | None = None) -> Response:
-    """Answer that carries a refusal, as a problem document or in the `shape` that its path has.
+    """Return the response that carries an error, as a problem document or in the `shape` that its path has.
 
     Args:
-        error: The refusal.
-        shape: How the path spells refusals; None for problem documents.
-        status: HTTP status, where it says more than the canonical code's.
+        error: The error.
+        shape: How the path spells errors; None for problem documents.
+        status: HTTP status, where it is more exact than the canonical code's.
     """
     status = status or error.code.http
     document = shape(error) if shape else {**problem_body(error), "status": status}
@@ -195,18 +191,18 @@ def problem(error: MetacogError, shape: Shape | None = None, *, status: int | No
     return Response(dumps(document), status_code=status, media_type=media, headers=headers)
 
 
-def _whole_seconds(told: str) -> str:
-    """`told` [s] as a `Retry-After`, which has no fractions; never zero, which would ask for a rush.
+def _whole_seconds(seconds: str) -> str:
+    """Return `seconds` [s] as a `Retry-After`, which has no fractions; at least one.
 
     Example:
-        >>> [_whole_seconds(told) for told in ("90", "2.5", "0")]
+        >>> [_whole_seconds(seconds) for seconds in ("90", "2.5", "0")]
         ['90', '3', '1']
     """
-    return str(max(1, math.ceil(float(told))))
+    return str(max(1, math.ceil(float(seconds))))
 
 
 def query_parameters(kind: type) -> dict[str, Any]:
-    """OpenAPI's account of a query string that is read into a value of `kind`."""
+    """Return openAPI's account of a query string that is read into a value of `kind`."""
     schema = json_schema(kind)
     return {
         "parameters": [
@@ -217,31 +213,31 @@ def query_parameters(kind: type) -> dict[str, Any]:
 
 
 def wants_events(request: Request) -> bool:
-    """Whether the client asked for server-sent events."""
+    """Return whether the client requested server-sent events."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
 async def until_disconnect(request: Request, work: Awaitable[T]) -> T:
-    """Result of `work`, which is cancelled as soon as the client hangs up.
+    """Return the result of `work`, which is cancelled as soon as the client disconnects.
 
     Raises:
-        ClientGone: When it does; nobody reads that answer.
+        ClientGone: When it does.
     """
-    at_work = asyncio.current_task()
-    assert at_work is not None
-    gone = False
+    task = asyncio.current_task()
+    assert task is not None
+    has_gone = False
 
     async def watch() -> None:
-        nonlocal gone
+        nonlocal has_gone
         await _disconnected(request)
-        gone = True
-        at_work.cancel()
+        has_gone = True
+        task.cancel()
 
     watching = asyncio.create_task(watch())
     try:
         return await work
     except asyncio.CancelledError:
-        if gone and not at_work.uncancel():
+        if has_gone and not task.uncancel():
             raise ClientGone("the client went away") from None
         raise
     finally:
@@ -253,28 +249,28 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-async def _refuse(request: Request, error: Exception) -> Response:
+async def _reply_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, MetacogError)
     return problem(error, request.app.shape(request.url.path))
 
 
-async def _refuse_malformed(request: Request, error: Exception) -> Response:
+async def _reply_malformed(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return await _refuse(request, malformed(error.errors()))
+    return await _reply_error(request, malformed(error.errors()))
 
 
-async def _refuse_http(request: Request, error: Exception) -> Response:
+async def _reply_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, MetacogError):
-        return await _refuse(request, error.__cause__)
-    said = f"{request.method} {request.url.path}: {error.detail}"
+        return await _reply_error(request, error.__cause__)
+    message = f"{request.method} {request.url.path}: {error.detail}"
     known = error.status_code in (404, 405)
-    refusal = PathNotFound(f"{said}; /docs lists what there is") if known else MalformedRequest(said)
-    return problem(refusal, request.app.shape(request.url.path), status=error.status_code)
+    wrong = PathNotFound(f"{message}; /docs lists what there is") if known else MalformedRequest(message)
+    return problem(wrong, request.app.shape(request.url.path), status=error.status_code)
 
 
-async def _refuse_bug(request: Request, error: Exception) -> Response:
-    return await _refuse(request, _bug(request.url.path, error))
+async def _reply_bug(request: Request, error: Exception) -> Response:
+    return await _reply_error(request, _bug(request.url.path, error))
 
 
 def _bug(path: str, error: Exception) -> Bug:

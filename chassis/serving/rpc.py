@@ -1,4 +1,4 @@
-"""The gRPC face every service has: keys, trace, metrics, and refusals as `google.rpc.Status` with `ErrorInfo`."""
+"""Every service has this gRPC API: keys, trace, metrics, and errors as `google.rpc.Status` with `ErrorInfo`."""
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,14 +33,14 @@ _log = logger(__name__)
 
 
 def status_of(error: MetacogError) -> status_pb2.Status:
-    """Rich status of a refusal: its code, its words, and an `ErrorInfo` with reason and metadata."""
+    """Return the rich status of an error: code, message, and an `ErrorInfo` with reason and metadata."""
     detail = AnyMessage()
     detail.Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata))
     return status_pb2.Status(code=code_pb2.Code.ValueType(error.code.grpc), message=error.message, details=[detail])
 
 
-def refusal_of(error: Exception, op: str) -> MetacogError:
-    """`error` if it is a refusal; else a bug, which is logged here and told without its words."""
+def named_error(error: Exception, op: str) -> MetacogError:
+    """Return `error` if it is a named error; else log it and return `Bug`, without its message."""
     if isinstance(error, MetacogError):
         return error
     _log.error("a bug reached the edge", op=op, exc_info=error)
@@ -48,7 +48,7 @@ def refusal_of(error: Exception, op: str) -> MetacogError:
 
 
 def caller(context: Context, keyring: Keyring) -> ApiKey:
-    """Key that the call came in with."""
+    """Return the key of a call."""
     return keyring.holder(_metadata(context).get("authorization", ""))
 
 
@@ -57,7 +57,7 @@ def _metadata(context: Context) -> dict[str, str]:
 
 
 class RpcEdge(aio.ServerInterceptor):
-    """Outermost layer of a gRPC face."""
+    """The edge is the outermost layer of a gRPC API."""
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
@@ -68,16 +68,16 @@ class RpcEdge(aio.ServerInterceptor):
         if handler is None or details.method.startswith(OPEN_SERVICES):
             return handler
         op = details.method.rsplit("/", 1)[-1]
-        made: Handler
+        wrapped: Handler
         if handler.unary_unary:
-            made = grpc.unary_unary_rpc_method_handler(
+            wrapped = grpc.unary_unary_rpc_method_handler(
                 self._unary(handler.unary_unary, op), handler.request_deserializer, handler.response_serializer
             )
         else:
-            made = grpc.unary_stream_rpc_method_handler(
+            wrapped = grpc.unary_stream_rpc_method_handler(
                 self._stream(handler.unary_stream, op), handler.request_deserializer, handler.response_serializer
             )
-        return made
+        return wrapped
 
     def _unary(self, inner: Any, op: str) -> Any:  # noqa: ANN401 - grpc's handlers are untyped
         async def serve(request: Message, context: Context) -> Message | None:
@@ -86,10 +86,10 @@ class RpcEdge(aio.ServerInterceptor):
                 try:
                     self._admit(context)
                     reply = await inner(request, context)
-                except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
-                    watched.refused = refusal_of(error, op)
-            if watched.refused is not None:
-                await context.abort_with_status(rpc_status.to_status(status_of(watched.refused)))
+                except Exception as error:  # noqa: BLE001 - the edge: any other exception is a bug, logged and named
+                    watched.error = named_error(error, op)
+            if watched.error is not None:
+                await context.abort_with_status(rpc_status.to_status(status_of(watched.error)))
             return reply
 
         return serve
@@ -102,10 +102,10 @@ class RpcEdge(aio.ServerInterceptor):
                     async with aclosing(inner(request, context)) as replies:
                         async for reply in replies:
                             yield reply
-                except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
-                    watched.refused = refusal_of(error, op)
-            if watched.refused is not None:
-                await context.abort_with_status(rpc_status.to_status(status_of(watched.refused)))
+                except Exception as error:  # noqa: BLE001 - the edge: any other exception is a bug, logged and named
+                    watched.error = named_error(error, op)
+            if watched.error is not None:
+                await context.abort_with_status(rpc_status.to_status(status_of(watched.error)))
 
         return serve
 
@@ -114,14 +114,14 @@ class RpcEdge(aio.ServerInterceptor):
 
 
 class _watched:  # noqa: N801 - used as a statement
-    """Span, metrics and the caller's patience around one call."""
+    """This context sets span, metrics and the caller's deadline around one call."""
 
     def __init__(self, op: str, context: Context) -> None:
         self._op = op
         self._span = span(op, SpanKind.SERVER, _metadata(context))
         self._began = time.perf_counter()
         self._waits = context.time_remaining()
-        self.refused: MetacogError | None = None
+        self.error: MetacogError | None = None
 
     def __enter__(self) -> "_watched":
         child(IN_FLIGHT, "grpc").inc()
@@ -138,4 +138,4 @@ class _watched:  # noqa: N801 - used as a statement
     def _code(self, error: BaseException | None) -> str:
         if error is not None:
             return Code.CANCELLED.name
-        return self.refused.code.name if self.refused else "OK"
+        return self.error.code.name if self.error else "OK"

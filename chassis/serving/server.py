@@ -1,4 +1,4 @@
-"""Both faces of a service in one process and one loop, with a clean start and a clean stop."""
+"""This module serves both APIs of a service in one process and one loop, with a clean start and a clean stop."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ class PortTaken(ConfigurationInvalid):
 
 
 class _Uvicorn(uvicorn.Server):
-    """Uvicorn that leaves signals to us: it re-raises SIGTERM and would skip the grace of the gRPC face."""
+    """This server leaves signals to us: uvicorn re-raises SIGTERM and would skip the grace of the gRPC API."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -50,16 +50,16 @@ class _Uvicorn(uvicorn.Server):
 
 
 def run(main: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Run a service to its end; a refusal at start is one clear line and exit status 2."""
+    """Run a service to its end; an error at start is one clear line and exit status 2."""
     try:
         uvloop.run(main())
-    except MetacogError as refusal:
-        sys.stderr.write(f"{refusal.reason}: {refusal.message}\n")
+    except MetacogError as error:
+        sys.stderr.write(f"{error.reason}: {error.message}\n")
         raise SystemExit(2) from None
 
 
 def bound_socket(host: str, port: int, setting: str) -> socket.socket:
-    """A listening socket on `host`:`port`.
+    """Return a listening socket on `host`:`port`.
 
     Raises:
         PortTaken: When the port is in use; names the setting that changes it.
@@ -82,7 +82,7 @@ def bound_socket(host: str, port: int, setting: str) -> socket.socket:
 
 
 def grpc_server(keyring: Keyring) -> aio.Server:
-    """A gRPC server with the common edge; register servicers on it."""
+    """Return a gRPC server with the common edge; register servicers on it."""
     return aio.server(
         interceptors=[RpcEdge(keyring)],
         options=[
@@ -96,16 +96,16 @@ def grpc_server(keyring: Keyring) -> aio.Server:
 
 @dataclass(frozen=True)
 class Service:
-    """Everything that serving needs.
+    """A service holds everything that serving needs.
 
     Attributes:
         name: Name of the service, e.g. `router`.
-        app: REST face.
-        rpc: gRPC face, with its servicers registered.
+        app: REST API.
+        rpc: gRPC API, with its servicers registered.
         grpc_names: Full names of the gRPC services, for health and reflection.
         settings: Where to listen.
         health: Readiness of the service.
-        close: What to do last: flush queues, close connections.
+        close: Called last: flushes queues, closes connections.
     """
 
     name: str
@@ -118,9 +118,9 @@ class Service:
 
 
 async def serve(service: Service) -> None:
-    """Serve both faces until SIGTERM or SIGINT, then stop cleanly.
+    """Serve both APIs until SIGTERM or SIGINT, then stop cleanly.
 
-    Stopping: health turns to not-serving, new requests are refused, those in flight get the grace of the settings to
+    Stopping: health turns to not-serving, new requests are rejected, those in flight get the grace of the settings to
     finish, then `close` runs.
 
     Raises:
@@ -136,7 +136,7 @@ async def serve(service: Service) -> None:
         web = _web_server(service)
         await service.rpc.start()
         serving = asyncio.create_task(web.serve(sockets=[rest_socket]))
-        _calm_collector()
+        _freeze_garbage_collector()
         _log.info("serving", host=settings.host, rest_port=rest_socket.getsockname()[1], grpc_port=grpc_port)
         await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
         service.health.stopping = True
@@ -171,14 +171,14 @@ def _web_server(service: Service) -> _Uvicorn:
 
 
 class _Health(health_aio.HealthServicer):  # type: ignore[misc]  # grpc_health has no types
-    """Health whose watchers do not hold a stopping service up: their stream ends with the news."""
+    """This health service ends the streams of its watchers when the service stops, so that they do not delay it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._stopping = asyncio.Event()
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:  # noqa: N802
-        """Tell the status now, and once more when the service stops: it changes at no other time."""
+        """Send the status now, and once more when the service stops: it changes at no other time."""
         status = self._server_status.get(request.service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
         await context.write(health_pb2.HealthCheckResponse(status=status))
         await self._stopping.wait()
@@ -216,7 +216,7 @@ def _settle(stop: "asyncio.Future[None]") -> None:
         stop.set_result(None)
 
 
-def _calm_collector() -> None:
+def _freeze_garbage_collector() -> None:
     """Leave what was loaded at start out of every later collection: it cuts the p99 under load to a quarter."""
     gc.collect()
     gc.freeze()
@@ -232,7 +232,7 @@ def _address(host: str, port: int) -> str:
 
 
 async def closing(*closers: Callable[[], Awaitable[None]]) -> None:
-    """Run all `closers`, in order, even when one of them refuses."""
+    """Run all `closers`, in order, even when one of them fails."""
     async with contextlib.AsyncExitStack() as stack:
         for closer in reversed(closers):
             stack.push_async_callback(closer)

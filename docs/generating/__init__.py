@@ -1,1 +1,1 @@
-"""Makes the parts of the documentation that follow from the code; `make docs` writes them, `make check` compares."""
+"""This package generates documentation from the code; `make docs` writes it, `make check` compares it."""

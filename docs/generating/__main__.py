@@ -1,4 +1,4 @@
-"""`python -m docs.generating [--check]`: write what is made from the code, or tell what is stale."""
+"""`python -m docs.generating [--check]` writes what is generated from the code, or reports what is stale."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def files() -> dict[Path, str]:
-    """Every generated file with its content."""
+    """Return every generated file with its content."""
     services = contract.services(ROOT)
     return {
         ROOT / "docs" / "configuration.md": settings.page(),

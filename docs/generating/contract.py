@@ -1,6 +1,6 @@
-"""The reference of both faces, from the contracts: `docs/rest.md` and `docs/grpc.md`.
+"""This module generates the reference of both APIs from the contracts: `docs/rest.md` and `docs/grpc.md`.
 
-The descriptors are made anew from `proto/`, since the generated code does not carry the comments.
+The descriptors are built anew from `proto/`, since the generated code does not carry the comments.
 """
 
 import sys
@@ -35,7 +35,7 @@ TIMESTAMP = ".google.protobuf.Timestamp"
 
 @dataclass(frozen=True)
 class Described:
-    """Every message, enum and service of the contracts with what its comment says.
+    """The description holds every message, enum and service of the contracts with its comment.
 
     Attributes:
         messages: Messages by full name.
@@ -53,7 +53,7 @@ class Described:
 
 
 def services(root: Path) -> Described:
-    """The contracts below `root`."""
+    """Return the contracts below `root`."""
     described = Described()
     for file in _descriptors(root).file:
         if file.package.startswith("metacog."):
@@ -71,49 +71,49 @@ def _descriptors(root: Path) -> FileDescriptorSet:
 
 
 def _take(file: FileDescriptorProto, into: Described) -> None:
-    said = {tuple(place.path): _words(place.leading_comments) for place in file.source_code_info.location}
+    text = {tuple(place.path): _words(place.leading_comments) for place in file.source_code_info.location}
     for number, message in enumerate(file.message_type):
         name = f".{file.package}.{message.name}"
         into.messages[name] = message
-        into.comments[name] = said.get((MESSAGE, number), "")
+        into.comments[name] = text.get((MESSAGE, number), "")
         for index, part in enumerate(message.field):
-            into.comments[f"{name}.{part.name}"] = said.get((MESSAGE, number, IN_MESSAGE, index), "")
+            into.comments[f"{name}.{part.name}"] = text.get((MESSAGE, number, IN_MESSAGE, index), "")
         for nested in message.nested_type:
             into.messages[f"{name}.{nested.name}"] = nested
     for number, enum in enumerate(file.enum_type):
         name = f".{file.package}.{enum.name}"
         prefix = enum.value[0].name.removesuffix("UNSPECIFIED")
         into.enums[name] = [value.name.removeprefix(prefix) for value in enum.value[1:]]
-        into.comments[name] = said.get((ENUM, number), "")
+        into.comments[name] = text.get((ENUM, number), "")
     for number, service in enumerate(file.service):
         name = service.name.removesuffix("Service")
         into.services[name], into.packages[name] = service.method, file.package
-        into.comments[service.name] = said.get((SERVICE, number), "")
+        into.comments[service.name] = text.get((SERVICE, number), "")
         for index, method in enumerate(service.method):
-            into.comments[f"{service.name}.{method.name}"] = said.get((SERVICE, number, IN_SERVICE, index), "")
+            into.comments[f"{service.name}.{method.name}"] = text.get((SERVICE, number, IN_SERVICE, index), "")
 
 
 def _words(comment: str) -> str:
-    """A comment in one line a paragraph."""
+    """Return a comment in one line a paragraph."""
     paragraphs = comment.strip().split("\n\n") if "\n\n" in comment else comment.strip().split("\n \n")
     return "\n\n".join(" ".join(part.split()) for part in paragraphs)
 
 
 def http(method: MethodDescriptorProto) -> tuple[str, str]:
-    """Verb and path that the contract gives a method."""
+    """Return verb and path that the contract gives a method."""
     rule = method.options.Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")
     return verb.upper(), str(getattr(rule, verb))
 
 
 def rest_page(described: Described) -> str:
-    """REST: each operation with its body and reply, then the shared shapes."""
+    """Return REST: each operation with its body and reply, then the shared shapes."""
     head = Path(__file__).with_name("rest.head.md").read_text()
     return "\n".join([head, *_operations(described, rest=True), *_shapes(described)])
 
 
 def grpc_page(described: Described) -> str:
-    """gRPC: each method; requests and replies are spelled as on REST."""
+    """Return gRPC: each method; requests and replies are spelled as on REST."""
     head = Path(__file__).with_name("grpc.head.md").read_text()
     return "\n".join([head, *_operations(described, rest=False)])
 
@@ -130,21 +130,21 @@ def _operations(described: Described, *, rest: bool) -> Iterator[str]:
 
 def _rest(described: Described, service: str, method: MethodDescriptorProto) -> str:
     verb, path = http(method)
-    said = described.comments[f"{service}Service.{method.name}"]
+    text = described.comments[f"{service}Service.{method.name}"]
     reply = f"[{_short(method.output_type)}](#{_short(method.output_type).lower()})"
     if method.server_streaming:
         reply = f"the last event's content, or with `Accept: text/event-stream` every event of {reply}"
     given = "query" if verb in ("GET", "DELETE") else "body"
     asks = _fields(described, method.input_type, given)
-    return f"### {verb} {path}\n\n{said}\n\n{asks}Reply: {reply}.\n"
+    return f"### {verb} {path}\n\n{text}\n\n{asks}Reply: {reply}.\n"
 
 
 def _grpc(described: Described, service: str, method: MethodDescriptorProto) -> str:
     verb, path = http(method)
     stream = "stream " if method.server_streaming else ""
     call = f"rpc {method.name}({_short(method.input_type)}) returns ({stream}{_short(method.output_type)})"
-    said = described.comments[f"{service}Service.{method.name}"]
-    return f"### {service}.{method.name}\n\n`{call}`, on REST `{verb} {path}`\n\n{said}\n"
+    text = described.comments[f"{service}Service.{method.name}"]
+    return f"### {service}.{method.name}\n\n`{call}`, on REST `{verb} {path}`\n\n{text}\n"
 
 
 def _fields(described: Described, name: str, given: str) -> str:
@@ -157,27 +157,27 @@ def _fields(described: Described, name: str, given: str) -> str:
 
 def _lines(described: Described, name: str, message: DescriptorProto) -> Iterator[str]:
     for part in message.field:
-        said = described.comments[f"{name}.{part.name}"].replace("\n\n", " ").replace("|", "\\|")
-        yield f"| `{part.name}` | {_kind(described, part)} | {said} |"
+        text = described.comments[f"{name}.{part.name}"].replace("\n\n", " ").replace("|", "\\|")
+        yield f"| `{part.name}` | {_kind(described, part)} | {text} |"
 
 
 def _kind(described: Described, part: FieldDescriptorProto) -> str:
-    """Type of a field as JSON has it."""
+    """Return type of a field as JSON has it."""
     many = part.label == FieldDescriptorProto.LABEL_REPEATED
     if part.type == FieldDescriptorProto.TYPE_MESSAGE:
         nested = described.messages.get(part.type_name)
         if nested is not None and nested.options.map_entry:
             return f"object of {_kind(described, nested.field[1])}"
-        said = "timestamp" if part.type_name == TIMESTAMP else _message(described, part.type_name)
+        text = "timestamp" if part.type_name == TIMESTAMP else _message(described, part.type_name)
     elif part.type == FieldDescriptorProto.TYPE_ENUM:
-        said = " or ".join(f"`{value}`" for value in described.enums[part.type_name])
+        text = " or ".join(f"`{value}`" for value in described.enums[part.type_name])
     else:
-        said = SCALARS[part.type]
-    return f"list of {said}" if many else said
+        text = SCALARS[part.type]
+    return f"list of {text}" if many else text
 
 
 def _message(described: Described, name: str) -> str:
-    """A message by its shape; one that only wraps a mapping is that mapping on REST."""
+    """Return a message by its shape; one that only wraps a mapping is that mapping on REST."""
     only = described.messages[name].field
     if len(only) == 1 and only[0].name.startswith("by_"):
         return _kind(described, only[0])
@@ -185,7 +185,7 @@ def _message(described: Described, name: str) -> str:
 
 
 def _shapes(described: Described) -> Iterator[str]:
-    """Every message that an operation can bring, by name; requests stand with their operations."""
+    """Return every message that an operation can bring, by name; requests stand with their operations."""
     asked = {method.input_type for methods in described.services.values() for method in methods}
     yield "## Shapes\n"
     for name in sorted(described.messages, key=_short):
@@ -200,7 +200,7 @@ def _shapes(described: Described) -> Iterator[str]:
 
 
 def _short(name: str) -> str:
-    """Last part of a name, with the service where two have the same.
+    """Return last part of a name, with the service where two have the same.
 
     Example:
         >>> _short(".metacog.router.v1.RunStarted"), _short(".metacog.delegation.v1.AnswerToken")

@@ -1,4 +1,4 @@
-"""Every setting of the suite, from the classes that read it, for the reference and the command line."""
+"""This module lists every setting of the suite, from the classes that read it, for the reference and the CLI."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from services.router.settings import Settings as RouterSettings
 Row = dict[str, Any]
 
 HEAD = Path(__file__).with_name("configuration.head.md")
-# What a value must be, as far as a program can say it.
+# What a value must be, as far as a program can check it.
 RULES = ("type", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "enum")
 
 # Read by `make up`, by the command line or by compose, and by no settings class.
@@ -38,16 +38,16 @@ ELSEWHERE: dict[str, dict[str, tuple[str, object]]] = {
     },
     "The command line": {
         "METACOG_API_KEY": ("API key that `metacog` sends", ""),
-        "METACOG_ROUTER_URL": ("REST face of the router; also of the console's router", "http://127.0.0.1:8080"),
-        "METACOG_ASSIGNER_URL": ("REST face of the assigner", "http://127.0.0.1:8081"),
-        "METACOG_ARBITER_URL": ("REST face of the arbiter", "http://127.0.0.1:8082"),
-        "METACOG_DELEGATION_URL": ("REST face of the delegation service", "http://127.0.0.1:8083"),
+        "METACOG_ROUTER_URL": ("REST API of the router; also of the console's router", "http://127.0.0.1:8080"),
+        "METACOG_ASSIGNER_URL": ("REST API of the assigner", "http://127.0.0.1:8081"),
+        "METACOG_ARBITER_URL": ("REST API of the arbiter", "http://127.0.0.1:8082"),
+        "METACOG_DELEGATION_URL": ("REST API of the delegation service", "http://127.0.0.1:8083"),
     },
 }
 
 
 def rows() -> list[Row]:
-    """Every setting: name, part, meaning, default and the rules that its value follows; each name once."""
+    """Return every setting: name, part, meaning, default and the rules that its value follows; each name once."""
     found = [
         *_of_class("Every part", SuiteSettings),
         *_of_class("Router", RouterSettings),
@@ -61,7 +61,7 @@ def rows() -> list[Row]:
     found.append(_row("METACOG_SECRETS_DIR", "Every part", secrets, _secrets_dir()))
     known = {row["name"] for row in found}
     for part, more in ELSEWHERE.items():
-        found += [_row(name, part, said, str(usual)) for name, (said, usual) in more.items() if name not in known]
+        found += [_row(name, part, text, str(usual)) for name, (text, usual) in more.items() if name not in known]
     return found
 
 
@@ -86,17 +86,17 @@ def _of_class(part: str, kind: type[BaseSettings]) -> list[Row]:
     return found
 
 
-def _rules(told: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "$ref" in told:
-        told = definitions[told["$ref"].rsplit("/", 1)[-1]]
-    options = [each for each in told.get("anyOf", ()) if each.get("type") != "null"]
+def _rules(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rsplit("/", 1)[-1]]
+    options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     if len(options) == 1:
-        told = options[0]
-    return {name: told[name] for name in RULES if name in told}
+        schema = options[0]
+    return {name: schema[name] for name in RULES if name in schema}
 
 
 def _default(given: Any) -> str:  # noqa: ANN401 - a setting is of any kind
-    """A default as the environment would say it.
+    """Return a default as the environment holds it.
 
     Example:
         >>> [_default(given) for given in (None, True, 0.45, {}, ["a"])]
@@ -112,32 +112,32 @@ def _default(given: Any) -> str:  # noqa: ANN401 - a setting is of any kind
 
 
 def _of_encoder() -> list[Row]:
-    """The encoder's settings are a plain class; what each means stands in its docstring."""
+    """Return the encoder's settings, whose meanings are in the docstring of their class."""
     kind = encoder.settings.Settings
-    said = dict(
+    text = dict(
         re.findall(r"^ {4,}(\w+): (.+?)(?=\n {4,}\w+: |\n\s*$|\Z)", kind.__doc__ or "", re.MULTILINE | re.DOTALL)
     )
     found = []
     for name, field in kind.__dataclass_fields__.items():
         variable = encoder.settings.PREFIX + ("API_KEYS_SHA256" if name == "key_digests" else name.upper())
         default = "half the cores" if name == "threads" else _default(field.default if field.default != () else None)
-        found.append(_row(variable, "Encoder", " ".join(said.get(name, "").rstrip(".").split()), default))
+        found.append(_row(variable, "Encoder", " ".join(text.get(name, "").rstrip(".").split()), default))
     return found
 
 
 def catalogue() -> str:
-    """The settings for `metacog config`."""
-    told = "# Made by `make docs` from the settings classes; do not edit.\n"
+    """Return the settings for `metacog config`."""
+    header = "# Made by `make docs` from the settings classes; do not edit.\n"
     kept = [
         {name: row[name] for name in ("name", "part", "meaning", "default", "rules") if row[name] != ""}
         for row in rows()
     ]
     secret = [row["name"] for row in rows() if row.get("secret")]
-    return told + yaml.safe_dump({"settings": kept, "secret": secret}, sort_keys=False, width=120)
+    return header + yaml.safe_dump({"settings": kept, "secret": secret}, sort_keys=False, width=120)
 
 
 def page() -> str:
-    """The page, part by part."""
+    """Return the page, part by part."""
     found = rows()
     parts = dict.fromkeys(row["part"] for row in found)
     tables = [f"## {part}\n\n{_table([row for row in found if row['part'] == part])}" for part in parts]
@@ -152,12 +152,12 @@ def _table(found: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(said: str) -> str:
-    return said.replace("|", "\\|")
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _allowed(rules: Mapping[str, Any]) -> str:
-    """What a value may be, after its meaning.
+    """Return what a value may be, after its meaning.
 
     Example:
         >>> _allowed({"minimum": 0, "maximum": 1}), _allowed({"exclusiveMinimum": 0}), _allowed({})

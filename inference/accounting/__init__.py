@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""This package books what calls cost, and reports each call that ends."""

@@ -1,4 +1,4 @@
-"""Booking what a call costs on the request's ledger, whatever becomes of it."""
+"""An account books what a call costs on the ledger of its request, however the call ends."""
 
 from dataclasses import replace
 from types import TracebackType
@@ -12,12 +12,12 @@ from kernel.values import value
 
 @value
 class Tariff:
-    """How one call is paid for.
+    """A tariff states how one call is paid for.
 
     Attributes:
         price: Price of the model's tokens.
         prompt_tokens: Tokens that the prompt has at most [count, >= 0]; each HTTP request reads it once.
-        requests: Requests that are to draw the samples, as far as can be told before [count, >= 1].
+        requests: Requests that are to draw the samples, as far as is known before [count, >= 1].
     """
 
     price: Price
@@ -25,11 +25,11 @@ class Tariff:
     requests: int = 1
 
     def units(self, requests: int, tokens: int) -> int:
-        """What so many requests that generate so many tokens in all cost at most [units]."""
+        """Return what so many `requests` with so many generated `tokens` in all cost at most [units]."""
         return self.price.units(requests * self.prompt_tokens, tokens)
 
     def tokens_each(self, wanted: int, samples: int, units: int | None) -> int:
-        """Tokens that each of the samples may have for `units`, at most `wanted` [count, >= 0]; None: any amount."""
+        """Return the tokens that each sample may have for `units`, at most `wanted` [count, >= 0]; None: any amount."""
         if units is None:
             return wanted
         most = self.price.completion_tokens(units - self.units(self.requests, 0))
@@ -37,14 +37,14 @@ class Tariff:
 
 
 class CallAccount:
-    """The reservation of one call's worst case, and what its HTTP exchanges made of it.
+    """A call account reserves the worst case of one call and collects what its HTTP exchanges cost.
 
-    Closing it books what was spent, gives the rest back, and counts as lost what nobody knows. `tokens_each` is what
-    each sample may have; `cut` tells whether that is fewer than wanted, as it is only where the envelope has no more.
+    Closing it books what was spent, releases the rest, and counts as lost what is unknown. `tokens_each` is what
+    each sample may have; `cut` is true where it is fewer than wanted, since the envelope has no more.
 
     Args:
         ledger: The request's ledger.
-        stage: Whose account the usage goes to.
+        stage: Name under which the usage is booked.
         generations: Samples that may be drawn [count, >= 1].
         wanted_tokens: Tokens that each sample is to have [count, >= 1].
         floor_tokens: Tokens that each sample must have, where fewer are left than wanted [count, >= 1].
@@ -74,7 +74,7 @@ class CallAccount:
         self._tariff = tariff
         self._prompts = tariff.requests if tariff else 0
         worst = self._worst(generations, self._prompts)
-        self._held = [ledger.reserve(stage, generations, generations * self.tokens_each, worst)]
+        self._reservations = [ledger.reserve(stage, generations, generations * self.tokens_each, worst)]
         self._lost = [0, 0]
         self._open = True
         self.spent = NOTHING_SPENT
@@ -86,56 +86,56 @@ class CallAccount:
         self.close()
 
     def exchange(self, generations: int) -> "ExchangeAccount":
-        """The part of one HTTP exchange that draws `generations` samples.
+        """Return the part of one HTTP exchange that draws `generations` samples.
 
         Raises:
-            BudgetExhausted: When there are more exchanges than could be told before, and no money for one more prompt.
+            BudgetExhausted: When there are more exchanges than expected and the cost of one more prompt is not left.
         """
         if self._tariff is not None:
             if not self._prompts:
-                self._held.append(self._ledger.reserve(self._stage, 0, 0, self._worst(0, 1)))
+                self._reservations.append(self._ledger.reserve(self._stage, 0, 0, self._worst(0, 1)))
                 self._prompts += 1
             self._prompts -= 1
         return ExchangeAccount(self, generations)
 
     def priced(self, usage: StageUsage) -> StageUsage:
-        """`usage` with what its tokens cost, where that is known."""
+        """Return `usage` with what its tokens cost, where that is known."""
         if self._tariff is None:
             return usage
         units = self._tariff.price.units(usage.prompt_tokens, usage.completion_tokens)
         return replace(usage, cost=amount_of(units))
 
-    def book(self, usage: StageUsage) -> None:
+    def add(self, usage: StageUsage) -> None:
         """Add `usage` to what was spent."""
         self.spent = usage if self.spent is NOTHING_SPENT else self.spent.plus(usage)
 
-    def unread(self) -> None:
-        """The prompt of an exchange was not read; another one may use what is reserved for it."""
+    def release_prompt(self) -> None:
+        """Let another exchange use what is reserved for a prompt that was not read."""
         if self._tariff is not None:
             self._prompts += 1
 
-    def lose(self, generations: int) -> None:
-        """Count a request for `generations` samples as spent, though nobody knows what it used."""
+    def count_lost(self, generations: int) -> None:
+        """Count a request for `generations` samples as spent, although its usage is unknown."""
         self._lost = [self._lost[0] + 1, self._lost[1] + generations]
 
-    def renew(self, generations: int) -> None:
+    def reserve_again(self, generations: int) -> None:
         """Count `generations` samples as `lose` does, and reserve as much once more to draw them again.
 
         Raises:
             BudgetExhausted: When that much is not left; nothing is then counted or reserved.
         """
         tokens = generations * self.tokens_each
-        self._held.append(self._ledger.reserve(self._stage, generations, tokens, self._worst(generations, 1)))
-        self.lose(generations)
+        self._reservations.append(self._ledger.reserve(self._stage, generations, tokens, self._worst(generations, 1)))
+        self.count_lost(generations)
 
     def close(self) -> None:
         """End the reservation. No-op once ended."""
         if not self._open:
             return
         self._open = False
-        first, *renewals = self._held
-        for renewal in renewals:
-            renewal.release()
+        first, *retries = self._reservations
+        for retry in retries:
+            retry.release()
         if self.spent == NOTHING_SPENT:
             first.release()
         else:
@@ -145,21 +145,21 @@ class CallAccount:
             self._ledger.lose(generations, generations * self.tokens_each, self._worst(generations, requests))
 
     def _worst(self, generations: int, requests: int) -> int | None:
-        """What so many samples of so many requests cost at most [units]; None where no price is known."""
+        """Return what so many samples of so many requests cost at most [units]; None where no price is known."""
         return None if self._tariff is None else self._tariff.units(requests, generations * self.tokens_each)
 
 
 class ExchangeAccount:
-    """One HTTP exchange, its retries included, as a context: it may end at any point, and is booked as it ended.
+    """An exchange account is a context around one HTTP exchange with its retries; it books the exchange as it ended.
 
-    What had left and not come back is lost to the account, unless `cost` said what it came to.
+    A request that was sent counts as lost unless `record_usage` reports what it used.
     """
 
     def __init__(self, account: CallAccount, generations: int) -> None:
         self._account = account
         self._generations = generations
         self._calls = 0
-        self._in_doubt = False
+        self._is_sent = False
         self._usage = NOTHING_SPENT
 
     def __enter__(self) -> Self:
@@ -168,46 +168,46 @@ class ExchangeAccount:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._account.book(self.usage)
-        if self._in_doubt:
-            self._account.lose(self._generations)
+        self._account.add(self.usage)
+        if self._is_sent:
+            self._account.count_lost(self._generations)
         elif self._usage is NOTHING_SPENT:
-            self._account.unread()
+            self._account.release_prompt()
 
     @property
     def usage(self) -> StageUsage:
-        """What the exchange cost, as far as it is known."""
+        """Return the known cost of the exchange."""
         return self._usage.plus(StageUsage(http_calls=self._calls)) if self._calls else self._usage
 
     def usage_with(self, seen: StageUsage) -> StageUsage:
-        """The same if the backend had generated what was `seen`."""
+        """Return the usage if the backend has generated what was `seen`."""
         return self.usage.plus(self._account.priced(seen))
 
-    def leaving(self) -> None:
-        """A request goes out; until more is known, the backend may be generating."""
+    def mark_sent(self) -> None:
+        """Note that a request is sent; until more is known, the backend may be generating."""
         self._calls += 1
-        self._in_doubt = True
+        self._is_sent = True
 
-    def never_left(self) -> None:
-        """It did not go out after all."""
+    def mark_not_sent(self) -> None:
+        """Note that the request was not sent."""
         self._calls -= 1
-        self._in_doubt = False
+        self._is_sent = False
 
-    def generated_nothing(self) -> None:
-        """The backend refused it."""
-        self._in_doubt = False
+    def mark_rejected(self) -> None:
+        """Note that the backend rejected the request and generated nothing."""
+        self._is_sent = False
 
-    def again(self) -> None:
-        """Make ready for a repetition: a request that may have been acted on is lost, and must be paid for once more.
+    def reserve_retry(self) -> None:
+        """Reserve what a retry may cost: a request that the backend may have answered counts as lost.
 
         Raises:
-            BudgetExhausted: When the envelope has not as much left; the request may then not be repeated.
+            BudgetExhausted: When the envelope has not as much left; the request may then not be sent again.
         """
-        if self._in_doubt:
-            self._account.renew(self._generations)
-            self._in_doubt = False
+        if self._is_sent:
+            self._account.reserve_again(self._generations)
+            self._is_sent = False
 
-    def cost(self, usage: StageUsage) -> None:
-        """The backend generated, and this is what it cost (HTTP calls not counted)."""
+    def record_usage(self, usage: StageUsage) -> None:
+        """Record what the backend generated, without HTTP calls."""
         self._usage = self._account.priced(usage)
-        self._in_doubt = False
+        self._is_sent = False

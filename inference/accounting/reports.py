@@ -1,4 +1,4 @@
-"""What telemetry is told about each call; it attaches itself from outside."""
+"""This module reports each call that ends to an observer, such as telemetry."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,16 +19,16 @@ INTERNAL = "INTERNAL"
 
 @value
 class CallEnd:
-    """One call that has ended.
+    """A call end describes one call that has ended.
 
     Attributes:
         backend: The backend's name.
-        model: The model asked for.
+        model: Name of the model.
         work: Kind of work.
         stage: Label for usage.
         seconds: Time from the call to its end, waiting included [s].
-        usage: What it spent, as far as it is known.
-        outcome: `OK`, an error's reason, `CANCELLED` when the caller went away, or `INTERNAL` for a bug.
+        usage: Its known usage.
+        outcome: `OK`, an error's reason, `CANCELLED` when the caller disconnected, or `INTERNAL` for a bug.
     """
 
     backend: str
@@ -41,25 +41,25 @@ class CallEnd:
 
 
 class Observer(Protocol):
-    """Who wants to know of every call."""
+    """An observer receives a report of every call."""
 
     def on_call_end(self, end: CallEnd) -> None:
-        """Take note of `end`; must be quick and must not fail."""
+        """Receive `end`; this must be quick and must not fail."""
 
 
-class Unobserved:
-    """Takes no note."""
+class NoObserver:
+    """This observer ignores every report."""
 
     def on_call_end(self, end: CallEnd) -> None:
         """Do nothing."""
 
 
 class CallReports:
-    """Makes the reports of one backend's calls.
+    """Call reports are opened for each call of one backend.
 
     Args:
         config: The backend.
-        observer: Who gets them.
+        observer: Receives them.
         clock: Monotonic clock [s].
     """
 
@@ -68,33 +68,33 @@ class CallReports:
         self._observer = observer
         self._clock = clock
 
-    def opened(self, work: WorkKind, stage: str) -> "CallReport":
-        """The report of a call that begins now."""
-        begun = self._clock()
+    def open(self, work: WorkKind, stage: str) -> "CallReport":
+        """Return the report of a call that begins now."""
+        started = self._clock()
 
-        def tell(usage: StageUsage, error: BaseException | None) -> None:
+        def send(usage: StageUsage, error: BaseException | None) -> None:
             self._observer.on_call_end(
                 CallEnd(
                     backend=self._config.name,
                     model=self._config.model,
                     work=work,
                     stage=stage,
-                    seconds=self._clock() - begun,
+                    seconds=self._clock() - started,
                     usage=usage,
                     outcome=outcome(error),
                 )
             )
 
-        return CallReport(tell)
+        return CallReport(send)
 
 
 class CallReport:
-    """One call's report; it is told once, at the latest when its context ends."""
+    """A call report is sent once, at the latest when its context ends."""
 
-    __slots__ = ("_tell", "usage")
+    __slots__ = ("_send", "usage")
 
-    def __init__(self, tell: Callable[[StageUsage, BaseException | None], None]) -> None:
-        self._tell: Callable[[StageUsage, BaseException | None], None] | None = tell
+    def __init__(self, send: Callable[[StageUsage, BaseException | None], None]) -> None:
+        self._send: Callable[[StageUsage, BaseException | None], None] | None = send
         self.usage = NOTHING_SPENT
 
     def __enter__(self) -> Self:
@@ -105,23 +105,23 @@ class CallReport:
     ) -> None:
         self.end(self.usage, error)
 
-    def booked(self, account: CallAccount) -> "Booked":
-        """Hold `account` open, and take over what it has spent in the end."""
-        return Booked(self, account)
+    def account_open(self, account: CallAccount) -> "OpenAccount":
+        """Hold `account` open, and report what it has spent in the end."""
+        return OpenAccount(self, account)
 
-    def failing(self) -> "Failing":
+    def end_on_failure(self) -> "EndOnFailure":
         """End the report if what is inside fails."""
-        return Failing(self)
+        return EndOnFailure(self)
 
     def end(self, usage: StageUsage, error: BaseException | None) -> None:
-        """Tell how the call ended. No-op once told."""
-        tell, self._tell = self._tell, None
-        if tell is not None:
-            tell(usage, error)
+        """Report how the call ended. No-op once reported."""
+        send, self._send = self._send, None
+        if send is not None:
+            send(usage, error)
 
 
-class Booked:
-    """A context that holds an account open and gives it."""
+class OpenAccount:
+    """This context holds an account open and returns it."""
 
     __slots__ = ("_account", "_report")
 
@@ -137,8 +137,8 @@ class Booked:
         self._report.usage = self._account.spent
 
 
-class Failing:
-    """A context that ends a report if it fails."""
+class EndOnFailure:
+    """This context ends a report if what is inside fails."""
 
     __slots__ = ("_report",)
 
@@ -146,7 +146,7 @@ class Failing:
         self._report = report
 
     def __enter__(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -156,7 +156,7 @@ class Failing:
 
 
 def outcome(error: BaseException | None) -> str:
-    """Name of how a call ended."""
+    """Return the name of how a call ended."""
     if error is None:
         return OK
     if isinstance(error, MetacogError):

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""This package sends HTTP requests to one backend, with retries, a circuit breaker and deadlines."""

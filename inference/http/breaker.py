@@ -1,4 +1,4 @@
-"""Leaving a backend alone that keeps failing."""
+"""A circuit breaker sends no requests to a backend that keeps failing."""
 
 from collections.abc import Callable
 from types import TracebackType
@@ -9,9 +9,9 @@ from inference.errors import CircuitOpen
 
 
 class BreakerPermit:
-    """The right to send one request; say `worked` or `failed` once it shows, and nothing if it never does.
+    """A permit allows one request; call `worked` or `failed` when the result is known.
 
-    A context, which holds the trial open if the request is one.
+    It is a context, which holds the trial open if the request is one.
     """
 
     __slots__ = ("_breaker", "on_trial")
@@ -31,16 +31,16 @@ class BreakerPermit:
             self._breaker.end_trial()
 
     def worked(self) -> None:
-        """The backend answered."""
+        """Record that the backend answered."""
         self._breaker.close()
 
     def failed(self) -> None:
-        """The backend could not be reached, broke off, failed by itself, or had time enough and said nothing."""
+        """Record that the backend could not be reached, broke off, failed, or did not answer in the time it had."""
         self._breaker.count_failure(on_trial=self.on_trial)
 
 
 class Breaker:
-    """Counts failures in a row; after too many it admits nobody for a while, and then one request on trial.
+    """A breaker counts failures in a row; after too many it rejects requests for a while, and then admits one on trial.
 
     Args:
         backend: Name for the message.
@@ -57,7 +57,7 @@ class Breaker:
         self._trial_runs = False
 
     def admitted(self) -> BreakerPermit:
-        """The right to send one request, as a context.
+        """Return the permit for one request, as a context.
 
         Raises:
             CircuitOpen: On entering, while the circuit is open, or the one request on trial has not ended.
@@ -65,7 +65,7 @@ class Breaker:
         return BreakerPermit(self)
 
     def begin(self) -> bool:
-        """Begin one request; tells whether it is on trial."""
+        """Begin one request; return whether it is on trial."""
         on_trial = self.is_open
         if on_trial:
             self._check_trial()
@@ -73,12 +73,12 @@ class Breaker:
         return on_trial
 
     def end_trial(self) -> None:
-        """The request on trial has ended."""
+        """End the request on trial."""
         self._trial_runs = False
 
     @property
     def is_open(self) -> bool:
-        """Whether so many requests failed in a row that only a trial may pass."""
+        """Return whether so many requests failed in a row that only a trial is admitted."""
         return self._failures >= self._settings.failures
 
     def close(self) -> None:

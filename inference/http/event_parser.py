@@ -1,4 +1,4 @@
-"""Server-sent events, cut out of a byte stream that the network cuts anywhere.
+"""This module reads server-sent events from a byte stream that the network cuts anywhere.
 
 Source: the WHATWG HTML standard, section "Server-sent events". Ours differs in two points: an event keeps its bytes, so
 that it can be passed on unchanged, and one that the end of the stream cut off before its blank line still counts.
@@ -17,12 +17,12 @@ _EVENT_END = re.compile(_LINE_END + _LINE_END)
 
 
 class EventTooLong(Exception):
-    """An event is longer than `MAX_EVENT_BYTES`: this is no event stream."""
+    """An event is longer than `MAX_EVENT_BYTES`: it is not an event stream."""
 
 
 @value
-class Event:
-    """One event.
+class ServerSentEvent:
+    """An event keeps its bytes beside its data.
 
     Attributes:
         raw: Its bytes, with the blank line that ends it.
@@ -35,43 +35,43 @@ class Event:
     name: str = "message"
 
 
-class Parser:
-    """Holds the bytes of the event that is not complete yet."""
+class EventParser:
+    """A parser holds the bytes of the event that is not complete yet."""
 
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
         """Yield the events that `chunk` completes.
 
         Raises:
-            EventTooLong: When more than `MAX_EVENT_BYTES` came without an end.
+            EventTooLong: When more than `MAX_EVENT_BYTES` arrive without an end.
         """
         text = self._rest + chunk
         start = 0
         for end in _EVENT_END.finditer(text):
-            yield parsed(text[start : end.end()])
+            yield parse_event(text[start : end.end()])
             start = end.end()
         self._rest = text[start:]
         if len(self._rest) > MAX_EVENT_BYTES:
             raise EventTooLong(f"more than {MAX_EVENT_BYTES} bytes without the end of an event")
 
-    def finish(self) -> Iterator[Event]:
+    def finish(self) -> Iterator[ServerSentEvent]:
         """Yield the event that the end of the stream cut off, if its data is there."""
         rest, self._rest = self._rest, b""
         if rest.strip():
-            yield parsed(rest.rstrip(b"\r\n") + b"\n\n")
+            yield parse_event(rest.rstrip(b"\r\n") + b"\n\n")
 
 
-def parsed(raw: bytes) -> Event:
-    r"""Event that stands in `raw`, such as a `StreamEvent` has; whether a space follows `data:` is no matter.
+def parse_event(raw: bytes) -> ServerSentEvent:
+    r"""Return the event in `raw`, such as a `StreamEvent` has; a space after `data:` is optional.
 
     Example:
-        >>> parsed(b'data:{"a":1}\n\n').data
+        >>> parse_event(b'data:{"a":1}\n\n').data
         b'{"a":1}'
-        >>> parsed(b'data: {"a":\r\ndata: 1}\r\n\r\n').data
+        >>> parse_event(b'data: {"a":\r\ndata: 1}\r\n\r\n').data
         b'{"a":\n1}'
-        >>> parsed(b': heartbeat\n\n').data is None
+        >>> parse_event(b': heartbeat\n\n').data is None
         True
     """
     lines: list[bytes] = []
@@ -83,4 +83,9 @@ def parsed(raw: bytes) -> Event:
             lines.append(text)
         elif field == b"event":
             name = text.decode(errors="replace")
-    return Event(raw=raw, data=b"\n".join(lines) if lines else None, name=name)
+    return ServerSentEvent(raw=raw, data=b"\n".join(lines) if lines else None, name=name)
+
+
+# Earlier names.
+Parser = EventParser
+parsed = parse_event

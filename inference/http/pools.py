@@ -1,4 +1,4 @@
-"""Bounded places for requests, one pool per kind of work."""
+"""A pool bounds the requests of one kind of work."""
 
 import asyncio
 from types import TracebackType
@@ -8,7 +8,7 @@ from inference.errors import BackendOverloaded
 
 
 class Pool:
-    """Places for the requests of one kind of work, first come first served.
+    """A pool gives slots to the requests of one kind of work, first come first served.
 
     Args:
         backend: Name for the message.
@@ -18,11 +18,11 @@ class Pool:
     def __init__(self, backend: str, size: PoolSize) -> None:
         self._backend = backend
         self._size = size
-        self._places = asyncio.Semaphore(size.in_flight)
+        self._slots = asyncio.Semaphore(size.in_flight)
         self._waiting = 0
 
-    def place(self) -> "PoolSlot":
-        """One place, to be held as an async context; entering it waits for it.
+    def slot(self) -> "PoolSlot":
+        """Return a slot as an async context; entering it waits for it.
 
         Raises:
             BackendOverloaded: On entering, when too many wait already.
@@ -30,8 +30,8 @@ class Pool:
         return PoolSlot(self)
 
     async def take(self) -> None:
-        """Take a place, after waiting for it."""
-        if self._places.locked() and self._waiting >= self._size.queue:
+        """Take a slot, after waiting for it."""
+        if self._slots.locked() and self._waiting >= self._size.queue:
             raise BackendOverloaded(
                 f"backend {self._backend}: {self._size.in_flight} requests of this kind are under way and "
                 f"{self._waiting} wait",
@@ -39,17 +39,17 @@ class Pool:
             )
         self._waiting += 1
         try:
-            await self._places.acquire()
+            await self._slots.acquire()
         finally:
             self._waiting -= 1
 
     def give_back(self) -> None:
-        """Give a place back."""
-        self._places.release()
+        """Release a slot."""
+        self._slots.release()
 
 
 class PoolSlot:
-    """A place in a pool, held while its context is open."""
+    """A slot in a pool is held while its context is open."""
 
     __slots__ = ("_pool",)
 

@@ -1,6 +1,6 @@
-"""HTTP as the client needs it: a question answered whole, and a request answered piece by piece.
+"""This module defines what the client needs of HTTP: a whole reply, and a reply that is read piece by piece.
 
-Cancelling either, or leaving a stream early, must close the connection: so a backend learns to stop generating.
+Cancelling either, or leaving a stream early, must close the connection: so the backend stops generating.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -15,20 +15,20 @@ class TransportFailure(Exception):
 
 
 class NotSent(TransportFailure):
-    """The request never left, not one byte of it: no connection could be made."""
+    """No connection could be made, and not one byte was sent."""
 
 
 class LostBeforeReply(TransportFailure):
-    """The connection ended before a reply began; whether the request was read, and acted on, nobody knows."""
+    """The connection ended before a reply began; the request may have been read and acted on."""
 
 
 class LostMidReply(TransportFailure):
-    """The connection ended, or turned to nonsense, in the middle of a reply."""
+    """The connection ended, or sent invalid data, in the middle of a reply."""
 
 
 @value
 class HttpReply:
-    """A reply: its status, its headers under lower-case names, and its whole body."""
+    """A reply has a status, headers under lower-case names, and its whole body."""
 
     status: int
     headers: Mapping[str, str]
@@ -37,19 +37,19 @@ class HttpReply:
 
 @value
 class HttpStream:
-    """A reply whose body is still coming, to be taken once; the chunks are as the network cut them."""
+    """A streamed reply has a body that can be read once; the chunks are as the network cut them."""
 
     status: int
     headers: Mapping[str, str]
     chunks: AsyncIterator[bytes]
 
     async def read(self) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         return b"".join([chunk async for chunk in self.chunks])
 
 
 class Transport(Protocol):
-    """What a backend is reached through; each method raises `TransportFailure` and nothing else of the network's."""
+    """A transport reaches a backend; each method raises `TransportFailure` for every failure of the network."""
 
     async def get(self, url: str, headers: Mapping[str, str]) -> HttpReply:
         """Fetch `url`."""

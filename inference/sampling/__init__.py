@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""This package turns calls into requests, and the replies into samples."""

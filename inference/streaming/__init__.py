@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""This package reads replies while they are being generated."""

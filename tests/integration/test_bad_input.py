@@ -128,7 +128,7 @@ async def test_a_backend_that_cannot_be_reached_is_named(
 
 
 @pytest.mark.parametrize("face", ["rest", "rpc"])
-async def test_a_backend_that_cannot_be_reached_is_named_on_our_own_faces(
+async def test_a_backend_that_cannot_be_reached_is_named_on_our_own_apis(
     database_url: str, tmp_path: Path, face: str
 ) -> None:
     async with router_at(DOWN, database_url, tmp_path) as router:
@@ -199,7 +199,7 @@ async def test_a_prompt_over_the_context_is_named(
 
 @pytest.mark.parametrize("path", ["/v1/answers", "/v1/route", "/v1/chat/completions"])
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "chunked"])
-async def test_a_body_that_is_too_large_is_refused(router: RunningRouter, path: str, declared: bool) -> None:
+async def test_a_body_that_is_too_large_is_rejected(router: RunningRouter, path: str, declared: bool) -> None:
     body = b'{"question": "' + b"x" * 5000 + b'"}'
 
     async with httpx.AsyncClient(base_url=router.rest, headers={"content-type": "application/json"}) as client:
@@ -218,7 +218,7 @@ async def pieces(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + 1000]
 
 
-async def test_a_message_that_is_too_large_is_refused(router: RunningRouter) -> None:
+async def test_a_message_that_is_too_large_is_rejected(router: RunningRouter) -> None:
     request: Message = router_pb2.RouteRequest(question="x" * (17 * 1024 * 1024))
 
     async with aio.insecure_channel(router.grpc) as channel:
@@ -249,7 +249,7 @@ async def test_a_message_that_is_too_large_is_refused(router: RunningRouter) -> 
         (b'{"question": "?", "colour": "red"}', "MALFORMED_REQUEST"),
     ],
 )
-async def test_a_body_that_makes_no_request_is_refused(router: RunningRouter, body: bytes, reason: str) -> None:
+async def test_a_body_that_makes_no_request_is_rejected(router: RunningRouter, body: bytes, reason: str) -> None:
     async with httpx.AsyncClient(base_url=router.rest) as client:
         reply = await client.post("/v1/route", content=body, headers={"content-type": "application/json"})
 
@@ -272,7 +272,7 @@ async def test_a_body_that_makes_no_request_is_refused(router: RunningRouter, bo
         ({"strategy": "debate"}, "UNKNOWN_STRATEGY"),
     ],
 )
-async def test_an_answer_with_a_wrong_parameter_is_refused(
+async def test_an_answer_with_a_wrong_parameter_is_rejected(
     router: RunningRouter, face: str, body: Body, reason: str
 ) -> None:
     asked = RestFace(router.rest, ROUTER) if face == "rest" else RpcFace(router.grpc, ROUTER)
@@ -298,7 +298,7 @@ async def test_an_answer_with_a_wrong_parameter_is_refused(
         (f"/v1/runs?page_token={'%00' * 36}", 200),
     ],
 )
-async def test_a_question_for_runs_that_cannot_be_is_refused(router: RunningRouter, query: str, status: int) -> None:
+async def test_a_question_for_runs_that_cannot_be_is_rejected(router: RunningRouter, query: str, status: int) -> None:
     async with httpx.AsyncClient(base_url=router.rest) as client:
         reply = await client.get(query)
 

@@ -168,7 +168,7 @@ async def test_a_server_that_asks_for_more_patience_than_there_is_ends_it_at_onc
 @pytest.mark.parametrize(
     ("status", "says"), [(400, "answered 400: no"), (401, "set METACOG_ENCODER_API_KEY"), (500, "answered 500: no")]
 )
-async def test_a_refusal_is_told_and_not_repeated(
+async def test_an_error_is_reported_and_not_repeated(
     server: Server, embeddings: Embeddings, status: int, says: str
 ) -> None:
     server.answer = lambda _number, _body: refusal(status)
@@ -214,14 +214,14 @@ async def test_a_model_that_was_named_is_asked_and_no_other(server: Server) -> N
         b'{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}',
     ],
 )
-async def test_what_are_no_vectors_is_told(server: Server, embeddings: Embeddings, body: bytes) -> None:
+async def test_what_are_no_vectors_is_reported(server: Server, embeddings: Embeddings, body: bytes) -> None:
     server.answer = lambda _number, _body: web.Response(body=body)
 
     with pytest.raises(EncoderUnavailable, match="something else than vectors"):
         await embeddings.embed(["a"], timeout_s=5)
 
 
-async def test_a_server_that_says_nothing_is_waited_for_until_the_deadline(
+async def test_a_server_that_states_nothing_is_waited_for_until_the_deadline(
     server: Server, embeddings: Embeddings
 ) -> None:
     server.hold = asyncio.Event()
@@ -243,7 +243,7 @@ async def test_a_caller_who_leaves_closes_the_connection(server: Server, embeddi
     assert call.cancelled() or call.cancelling()
 
 
-async def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
+async def test_a_server_that_is_not_there_is_reported_with_its_address() -> None:
     embeddings = Embeddings("http://127.0.0.1:1/v1")
 
     for asking in (embeddings.embed(["a"], timeout_s=5), embeddings.check()):

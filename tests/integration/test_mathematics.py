@@ -18,7 +18,7 @@ def calculator() -> Iterator[Calculator]:
     made.close()
 
 
-def test_it_says_what_the_kernel_says(calculator: Calculator) -> None:
+def test_it_returns_what_the_kernel_returns(calculator: Calculator) -> None:
     question = calculator.within()
 
     clusters = cluster([r"\frac{\sqrt{3}}{2}", "sqrt(3)/2", "2"], AnswerType.NUMBER, mathematics=question)

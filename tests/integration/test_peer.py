@@ -154,7 +154,7 @@ async def test_leaving_a_stream_reaches_the_other_side() -> None:
     assert first.value == "x"
 
 
-async def test_a_refusal_keeps_its_code_and_its_reason() -> None:
+async def test_an_error_keeps_its_code_and_its_reason() -> None:
     async with peered(Echo()) as peer:
         with pytest.raises(PeerRefused) as refused:
             await peer.call(unary(peer, "Say"), StringValue(value="shout"), timeout_s=10)
@@ -294,7 +294,7 @@ async def test_the_callers_deadline_is_the_deliberations(scripted: ScriptedLLM) 
     assert refused.value.code is Code.DEADLINE_EXCEEDED
 
 
-async def test_a_real_refusal_comes_back_whole(scripted: ScriptedLLM) -> None:
+async def test_a_real_error_comes_back_whole(scripted: ScriptedLLM) -> None:
     async with assigner(scripted) as peer:
         stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
         request = to_proto({"agents": [{"id": "a", "msv": {"conflict": 2.0}}]}, assigner_pb2.AssignRequest)

@@ -76,7 +76,7 @@ async def test_the_whole_suite_answers_on_system_two(scripted: ScriptedLLM, data
     assert reply.json()["choices"][0]["message"]["content"] == "the synthesis"
     assert len(reply.json()["metacog"]["stages"]) == 4
     assert "gpt-4o" in [model["id"] for model in listed["data"]]
-    assert 'metacog_routed_total{because="requested",strategy="dialectic",system="SYSTEM_TWO"} 1.0' in metrics
+    assert 'metacog_routed_total{reason="requested",strategy="dialectic",system="SYSTEM_TWO"} 1.0' in metrics
     assert 'metacog_tokens_total{kind="completion",stage="synthesis"} 2.0' in metrics
     assert 'metacog_cost_total{stage="synthesis"} 3e-06' in metrics
     usage = reply.json()["metacog"]["usage"]
@@ -185,7 +185,7 @@ async def test_a_request_that_outlasts_the_grace_is_given_up(
     assert status == 0
 
 
-async def test_new_requests_are_refused_while_the_service_stops(
+async def test_new_requests_are_rejected_while_the_service_stops(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(system1="word " * 50)

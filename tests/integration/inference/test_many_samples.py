@@ -6,7 +6,7 @@ import pytest
 
 from inference.config import Retries
 from inference.errors import BackendUnavailable, InvalidCall
-from tests.integration.inference.support import HELLO, MakeBackend, Served, passed, spend_of
+from tests.integration.inference.support import HELLO, MakeBackend, Served, read_forwarded, spend_of
 from tests.support.scripted_llm import Body, Refuse, Say, ScriptedLLM
 
 BODY = {"messages": HELLO, "max_tokens": 6, "temperature": 1.0, "seed": 3, "user": "me"}
@@ -38,7 +38,9 @@ async def test_samples_over_the_limit_come_in_further_requests(llamacpp: Scripte
     assert spend.ledger.usage().stages["system1"] == reply.usage
 
 
-async def test_a_backend_that_ignores_n_is_asked_for_the_rest(minimal: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_a_backend_that_ignores_n_gets_a_request_for_the_rest(
+    minimal: ScriptedLLM, backend_of: MakeBackend
+) -> None:
     backend = backend_of(minimal)
 
     reply = await backend.forward({**BODY, "n": 3}, spend_of(generations=3), "system1")
@@ -102,7 +104,7 @@ async def test_what_one_request_draws_stays_byte_for_byte(
     assert llm.bodies == [{**BODY, **n, "model": "scripted"}]
 
 
-async def test_a_stream_of_too_many_is_refused_by_name(llamacpp: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_a_stream_of_too_many_is_rejected_by_name(llamacpp: ScriptedLLM, backend_of: MakeBackend) -> None:
     backend, spend = backend_of(llamacpp), spend_of()
 
     for _ in range(2):
@@ -112,22 +114,22 @@ async def test_a_stream_of_too_many_is_refused_by_name(llamacpp: ScriptedLLM, ba
 
     assert len(llamacpp.requests) == 1
     assert spend.ledger.generations_left == 100
-    assert await passed(backend.forward_stream({**BODY, "n": 4}, spend, "system1"))
+    assert await read_forwarded(backend.forward_stream({**BODY, "n": 4}, spend, "system1"))
 
 
-async def test_a_stream_that_brings_fewer_than_asked_for_ends_in_a_refusal(
+async def test_a_stream_that_brings_fewer_than_requested_ends_in_an_error(
     minimal: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
     backend, spend = backend_of(minimal), spend_of()
 
     for _ in range(2):
         with pytest.raises(InvalidCall, match="draws 1 in one stream, not 2"):
-            await passed(backend.forward_stream({**BODY, "n": 2}, spend, "system1"))
+            await read_forwarded(backend.forward_stream({**BODY, "n": 2}, spend, "system1"))
 
     assert len(minimal.requests) == 1
     assert spend.ledger.usage().generations == 1
 
 
-async def test_more_samples_than_anybody_serves_are_refused(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
+async def test_more_samples_than_any_backend_serves_are_rejected(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     with pytest.raises(InvalidCall, match="n: 129 must be"):
         await backend_of(llm).forward({**BODY, "n": 129, "temperature": 0}, spend_of(), "system1")

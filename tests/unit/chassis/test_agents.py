@@ -90,7 +90,7 @@ def test_the_agents_that_come_with_the_suite_can_be_read(name: str) -> None:
         ("- ada\n- ben\n", 1, "Input should be"),
     ],
 )
-def test_an_unusable_file_is_refused_with_line_and_reason(file: Path, source: str, line: int, reason: str) -> None:
+def test_an_unusable_file_is_rejected_with_line_and_reason(file: Path, source: str, line: int, reason: str) -> None:
     file.write_text(source)
 
     with pytest.raises(ConfigurationInvalid) as refused:
@@ -105,7 +105,7 @@ def test_an_unusable_file_is_refused_with_line_and_reason(file: Path, source: st
 @pytest.mark.parametrize(
     "source", [b"", b"# nothing\n", b"\xff\xfe\x00", b"agents:\n  - id: \x00\n", b"agents:\n  - id: 2026-13-45\n"]
 )
-def test_a_file_that_has_no_lines_to_blame_is_refused_by_its_name(file: Path, source: bytes) -> None:
+def test_a_file_that_has_no_lines_to_blame_is_rejected_by_its_name(file: Path, source: bytes) -> None:
     file.write_bytes(source)
 
     with pytest.raises(ConfigurationInvalid) as refused:
@@ -114,7 +114,7 @@ def test_a_file_that_has_no_lines_to_blame_is_refused_by_its_name(file: Path, so
     assert refused.value.message.startswith(f"{file}: ")
 
 
-def test_a_missing_file_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_missing_file_is_rejected_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationInvalid, match="cannot be read: No such file") as refused:
         Agents(tmp_path / "agents.yaml")
 

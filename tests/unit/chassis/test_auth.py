@@ -26,7 +26,7 @@ def test_every_key_of_the_ring_is_accepted() -> None:
 @pytest.mark.parametrize(
     "header", ["", "Bearer", "Bearer ", "Bearer open", "sesame", "Basic sesame", f"Bearer {SESAME}", "Bearer sésame"]
 )
-def test_what_is_no_key_of_ours_is_refused(header: str) -> None:
+def test_an_unknown_key_is_rejected(header: str) -> None:
     with pytest.raises(Unauthenticated) as refused:
         RING.holder(header)
 
@@ -61,7 +61,7 @@ def test_a_hash_may_be_written_in_capitals(tmp_path: Path) -> None:
     assert read_keys(path).holder("Bearer sesame").name == "ada"
 
 
-def test_a_holder_may_teach_unless_told_otherwise(tmp_path: Path) -> None:
+def test_a_holder_may_teach_unless_set_otherwise(tmp_path: Path) -> None:
     path = keys_file(tmp_path, f"keys:\n  - name: ada\n    sha256: {SESAME}\n")
 
     assert read_keys(path).holder("Bearer sesame").may_teach
@@ -85,7 +85,7 @@ def test_without_a_file_there_are_no_keys() -> None:
         (b"\xff", "can't decode"),
     ],
 )
-def test_an_unusable_keys_file_is_refused_and_never_read_as_no_keys(
+def test_an_unusable_keys_file_is_rejected_and_never_read_as_no_keys(
     tmp_path: Path, source: str | bytes, reason: str
 ) -> None:
     path = keys_file(tmp_path, source)
@@ -97,7 +97,7 @@ def test_an_unusable_keys_file_is_refused_and_never_read_as_no_keys(
     assert reason in refused.value.message
 
 
-def test_a_missing_keys_file_is_refused_and_never_read_as_no_keys(tmp_path: Path) -> None:
+def test_a_missing_keys_file_is_rejected_and_never_read_as_no_keys(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationInvalid, match="No such file"):
         read_keys(tmp_path / "keys.yaml")
 
@@ -116,7 +116,7 @@ def test_loopback_needs_no_keys_and_keys_open_the_rest(host: str, ring: Keyring)
     demand_keys_beyond_loopback(host, ring, "METACOG_ROUTER_HOST")
 
 
-def test_a_key_is_presented_as_it_is_asked_for() -> None:
+def test_a_key_is_presented_as_it_is_requested() -> None:
     assert RING.holder(bearer("sesame")["authorization"]) == ADA
 
 
@@ -125,7 +125,7 @@ def test_no_key_presents_nothing() -> None:
 
 
 @pytest.mark.parametrize("names", [("",), ("ann", "ann")])
-def test_every_key_needs_a_name_of_its_own_since_runs_are_told_apart_by_it(
+def test_every_key_needs_a_name_of_its_own_which_its_runs_are_recorded_under(
     tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     file = tmp_path / "keys.yaml"

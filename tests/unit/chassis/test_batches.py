@@ -67,7 +67,7 @@ async def test_silence_is_an_empty_batch_and_loses_nothing() -> None:
     assert [batch async for batch in batches if batch] == [["late"]]
 
 
-async def test_a_failure_comes_after_what_came_before_it() -> None:
+async def test_a_failure_comes_after_what_arrived_before_it() -> None:
     async def items() -> AsyncIterator[int]:
         yield 1
         raise ValueError("broken")
@@ -79,7 +79,7 @@ async def test_a_failure_comes_after_what_came_before_it() -> None:
         await anext(batches)
 
 
-async def test_items_that_are_cancelled_from_within_leave_nobody_waiting() -> None:
+async def test_items_that_are_cancelled_from_within_leave_no_consumer_waiting() -> None:
     async def items() -> AsyncIterator[int]:
         yield 1
         raise asyncio.CancelledError

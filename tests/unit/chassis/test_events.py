@@ -51,7 +51,7 @@ async def test_an_event_is_there_before_the_work_is_done() -> None:
     assert await all_of(events) == ["second"]
 
 
-async def test_a_refusal_comes_after_everything_that_was_emitted() -> None:
+async def test_an_error_comes_after_everything_that_was_emitted() -> None:
     async def work(emit: Emit[str]) -> None:
         emit("first")
         emit("second")

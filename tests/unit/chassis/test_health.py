@@ -31,7 +31,7 @@ async def test_a_service_without_checks_is_ready() -> None:
     assert (await Health({}).report()).ready
 
 
-async def test_without_an_essential_part_a_service_is_not_ready_and_says_why() -> None:
+async def test_without_an_essential_part_a_service_is_not_ready_and_states_why() -> None:
     report = await Health({"inference": no_assigner}, {"database": fine}).report()
 
     assert not report.ready

@@ -5,7 +5,7 @@ import uuid
 from chassis.ids import age_s, new_id
 
 
-def test_a_name_tells_its_age() -> None:
+def test_a_name_reports_its_age() -> None:
     age = age_s(new_id())
 
     assert age is not None

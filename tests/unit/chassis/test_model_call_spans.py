@@ -63,7 +63,7 @@ def test_a_model_call_is_a_span_of_the_request_that_made_it(exported: InMemorySp
     }
 
 
-def test_a_call_that_failed_says_why(exported: InMemorySpanExporter) -> None:
+def test_a_call_that_failed_states_why(exported: InMemorySpanExporter) -> None:
     CallMetrics().on_call_end(ended("BACKEND_OVERLOADED"))
 
     call = one(exported, "chat qwen3")

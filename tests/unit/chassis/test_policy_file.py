@@ -73,7 +73,7 @@ ROW = "rows:\n  - name: a\n    strategy: arbiter\n"
         (f"{ROW}  - strategy: dialectic\n    name: b\n", 4, "rows.1: 'b' can never be reached: 'a' is asked before"),
     ],
 )
-def test_a_mistake_is_refused_with_line_and_reason(file: Path, source: str, line: int, reason: str) -> None:
+def test_a_mistake_is_rejected_with_line_and_reason(file: Path, source: str, line: int, reason: str) -> None:
     file.write_text(source)
 
     with pytest.raises(ConfigurationInvalid) as refused:
@@ -83,7 +83,7 @@ def test_a_mistake_is_refused_with_line_and_reason(file: Path, source: str, line
     assert reason in refused.value.metadata["problem"]
 
 
-def test_an_empty_file_is_refused(file: Path) -> None:
+def test_an_empty_file_is_rejected(file: Path) -> None:
     file.write_text("")
 
     with pytest.raises(ConfigurationInvalid, match="rows: Field required"):

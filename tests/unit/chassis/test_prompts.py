@@ -68,7 +68,7 @@ def test_no_prompt_file_of_these_services_is_left_out() -> None:
         (AnswerType.CODE, "give it in one code block."),
     ],
 )
-def test_who_answers_is_told_the_form_of_the_answer_last(answer_type: AnswerType, said: str) -> None:
+def test_a_prompt_states_the_form_of_the_answer_last(answer_type: AnswerType, said: str) -> None:
     first = assigner.thesis(question="Q1", answer_type=answer_type).text
     last = assigner.synthesis(**TEXTS, answer_type=answer_type).text
     delegated = delegation.solution(question="Q1", answer_type=answer_type).text
@@ -77,7 +77,7 @@ def test_who_answers_is_told_the_form_of_the_answer_last(answer_type: AnswerType
 
 
 @pytest.mark.parametrize("answer_type", [None, AnswerType.TEXT])
-def test_nothing_is_said_of_a_form_that_an_answer_does_not_have(answer_type: AnswerType | None) -> None:
+def test_a_prompt_does_not_mention_a_form_that_an_answer_does_not_have(answer_type: AnswerType | None) -> None:
     assert "Final Answer" not in assigner.synthesis(**TEXTS, answer_type=answer_type).text
 
 
@@ -179,7 +179,7 @@ def test_a_text_that_fits_is_not_cut() -> None:
     assert shortened("a" * 400, 100) == ("a" * 400, False)
 
 
-def test_a_text_that_does_not_fit_keeps_its_head_and_its_tail_and_says_so() -> None:
+def test_a_text_that_does_not_fit_keeps_its_head_and_its_tail_and_is_marked_as_cut() -> None:
     text, cut = shortened("a" * 300 + "b" * 301, 150)
 
     # 150 tokens are 600 characters: 400 of the head, 200 of the tail
@@ -189,7 +189,7 @@ def test_a_text_that_does_not_fit_keeps_its_head_and_its_tail_and_says_so() -> N
 
 @given(st.integers(16, 600), st.integers(0, 6000))
 @settings(deadline=None)
-def test_a_cut_text_is_about_as_long_as_was_asked_for(max_tokens: int, length: int) -> None:
+def test_a_cut_text_is_about_as_long_as_was_requested(max_tokens: int, length: int) -> None:
     text, cut = shortened("x" * length, max_tokens)
 
     assert cut is (length > max_tokens * 4)

@@ -46,7 +46,7 @@ def test_without_a_version_the_weights_name_themselves(tmp_path: Path) -> None:
         ("role_weights: {}\n", "there is no such key"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_with_line_and_reason(tmp_path: Path, text: str, complaint: str) -> None:
+def test_a_file_that_cannot_be_used_is_rejected_with_line_and_reason(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(ConfigurationInvalid) as refused:
         read_role_weights(written(tmp_path, text))
 

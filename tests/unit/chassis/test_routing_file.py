@@ -81,7 +81,7 @@ WEIGHTS = "weights:\n  correctness: 0.3\n  conflict: 0.25\n  importance: 0.25\n"
         ("- 0.45\n", 1, "Input should be"),
     ],
 )
-def test_a_mistake_is_refused_with_line_and_reason(file: Path, source: str, line: int, reason: str) -> None:
+def test_a_mistake_is_rejected_with_line_and_reason(file: Path, source: str, line: int, reason: str) -> None:
     file.write_text(source)
 
     with pytest.raises(ConfigurationInvalid) as refused:
@@ -100,6 +100,6 @@ def test_a_file_that_states_nothing_is_not_taken_for_the_papers_values(file: Pat
         read_routing(file)
 
 
-def test_a_missing_file_is_refused_by_its_name(file: Path) -> None:
+def test_a_missing_file_is_rejected_by_its_name(file: Path) -> None:
     with pytest.raises(ConfigurationInvalid, match=r"routing.yaml: cannot be read: No such file"):
         read_routing(file)

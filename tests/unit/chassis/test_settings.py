@@ -61,7 +61,7 @@ def test_an_empty_variable_means_the_default(monkeypatch: pytest.MonkeyPatch) ->
         ("METACOG_ROUTER_MODEL_ALIASES", "[1]"),
     ],
 )
-def test_an_unusable_value_is_refused_by_the_name_of_its_variable(
+def test_an_unusable_value_is_rejected_by_the_name_of_its_variable(
     monkeypatch: pytest.MonkeyPatch, variable: str, text: str
 ) -> None:
     monkeypatch.setenv(variable, text)
@@ -90,7 +90,7 @@ def test_prices_are_read_by_model(monkeypatch: pytest.MonkeyPatch) -> None:
         ('{"m": {"prompt": -1, "completion": 1}}', "the price of 'm': prompt is -1; it must be a number in"),
     ],
 )
-def test_prices_that_cannot_be_used_are_refused_with_the_model(
+def test_prices_that_cannot_be_used_are_rejected_with_the_model(
     monkeypatch: pytest.MonkeyPatch, text: str, complaint: str
 ) -> None:
     monkeypatch.setenv("METACOG_PRICES", text)
@@ -120,7 +120,7 @@ def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", [FaceSettings, *FACES])
-def test_a_service_listens_on_loopback_unless_told_otherwise(kind: type[FaceSettings]) -> None:
+def test_a_service_listens_on_loopback_unless_set_otherwise(kind: type[FaceSettings]) -> None:
     assert is_loopback(read(kind).host)
 
 

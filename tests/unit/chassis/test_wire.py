@@ -255,7 +255,7 @@ def test_what_is_left_out_reads_as_unknown_or_as_documented_and_never_as_zero(
         (router_pb.AnswerRequest(assignment_seed=0), "assignment_seed"),
     ],
 )
-def test_a_zero_that_was_said_is_a_zero(made: Message, field: str) -> None:
+def test_a_zero_that_was_stated_is_a_zero(made: Message, field: str) -> None:
     assert getattr(from_proto(made, router.AnswerRequest), field) == 0
 
 
@@ -314,7 +314,7 @@ def test_an_enum_is_spelled_without_its_prefix() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 99])
-def test_an_enum_number_that_says_nothing_reads_as_not_said(number: int) -> None:
+def test_an_enum_number_that_states_nothing_reads_as_not_stated(number: int) -> None:
     ask = assigner_pb.DeliberateRequest(question="Q", answer_type=number, assignment_kind=number)
 
     made = from_proto(ask, assigner.DeliberateRequest)
@@ -325,7 +325,7 @@ def test_an_enum_number_that_says_nothing_reads_as_not_said(number: int) -> None
 
 
 @pytest.mark.parametrize("number", [0, 99])
-def test_an_enum_that_must_be_said_is_missed_by_its_place(number: int) -> None:
+def test_an_enum_that_must_be_stated_is_missed_by_its_place(number: int) -> None:
     ask = assigner_pb.AssignRequest(forbidden=[assigner_pb.ForbiddenPair(role=number, agent="ada")])
 
     with pytest.raises(MalformedRequest, match=r"forbidden\.0\.role: ") as refused:
@@ -350,7 +350,7 @@ def test_a_moment_may_be_given_as_text() -> None:
     assert (sent.since.seconds, sent.since.nanos) == (1772368200, 250_000_000)
 
 
-def test_a_moment_that_cannot_be_is_refused_by_its_place() -> None:
+def test_a_moment_that_cannot_be_is_rejected_by_its_place() -> None:
     ask = router_pb.ListRunsRequest(until=Timestamp(seconds=10**15))
 
     with pytest.raises(MalformedRequest, match="until: ") as refused:
@@ -409,7 +409,7 @@ def test_a_deliberation_stays_readable_in_its_run() -> None:
         ("What is 2 + 2?", router.AnswerRequest, "body"),
     ],
 )
-def test_what_the_contract_does_not_know_is_refused_by_its_place(data: object, kind: type, place: str) -> None:
+def test_what_the_contract_does_not_know_is_rejected_by_its_place(data: object, kind: type, place: str) -> None:
     with pytest.raises(MalformedRequest) as refused:
         from_plain(data, kind)
 
@@ -426,14 +426,14 @@ def test_all_complaints_are_in_the_metadata() -> None:
 
 
 @pytest.mark.parametrize("level", [1.2, -0.1, float("nan")])
-def test_a_component_out_of_range_is_refused_as_such_on_both_faces(level: float) -> None:
+def test_a_component_out_of_range_is_rejected_as_such_on_both_apis(level: float) -> None:
     with pytest.raises(MSVOutOfRange):
         from_proto(router_pb.RouteRequest(msv=msv_pb2.MSV(conflict=level)), assessment.RouteRequest)
     with pytest.raises(MSVOutOfRange):
         from_plain({"msv": {"conflict": level}}, assessment.RouteRequest)
 
 
-def test_a_limit_of_zero_is_refused_and_not_read_as_left_out() -> None:
+def test_a_limit_of_zero_is_rejected_and_not_read_as_left_out() -> None:
     ask = router_pb.AnswerRequest()
     ask.envelope.timeout_ms = 0
 
@@ -462,7 +462,7 @@ def test_usage_of_nothing_is_zeros_and_no_stages() -> None:
     assert from_proto(to_proto(Usage(), type(router_pb.Run().usage)), Usage) == Usage()
 
 
-def test_a_schema_names_every_field_and_refuses_others() -> None:
+def test_a_schema_names_every_field_and_rejects_others() -> None:
     schema = json_schema(runs.FellBack)
 
     assert set(schema["properties"]) == {"from_strategy", "to_strategy", "reason", "message"}

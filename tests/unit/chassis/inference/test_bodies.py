@@ -13,7 +13,7 @@ CALL = Call(messages=[{"role": "user", "content": "Hi"}], max_tokens=8, stage="t
 ONE = Portion(offset=0, samples=1, tokens=8)
 
 
-def test_logprobs_are_never_asked_for_with_no_alternative() -> None:
+def test_logprobs_are_never_requested_with_no_alternative() -> None:
     body = body_of(replace(CALL, logprobs=True), ONE, HERE, Features())
 
     assert (body["logprobs"], body["top_logprobs"]) == (True, 1)
@@ -28,7 +28,7 @@ def test_logprobs_are_never_asked_for_with_no_alternative() -> None:
         (Features(logprobs=False), False),
     ],
 )
-def test_logprobs_are_asked_for_to_count_several_samples(known: Features, asked: bool) -> None:
+def test_logprobs_are_requested_to_count_several_samples(known: Features, asked: bool) -> None:
     portion = replace(ONE, samples=2)
 
     assert ("logprobs" in body_of(CALL, portion, HERE, known)) is asked
@@ -56,10 +56,10 @@ def test_portions_cover_the_samples_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("repetition", "asked_s", "chance", "seconds"),
+    ("repetition", "requested_s", "random_number", "seconds"),
     [(0, None, 0.0, 0.0), (0, None, 1.0, 0.1), (3, None, 0.5, 0.4), (9, None, 1.0, 2.0), (0, 7.0, 0.5, 7.05)],
 )
 def test_pauses_double_up_to_a_cap_and_come_after_what_was_asked(
-    repetition: int, asked_s: float | None, chance: float, seconds: float
+    repetition: int, requested_s: float | None, random_number: float, seconds: float
 ) -> None:
-    assert pause_s(Retries(base_s=0.1, cap_s=2.0), repetition, asked_s, chance) == pytest.approx(seconds)
+    assert pause_s(Retries(base_s=0.1, cap_s=2.0), repetition, requested_s, random_number) == pytest.approx(seconds)

@@ -67,13 +67,13 @@ def test_numbers_are_moved_into_their_bounds_and_named(
         ('{"confidence": 1, "note": "x"}', "note follows none of its alternatives"),
     ],
 )
-def test_what_does_not_follow_the_schema_is_an_error_that_says_why(text: str, problem: str) -> None:
+def test_what_does_not_follow_the_schema_is_an_error_that_states_why(text: str, problem: str) -> None:
     with pytest.raises(UnparsableOutput) as unparsable:
         read(text, RATING)
 
     assert unparsable.value.metadata == {"problem": problem}
 
 
-def test_a_text_without_documents_is_told_from_one_with_a_wrong_document() -> None:
+def test_a_text_without_documents_is_distinguished_from_one_with_a_wrong_document() -> None:
     assert is_no_json("Fairly sure, 0.8")
     assert not is_no_json('{"other": 1}')

@@ -66,7 +66,7 @@ def test_a_base_url_without_a_path_means_its_first_version(base_url: str, root: 
 
 
 @pytest.mark.parametrize("wrong", [{"base_url": "llm:8000"}, {"base_url": "ftp://llm"}, {"idle_timeout_s": 5.0}])
-def test_an_unusable_setting_is_refused(wrong: dict[str, object]) -> None:
+def test_an_unusable_setting_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidArgument):
         BackendConfig(**{"name": "here", "base_url": "http://llm", "model": "m", **wrong})  # type: ignore[arg-type]
 
