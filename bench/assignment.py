@@ -22,8 +22,7 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from kernel.assignment import Problem, best_assignment, build_problem, greedy_assignment, margins, total_fitness
 from kernel.msv import MSV
 from kernel.roles import ROLES, VersionedWeights
-from services.assigner.service.assign import explained as told
-from services.assigner.service.assign import stated
+from services.assigner.service.assign import assignment_problem, explained
 from services.assigner.service.values import AssignRequest, Candidate
 
 SIZES = (5, 20, 100, 1_000, 10_000)
@@ -214,8 +213,8 @@ def answered() -> dict[str, dict[int, float]]:
 
 
 def _answer(ask: AssignRequest) -> object:
-    matrix, problem = stated(ask, VersionedWeights())
-    return told(matrix, problem, version="", brief=ask.brief)
+    matrix, problem = assignment_problem(ask, VersionedWeights())
+    return explained(matrix, problem, version="", brief=ask.brief)
 
 
 def _table(title: str, times: Mapping[str, Mapping[int, float]]) -> None:

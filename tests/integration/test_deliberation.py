@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from configuration.agents import AgentConfig
+from tests.support.assigner import assigner_at
 from tests.support.faces import Body, Events, Refused, RpcFace
 from tests.support.scripted_llm import Cut, Hangup, Refuse, ScriptedLLM, Stall
-from tests.support.stack import ASSIGNER, TROUBLED, At, assigner_at, cast, rating, stage_of
+from tests.support.stack import ASSIGNER, TROUBLED, At, cast, rating, stage_of
 
 QUESTION = "How many legs have two cats?"
 CHAIN = ["THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS"]

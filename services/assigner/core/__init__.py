@@ -1,0 +1,1 @@
+"""What a dialectic is made of: pure values."""
