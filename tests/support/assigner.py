@@ -22,7 +22,7 @@ from services.assigner.settings import Settings
 from tests.support.faces import Running, serving
 
 NO_PRICES: Prices = MappingProxyType({})
-SETTINGS = Settings(max_generations=32, max_generated_tokens=8192, timeout_ms=60_000)
+SETTINGS = Settings.model_validate({"max_generations": 32, "max_generated_tokens": 8192, "timeout_ms": 60_000})
 
 
 class ModelServer(Protocol):

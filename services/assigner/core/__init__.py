@@ -1,1 +1,1 @@
-"""What a dialectic is made of: pure values."""
+"""The pure values of the dialectic."""

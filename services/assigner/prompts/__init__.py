@@ -25,7 +25,7 @@ def stage(
         stage: The stage; its prompt is the file of its name.
         question: The question.
         texts: Texts of the earlier stages, in order.
-        draft: A quick answer that was made before and is doubted; only the thesis reads it.
+        draft: A quick answer that is doubted; only the thesis reads it.
         answer_type: Form of the answer, where it is known.
     """
     fenced = {name.lower(): quoted(STAGES[name].label, text) for name, text in texts.items()}

@@ -40,7 +40,7 @@ MANY_AGENTS = 200
 
 
 async def assign(request: AssignRequest, *, weights: VersionedWeights = VersionedWeights()) -> AssignResponse:  # noqa: B008
-    """Best assignment for the request, with matrix, terms, margins and the greedy baseline.
+    """Find the best assignment for the request, with matrix, terms, margins and the greedy baseline.
 
     Args:
         request: The candidates, and what bounds their roles.
@@ -58,7 +58,7 @@ def _assigned(request: AssignRequest, weights: VersionedWeights) -> AssignRespon
 
 
 def assignment_problem(request: AssignRequest, weights: VersionedWeights) -> tuple[FitnessMatrix, Problem]:
-    """Fitness of the candidates and the problem to solve.
+    """Return the fitness of the candidates and the problem to solve.
 
     Raises:
         MalformedRequest: For no, too many or repeated agents, or incomplete fitness.
@@ -84,7 +84,7 @@ def assignment_problem(request: AssignRequest, weights: VersionedWeights) -> tup
 
 
 def explained(matrix: FitnessMatrix, problem: Problem, *, version: str, brief: bool = False) -> AssignResponse:
-    """The best assignment, and what explains it; a `brief` response leaves out everything by cell.
+    """Solve the problem and explain the best assignment; a `brief` response leaves out everything by cell.
 
     Raises:
         InfeasibleAssignment: When the constraints leave none.
@@ -105,12 +105,12 @@ def explained(matrix: FitnessMatrix, problem: Problem, *, version: str, brief: b
 
 
 def by_role(problem: Problem, chosen: Chosen) -> dict[Role, str]:
-    """Agent by role."""
+    """Return the agent of each role."""
     return {role: problem.agents[agent] for role, agent in zip(ROLES, chosen, strict=True)}
 
 
 def with_total(problem: Problem, chosen: Chosen) -> RoleAssignment:
-    """The assignment `chosen`, with its total fitness."""
+    """Return the assignment `chosen` with its total fitness."""
     total = round(total_fitness(problem, chosen), 12)
     return RoleAssignment(assignment=by_role(problem, chosen), total_fitness=total)
 

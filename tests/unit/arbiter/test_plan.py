@@ -14,8 +14,9 @@ from kernel.arbitration.consensus import shared_out
 from kernel.arbitration.modes import Variant
 from kernel.conversation import Turn
 from kernel.errors import MalformedRequest, UnknownAgent
-from services.arbiter.service.agents import DefaultAgents, SamplingModelClient, StageAgents, seats
-from services.arbiter.service.plan import ArbitrationDefaults, Plan, base_seed, planned
+from kernel.prices import Price
+from services.arbiter.service.plan import ArbitrationDefaults, Plan, base_seed, build_plan
+from services.arbiter.service.stage_agents import DefaultAgents, SamplingModelClient, StageAgents, choose_agents
 from services.arbiter.service.values import ArbitrateRequest
 from tests.support.arbiter import LIMITS
 
@@ -23,7 +24,7 @@ QUESTION = "How many legs have two cats?"
 
 
 def plan(**ask: Any) -> Plan:  # noqa: ANN401
-    return planned(ArbitrateRequest(**{"question": QUESTION, **ask}), ArbitrationDefaults(limits=LIMITS))
+    return build_plan(ArbitrateRequest(**{"question": QUESTION, **ask}), ArbitrationDefaults(limits=LIMITS))
 
 
 @pytest.mark.parametrize(
@@ -43,9 +44,9 @@ def test_each_variant_has_its_generations(ask: dict[str, Any], generations: int)
 
 
 def test_the_default_envelope_carries_what_was_asked_for() -> None:
-    many = plan(arbitration_samples=200, arbitration_max_tokens=1000).wide_enough(LIMITS)
+    many = plan(arbitration_samples=200, arbitration_max_tokens=1000).sufficient_limits(LIMITS)
 
-    assert plan().wide_enough(LIMITS) == LIMITS
+    assert plan().sufficient_limits(LIMITS) == LIMITS
     assert many.max_generations == 2 * 5 + 2 + 200
     assert many.max_generated_tokens == 2 * 5 * 256 + 2 * 192 + 200 * 1000
 
@@ -91,10 +92,11 @@ def test_the_seed_of_a_run_is_the_callers_or_its_name() -> None:
     assert len(names) == 2
 
 
-class Mute:
-    """A voice that never speaks."""
+class UnusedModelClient:
+    """A model client that is never called."""
 
-    model = "mute"
+    model = "unused"
+    price: Price | None = None
 
     async def complete(self, call: Call, spend: Spend) -> Completion:
         raise NotImplementedError
@@ -103,46 +105,49 @@ class Mute:
         raise NotImplementedError
 
 
-class Everyone:
+class UnusedModelClients:
     def of(self, _: AgentConfig) -> SamplingModelClient:
-        return Mute()
+        return UnusedModelClient()
 
 
-def seated(count: int = 2, usual: DefaultAgents | None = None, **ask: Any) -> StageAgents:  # noqa: ANN401
+def agents_for(count: int = 2, defaults: DefaultAgents | None = None, **ask: Any) -> StageAgents:  # noqa: ANN401
     agents = [AgentConfig(id=name) for name in ("ada", "ben")]
-    return seats(ArbitrateRequest(question=QUESTION, **ask), count, agents, Everyone(), usual or DefaultAgents())
+    return choose_agents(
+        ArbitrateRequest(question=QUESTION, **ask), count, agents, UnusedModelClients(), defaults or DefaultAgents()
+    )
 
 
-def names(made: StageAgents) -> tuple[list[str], str, str]:
-    return [s.agent.id for s in made.solvers], made.critic.agent.id if made.critic else "", made.arbiter.agent.id
+def names(chosen: StageAgents) -> tuple[list[str], str, str]:
+    critic = chosen.critic.config.id if chosen.critic else ""
+    return [solver.config.id for solver in chosen.solvers], critic, chosen.arbiter.config.id
 
 
-def test_without_names_the_plain_model_plays_every_part() -> None:
-    assert names(seated()) == (["default", "default"], "", "default")
+def test_without_names_the_default_model_takes_every_part() -> None:
+    assert names(agents_for()) == (["default", "default"], "", "default")
 
 
 def test_each_part_can_have_its_own_agent() -> None:
-    assert names(seated(solver_agents=["ada"])) == (["ada", "ada"], "", "default")
-    assert names(seated(solver_agents=["ben", "ada"], critic_agent="ada", arbiter_agent="ben")) == (
+    assert names(agents_for(solver_agents=["ada"])) == (["ada", "ada"], "", "default")
+    assert names(agents_for(solver_agents=["ben", "ada"], critic_agent="ada", arbiter_agent="ben")) == (
         ["ben", "ada"],
         "ada",
         "ben",
     )
 
 
-def test_the_settings_may_name_the_usual_agents() -> None:
-    usual = DefaultAgents(solvers=["ada", "ben"], arbiter="ada")
+def test_the_settings_may_name_the_default_agents() -> None:
+    defaults = DefaultAgents(solvers=["ada", "ben"], arbiter="ada")
 
-    assert names(seated(usual=usual)) == (["ada", "ben"], "", "ada")
-    assert names(seated(usual=usual, count=1)) == (["ada"], "", "ada")
-    assert names(seated(usual=usual, count=3)) == (["ada", "ben", "ada"], "", "ada")
+    assert names(agents_for(defaults=defaults)) == (["ada", "ben"], "", "ada")
+    assert names(agents_for(defaults=defaults, count=1)) == (["ada"], "", "ada")
+    assert names(agents_for(defaults=defaults, count=3)) == (["ada", "ben", "ada"], "", "ada")
 
 
 def test_agents_that_do_not_fit_are_refused() -> None:
     with pytest.raises(UnknownAgent):
-        seated(arbiter_agent="zoe")
+        agents_for(arbiter_agent="zoe")
     with pytest.raises(MalformedRequest):
-        seated(count=3, solver_agents=["ada", "ben"])
+        agents_for(count=3, solver_agents=["ada", "ben"])
 
 
 def test_what_is_short_is_dealt_out_evenly() -> None:
