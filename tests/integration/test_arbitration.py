@@ -16,6 +16,7 @@ from metacog.common.v1 import answer_pb2
 
 from configuration.agents import AgentConfig
 from inference.embeddings import Embedded, Encoder
+from kernel.outcomes import NO_VALID_ANSWER
 from sandbox.mathematics import Here, Job, Limited, TooLate
 from tests.support.arbiter import ARBITER, AwayEncoder, Script, arbiter_at, said, stage_of
 from tests.support.faces import Body, Events, Refused, RpcFace
@@ -146,6 +147,18 @@ async def test_without_any_valid_sample_it_abstains(face: RpcFace, scripted: Scr
 
     assert (end["outcome"], end["answer"], end["confidence"], end["answer_source"]) == ("ABSTAINED", "", None, None)
     assert (end["solver_invalid"], end["arbiter_invalid"]) == (10, 50)
+    assert (end["degraded"], end["degraded_reasons"]) == (True, [NO_VALID_ANSWER])
+
+
+@pytest.mark.parametrize("variant", ["MAJORITY_VOTE", "SELF_CONSISTENCY"])
+async def test_a_vote_with_only_invalid_samples_abstains_with_a_reason(
+    face: RpcFace, scripted: ScriptedLLM, variant: str
+) -> None:
+    scripted.answer = Script([None] * 10)
+
+    end = await arbitrated(face, variant=variant, self_consistency_samples=10)
+
+    assert (end["outcome"], end["degraded"], end["degraded_reasons"]) == ("ABSTAINED", True, [NO_VALID_ANSWER])
 
 
 async def test_a_critique_begins_while_the_other_solver_is_still_at_work(scripted: ScriptedLLM) -> None:

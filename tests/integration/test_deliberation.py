@@ -402,6 +402,7 @@ async def test_a_challenge_is_no_answer_but_a_weighing_is(face: RpcFace, scripte
     finished = await deliberated(face, measure_stages=False)
 
     assert (finished["answer"], finished["degraded"]) == ("So it is eight.", True)
+    assert finished["degraded_reasons"][-1] == "SYNTHESIS failed: the model returned no text"
 
 
 async def test_without_any_text_the_models_refusal_is_the_answer(face: RpcFace, scripted: ScriptedLLM) -> None:
@@ -422,6 +423,15 @@ async def test_a_lone_agent_is_tried_twice_and_nobody_stands_in(scripted: Script
             await deliberated(face)
 
     assert len(scripted.bodies) == 3
+
+
+async def test_an_abstention_has_a_reason(face: RpcFace, scripted: ScriptedLLM) -> None:
+    scripted.answer = cast(thesis=" ")
+
+    finished = await deliberated(face, measure_stages=False)
+
+    assert (finished["outcome"], finished["answer"], finished["degraded"]) == ("ABSTAINED", "", True)
+    assert finished["degraded_reasons"][-1] == "THESIS failed: the model returned no text"
 
 
 async def test_a_text_broken_off_is_void_and_written_again(face: RpcFace, scripted: ScriptedLLM) -> None:

@@ -253,7 +253,7 @@ class ArbitrationRun:
         for goal in rule.looks if self._plan.adaptive else (rule.samples,):
             if not await self._draw_arbiter(goal) or (goal < rule.samples and self._may_stop(level)):
                 break
-        if not self.state.tally.arbiter:
+        if self.state.tally.solver and not self.state.tally.arbiter:
             self.reasons.append("no arbitration sample holds a valid answer; the solvers' vote is the answer")
         STAGE_SECONDS.labels(ARBITRATE).observe(time.monotonic() - began)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kernel.arbitration.claims import ClaimShares
 from kernel.arbitration.modes import AnswerSource
 from kernel.envelope import Usage
-from kernel.outcomes import Outcome
+from kernel.outcomes import degraded_reasons, is_degraded
 from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import QuestionClaims, Tracer
 from services.arbiter.service.measures import NO_ARBITRATION, NOT_ASKED, JudgedQuestions, Judgement, judged
@@ -56,6 +56,7 @@ async def arbitration_finished(
     state = run.state
     result = await _judged(outcome, await _traced(outcome, tracer, timeout_s))
     choice = result.choice
+    reasons = degraded_reasons(result.outcome, run.reasons)
     agent, model = stages.arbiter_names if state.arbitrated else ("", "")
     return ArbitrationFinished(
         answer=choice.answer if choice else "",
@@ -84,8 +85,8 @@ async def arbitration_finished(
         arbiter_model=model,
         prompt_digests=dict(sorted(stages.digests.items())),
         shortened_inputs=stages.shortened,
-        degraded=bool(run.reasons) or result.outcome is Outcome.ABSTAINED,
-        degraded_reasons=run.reasons,
+        degraded=is_degraded(reasons),
+        degraded_reasons=reasons,
         samples=state.samples() if plan.return_samples else (),
         run_id=plan.run_id,
         duration_ms=round((time.monotonic() - outcome.started_at) * 1000, 3),
