@@ -2,7 +2,7 @@
 
 scripted.answer = Script(solve=["4", "4", "5", "4", "4"], arbitrate=["4"] * 50)
 async with arbiter_at(scripted) as running:
-    face = RpcFace(running.grpc, ARBITER)
+    api = RpcFace(running.grpc, ARBITER)
 """
 
 import re
@@ -48,7 +48,7 @@ class WordEncoder:
         self.calls = 0
 
     async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
-        """All vectors at once."""
+        """Yield all vectors at once."""
         self.calls += 1
         vectors = np.zeros((len(texts), WIDTH), dtype=np.float32)
         for row, text in enumerate(texts):
@@ -61,13 +61,13 @@ class AwayEncoder:
     """An encoder that cannot be reached."""
 
     async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
-        """Refuses."""
+        """Fail."""
         raise EncoderUnavailable("the encoder at nowhere cannot be reached")
         yield
 
 
 def stage_of(body: Body) -> str:
-    """What a request to a model is for, told by what is fenced in its prompt."""
+    """Return the stage of a request to a model, recognised by what its prompt quotes."""
     prompt = str(body["messages"][-1]["content"])
     if "response_format" in body:
         return "compare"
@@ -77,14 +77,14 @@ def stage_of(body: Body) -> str:
 
 
 class Script:
-    """Texts of the next samples by stage; answers become texts that give them, None one that gives none.
+    """Returns the texts of the next samples by stage; answers become texts that hold them, None one without an answer.
 
     Args:
         solve: Answers of the first solver, then of the second, and so on, `per_solver` each.
         arbitrate: Answers of the arbiter.
-        critique: What every critique says.
+        critique: Text of every critique.
         per_solver: Samples of one call of a solver [count].
-        compare: For each comparison the places it gives.
+        compare: The places of each comparison.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Script:
 
 
 def said(answer: str | None) -> str:
-    """A sample's text."""
+    """Return a sample's text."""
     return "I cannot tell." if answer is None else f"Two and two make it.\nFinal Answer: {answer}"
 
 

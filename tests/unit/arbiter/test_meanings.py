@@ -104,7 +104,7 @@ async def test_texts_that_are_all_different_cost_a_bounded_number_of_questions()
     assert 0 < len(model.asked) <= 2 * MOST_ROUNDS
 
 
-async def test_a_model_that_cannot_be_asked_leaves_the_texts_apart_and_that_is_said() -> None:
+async def test_texts_stay_apart_with_a_reason_when_the_model_fails() -> None:
     async def refuse(_: Sequence[str], __: Sequence[str]) -> Sequence[int]:
         raise BudgetExhausted("nothing left")
 

@@ -1,4 +1,4 @@
-"""What an arbitration is going to do: defaults, variants, limits, forms."""
+"""The plan of an arbitration: defaults, variants, limits, forms."""
 
 from typing import Any
 
@@ -23,12 +23,12 @@ from tests.support.arbiter import LIMITS
 QUESTION = "How many legs have two cats?"
 
 
-def plan(**ask: Any) -> Plan:  # noqa: ANN401
-    return build_plan(ArbitrateRequest(**{"question": QUESTION, **ask}), ArbitrationDefaults(limits=LIMITS))
+def plan(**fields: Any) -> Plan:  # noqa: ANN401
+    return build_plan(ArbitrateRequest(**{"question": QUESTION, **fields}), ArbitrationDefaults(limits=LIMITS))
 
 
 @pytest.mark.parametrize(
-    ("ask", "generations"),
+    ("fields", "generations"),
     [
         ({}, 2 * 5 + 2 + 50),
         ({"solvers": 3, "solver_samples": 4, "arbitration_samples": 7}, 3 * 4 + 3 + 7),
@@ -39,8 +39,8 @@ def plan(**ask: Any) -> Plan:  # noqa: ANN401
         ({"variant": Variant.SELF_CONSISTENCY, "self_consistency_samples": 9}, 9),
     ],
 )
-def test_each_variant_has_its_generations(ask: dict[str, Any], generations: int) -> None:
-    assert plan(**ask).generations == generations
+def test_each_variant_has_its_generations(fields: dict[str, Any], generations: int) -> None:
+    assert plan(**fields).generations == generations
 
 
 def test_the_default_envelope_carries_what_was_asked_for() -> None:
@@ -52,17 +52,20 @@ def test_the_default_envelope_carries_what_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "ask", [{"solvers": 17}, {"solver_samples": 257}, {"arbitration_samples": 257}, {"self_consistency_samples": 257}]
+    "fields",
+    [{"solvers": 17}, {"solver_samples": 257}, {"arbitration_samples": 257}, {"self_consistency_samples": 257}],
 )
-def test_more_than_is_allowed_is_refused(ask: dict[str, Any]) -> None:
+def test_more_than_is_allowed_is_an_error(fields: dict[str, Any]) -> None:
     with pytest.raises(RequestOverLimit):
-        plan(**{"variant": Variant.SELF_CONSISTENCY if "self_consistency_samples" in ask else Variant.FULL, **ask})
+        plan(
+            **{"variant": Variant.SELF_CONSISTENCY if "self_consistency_samples" in fields else Variant.FULL, **fields}
+        )
 
 
 def test_a_question_is_needed_once() -> None:
-    for ask in ({"question": " "}, {"messages": [Turn(role="user", content="And?")]}):
+    for fields in ({"question": " "}, {"messages": [Turn(role="user", content="And?")]}):
         with pytest.raises(MalformedRequest):
-            plan(**ask)
+            plan(**fields)
 
 
 def test_a_conversation_becomes_its_transcript() -> None:
@@ -110,10 +113,10 @@ class UnusedModelClients:
         return UnusedModelClient()
 
 
-def agents_for(count: int = 2, defaults: DefaultAgents | None = None, **ask: Any) -> StageAgents:  # noqa: ANN401
+def agents_for(count: int = 2, defaults: DefaultAgents | None = None, **fields: Any) -> StageAgents:  # noqa: ANN401
     agents = [AgentConfig(id=name) for name in ("ada", "ben")]
     return choose_agents(
-        ArbitrateRequest(question=QUESTION, **ask), count, agents, UnusedModelClients(), defaults or DefaultAgents()
+        ArbitrateRequest(question=QUESTION, **fields), count, agents, UnusedModelClients(), defaults or DefaultAgents()
     )
 
 
@@ -143,7 +146,7 @@ def test_the_settings_may_name_the_default_agents() -> None:
     assert names(agents_for(defaults=defaults, count=3)) == (["ada", "ben", "ada"], "", "ada")
 
 
-def test_agents_that_do_not_fit_are_refused() -> None:
+def test_agents_that_do_not_fit_are_an_error() -> None:
     with pytest.raises(UnknownAgent):
         agents_for(arbiter_agent="zoe")
     with pytest.raises(MalformedRequest):

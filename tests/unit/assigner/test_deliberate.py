@@ -14,6 +14,7 @@ from kernel.assignment import InfeasibleAssignment
 from kernel.envelope import Envelope, Limits, StageUsage
 from kernel.msv import MSV
 from kernel.msv.ratings import ORDER
+from kernel.prices import Price
 from kernel.roles import ROLES, Role, Stage, VersionedWeights
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.assigner.service.role_assigner import AssignmentPolicy
@@ -36,7 +37,7 @@ Before = Callable[[str, Call], Any]
 
 
 async def nothing(_agent: str, _call: Call) -> None:
-    """Happens before a call."""
+    """Do nothing before a call."""
 
 
 class Text:
@@ -52,14 +53,15 @@ class Text:
             yield Delta(text=piece)
 
     async def aclose(self) -> None:
-        """Nothing to stop."""
+        """Stop nothing."""
 
 
 class FakeModelClient:
-    """Says what its stage is; `before` may hold it up, or refuse."""
+    """Answers with the name of its stage; `before` may delay a call, or raise an error."""
 
     def __init__(self, agent: str, before: Before, rated: Mapping[str, float]) -> None:
-        self.model = f"model of {agent or 'nobody'}"
+        self.price: Price | None = None
+        self.model = f"model of {agent or 'the assessor'}"
         self._agent, self._before, self._rated = agent, before, rated
 
     async def stream(self, call: Call, spend: Spend) -> Text:
@@ -67,21 +69,22 @@ class FakeModelClient:
         spend.ledger.book(call.stage, ONE)
         return Text(f"the {call.stage}")
 
-    async def structured(self, call: Call, parse: object, spend: Spend) -> Structured[Any]:
+    async def structured(self, call: Call, parse: Callable[[object], Any], spend: Spend) -> Structured[Any]:
         await self._before(self._agent, call)
         spend.ledger.book(call.stage, ONE)
         return Structured(values=(self._rated,), completion=Text("").completion)
 
 
 class FakeModelClients:
-    """A voice for every agent, and one for the assessor of texts."""
+    """A model client for every agent, and one for the assessor of texts."""
 
     def __init__(self, before: Before = nothing, sure: Mapping[str, float] | None = None) -> None:
         self._before, self._sure = before, sure or {}
 
     def of(self, agent: AgentConfig) -> FakeModelClient:
         level = self._sure.get(agent.id, 60.0)
-        return FakeModelClient(agent.id, self._before, {**dict.fromkeys(ORDER, level), "internal_inconsistency": 100 - level})
+        rated = {**dict.fromkeys(ORDER, level), "internal_inconsistency": 100 - level}
+        return FakeModelClient(agent.id, self._before, rated)
 
     def assessor(self) -> FakeModelClient:
         return FakeModelClient("", self._before, dict.fromkeys(ORDER, 50.0))
@@ -136,7 +139,7 @@ async def test_no_stage_waits_for_the_measuring_of_an_earlier_one() -> None:
     assert sorted(names[4:]) == sorted(name.replace("Started", "Measured") for name in names[:4])
 
 
-async def test_a_text_is_measured_beside_those_before_it_and_tells_by_whom_and_with_what() -> None:
+async def test_a_text_is_measured_beside_earlier_ones_and_reports_its_model_and_prompt() -> None:
     result = (await finished(REQUEST)).measurements
 
     assert [list(each.beside) for each in result] == [
@@ -145,12 +148,14 @@ async def test_a_text_is_measured_beside_those_before_it_and_tells_by_whom_and_w
         [Stage.THESIS, Stage.ANTITHESIS],
         [Stage.THESIS, Stage.ANTITHESIS, Stage.RESOLUTION],
     ]
-    assert {(each.model, each.prompt, each.usage) for each in result} == {("model of nobody", "text_assessment", ONE)}
+    assert {(each.model, each.prompt, each.usage) for each in result} == {
+        ("model of the assessor", "text_assessment", ONE)
+    }
     assert len({each.prompt_digest for each in result}) == 1
     assert len(result[0].prompt_digest) == 64
 
 
-async def test_an_agents_self_assessment_tells_what_it_cost_and_what_it_was_asked() -> None:
+async def test_an_agents_self_assessment_reports_its_usage_and_its_prompt() -> None:
     result = (await finished(REQUEST)).assessments
 
     assert {(each.usage, len(each.prompt_digest)) for each in result} == {(ONE, 64)}
@@ -165,7 +170,7 @@ async def test_an_agent_that_hangs_is_not_waited_for_longer_than_its_share() -> 
 
     states = {each.agent: each for each in result.assessments}
     assert states["ben"].msv.unknown_reasons["correctness"] == "DEADLINE_EXCEEDED: no rating within 0.2 s"
-    assert states["ben"].usage is None  # nobody knows; it is not zero
+    assert states["ben"].usage is None  # unknown, which is not zero
     assert states["ada"].msv.correctness == 0.6
     assert (result.answer, result.degraded) == ("the synthesis", False)
 
@@ -184,7 +189,7 @@ async def test_an_agent_that_does_not_begin_is_replaced_like_one_that_fails() ->
     assert (result.answer, result.roles.reason) == ("the synthesis", "ada failed as EXPERT")
 
 
-async def test_a_prompt_that_does_not_fit_is_shortened_and_that_is_said() -> None:
+async def test_a_prompt_that_does_not_fit_is_shortened_and_reported() -> None:
     async def small_context(_agent: str, call: Call) -> None:
         if len(str(call.messages)) > 1200:
             raise PromptTooLong("too long")
@@ -211,7 +216,7 @@ async def test_a_prompt_that_can_be_shortened_no_further_goes_to_another_agent_a
     assert (last.answer, last.degraded) == ("the synthesis", True)
 
 
-async def test_an_agent_of_capacity_one_that_has_played_may_stand_in_for_another() -> None:
+async def test_an_agent_of_capacity_one_that_has_finished_its_role_may_replace_another() -> None:
     async def breaks(agent: str, call: Call) -> None:
         if agent == "eve" and call.stage == "antithesis":
             raise BackendUnavailable("gone")
@@ -240,7 +245,7 @@ async def test_what_every_attempt_spent_is_in_the_usage_of_the_stage() -> None:
     assert result.usage.stages["measure"] == measured
 
 
-async def test_the_note_tells_how_it_came_to_be() -> None:
+async def test_the_note_reports_its_agent_its_role_and_its_usage() -> None:
     result = await finished(request_for(msv=MSV(importance=0.9, experience=0.1)))
 
     assert result.note_stage is not None
@@ -262,7 +267,7 @@ async def test_a_note_that_cannot_be_had_leaves_the_answer() -> None:
     assert result.note_reason.startswith("importance 0.90 reaches")
 
 
-async def test_when_the_generalist_speaks_is_configuration() -> None:
+async def test_when_the_generalist_writes_a_note_is_configuration() -> None:
     result = await finished(request_for(msv=MSV(importance=0.5, experience=0.5)), important=0.5, familiar=0.5)
 
     assert result.note == "the note"
@@ -275,11 +280,11 @@ async def test_a_deliberation_names_its_run() -> None:
     assert len(unnamed.run_id) == 36
 
 
-# Who plays what
+# Roles
 
 
 @pytest.mark.parametrize("kind", [None, AssignmentKind.RANDOM])
-async def test_roles_by_chance_follow_the_seed_and_tell_their_chance(kind: AssignmentKind | None) -> None:
+async def test_random_roles_follow_the_seed_and_report_their_propensity(kind: AssignmentKind | None) -> None:
     sure = dict(zip(AGENTS, (90, 70, 50, 30, 10), strict=True))
     policy = AssignmentPolicy(exploration_share=1.0)
 
@@ -295,11 +300,12 @@ async def test_roles_by_chance_follow_the_seed_and_tell_their_chance(kind: Assig
     assert drawn[0].capacities == dict.fromkeys(AGENTS, 1)
 
 
-async def test_a_share_of_chance_leaves_the_usual_roles_likely() -> None:
+async def test_a_small_exploration_share_leaves_the_optimal_roles_likely() -> None:
     policy = AssignmentPolicy(exploration_share=0.2)
     sure = dict(zip(AGENTS, (90, 70, 50, 30, 10), strict=True))
 
-    given = [(await finished(request_for(seed=seed), FakeModelClients(sure=sure), policy=policy)).roles for seed in range(12)]
+    clients = FakeModelClients(sure=sure)
+    given = [(await finished(request_for(seed=seed), clients, policy=policy)).roles for seed in range(12)]
 
     best = given[0].optimum.assignment
     for roles in given:
@@ -310,18 +316,17 @@ async def test_a_share_of_chance_leaves_the_usual_roles_likely() -> None:
 
 
 @pytest.mark.parametrize("kind", [AssignmentKind.OPTIMAL, AssignmentKind.GREEDY])
-async def test_who_asks_for_a_control_gets_it_and_nothing_by_chance(kind: AssignmentKind) -> None:
+async def test_a_requested_control_is_used_without_exploration(kind: AssignmentKind) -> None:
     roles = (await finished(request_for(assignment_kind=kind), policy=AssignmentPolicy(exploration_share=1.0))).roles
 
     assert (roles.assignment_kind, roles.propensity, roles.explored) == (kind, 1.0, False)
 
 
-async def test_without_any_seed_chance_is_passed_in() -> None:
+async def test_without_any_seed_the_policy_gives_one() -> None:
     request = request_for(assignment_kind=AssignmentKind.RANDOM)
-    one, same, other = [
-        (await finished(request, policy=AssignmentPolicy(chance=lambda seed=seed: seed))).roles.assignment
-        for seed in (1, 1, 5)
-    ]
+    seeds = iter((1, 1, 5))
+    policy = AssignmentPolicy(chance=lambda: next(seeds))
+    one, same, other = [(await finished(request, policy=policy)).roles.assignment for _ in range(3)]
 
     assert one == same != other
 
@@ -347,7 +352,7 @@ async def test_agents_without_a_capacity_fill_the_roles(stated: tuple[int | None
     assert result.roles.capacities == dict(zip(AGENTS, roles, strict=False))
 
 
-async def test_what_cannot_be_seated_is_refused_before_anything_is_spent() -> None:
+async def test_roles_that_cannot_be_assigned_are_an_error_before_anything_is_spent() -> None:
     stages: list[str] = []
 
     async def counted(_agent: str, call: Call) -> None:
@@ -360,7 +365,7 @@ async def test_what_cannot_be_seated_is_refused_before_anything_is_spent() -> No
     assert stages == []
 
 
-async def test_every_stage_tells_agent_model_prompt_and_usage() -> None:
+async def test_every_stage_reports_agent_model_prompt_and_usage() -> None:
     emitted = [event for event in await events(REQUEST) if isinstance(event, StageFinished | RolesAssigned)]
 
     for event in emitted[1:]:
