@@ -54,7 +54,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
     tracer = Tracer(parts.encoder, batch_timeout_s=settings.embedding_timeout_ms / 1000)
     defaults, calculator = arbitration_defaults(settings), parts.calculator
     most = MeasureLimits(samples=settings.measure_max_samples)
-    run_arbitration = partial(arbitrate, bench=_context(settings, parts, tracer, defaults))
+    run_arbitration = partial(arbitrate, context=_context(settings, parts, tracer, defaults))
     run_measure = partial(measure, tracer=tracer, most=most, calculator=calculator)
     run_replay = partial(replay, defaults=defaults, tracer=tracer, most=most, calculator=calculator)
     app = build_app(
@@ -82,10 +82,10 @@ def compose(settings: Settings, parts: Parts) -> Service:
 def _context(settings: Settings, parts: Parts, tracer: Tracer, defaults: ArbitrationDefaults) -> ArbitrationContext:
     return ArbitrationContext(
         agents=parts.agents,
-        voices=parts.model_clients,
+        model_clients=parts.model_clients,
         tracer=tracer,
         defaults=defaults,
-        usual=DefaultAgents(
+        default_agents=DefaultAgents(
             solvers=settings.solver_agents, critic=settings.critic_agent, arbiter=settings.arbiter_agent
         ),
         tracing_timeout_s=settings.tracing_timeout_ms / 1000,

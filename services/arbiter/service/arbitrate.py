@@ -25,24 +25,24 @@ class ArbitrationContext:
 
     Attributes:
         agents: Returns the configured agents.
-        voices: Their model clients.
+        model_clients: Their model clients.
         tracer: Computes the embedding measures.
         defaults: The values of a request that leaves something out.
-        usual: The agents that take part when a request names none.
+        default_agents: The agents that take part when a request names none.
         tracing_timeout_s: Time that the embedding measures may take after the answer, if as much is left [s].
         calculator: Compares mathematical expressions.
     """
 
     agents: Callable[[], Sequence[AgentConfig]]
-    voices: SamplingModelClients
+    model_clients: SamplingModelClients
     tracer: Tracer
     defaults: ArbitrationDefaults
-    usual: DefaultAgents
+    default_agents: DefaultAgents
     tracing_timeout_s: float = 5.0
     calculator: Calculating = field(default_factory=Here)
 
 
-def arbitrate(request: ArbitrateRequest, *, bench: ArbitrationContext) -> AsyncGenerator[Event, None]:
+def arbitrate(request: ArbitrateRequest, *, context: ArbitrationContext) -> AsyncGenerator[Event, None]:
     """Events of one arbitration; the last is `ArbitrationFinished`. Closing the iterator stops the work.
 
     Raises:
@@ -52,9 +52,9 @@ def arbitrate(request: ArbitrateRequest, *, bench: ArbitrationContext) -> AsyncG
         UnpricedModel: When the cost is limited, and a model that takes part has no price.
         MetacogError: The error, when nothing could be sampled at all.
     """
-    plan = build_plan(request, bench.defaults)
-    agents = choose_agents(request, plan.solvers, bench.agents(), bench.voices, bench.usual)
-    return emitted(lambda emit: _run(request, plan, agents, bench, emit))
+    plan = build_plan(request, context.defaults)
+    agents = choose_agents(request, plan.solvers, context.agents(), context.model_clients, context.default_agents)
+    return emitted(lambda emit: _run(request, plan, agents, context, emit))
 
 
 async def _run(

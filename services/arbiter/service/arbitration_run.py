@@ -112,7 +112,7 @@ class ArbitrationRun:
 
     async def _draw_solvers(self, goal: int) -> bool:
         """Draw until every solver has `goal` samples; return whether that was possible."""
-        began = time.monotonic()
+        started_at = time.monotonic()
         while missing := [self._missing(solver, goal) for solver in range(self._plan.solvers)]:
             if not any(missing):
                 break
@@ -124,7 +124,7 @@ class ArbitrationRun:
                 for solver, count in enumerate(shares):
                     if count:
                         group.create_task(self._draw_solver(solver, count))
-        STAGE_SECONDS.labels(SOLVE).observe(time.monotonic() - began)
+        STAGE_SECONDS.labels(SOLVE).observe(time.monotonic() - started_at)
         return not self.exhausted
 
     def _missing(self, solver: int, goal: int) -> int:
@@ -248,14 +248,14 @@ class ArbitrationRun:
 
     async def _arbitrate(self) -> None:
         """Draw arbitration samples, all at once or in growing batches until the answer is settled."""
-        began, rule = time.monotonic(), self._plan.rule
+        started_at, rule = time.monotonic(), self._plan.rule
         level = await asyncio.to_thread(lambda: rule.level) if self._plan.adaptive else 0.0
         for goal in rule.looks if self._plan.adaptive else (rule.samples,):
             if not await self._draw_arbiter(goal) or (goal < rule.samples and self._may_stop(level)):
                 break
         if self.state.tally.solver and not self.state.tally.arbiter:
             self.reasons.append("no arbitration sample holds a valid answer; the solvers' vote is the answer")
-        STAGE_SECONDS.labels(ARBITRATE).observe(time.monotonic() - began)
+        STAGE_SECONDS.labels(ARBITRATE).observe(time.monotonic() - started_at)
 
     async def _draw_arbiter(self, goal: int) -> bool:
         """Draw until there are `goal` arbitration samples; return whether that was possible."""
