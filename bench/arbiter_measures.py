@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 import numpy as np
 
-from inference.embeddings import Embedded, Encoder
+from inference import Embedded, Encoder
 from kernel.answers import AnswerType
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits, measure

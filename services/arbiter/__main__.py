@@ -8,10 +8,8 @@ from chassis.serving.auth import demand_keys_beyond_loopback, read_keys
 from chassis.serving.health import Health
 from chassis.serving.server import closing, run, serve
 from chassis.settings import SuiteSettings, read
-from configuration.agents import Agents
-from inference.backends import build_backend, default_backend
-from inference.client import DEFAULT_AGENTS_FILE, ModelClients
-from inference.embeddings import Embeddings
+from configuration.agents import DEFAULT_AGENTS_FILE, Agents
+from inference import BackendModelClients, Embeddings, build_backend, default_backend
 from sandbox.mathematics import Calculator
 from services.arbiter.compose import NAME, Parts, arbitration_defaults, compose
 from services.arbiter.service.plan import default_rule
@@ -26,7 +24,7 @@ async def main() -> None:
     keyring = read_keys(suite.keys_file)
     demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ARBITER_HOST")
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
-    model_clients = ModelClients(await default_backend(suite), build_backend, suite.prices)
+    model_clients = BackendModelClients(await default_backend(suite), build_backend, suite.prices)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
     calculator = Calculator()
     # Both go on while the service starts; the first request that needs one waits for the rest of it.

@@ -11,6 +11,7 @@ from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from chassis.serving.server import Service, grpc_server
 from configuration.agents import AgentConfig
+from inference import ModelClients
 from kernel.envelope import Limits
 from sandbox.mathematics import Calculating, Here
 from services.arbiter import rest, rpc
@@ -19,7 +20,7 @@ from services.arbiter.service.claim_tracing import Encoding, Tracer
 from services.arbiter.service.measure import MeasureLimits, measure
 from services.arbiter.service.plan import ArbitrationDefaults
 from services.arbiter.service.replay import replay
-from services.arbiter.service.stage_agents import DefaultAgents, SamplingModelClients
+from services.arbiter.service.stage_agents import DefaultAgents
 from services.arbiter.settings import Settings
 
 NAME = "arbiter"
@@ -40,7 +41,7 @@ class Parts:
         close: Closes the parts.
     """
 
-    model_clients: SamplingModelClients
+    model_clients: ModelClients
     agents: Callable[[], Sequence[AgentConfig]]
     encoder: Encoding
     close: Callable[[], Awaitable[None]]

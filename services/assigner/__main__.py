@@ -6,10 +6,9 @@ from chassis.serving.health import Health
 from chassis.serving.server import run, serve
 from chassis.settings import SuiteSettings, read
 from configuration.affect import analyser
-from configuration.agents import Agents
+from configuration.agents import DEFAULT_AGENTS_FILE, Agents
 from configuration.role_weights import read_role_weights
-from inference.backends import build_backend, default_backend
-from inference.client import DEFAULT_AGENTS_FILE, ModelClients
+from inference import BackendModelClients, build_backend, default_backend
 from kernel.roles import VersionedWeights
 from services.assigner.compose import NAME, Parts, compose
 from services.assigner.settings import Settings
@@ -25,7 +24,7 @@ async def main() -> None:
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
     weights = read_role_weights(settings.role_weights_file) if settings.role_weights_file else VersionedWeights()
     affect = analyser(suite.affect)
-    model_clients = ModelClients(await default_backend(suite), build_backend, suite.prices)
+    model_clients = BackendModelClients(await default_backend(suite), build_backend, suite.prices)
     parts = Parts(
         model_clients=model_clients,
         agents=agents.current,

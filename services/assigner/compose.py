@@ -11,6 +11,7 @@ from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from chassis.serving.server import Service, grpc_server
 from configuration.agents import AgentConfig
+from inference import ModelClients
 from kernel.envelope import Limits
 from kernel.msv.affect import AffectAnalyser
 from kernel.roles import VersionedWeights
@@ -18,7 +19,6 @@ from services.assigner import rest, rpc
 from services.assigner.service.assign import assign
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.assigner.service.role_assigner import AssignmentPolicy
-from services.assigner.service.stage_runner import StageModelClients
 from services.assigner.settings import Settings
 
 NAME = "assigner"
@@ -39,7 +39,7 @@ class Parts:
         close: Closes the parts.
     """
 
-    model_clients: StageModelClients
+    model_clients: ModelClients
     agents: Callable[[], Sequence[AgentConfig]]
     affect: AffectAnalyser
     close: Callable[[], Awaitable[None]]

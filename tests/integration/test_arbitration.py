@@ -15,7 +15,7 @@ from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
 from metacog.common.v1 import answer_pb2
 
 from configuration.agents import AgentConfig
-from inference.embeddings import Embedded, Encoder
+from inference import Embedded, Encoder
 from kernel.outcomes import NO_VALID_ANSWER
 from sandbox.mathematics import Here, Job, Limited, TooLate
 from tests.support.arbiter import ARBITER, AwayEncoder, Script, arbiter_at, said, stage_of

@@ -19,14 +19,13 @@ from chassis.errors import EncoderUnavailable
 from chassis.serving.health import Health
 from chassis.serving.server import closing
 from configuration.agents import AgentConfig
-from inference.embeddings import Embedded, Embeddings, Encoder
+from inference import Embedded, Embeddings, Encoder, ModelClients
 from kernel.envelope import Limits
 from kernel.prices import Prices
 from sandbox.mathematics import Calculating, Here
 from services.arbiter.compose import Parts, compose
 from services.arbiter.service.claim_tracing import Encoding
 from services.arbiter.service.plan import ArbitrationDefaults
-from services.arbiter.service.stage_agents import SamplingModelClients
 from services.arbiter.settings import Settings
 from tests.support.assigner import NO_PRICES, ModelServer, model_clients_of
 from tests.support.faces import Running, serving
@@ -153,9 +152,7 @@ async def _close_nothing() -> None:
     """Fakes need no closing."""
 
 
-def bench_of(
-    clients: SamplingModelClients, agents: Sequence[AgentConfig], encoder: Encoding, _: ArbitrationDefaults
-) -> Parts:
+def bench_of(clients: ModelClients, agents: Sequence[AgentConfig], encoder: Encoding, _: ArbitrationDefaults) -> Parts:
     """The parts of an arbiter over fakes."""
     return Parts(model_clients=clients, agents=lambda: agents, encoder=encoder, close=_close_nothing)
 

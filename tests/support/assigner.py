@@ -11,10 +11,8 @@ from typing import Any, Protocol
 
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
-from configuration.agents import AgentConfig, read_agents
-from inference.backends import build_backend
-from inference.client import DEFAULT_AGENTS_FILE, ModelClients
-from inference.config import BackendConfig
+from configuration.agents import DEFAULT_AGENTS_FILE, AgentConfig, read_agents
+from inference import BackendConfig, BackendModelClients, build_backend
 from kernel.msv.affect import vader
 from kernel.prices import Prices, price_of
 from services.assigner.compose import Parts, compose
@@ -28,8 +26,13 @@ SETTINGS = Settings.model_validate({"max_generations": 32, "max_generated_tokens
 class ModelServer(Protocol):
     """An inference server: a scripted one, or a real one."""
 
-    url: str
-    model: str
+    @property
+    def url(self) -> str:
+        """Return its URL, without `/v1`."""
+
+    @property
+    def model(self) -> str:
+        """Return the name of its model."""
 
 
 @asynccontextmanager
@@ -65,8 +68,8 @@ async def assigner_of(parts: Parts, **settings: Any) -> AsyncIterator[Running]: 
     await service.close()
 
 
-def model_clients_of(llm: ModelServer, prices: Prices = NO_PRICES) -> ModelClients:
+def model_clients_of(llm: ModelServer, prices: Prices = NO_PRICES) -> BackendModelClients:
     """Model clients whose default is the model of `llm`."""
     price = price_of(llm.model, prices)
     config = BackendConfig(name="default", base_url=llm.url, model=llm.model, price=price)
-    return ModelClients(build_backend(config), build_backend, prices)
+    return BackendModelClients(build_backend(config), build_backend, prices)

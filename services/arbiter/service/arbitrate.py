@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from chassis.serving.events import Emit, emitted
 from configuration.agents import AgentConfig
-from inference.spend import Spend
+from inference import ModelClients, Spend
 from kernel.envelope import limits
 from sandbox.mathematics import Calculating, Here
 from services.arbiter import metrics
@@ -14,7 +14,7 @@ from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.plan import ArbitrationDefaults, Plan, base_seed, build_plan, temperatures
 from services.arbiter.service.result import ArbitrationOutcome, answer_settled, arbitration_finished
-from services.arbiter.service.stage_agents import DefaultAgents, SamplingModelClients, StageAgents, choose_agents
+from services.arbiter.service.stage_agents import DefaultAgents, StageAgents, choose_agents
 from services.arbiter.service.stage_runner import SamplingStages
 from services.arbiter.service.values import ArbitrateRequest, ArbitrationStarted, Event
 
@@ -34,7 +34,7 @@ class ArbitrationContext:
     """
 
     agents: Callable[[], Sequence[AgentConfig]]
-    model_clients: SamplingModelClients
+    model_clients: ModelClients
     tracer: Tracer
     defaults: ArbitrationDefaults
     default_agents: DefaultAgents

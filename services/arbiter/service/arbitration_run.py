@@ -10,8 +10,7 @@ from dataclasses import fields, replace
 
 from chassis.serving.events import Emit
 from chassis.telemetry import STAGE_SECONDS
-from inference.errors import DeadlineExceeded
-from inference.spend import Spend
+from inference import DeadlineExceeded, Spend
 from kernel.answers import entropy
 from kernel.arbitration.consensus import certain_consensus, first_step, is_consensus, must_disagree, shared_out
 from kernel.arbitration.modes import AnswerSource, Mode, Stopping

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from chassis.errors import EncoderUnavailable
-from inference.embeddings import Embedded
+from inference import Embedded
 from kernel.arbitration.claims import Claim, ClaimShares, EmbeddedClaims, Vectors, claims, traced
 from kernel.errors import MetacogError
 from kernel.values import value

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from chassis.errors import RequestOverLimit
-from inference.spend import Spend
+from inference import Spend
 from kernel.answers import inferred_type, listed_options, same_canonical
 from kernel.answers.answer_type_inference import form_of_answers
 from kernel.arbitration.consensus import chosen

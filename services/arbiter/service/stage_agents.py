@@ -1,41 +1,16 @@
 """The agents that solve, criticise and arbitrate, and the clients of their models."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 from configuration.agents import AgentConfig
-from inference.spend import Spend
-from inference.values import Call, Completion
+from inference import ModelClient, ModelClients
 from kernel.arbitration.modes import Variant
 from kernel.errors import MalformedRequest, UnknownAgent
-from kernel.prices import Price
 from services.arbiter.service.values import ArbitrateRequest
-
-T = TypeVar("T")
 
 # The suite's default model without a system prompt: the papers' solvers are samples of one such model.
 DEFAULT_AGENT = AgentConfig(id="default")
-
-
-class SamplingModelClient(Protocol):
-    """The client of one agent's model."""
-
-    model: str
-    price: Price | None
-
-    async def complete(self, call: Call, spend: Spend) -> Completion:
-        """Return the samples of one call."""
-
-    async def read(self, call: Call, parse: Callable[[object], T], spend: Spend) -> T:
-        """Return the document of one call that follows a schema."""
-
-
-class SamplingModelClients(Protocol):
-    """The model clients of all agents."""
-
-    def of(self, agent: AgentConfig) -> SamplingModelClient:
-        """Return the client of an agent's model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +18,7 @@ class StageAgent:
     """An agent with its model client."""
 
     config: AgentConfig
-    client: SamplingModelClient
+    client: ModelClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +30,7 @@ class StageAgents:
     arbiter: StageAgent
 
     @property
-    def clients(self) -> Sequence[SamplingModelClient]:
+    def clients(self) -> Sequence[ModelClient]:
         """The model clients of all agents."""
         return [each.client for each in (*self.solvers, self.critic, self.arbiter) if each is not None]
 
@@ -73,7 +48,7 @@ def choose_agents(
     request: ArbitrateRequest,
     count: int,
     agents: Sequence[AgentConfig],
-    model_clients: SamplingModelClients,
+    model_clients: ModelClients,
     defaults: DefaultAgents,
 ) -> StageAgents:
     """Choose the agents that take part.

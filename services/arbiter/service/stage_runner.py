@@ -7,10 +7,8 @@ from functools import partial
 from typing import Any
 
 from chassis.prompts import Prompt, shortened
-from inference.errors import PromptTooLong
-from inference.spend import Spend
-from inference.values import Call, Completion, WorkKind
-from inference.values import CompletionSample as Generated
+from inference import Call, Completion, PromptTooLong, Spend, WorkKind
+from inference import CompletionSample as Generated
 from kernel.answers import without_thinking
 from kernel.envelope import StageUsage
 from kernel.errors import MetacogError

@@ -13,8 +13,7 @@ from chassis.log import logger
 from chassis.serving.events import Emit, emitted
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
-from inference.errors import DeadlineExceeded, PromptTooLong
-from inference.spend import Spend
+from inference import DeadlineExceeded, ModelClients, PromptTooLong, Spend
 from kernel.assignment import InfeasibleAssignment, NoAgents
 from kernel.conversation import Turn, conversation, transcript
 from kernel.envelope import NOTHING_SPENT, BudgetExhausted, Limits, limits
@@ -31,7 +30,6 @@ from services.assigner.service.role_assigner import AssignmentPolicy, RoleAssign
 from services.assigner.service.stage_runner import (
     Attempt,
     DialecticTask,
-    StageModelClients,
     StageRunner,
     StateAssessor,
 )
@@ -88,7 +86,7 @@ class DeliberationContext:
     """
 
     agents: Callable[[], Sequence[AgentConfig]]
-    voices: StageModelClients
+    voices: ModelClients
     affect: AffectAnalyser
     defaults: DialecticDefaults
 

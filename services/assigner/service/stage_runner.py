@@ -5,22 +5,29 @@ Every prompt shortens the texts in it until the model's context takes them.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
 
 from chassis.prompts import Prompt, shortened
 from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
-from inference.errors import DeadlineExceeded, InferenceError, PromptTooLong
-from inference.spend import Spend
-from inference.values import Call, Completion, Delta, Structured, WorkKind
+from inference import (
+    Call,
+    Completion,
+    DeadlineExceeded,
+    Delta,
+    InferenceError,
+    ModelClient,
+    ModelClients,
+    PromptTooLong,
+    Spend,
+    WorkKind,
+)
 from kernel.answers import AnswerType
 from kernel.envelope import NOTHING_SPENT, BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.msv import MSV, MSVKind
 from kernel.msv.ratings import RATING_MAX_TOKENS, RATING_SCHEMA, rated_msv, read_rating, unrated_msv
-from kernel.prices import Price
 from kernel.roles import AUTHOR, Stage
 from kernel.seeds import derived_seed
 from kernel.values import value
@@ -47,49 +54,7 @@ OTHER_TEXTS_SHARE = 0.5
 DRAFT = "DRAFT"
 KEPT_FOR_STAGES = "the envelope is kept for the stages"
 
-T = TypeVar("T")
 Rating = Mapping[str, float]
-
-
-class StageStream(Protocol):
-    """A text as a model generates it."""
-
-    @property
-    def completion(self) -> Completion:
-        """The whole text and its cost, once the iteration has ended."""
-
-    @property
-    def usage(self) -> StageUsage:
-        """The cost so far."""
-
-    def __aiter__(self) -> AsyncIterator[Delta]:
-        """Pieces of the text."""
-
-    async def aclose(self) -> None:
-        """Stop the generation."""
-
-
-class StageModelClient(Protocol):
-    """The client of one agent's model."""
-
-    model: str
-    price: Price | None
-
-    async def stream(self, call: Call, spend: Spend) -> StageStream:
-        """The text of one call, as the model generates it."""
-
-    async def structured(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
-        """The documents of one call that follow its schema, as `parse` reads them, with what they cost."""
-
-
-class StageModelClients(Protocol):
-    """The model clients of all agents."""
-
-    def of(self, agent: AgentConfig) -> StageModelClient:
-        """The client of an agent's model."""
-
-    def assessor(self) -> StageModelClient:
-        """The client of the model that rates all texts alike."""
 
 
 @value
@@ -141,7 +106,7 @@ class StageRunner:
         error: The last error of a model; None if there was none.
     """
 
-    def __init__(self, task: DialecticTask, model_clients: StageModelClients, spend: Spend, emit: Emit[Event]) -> None:
+    def __init__(self, task: DialecticTask, model_clients: ModelClients, spend: Spend, emit: Emit[Event]) -> None:
         self._task = task
         self._model_clients = model_clients
         self._spend = spend
@@ -173,7 +138,7 @@ class StageRunner:
             output.failure = f"{error.reason}: {error.message}"
         return output.finished()
 
-    async def _write(self, output: "StageOutput", client: StageModelClient, texts: Mapping[Stage, str]) -> None:
+    async def _write(self, output: "StageOutput", client: ModelClient, texts: Mapping[Stage, str]) -> None:
         """Generate the text from the first prompt that fits the model's context."""
         attempt = output.attempt
         too_long = PromptTooLong("no prompt was sent")
@@ -190,7 +155,7 @@ class StageRunner:
             return
         raise too_long
 
-    async def _generate(self, output: "StageOutput", client: StageModelClient, call: Call) -> None:
+    async def _generate(self, output: "StageOutput", client: ModelClient, call: Call) -> None:
         patience_s = None if output.attempt.is_last else self._spend.seconds_left() * PATIENCE
         try:
             async with asyncio.timeout(patience_s) as start_timeout:
@@ -339,7 +304,7 @@ class StateAssessor:
     """
 
     def __init__(
-        self, task: DialecticTask, model_clients: StageModelClients, spend: Spend, emotions: Mapping[str, float]
+        self, task: DialecticTask, model_clients: ModelClients, spend: Spend, emotions: Mapping[str, float]
     ) -> None:
         self._task = task
         self._model_clients = model_clients
@@ -406,7 +371,7 @@ class StateAssessor:
 
     async def _rated(
         self,
-        client: StageModelClient,
+        client: ModelClient,
         alternatives: "Iterable[FittedPrompt]",
         stage: str,
         agent: AgentConfig | None,

@@ -1,22 +1,20 @@
 """The plan of an arbitration: defaults, variants, limits, forms."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from chassis.errors import RequestOverLimit
 from configuration.agents import AgentConfig
-from inference.spend import Spend
-from inference.values import Call, Completion
+from inference import ModelClient
 from kernel.answers import AnswerType, listed_options
 from kernel.answers.answer_type_inference import form_of_answers
 from kernel.arbitration.consensus import shared_out
 from kernel.arbitration.modes import Variant
 from kernel.conversation import Turn
 from kernel.errors import MalformedRequest, UnknownAgent
-from kernel.prices import Price
 from services.arbiter.service.plan import ArbitrationDefaults, Plan, base_seed, build_plan
-from services.arbiter.service.stage_agents import DefaultAgents, SamplingModelClient, StageAgents, choose_agents
+from services.arbiter.service.stage_agents import DefaultAgents, StageAgents, choose_agents
 from services.arbiter.service.values import ArbitrateRequest
 from tests.support.arbiter import LIMITS
 
@@ -95,22 +93,14 @@ def test_the_seed_of_a_run_is_the_callers_or_its_name() -> None:
     assert len(names) == 2
 
 
-class UnusedModelClient:
-    """A model client that is never called."""
-
-    model = "unused"
-    price: Price | None = None
-
-    async def complete(self, call: Call, spend: Spend) -> Completion:
-        raise NotImplementedError
-
-    async def read(self, call: Call, parse: Any, spend: Spend) -> Any:  # noqa: ANN401
-        raise NotImplementedError
-
-
 class UnusedModelClients:
-    def of(self, _: AgentConfig) -> SamplingModelClient:
-        return UnusedModelClient()
+    """Model clients that no test calls."""
+
+    def of(self, agent: AgentConfig) -> ModelClient:
+        return cast("ModelClient", object())
+
+    def assessor(self) -> ModelClient:
+        return cast("ModelClient", object())
 
 
 def agents_for(count: int = 2, defaults: DefaultAgents | None = None, **fields: Any) -> StageAgents:  # noqa: ANN401

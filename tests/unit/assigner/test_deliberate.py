@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from configuration.agents import AgentConfig
-from inference.errors import BackendUnavailable, PromptTooLong
-from inference.spend import Spend
-from inference.values import Call, Completion, CompletionSample, Delta, Structured
+from inference import BackendUnavailable, Call, Completion, CompletionSample, Delta, PromptTooLong, Spend, Structured
 from kernel.assignment import InfeasibleAssignment
 from kernel.envelope import Envelope, Limits, StageUsage
 from kernel.msv import MSV
@@ -81,12 +79,12 @@ class FakeModelClients:
     def __init__(self, before: Before = nothing, sure: Mapping[str, float] | None = None) -> None:
         self._before, self._sure = before, sure or {}
 
-    def of(self, agent: AgentConfig) -> FakeModelClient:
+    def of(self, agent: AgentConfig) -> Any:  # noqa: ANN401 - it has the methods that a dialectic calls
         level = self._sure.get(agent.id, 60.0)
         rated = {**dict.fromkeys(ORDER, level), "internal_inconsistency": 100 - level}
         return FakeModelClient(agent.id, self._before, rated)
 
-    def assessor(self) -> FakeModelClient:
+    def assessor(self) -> Any:  # noqa: ANN401
         return FakeModelClient("", self._before, dict.fromkeys(ORDER, 50.0))
 
 
