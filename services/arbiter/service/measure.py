@@ -138,12 +138,12 @@ async def _traces(
     if request.embedding_measures is False:
         return [NOT_ASKED] * len(questions)
     with_texts = [at for at, one in enumerate(questions) if one.solver_traces and (one.arbiter_texts or one.critiques)]
-    found = await tracer.trace([_told(questions[at]) for at in with_texts], below=thresholds.novel_below)
+    found = await tracer.trace([_claim_texts(questions[at]) for at in with_texts], below=thresholds.novel_below)
     by_place: Mapping[int, ClaimShares | str] = dict(zip(with_texts, found, strict=True))
     return [by_place.get(at, NO_TEXTS) for at in range(len(questions))]
 
 
-def _told(question: SampledQuestion) -> QuestionClaims:
+def _claim_texts(question: SampledQuestion) -> QuestionClaims:
     return QuestionClaims(
         solver_traces=question.solver_traces,
         critiques=question.critiques,
@@ -158,9 +158,9 @@ def _measured(
     thresholds: Thresholds,
     within: Callable[[], Limited],
 ) -> list[MeasuredQuestion]:
-    asked = [_judgement(question, found, within()) for question, found in zip(questions, traces, strict=True)]
-    results = judged(asked, thresholds)
-    return [_result(question, one, made) for question, one, made in zip(questions, asked, results, strict=True)]
+    judgements = [_judgement(question, found, within()) for question, found in zip(questions, traces, strict=True)]
+    results = judged(judgements, thresholds)
+    return [_result(*each) for each in zip(questions, judgements, results, strict=True)]
 
 
 def _judgement(question: SampledQuestion, traced: ClaimShares | str, mathematics: Limited) -> Judgement:
@@ -186,17 +186,17 @@ def _counted(question: SampledQuestion, form: AnswerForm, mathematics: Limited) 
     return counted(by_solver, list(question.arbiter_answers), form, mathematics=mathematics)
 
 
-def _result(question: SampledQuestion, asked: Judgement, made: JudgedQuestions) -> MeasuredQuestion:
-    measures = made.measures if question.solver_indices else replace(made.measures, solvers=())
+def _result(question: SampledQuestion, judgement: Judgement, judged_question: JudgedQuestions) -> MeasuredQuestion:
+    measures = judged_question.measures if question.solver_indices else replace(judged_question.measures, solvers=())
     return MeasuredQuestion(
         id=question.id,
-        answer=made.choice.answer if made.choice else "",
-        outcome=made.outcome,
-        answer_source=made.choice.source if made.choice else None,
-        confidence=made.choice.confidence if made.choice else None,
-        answer_type=asked.form.answer_type,
-        solver=made.tally.solver,
-        arbiter=made.tally.arbiter,
+        answer=judged_question.choice.answer if judged_question.choice else "",
+        outcome=judged_question.outcome,
+        answer_source=judged_question.choice.source if judged_question.choice else None,
+        confidence=judged_question.choice.confidence if judged_question.choice else None,
+        answer_type=judgement.form.answer_type,
+        solver=judged_question.tally.solver,
+        arbiter=judged_question.tally.arbiter,
         measures=measures,
     )
 

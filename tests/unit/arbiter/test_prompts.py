@@ -23,6 +23,12 @@ def test_the_prompts_of_solvers_and_arbiter_ask_for_a_final_answer(kind: AnswerT
         assert f"<question>\n{QUESTION}\n</question>" in prompt.text
 
 
+def test_each_answer_type_has_instructions_of_its_own() -> None:
+    texts = [tuple(part.text for part in prompts.instructions(kind)) for kind in AnswerType]
+
+    assert len(set(texts)) == len(AnswerType)
+
+
 def test_what_comes_first_is_what_samples_share() -> None:
     kinds = [prompts.arbitrate(question=QUESTION, solutions=BOTH, answer_type=kind).text for kind in AnswerType]
 

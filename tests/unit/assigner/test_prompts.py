@@ -7,6 +7,7 @@ from chassis.prompts import Prompt
 from kernel.msv.ratings import ORDER
 from kernel.roles import Role, Stage
 from services.assigner import prompts
+from services.assigner.core.stages import ANSWERS, STAGES
 
 TEXTS = {Stage.THESIS: "T1", Stage.ANTITHESIS: "A1", Stage.RESOLUTION: "R1", Stage.SYNTHESIS: "S1"}
 CHAIN = {stage.lower(): text for stage, text in list(TEXTS.items())[:3]}
@@ -31,6 +32,11 @@ def test_every_prompt_file_is_rendered_here() -> None:
     files = {file.stem for file in Path(prompts.__path__[0]).glob("*.md")}
 
     assert files == {*RENDERED, "form"}
+
+
+def test_every_stage_has_a_rule_and_answers_are_tried_from_the_last() -> None:
+    assert list(STAGES) == list(Stage)
+    assert ANSWERS == (Stage.SYNTHESIS, Stage.RESOLUTION, Stage.THESIS)
 
 
 @pytest.mark.parametrize(("name", "prompt"), RENDERED.items())
