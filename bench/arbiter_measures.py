@@ -2,7 +2,7 @@
 
     python -m bench arbiter_measures
 
-The first rows measure everything but the embedding measures, through the same function that both faces call; answers
+The first rows measure everything but the embedding measures, through the same function that both APIs call; answers
 are spelled in several ways, and some are invalid. The last row traces claims with vectors from nowhere, so that it
 shows what tracing costs beside the encoder.
 """
@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 import numpy as np
 
-from inference.embeddings import Embedded, Encoder
+from inference import Embedded, Encoder
 from kernel.answers import AnswerType
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits, measure
@@ -24,25 +24,25 @@ QUESTIONS = 10_000
 TRACED = 500
 SOLVER_SAMPLES, ARBITRATION_SAMPLES = 10, 52
 WIDTH = 384
-SAID = "the boxes hold apples and pears so there are many of them in each row or none is left over"
-WORDS = SAID.split()
+SENTENCE = "the boxes hold apples and pears so there are many of them in each row or none is left over"
+WORDS = SENTENCE.split()
 
 
 class Noise:
-    """An encoder that costs nothing: a vector of chance for each text."""
+    """An encoder without cost: a random vector for each text."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
 
     async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
-        """All vectors at once."""
+        """Yield all vectors at once."""
         vectors = self._rng.normal(size=(len(texts), WIDTH)).astype(np.float32)
         yield Embedded(encoder=Encoder(name="noise", dimension=WIDTH), vectors=vectors)
 
 
 def questions(rng: np.random.Generator, count: int, *, spelled: bool, texts: bool = False) -> list[SampledQuestion]:
     """Questions with answers of a few values each; one in fifty is none at all."""
-    made = []
+    sampled = []
     for place in range(count):
         right = int(rng.integers(2, 5_000))
         drawn = rng.choice(4, SOLVER_SAMPLES + ARBITRATION_SAMPLES, p=rng.dirichlet([2, 0.5, 0.5, 0.3]))
@@ -50,7 +50,7 @@ def questions(rng: np.random.Generator, count: int, *, spelled: bool, texts: boo
         answers = [
             "no idea" if bad else _written(right + int(k), rng, spelled) for k, bad in zip(drawn, invalid, strict=True)
         ]
-        made.append(
+        sampled.append(
             SampledQuestion(
                 id=str(place),
                 answer_type=AnswerType.NUMBER,
@@ -63,7 +63,7 @@ def questions(rng: np.random.Generator, count: int, *, spelled: bool, texts: boo
                 arbiter_texts=[_text(rng) for _ in range(ARBITRATION_SAMPLES)] if texts else (),
             )
         )
-    return made
+    return sampled
 
 
 def _written(number: int, rng: np.random.Generator, spelled: bool) -> str:
@@ -77,7 +77,7 @@ def _text(rng: np.random.Generator) -> str:
 
 
 def timed(asked: list[SampledQuestion], tracer: Tracer, *, traced: bool) -> tuple[float, float]:
-    """Time to measure `asked`, and time on the processor [s]; on a busy machine the second tells more."""
+    """Time to measure `asked`, and time on the processor [s]; on a busy machine the second is more reliable."""
     request = MeasureRequest(batch=asked, embedding_measures=traced)
     began, worked = time.perf_counter(), time.process_time()
     asyncio.run(measure(request, tracer=tracer, most=MeasureLimits()))

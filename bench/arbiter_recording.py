@@ -3,7 +3,7 @@
     python -m bench.arbiter_recording --data FOLDER --sets gsm8k,boolq --each 20 --out recordings.jsonl
         [--url http://127.0.0.1:8082] [--concurrency 4] [--timeout 600]
 
-A file that exists is gone on with: what it holds is not asked again. Beside it is written with what it was made.
+A file that exists is continued without the questions in it. A file beside it holds the settings of the recording.
 """
 
 import argparse
@@ -79,13 +79,13 @@ def _request(item: Item, timeout_s: float) -> dict[str, Any]:
 
 
 def _question(item: Item) -> str:
-    """Context, question and options; how the reply is to end is the arbiter's to say."""
+    """Context, question and options; the arbiter's prompt says how the reply ends."""
     options = "\n".join(f"{letter}. {text}" for letter, text in item.lettered)
     return "\n\n".join(part for part in ((item.context or "").strip(), item.question.strip(), options) if part)
 
 
 def _made_with(end: dict[str, Any]) -> dict[str, Any]:
-    """What the recordings are made with, for the head of a report on them."""
+    """The settings of the recordings, for the head of a report on them."""
     models = dict.fromkeys([*(solver["model"] for solver in end["solver_results"]), end["arbiter_model"]])
     return {
         "model": ", ".join(model for model in models if model),
@@ -104,7 +104,7 @@ def _recording(item: Item, end: dict[str, Any]) -> dict[str, Any]:
         "answer_type": end["answer_type"],
         "recorded_solver_samples": [sample for sample in end["samples"] if sample["solver"] is not None],
         "recorded_arbitration_samples": [sample for sample in end["samples"] if sample["solver"] is None],
-        "recorded_critiques": [{name: made[name] for name in CRITIQUE} for made in end["critiques"]],
+        "recorded_critiques": [{name: critique[name] for name in CRITIQUE} for critique in end["critiques"]],
         "truth": item.answer,
         "truth_aliases": list(item.aliases or ()),
     }

@@ -7,7 +7,7 @@ Every row is a setting of adaptive mode. *spent* is the share of the generations
 questions whose answer differs from that of paper mode; beside it the same of a fixed number of arbitration samples
 whose mean cost is equal (a prefix of the same samples). Distributions of up to three kinds of samples are computed
 exactly, others are simulated. Replays include what skipping arbitration on agreement saves and changes, which no
-distribution of the arbiter's answers alone can tell. They are in the order drawn, or in several orders by chance:
+distribution of the arbiter's answers alone determines. They are in the order drawn, or in several random orders:
 samples are exchangeable, so each order is as good a recording of the same question. Their 95 % intervals are over
 questions (Wilson's for one order, by bootstrap for more).
 """
@@ -201,9 +201,9 @@ def simulate() -> None:
     )
     for shares in SHARES:
         found = known(shares, rule)
-        told = ", ".join(f"{share:g}" for share in shares)
+        stops = ", ".join(f"{share:g}" for share in shares)
         fixed = prefix(shares, found.used)
-        sys.stdout.write(f"| {told} | {found.used:.1f} | {found.changed:.2%} | {fixed:.2%} |\n")
+        sys.stdout.write(f"| {stops} | {found.used:.1f} | {found.changed:.2%} | {fixed:.2%} |\n")
         sys.stdout.flush()
     sys.stdout.write("\nAll of them together, arbitration samples only:\n\n")
     sys.stdout.write("| probability, first batch | spent | changed | fixed prefix |\n|---|---|---|---|\n")
@@ -257,8 +257,8 @@ class Replays:
         return self._fixed[samples]
 
     async def _one(self, recording: Mapping[str, Any], seed: int | None, options: Mapping[str, Any]) -> Outcome:
-        ask = from_plain({**recording, **options, "embedding_measures": False, "seed": seed}, ReplayRequest)
-        reply = await replay(ask, defaults=self._defaults, tracer=self._tracer, most=MeasureLimits())
+        request = from_plain({**recording, **options, "embedding_measures": False, "seed": seed}, ReplayRequest)
+        reply = await replay(request, defaults=self._defaults, tracer=self._tracer, most=MeasureLimits())
         neither = reply.recorded_answer is None and not reply.arbitration.answer
         return Outcome(
             spent=reply.arbitration.usage.generations,

@@ -22,8 +22,7 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from kernel.assignment import Problem, best_assignment, build_problem, greedy_assignment, margins, total_fitness
 from kernel.msv import MSV
 from kernel.roles import ROLES, VersionedWeights
-from services.assigner.service.assign import explained as told
-from services.assigner.service.assign import stated
+from services.assigner.service.assign import assignment_problem, explained
 from services.assigner.service.values import AssignRequest, Candidate
 
 SIZES = (5, 20, 100, 1_000, 10_000)
@@ -101,7 +100,7 @@ def own_flow(problem: Problem) -> float:
 
 def _augment(first: int, values: list[list[float]], free: list[int], held: list[int]) -> None:
     """Give `first` an agent, moving others where that costs least (Bellman-Ford over the roles)."""
-    cost, came = {first: 0.0}, {first: (-1, -1)}
+    cost, previous = {first: 0.0}, {first: (-1, -1)}
     waiting, best = [(0.0, first)], (float("inf"), -1, -1)
     while waiting:
         so_far, role = heapq.heappop(waiting)
@@ -114,12 +113,12 @@ def _augment(first: int, values: list[list[float]], free: list[int], held: list[
             for other in [r for r, holder in enumerate(held) if holder == agent and r != role]:
                 moved = through + values[other][agent]
                 if moved < cost.get(other, float("inf")) - 1e-12:
-                    cost[other], came[other] = moved, (role, agent)
+                    cost[other], previous[other] = moved, (role, agent)
                     heapq.heappush(waiting, (moved, other))
     _, role, agent = best
     free[agent] -= 1
     while role != -1:
-        held[role], (role, agent) = agent, came[role]
+        held[role], (role, agent) = agent, previous[role]
 
 
 def by_dynamic_programming(problem: Problem) -> float:
@@ -207,15 +206,15 @@ def answered() -> dict[str, dict[int, float]]:
             Candidate(id=f"agent-{place:05}", msv=MSV(**dict(zip(names, row, strict=True))))
             for place, row in enumerate(levels)
         ]
-        ask = AssignRequest(agents=agents)
-        for name, request in zip(times, (ask, replace(ask, brief=True)), strict=True):
+        full = AssignRequest(agents=agents)
+        for name, request in zip(times, (full, replace(full, brief=True)), strict=True):
             times[name][size] = median_ms(lambda request=request: _answer(request))  # type: ignore[misc]
     return times
 
 
-def _answer(ask: AssignRequest) -> object:
-    matrix, problem = stated(ask, VersionedWeights())
-    return told(matrix, problem, version="", brief=ask.brief)
+def _answer(request: AssignRequest) -> object:
+    matrix, problem = assignment_problem(request, VersionedWeights())
+    return explained(matrix, problem, version="", brief=request.brief)
 
 
 def _table(title: str, times: Mapping[str, Mapping[int, float]]) -> None:

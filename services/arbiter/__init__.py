@@ -1,1 +1,1 @@
-"""Arbiter: settles disagreement, and measures how the information moved."""
+"""The arbiter service: it settles disagreement between solvers, and measures how the information moves."""

@@ -1,8 +1,7 @@
-"""Refusals of the arbiter.
+"""The errors that only the arbiter raises.
 
 MetacogError
-├── UnknownAgent             the request names an agent that is not configured
-└── RecordingTooShort        a replay asks for more samples than the recording holds
+└── RecordingTooShort    a replay asks for more samples than the recording holds
 """
 
 from kernel.errors import Code, MetacogError

@@ -1,4 +1,4 @@
-"""REST face of the arbiter."""
+"""The REST API of the arbiter."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
@@ -23,29 +23,29 @@ Replay = Callable[[ReplayRequest], Awaitable[ReplayResponse]]
 
 
 def add_paths(app: FastAPI, *, arbitrate: Arbitrate, measure: Measure, replay: Replay) -> None:
-    """Put the arbiter's paths on `app`."""
+    """Add the arbiter's paths to `app`."""
 
     @app.post("/v1/arbitrations", response_model=ArbitrationFinished)
-    async def arbitrations(ask: ArbitrateRequest, request: Request) -> Response:
-        """Solve, criticise, arbitrate and measure; server-sent events when asked for, else the finished arbitration."""
-        events = arbitrate(ask)
+    async def arbitrations(body: ArbitrateRequest, request: Request) -> Response:
+        """Solve, criticise, arbitrate and measure; return server-sent events or the finished arbitration."""
+        events = arbitrate(body)
         if wants_events(request):
             return await until_disconnect(request, event_stream(events))
         return Json(await until_disconnect(request, last(events)))
 
     @app.post("/v1/measurements", response_model=MeasureResponse)
-    async def measurements(ask: MeasureRequest, request: Request) -> Response:
+    async def measurements(body: MeasureRequest, request: Request) -> Response:
         """Measure samples that exist, of one question or of many; no model call."""
-        return Json(await until_disconnect(request, measure(ask)))
+        return Json(await until_disconnect(request, measure(body)))
 
     @app.post("/v1/replays", response_model=ReplayResponse)
-    async def replays(ask: ReplayRequest, request: Request) -> Response:
+    async def replays(body: ReplayRequest, request: Request) -> Response:
         """Run a recorded question through either mode; no model call."""
-        return Json(await until_disconnect(request, replay(ask)))
+        return Json(await until_disconnect(request, replay(body)))
 
 
 async def last(events: AsyncIterator[Event]) -> Event | None:
-    """The last event."""
+    """Return the last event."""
     finished: Event | None = None
     async for event in events:
         finished = event

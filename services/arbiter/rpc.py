@@ -1,4 +1,4 @@
-"""gRPC face of the arbiter."""
+"""The gRPC API of the arbiter."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -23,7 +23,7 @@ Replay = Callable[[ReplayRequest], Awaitable[ReplayResponse]]
 
 
 class Servicer(pb_grpc.ArbiterServiceServicer):
-    """The arbiter on gRPC."""
+    """The arbiter's servicer."""
 
     def __init__(self, *, arbitrate: Arbitrate, measure: Measure, replay: Replay) -> None:
         self._arbitrate = arbitrate

@@ -1,4 +1,4 @@
-"""What metrics say of deliberations."""
+"""Prometheus metrics of deliberations."""
 
 from prometheus_client import Counter, Histogram
 
@@ -16,8 +16,8 @@ GAIN = Histogram(
 )
 
 
-def of_deliberation(finished: DeliberationFinished) -> None:
-    """Count a deliberation that has ended."""
+def record_deliberation(finished: DeliberationFinished) -> None:
+    """Count a deliberation that has ended, and observe what the optimal assignment gained."""
     kind = "EXPLORED" if finished.roles.explored else finished.roles.assignment_kind
     DELIBERATIONS.labels(kind, finished.outcome, str(finished.degraded).lower()).inc()
     optimum = finished.roles.optimum

@@ -1,4 +1,4 @@
-"""REST face of the assigner."""
+"""The REST API of the assigner."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
@@ -20,24 +20,24 @@ Deliberate = Callable[[DeliberateRequest], AsyncGenerator[Event, None]]
 
 
 def add_paths(app: FastAPI, *, assign: Assign, deliberate: Deliberate) -> None:
-    """Put the assigner's paths on `app`."""
+    """Add the assigner's paths to `app`."""
 
     @app.post("/v1/assignments", response_model=AssignResponse)
-    async def assignments(ask: AssignRequest) -> Response:
-        """Give each role to an agent so that total fitness is largest; no model call."""
-        return Json(await assign(ask))
+    async def assignments(body: AssignRequest) -> Response:
+        """Assign each role to an agent so that total fitness is largest; no model call."""
+        return Json(await assign(body))
 
     @app.post("/v1/deliberations", response_model=DeliberationFinished)
-    async def deliberations(ask: DeliberateRequest, request: Request) -> Response:
-        """Run the five-role dialectic; server-sent events when asked for, else the finished deliberation."""
-        events = deliberate(ask)
+    async def deliberations(body: DeliberateRequest, request: Request) -> Response:
+        """Run the five-role dialectic; return server-sent events or the finished deliberation."""
+        events = deliberate(body)
         if wants_events(request):
             return await until_disconnect(request, event_stream(events))
         return Json(await until_disconnect(request, last(events)))
 
 
 async def last(events: AsyncIterator[Event]) -> Event | None:
-    """The last event."""
+    """Return the last event."""
     finished: Event | None = None
     async for event in events:
         finished = event

@@ -1,4 +1,4 @@
-"""gRPC face of the assigner."""
+"""The gRPC API of the assigner."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -15,14 +15,14 @@ Deliberate = Callable[[DeliberateRequest], AsyncGenerator[Event, None]]
 
 
 class Servicer(pb_grpc.AssignerServiceServicer):
-    """The assigner on gRPC."""
+    """The assigner's servicer."""
 
     def __init__(self, *, assign: Assign, deliberate: Deliberate) -> None:
         self._assign = assign
         self._deliberate = deliberate
 
     async def Assign(self, request: pb.AssignRequest, context: Context) -> pb.AssignResponse:  # noqa: N802
-        """Give each role to an agent so that total fitness is largest; no model call."""
+        """Assign each role to an agent so that total fitness is largest; no model call."""
         return to_proto(await self._assign(from_proto(request, AssignRequest)), pb.AssignResponse)
 
     async def Deliberate(  # noqa: N802

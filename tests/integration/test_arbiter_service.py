@@ -58,8 +58,8 @@ async def test_a_chat_with_the_arbiter_shows_a_sample_that_holds_the_answer(
             model="metacog/arbiter", messages=[{"role": "user", "content": QUESTION}], seed=7, temperature=0.9
         )
         ours = [body for body in scripted.bodies if "</question>" in str(body["messages"][-1]["content"])]
-        told: Body = whole.model_extra["metacog"]  # type: ignore[index]
-        run = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=told["run_id"]))["run"]
+        metadata: Body = whole.model_extra["metacog"]  # type: ignore[index]
+        run = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=metadata["run_id"]))["run"]
         scripted.answer = arbitration(["5"] * 50)
         stream = await client.chat.completions.create(
             model="metacog/arbiter",
@@ -70,13 +70,13 @@ async def test_a_chat_with_the_arbiter_shows_a_sample_that_holds_the_answer(
         chunks = [chunk async for chunk in stream]
 
     # What a caller asks for is the temperature of what is shown in the end; critiques keep theirs.
-    told_of = {stage_of(body): body["temperature"] for body in ours}
-    assert told_of == {"solve": 0.9, "critique": 0.2, "arbitrate": 0.9}
+    temperatures = {stage_of(body): body["temperature"] for body in ours}
+    assert temperatures == {"solve": 0.9, "critique": 0.2, "arbitrate": 0.9}
     # Ten of the solvers, and the arbiter's first batch.
     assert len(run["deliberation"]["samples"]) == 16
     assert whole.choices[0].message.content == said("5")
-    assert (told["strategy"], told["confidence_source"], told["degraded"]) == ("arbiter", "arbiter", False)
-    assert told["confidence"] == 1.0
+    assert (metadata["strategy"], metadata["confidence_source"], metadata["degraded"]) == ("arbiter", "arbiter", False)
+    assert metadata["confidence"] == 1.0
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == said("5")
     events = [chunk.model_extra["metacog"].get("event") for chunk in chunks if "metacog" in (chunk.model_extra or {})]
     assert {"samples_drawn", "solvers_finished", "critique_finished"} <= set(events)
@@ -103,10 +103,10 @@ async def test_an_abstention_is_a_normal_completion(scripted: ScriptedLLM, datab
     assert reply.json()["metacog"]["confidence"] is None
 
 
-async def test_a_real_model_and_a_real_encoder_go_the_whole_way(llm_url: str, encoder_url: str) -> None:
+async def test_an_arbitration_runs_with_a_real_model_and_a_real_encoder(llm_url: str, encoder_url: str) -> None:
     async with arbiter_at(At(f"{llm_url}", "smollm2"), encoder=encoder_url) as running:
-        face = RpcFace(running.grpc, ARBITER)
-        end = await face.ask(
+        api = RpcFace(running.grpc, ARBITER)
+        end = await api.ask(
             "Arbitrate",
             question="Tom has 3 apples and buys 2 more. How many apples has he now?",
             answer_type="NUMBER",
@@ -122,7 +122,7 @@ async def test_a_real_model_and_a_real_encoder_go_the_whole_way(llm_url: str, en
             envelope={"timeout_ms": 300_000},
         )
         assert end["stopping_reason"] == "ALL_SAMPLES", end["degraded_reasons"]
-        again = await face.ask(
+        again = await api.ask(
             "Replay",
             mode="PAPER",
             answer_type="NUMBER",
@@ -141,9 +141,9 @@ async def test_a_real_model_and_a_real_encoder_go_the_whole_way(llm_url: str, en
     # The encoder measured all that there was to measure.
     traces = [solver["representative"]["text"] for solver in end["solver_results"] if solver["representative"]]
     final = [sample["text"] for sample in end["samples"] if sample["solver"] is None]
-    said = [*traces, *(critique["text"] for critique in end["critiques"]), *final]
+    texts = [*traces, *(critique["text"] for critique in end["critiques"]), *final]
     measures = end["measures"]
-    assert (measures["redundancy"] is not None) is (sum(len(claims(text)) for text in said) > 1)
+    assert (measures["redundancy"] is not None) is (sum(len(claims(text)) for text in texts) > 1)
     known = any(map(claims, traces)) and any(map(claims, final))
     shares = [measures[name] for name in ("semantic_share", "symbolic_share", "untraced_share")]
     assert (sum(shares) == pytest.approx(1)) if known else (shares == [None] * 3)

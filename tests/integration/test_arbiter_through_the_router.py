@@ -18,7 +18,7 @@ from tests.support.stack import ROUTER, RunningRouter, assigner_at, router_at
 TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
 VERDICT = ["4"] * 30 + ["5"] * 20
 LIMITS = Limits(max_generations=104, max_generated_tokens=26_624, timeout_ms=60_000)
-ASKED = {"question": "What is 2 + 2?", "strategy": "arbiter", "seed": 5}
+REQUEST = {"question": "What is 2 + 2?", "strategy": "arbiter", "seed": 5}
 
 
 @pytest.fixture
@@ -40,14 +40,12 @@ def drawn(llm: ScriptedLLM) -> dict[str, list[int]]:
     return by_stage
 
 
-@pytest.mark.parametrize("face", ["rpc", "rest"])
-async def test_mode_variant_and_samples_are_the_callers(
-    router: RunningRouter, scripted: ScriptedLLM, face: str
-) -> None:
+@pytest.mark.parametrize("api", ["rpc", "rest"])
+async def test_mode_variant_and_samples_are_the_callers(router: RunningRouter, scripted: ScriptedLLM, api: str) -> None:
     wanted = {"mode": "PAPER", "solvers": 3, "solver_samples": 2, "arbitration_samples": 4, "critique_max_tokens": 7}
-    asking = RpcFace(router.grpc, ROUTER) if face == "rpc" else RestFace(router.rest, ROUTER)
+    client = RpcFace(router.grpc, ROUTER) if api == "rpc" else RestFace(router.rest, ROUTER)
 
-    run = (await asking.ask("Answer", **ASKED, arbitration=wanted))["run"]
+    run = (await client.ask("Answer", **REQUEST, arbitration=wanted))["run"]
 
     whole = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=run["run_id"]))["run"]
     assert drawn(scripted) == {"solve": [2, 2, 2], "critique": [1, 1, 1], "arbitrate": [4]}
@@ -55,14 +53,14 @@ async def test_mode_variant_and_samples_are_the_callers(
     assert {body["max_tokens"] for body in scripted.bodies if stage_of(body) == "critique"} == {7}
 
 
-async def test_both_faces_tell_of_the_arbitration_as_it_goes_and_afterwards(
+async def test_both_apis_report_the_arbitration_during_the_run_and_afterwards(
     router: RunningRouter, scripted: ScriptedLLM
 ) -> None:
-    ask = {**ASKED, "arbitration": {"mode": "PAPER"}}
+    request = {**REQUEST, "arbitration": {"mode": "PAPER"}}
 
-    by_rpc = await RpcFace(router.grpc, ROUTER).events("Answer", **ask)
+    by_rpc = await RpcFace(router.grpc, ROUTER).events("Answer", **request)
     scripted.answer = Script(TORN, VERDICT)
-    by_rest = await RestFace(router.rest, ROUTER).events("Answer", **ask)
+    by_rest = await RestFace(router.rest, ROUTER).events("Answer", **request)
 
     names = Counter(name for name, _ in by_rpc)
     assert names == Counter(name for name, _ in by_rest)
@@ -71,9 +69,9 @@ async def test_both_faces_tell_of_the_arbitration_as_it_goes_and_afterwards(
     assert one == other == "run_finished"
     account = mine["run"]["arbitration"]
     assert account["arbiter"] == its["run"]["deliberation"]["arbiter"] == {"4": 30, "5": 20}
-    kept = (await RpcFace(router.grpc, ROUTER).ask("GetRun", run_id=mine["run"]["run_id"]))["run"]
-    assert sum(sample["solver"] is None for sample in kept["arbitration"]["samples"]) == 50
-    assert kept["deliberation"] is None
+    stored = (await RpcFace(router.grpc, ROUTER).ask("GetRun", run_id=mine["run"]["run_id"]))["run"]
+    assert sum(sample["solver"] is None for sample in stored["arbitration"]["samples"]) == 50
+    assert stored["deliberation"] is None
 
 
 async def test_the_stock_client_chooses_them_in_the_metacog_object(
@@ -94,7 +92,7 @@ async def test_the_stock_client_chooses_them_in_the_metacog_object(
 
 
 @pytest.mark.parametrize(("max_tokens", "reason"), [(8, "length"), (100, "stop")])
-async def test_a_sample_that_the_bound_cut_says_so(
+async def test_a_sample_that_the_token_limit_cut_reports_it(
     router: RunningRouter, scripted: ScriptedLLM, max_tokens: int, reason: str
 ) -> None:
     script = Script(TORN, VERDICT)
@@ -114,9 +112,9 @@ async def test_a_sample_that_the_bound_cut_says_so(
 async def test_more_samples_than_usual_fit_the_envelope_of_a_request_that_states_none(
     router: RunningRouter, scripted: ScriptedLLM
 ) -> None:
-    face = RpcFace(router.grpc, ROUTER)
+    api = RpcFace(router.grpc, ROUTER)
 
-    run = (await face.ask("Answer", **ASKED, arbitration={"mode": "PAPER", "arbitration_samples": 120}))["run"]
+    run = (await api.ask("Answer", **REQUEST, arbitration={"mode": "PAPER", "arbitration_samples": 120}))["run"]
 
     assert sum(drawn(scripted)["arbitrate"]) == 120
     assert (run["budget_exhausted"], run["usage"]["generations"]) == (False, 132)
@@ -127,29 +125,29 @@ async def test_more_samples_than_usual_fit_the_envelope_of_a_request_that_states
     [
         ({"solvers": 0}, "MALFORMED_REQUEST"),
         ({"mode": "FAST"}, "MALFORMED_REQUEST"),
-        ({"solver_agents": ["nobody"]}, "UNKNOWN_AGENT"),
+        ({"solver_agents": ["unknown"]}, "UNKNOWN_AGENT"),
         ({"arbitration_samples": 100_000}, "REQUEST_OVER_LIMIT"),
     ],
 )
-async def test_what_the_arbiter_cannot_do_is_refused_and_nothing_stands_in(
+async def test_a_request_that_the_arbiter_cannot_serve_is_an_error_without_a_fallback(
     router: RunningRouter, scripted: ScriptedLLM, options: dict[str, Any], reason: str
 ) -> None:
-    with pytest.raises(Refused) as refused:
-        await RestFace(router.rest, ROUTER).ask("Answer", **ASKED, arbitration=options)
+    with pytest.raises(Refused) as raised:
+        await RestFace(router.rest, ROUTER).ask("Answer", **REQUEST, arbitration=options)
 
-    assert refused.value.reason == reason
+    assert raised.value.reason == reason
     assert scripted.bodies == []
 
 
 async def test_a_wrong_option_is_named_to_the_stock_client(router: RunningRouter) -> None:
-    with pytest.raises(BadRequestError) as refused:
+    with pytest.raises(BadRequestError) as raised:
         await openai(router).chat.completions.create(
             model="metacog/arbiter",
             messages=[{"role": "user", "content": "What is 2 + 2?"}],
             extra_body={"metacog": {"arbitration": {"solver_sample": 3}}},
         )
 
-    assert refused.value.param == "metacog.arbitration.solver_sample"
+    assert raised.value.param == "metacog.arbitration.solver_sample"
 
 
 def openai(router: RunningRouter) -> AsyncOpenAI:
@@ -169,16 +167,16 @@ async def test_where_every_strategy_fails_the_reason_is_the_first_cause_and_not_
     ):
         scripted.fault(*[Refuse(503, "loading")] * 200)
         envelope = {"max_generations": 16, "max_generated_tokens": 240, "timeout_ms": 60_000}
-        with pytest.raises(Refused) as refused:
-            await RestFace(running.rest, ROUTER).ask("Answer", **ASKED, envelope=envelope)
+        with pytest.raises(Refused) as raised:
+            await RestFace(running.rest, ROUTER).ask("Answer", **REQUEST, envelope=envelope)
 
-    assert refused.value.reason == "BACKEND_UNAVAILABLE"
+    assert raised.value.reason == "BACKEND_UNAVAILABLE"
 
 
-async def test_an_envelope_of_one_generation_gives_a_plain_answer_and_says_that_a_limit_was_reached(
+async def test_an_envelope_of_one_generation_gives_a_single_pass_answer_and_reports_the_limit(
     router: RunningRouter, scripted: ScriptedLLM
 ) -> None:
-    run = (await RestFace(router.rest, ROUTER).ask("Answer", **ASKED, envelope={"max_generations": 1}))["run"]
+    run = (await RestFace(router.rest, ROUTER).ask("Answer", **REQUEST, envelope={"max_generations": 1}))["run"]
 
     assert (run["strategy"], run["usage"]["generations"], len(scripted.bodies)) == ("system1", 1, 1)
     assert (run["degraded"], run["budget_exhausted"]) == (True, True)

@@ -1,4 +1,4 @@
-"""Arbitration over a scripted model whose samples are known, by gRPC."""
+"""Arbitration over a scripted model agent_of samples are known, by gRPC."""
 
 import asyncio
 import threading
@@ -15,7 +15,8 @@ from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
 from metacog.common.v1 import answer_pb2
 
 from configuration.agents import AgentConfig
-from inference.embeddings import Embedded, Encoder
+from inference import Embedded, Encoder
+from kernel.outcomes import NO_VALID_ANSWER
 from sandbox.mathematics import Here, Job, Limited, TooLate
 from tests.support.arbiter import ARBITER, AwayEncoder, Script, arbiter_at, said, stage_of
 from tests.support.faces import Body, Events, Refused, RpcFace
@@ -27,20 +28,20 @@ TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
 
 
 @pytest.fixture
-async def face(scripted: ScriptedLLM) -> AsyncIterator[RpcFace]:
+async def api(scripted: ScriptedLLM) -> AsyncIterator[RpcFace]:
     """An arbiter."""
     async with arbiter_at(scripted) as running:
         yield RpcFace(running.grpc, ARBITER)
 
 
-async def arbitrated(face: RpcFace, **ask: Any) -> Body:  # noqa: ANN401
+async def arbitrated(api: RpcFace, **fields: Any) -> Body:  # noqa: ANN401
     """The end of an arbitration."""
-    return await face.ask("Arbitrate", **{"question": QUESTION, "seed": 7, **ask})
+    return await api.ask("Arbitrate", **{"question": QUESTION, "seed": 7, **fields})
 
 
-async def events_of(face: RpcFace, **ask: Any) -> Events:  # noqa: ANN401
+async def events_of(api: RpcFace, **fields: Any) -> Events:  # noqa: ANN401
     """The events of an arbitration."""
-    return await face.events("Arbitrate", **{"question": QUESTION, "seed": 7, **ask})
+    return await api.events("Arbitrate", **{"question": QUESTION, "seed": 7, **fields})
 
 
 def of(events: Events, name: str) -> list[Body]:
@@ -55,10 +56,10 @@ def stages(llm: ScriptedLLM) -> list[str]:
 # Paper mode
 
 
-async def test_paper_mode_costs_five_calls_for_sixty_two_generations(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_paper_mode_costs_five_calls_for_sixty_two_generations(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 30 + ["5"] * 19 + [None])
 
-    end = await arbitrated(face, mode="PAPER")
+    end = await arbitrated(api, mode="PAPER")
 
     assert sorted(stages(scripted)) == ["arbitrate", "critique", "critique", "solve", "solve"]
     assert sorted(body.get("n", 1) for body in scripted.bodies) == [1, 1, 5, 5, 50]
@@ -71,10 +72,10 @@ async def test_paper_mode_costs_five_calls_for_sixty_two_generations(face: RpcFa
     assert (end["stopping_reason"], end["saved_generations"]) == ("ALL_SAMPLES", 0)
 
 
-async def test_both_distributions_come_out_with_their_measures(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_result_holds_both_distributions_with_their_measures(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 30 + ["5"] * 19 + [None])
 
-    end = await arbitrated(face, mode="PAPER", truth="4")
+    end = await arbitrated(api, mode="PAPER", truth="4")
 
     # Solvers 5 : 4 of 9 valid; arbiter 30 : 19 of 49 valid.
     solver = 5 / 9 * log(9 / 5) + 4 / 9 * log(9 / 4)
@@ -95,10 +96,10 @@ async def test_both_distributions_come_out_with_their_measures(face: RpcFace, sc
     assert end["answer_text"] == said("4")
 
 
-async def test_the_first_valid_sample_represents_a_solver(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_first_valid_sample_represents_a_solver(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None, "5", "4", "4", "4", "4", "4", "4", "4", "4"], ["4"] * 50)
 
-    end = await arbitrated(face, mode="PAPER")
+    end = await arbitrated(api, mode="PAPER")
 
     assert [solver["representative"]["answer"] for solver in end["solver_results"]] == ["5", "4"]
     critiques = [body["messages"][-1]["content"] for body in scripted.bodies if stage_of(body) == "critique"]
@@ -108,10 +109,10 @@ async def test_the_first_valid_sample_represents_a_solver(face: RpcFace, scripte
     assert arbiter.count("The second step does not follow.") == 2
 
 
-async def test_a_solver_without_a_valid_sample_is_represented_by_nobody(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_solver_without_a_valid_sample_has_no_representative(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None] * 5 + ["4"] * 5, ["4"] * 50)
 
-    end = await arbitrated(face, mode="PAPER")
+    end = await arbitrated(api, mode="PAPER")
 
     assert end["solver_results"][0]["representative"] is None
     assert stages(scripted).count("critique") == 1
@@ -120,18 +121,18 @@ async def test_a_solver_without_a_valid_sample_is_represented_by_nobody(face: Rp
     assert (end["answer"], end["degraded"]) == ("4", False)
 
 
-async def test_a_tie_goes_to_the_solvers_favourite_and_is_told(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_tie_goes_to_the_solvers_favourite_and_is_reported(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["5"] * 6 + ["4"] * 4, ["4"] * 25 + ["5"] * 25)
 
-    end = await arbitrated(face, mode="PAPER")
+    end = await arbitrated(api, mode="PAPER")
 
     assert (end["answer"], end["tied_answers"], end["confidence"]) == ("5", ["5", "4"], 0.5)
 
 
-async def test_without_a_valid_arbitration_sample_the_solvers_decide(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_without_a_valid_arbitration_sample_the_solvers_decide(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, [None] * 50)
 
-    end = await arbitrated(face, mode="PAPER")
+    end = await arbitrated(api, mode="PAPER")
 
     assert (end["answer"], end["answer_source"], end["confidence"]) == ("4", "SOLVER_FALLBACK", pytest.approx(5 / 9))
     assert end["measures"]["entropy_reduction"] is None
@@ -139,13 +140,25 @@ async def test_without_a_valid_arbitration_sample_the_solvers_decide(face: RpcFa
     assert end["degraded_reasons"] == ["no arbitration sample holds a valid answer; the solvers' vote is the answer"]
 
 
-async def test_without_any_valid_sample_it_abstains(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_without_any_valid_sample_it_abstains(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None] * 10, [None] * 50)
 
-    end = await arbitrated(face, mode="PAPER")
+    end = await arbitrated(api, mode="PAPER")
 
     assert (end["outcome"], end["answer"], end["confidence"], end["answer_source"]) == ("ABSTAINED", "", None, None)
     assert (end["solver_invalid"], end["arbiter_invalid"]) == (10, 50)
+    assert (end["degraded"], end["degraded_reasons"]) == (True, [NO_VALID_ANSWER])
+
+
+@pytest.mark.parametrize("variant", ["MAJORITY_VOTE", "SELF_CONSISTENCY"])
+async def test_a_vote_with_only_invalid_samples_abstains_with_a_reason(
+    api: RpcFace, scripted: ScriptedLLM, variant: str
+) -> None:
+    scripted.answer = Script([None] * 10)
+
+    end = await arbitrated(api, variant=variant, self_consistency_samples=10)
+
+    assert (end["outcome"], end["degraded"], end["degraded_reasons"]) == ("ABSTAINED", True, [NO_VALID_ANSWER])
 
 
 async def test_a_critique_begins_while_the_other_solver_is_still_at_work(scripted: ScriptedLLM) -> None:
@@ -153,11 +166,11 @@ async def test_a_critique_begins_while_the_other_solver_is_still_at_work(scripte
     with ScriptedLLM(model="slow") as slow:
         slow.fault(Stall())
         scripted.answer = Script(["4"] * 5)
-        seated = [AgentConfig(id="slow", base_url=f"{slow.url}/v1", model="slow"), agents[1]]
-        async with arbiter_at(scripted, seated) as running:
-            face = RpcFace(running.grpc, ARBITER)
-            ask = {"mode": "PAPER", "answer_type": "NUMBER", "solver_agents": ["slow", "quick"]}
-            task = asyncio.create_task(arbitrated(face, **ask))
+        configured = [AgentConfig(id="slow", base_url=f"{slow.url}/v1", model="slow"), agents[1]]
+        async with arbiter_at(scripted, configured) as running:
+            api = RpcFace(running.grpc, ARBITER)
+            fields = {"mode": "PAPER", "answer_type": "NUMBER", "solver_agents": ["slow", "quick"]}
+            task = asyncio.create_task(arbitrated(api, **fields))
             await scripted.until(lambda llm: "critique" in stages(llm))
             task.cancel()
             await asyncio.wait({task})
@@ -169,15 +182,15 @@ async def test_a_critique_begins_while_the_other_solver_is_still_at_work(scripte
 async def test_once_disagreement_is_certain_both_critiques_begin_and_hold_nothing_up(
     scripted: ScriptedLLM, stepwise: bool
 ) -> None:
-    # Each solver is of one mind, and the two differ: known only when both are in.
+    # Each solver agrees with itself, and the two differ: known only when both are drawn.
     scripted.answer = Script(["4"] * 3 + ["5"] * 3 + ["4", "4", "5", "5"] if stepwise else ["4"] * 5 + ["5"] * 5)
     with ScriptedLLM(model="critic") as critic:
         critic.fault(Stall(), Stall() if stepwise else None)
         agents = [AgentConfig(id="critic", base_url=f"{critic.url}/v1", model="critic")]
         async with arbiter_at(scripted, agents) as running:
-            face = RpcFace(running.grpc, ARBITER)
-            ask = {"answer_type": "NUMBER", "critic_agent": "critic", "adaptive": {"stepwise_solving": stepwise}}
-            task = asyncio.create_task(arbitrated(face, **ask))
+            api = RpcFace(running.grpc, ARBITER)
+            fields = {"answer_type": "NUMBER", "critic_agent": "critic", "adaptive": {"stepwise_solving": stepwise}}
+            task = asyncio.create_task(arbitrated(api, **fields))
             await critic.until(lambda llm: len(llm.requests) == 2)
             await scripted.until(lambda llm: stages(llm).count("solve") == (4 if stepwise else 2))
             task.cancel()
@@ -186,13 +199,13 @@ async def test_once_disagreement_is_certain_both_critiques_begin_and_hold_nothin
     assert "arbitrate" not in stages(scripted)
 
 
-# What goes out
+# The requests to the backend
 
 
-async def test_seeds_differ_between_solvers_stages_and_batches_and_repeat(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_seeds_differ_between_solvers_stages_and_batches_and_repeat(api: RpcFace, scripted: ScriptedLLM) -> None:
     for _ in range(2):
         scripted.answer = Script(TORN, ["4", "5"] * 25)
-        await arbitrated(face)
+        await arbitrated(api)
 
     seeds = [body["seed"] for body in scripted.bodies]
     half = len(seeds) // 2
@@ -200,9 +213,9 @@ async def test_seeds_differ_between_solvers_stages_and_batches_and_repeat(face: 
     assert len(set(seeds)) == half > 5
 
 
-async def test_temperatures_and_tokens_are_the_papers_or_the_callers(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_temperatures_and_tokens_are_the_papers_or_the_callers(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
-    await arbitrated(face, mode="PAPER")
+    await arbitrated(api, mode="PAPER")
     assert {stage_of(body): body["temperature"] for body in scripted.bodies} == {
         "solve": 0.6,
         "critique": 0.2,
@@ -211,10 +224,10 @@ async def test_temperatures_and_tokens_are_the_papers_or_the_callers(face: RpcFa
     scripted.requests.clear()
     scripted.answer = Script(TORN, ["4"] * 50)
 
-    await arbitrated(face, mode="PAPER", solver_temperature=1.1, arbitration_temperature=0.7, solver_max_tokens=99)
+    await arbitrated(api, mode="PAPER", solver_temperature=1.1, arbitration_temperature=0.7, solver_max_tokens=99)
 
-    told = {stage_of(body): (body["temperature"], body["max_tokens"]) for body in scripted.bodies}
-    assert told == {"solve": (1.1, 99), "critique": (0.2, 192), "arbitrate": (0.7, 256)}
+    reported = {stage_of(body): (body["temperature"], body["max_tokens"]) for body in scripted.bodies}
+    assert reported == {"solve": (1.1, 99), "critique": (0.2, 192), "arbitrate": (0.7, 256)}
 
 
 async def test_every_part_may_have_a_model_of_its_own(scripted: ScriptedLLM) -> None:
@@ -226,8 +239,8 @@ async def test_every_part_may_have_a_model_of_its_own(scripted: ScriptedLLM) -> 
             AgentConfig(id="ben", base_url=f"{other.url}/v1", model="other", thinking=False),
         ]
         async with arbiter_at(scripted, agents) as running:
-            face = RpcFace(running.grpc, ARBITER)
-            end = await arbitrated(face, mode="PAPER", solver_agents=["ada", "ben"], arbiter_agent="ada")
+            api = RpcFace(running.grpc, ARBITER)
+            end = await arbitrated(api, mode="PAPER", solver_agents=["ada", "ben"], arbiter_agent="ada")
 
     assert sorted(stages(other)) == ["critique", "solve"]
     assert [(solver["agent"], solver["model"]) for solver in end["solver_results"]] == [
@@ -238,21 +251,21 @@ async def test_every_part_may_have_a_model_of_its_own(scripted: ScriptedLLM) -> 
     assert {critique["agent"] for critique in end["critiques"]} == {"ada", "ben"}
 
 
-async def test_thinking_is_no_part_of_a_sample(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_thinking_is_no_part_of_a_sample(api: RpcFace, scripted: ScriptedLLM) -> None:
     thought = Said("So it is four.\nFinal Answer: 4", reasoning="Perhaps five? Final Answer: 5")
     inline = "<think>Final Answer: 5</think>Four.\nFinal Answer: 4"
     scripted.answer = lambda body: [thought, inline] * 25 if stage_of(body) != "critique" else ["Fine."]
 
-    end = await arbitrated(face, mode="PAPER", return_samples=True)
+    end = await arbitrated(api, mode="PAPER", return_samples=True)
 
     assert end["solver"] == {"4": 10}
     assert not any("five" in sample["text"] or "Answer: 5" in sample["text"] for sample in end["samples"])
 
 
-async def test_samples_are_returned_to_those_who_ask(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_samples_are_returned_on_request(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
 
-    end = await arbitrated(face, mode="PAPER", return_samples=True)
+    end = await arbitrated(api, mode="PAPER", return_samples=True)
 
     assert [(sample["solver"], sample["answer"]) for sample in end["samples"][:10]] == list(
         zip([0] * 5 + [1] * 5, TORN, strict=True)
@@ -261,7 +274,7 @@ async def test_samples_are_returned_to_those_who_ask(face: RpcFace, scripted: Sc
     assert end["samples"][0]["completion_tokens"] == len(said("4").split())
 
 
-async def test_a_long_trace_is_shortened_and_that_is_said(scripted: ScriptedLLM) -> None:
+async def test_a_long_trace_is_shortened_and_reported(scripted: ScriptedLLM) -> None:
     scripted.answer = lambda body: [
         f"{'word ' * 150}\nFinal Answer: {place % 2}" for place in range(body.get("n") or 1)
     ]
@@ -283,20 +296,20 @@ async def test_a_small_context_shortens_more_instead_of_failing() -> None:
     assert end["shortened_inputs"]
 
 
-async def test_a_question_that_cannot_fit_is_a_clear_refusal(face: RpcFace, scripted: ScriptedLLM) -> None:
-    with pytest.raises(Refused) as refused:
-        await arbitrated(face, question="why " * 3000)
+async def test_a_question_that_cannot_fit_is_a_clear_error(api: RpcFace, scripted: ScriptedLLM) -> None:
+    with pytest.raises(Refused) as raised:
+        await arbitrated(api, question="why " * 3000)
 
-    assert refused.value.reason == "PROMPT_TOO_LONG"
+    assert raised.value.reason == "PROMPT_TOO_LONG"
 
 
 # Adaptive mode
 
 
-async def test_solvers_that_agree_need_no_arbiter(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_solvers_that_agree_need_no_arbiter(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 10)
 
-    events = await events_of(face)
+    events = await events_of(api)
 
     end = of(events, "arbitration_finished")[0]
     assert stages(scripted) == ["solve", "solve"]
@@ -310,52 +323,52 @@ async def test_solvers_that_agree_need_no_arbiter(face: RpcFace, scripted: Scrip
     assert end["arbiter_agent"] == ""
 
 
-async def test_one_valid_sample_of_ten_is_no_consensus(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_one_valid_sample_of_ten_is_no_consensus(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None] * 9 + ["4"], ["5"] * 50)
 
-    end = await arbitrated(face, answer_type="NUMBER")
+    end = await arbitrated(api, answer_type="NUMBER")
 
     assert (end["solver"], end["answer"], end["answer_source"]) == ({"4": 1}, "5", "ARBITER")
 
 
-async def test_one_solver_alone_is_no_consensus(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_one_solver_alone_is_no_consensus(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None] * 5 + ["4"] * 5, ["5"] * 50)
 
-    end = await arbitrated(face, answer_type="NUMBER")
+    end = await arbitrated(api, answer_type="NUMBER")
 
     assert (end["solver"], end["answer"], end["answer_source"]) == ({"4": 5}, "5", "ARBITER")
 
 
-async def test_a_little_dissent_may_count_as_agreement(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_little_dissent_may_count_as_agreement(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 9 + ["5"])
 
-    end = await arbitrated(face, adaptive={"agreement_entropy": 0.33})  # H(0.9, 0.1) = 0.325
+    end = await arbitrated(api, adaptive={"agreement_entropy": 0.33})  # H(0.9, 0.1) = 0.325
 
     assert (end["answer_source"], end["confidence"]) == ("CONSENSUS", 0.9)
 
 
-async def test_unanimous_solvers_can_be_stopped_half_way(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_unanimous_solvers_can_be_stopped_half_way(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 6)
 
-    end = await arbitrated(face, adaptive={"stepwise_solving": True})
+    end = await arbitrated(api, adaptive={"stepwise_solving": True})
 
     assert [body["n"] for body in scripted.bodies] == [3, 3]
     assert (end["solver"], end["saved_generations"]) == ({"4": 6}, 56)
 
 
-async def test_stepwise_solvers_that_differ_draw_all_their_samples(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_stepwise_solvers_that_differ_draw_all_their_samples(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4", "5", "4"] * 2 + ["5", "5"] * 2, ["5"] * 50)
 
-    end = await arbitrated(face, adaptive={"stepwise_solving": True})
+    end = await arbitrated(api, adaptive={"stepwise_solving": True})
 
     assert [body["n"] for body in scripted.bodies if stage_of(body) == "solve"] == [3, 3, 2, 2]
     assert end["solver"] == {"4": 4, "5": 6}
 
 
-async def test_a_clear_leader_ends_the_sampling(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_clear_leader_ends_the_sampling(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
 
-    events = await events_of(face)
+    events = await events_of(api)
 
     end = of(events, "arbitration_finished")[0]
     batches = [data for data in of(events, "samples_drawn") if data["phase"] == "ARBITRATE"]
@@ -366,11 +379,11 @@ async def test_a_clear_leader_ends_the_sampling(face: RpcFace, scripted: Scripte
     assert end["stopping_error"] < 0.05
 
 
-async def test_a_close_race_is_sampled_until_it_is_decided(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_close_race_is_sampled_until_it_is_decided(api: RpcFace, scripted: ScriptedLLM) -> None:
     # After 42 samples 26 : 16; the eight that are left cannot change that.
     scripted.answer = Script(TORN, (["4", "5"] * 16 + ["4"] * 10 + ["5"] * 8))
 
-    events = await events_of(face)
+    events = await events_of(api)
 
     end = of(events, "arbitration_finished")[0]
     batches = [data["batch"] for data in of(events, "samples_drawn") if data["phase"] == "ARBITRATE"]
@@ -379,19 +392,19 @@ async def test_a_close_race_is_sampled_until_it_is_decided(face: RpcFace, script
     assert end["stopping_error"] is None
 
 
-async def test_at_probability_one_only_certainty_stops(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_at_probability_one_only_certainty_stops(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
 
-    end = await arbitrated(face, adaptive={"stopping_probability": 1.0})
+    end = await arbitrated(api, adaptive={"stopping_probability": 1.0})
 
     # 26 of 50 cannot be caught; the batches end at 26.
     assert (end["stopping_reason"], end["arbiter"]) == ("LEADER_UNCATCHABLE", {"4": 26})
 
 
-async def test_the_distribution_moves_before_the_clients_eyes(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_events_show_how_the_distribution_changes(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4", "5"] * 25)
 
-    events = await events_of(face, return_samples=True)
+    events = await events_of(api, return_samples=True)
 
     names = [name for name, _ in events]
     assert (names[0], names[-1]) == ("arbitration_started", "arbitration_finished")
@@ -420,11 +433,11 @@ async def test_the_distribution_moves_before_the_clients_eyes(face: RpcFace, scr
     ],
 )
 async def test_the_ablations_are_options(
-    face: RpcFace, scripted: ScriptedLLM, variant: str, expected: list[str], source: str
+    api: RpcFace, scripted: ScriptedLLM, variant: str, expected: list[str], source: str
 ) -> None:
     scripted.answer = Script([*TORN, *TORN], ["5"])
 
-    end = await arbitrated(face, mode="PAPER", variant=variant, self_consistency_samples=20)
+    end = await arbitrated(api, mode="PAPER", variant=variant, self_consistency_samples=20)
 
     assert sorted(stages(scripted)) == expected
     assert end["answer_source"] == source
@@ -435,18 +448,18 @@ async def test_the_ablations_are_options(
 async def test_self_consistency_takes_the_first_of_several_agents(scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 6)
     async with arbiter_at(scripted, [AgentConfig(id="ada"), AgentConfig(id="ben")]) as running:
-        face = RpcFace(running.grpc, ARBITER)
+        api = RpcFace(running.grpc, ARBITER)
         end = await arbitrated(
-            face, variant="SELF_CONSISTENCY", self_consistency_samples=6, solver_agents=["ada", "ben"]
+            api, variant="SELF_CONSISTENCY", self_consistency_samples=6, solver_agents=["ada", "ben"]
         )
 
     assert [solver["agent"] for solver in end["solver_results"]] == ["ada"]
 
 
-async def test_one_arbitration_sample_has_no_entropy(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_one_arbitration_sample_has_no_entropy(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["5"])
 
-    end = await arbitrated(face, mode="PAPER", variant="SINGLE_ARBITER")
+    end = await arbitrated(api, mode="PAPER", variant="SINGLE_ARBITER")
 
     assert (end["arbiter"], end["confidence"], end["measures"]["entropy_arbiter"]) == ({"5": 1}, 1.0, 0.0)
 
@@ -454,12 +467,12 @@ async def test_one_arbitration_sample_has_no_entropy(face: RpcFace, scripted: Sc
 # The envelope
 
 
-async def test_the_generations_of_the_envelope_are_never_passed(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_generations_of_the_envelope_are_never_passed(api: RpcFace, scripted: ScriptedLLM) -> None:
     for most in (1, 3, 9, 11, 13, 20):
         scripted.requests.clear()
         scripted.answer = Script(TORN, ["4", "5"] * 25)
 
-        end = await arbitrated(face, mode="PAPER", envelope={"max_generations": most})
+        end = await arbitrated(api, mode="PAPER", envelope={"max_generations": most})
 
         assert sum(body.get("n") or 1 for body in scripted.bodies) == end["usage"]["generations"] <= most
         assert (end["outcome"], end["budget_exhausted"], end["stopping_reason"]) == ("ANSWERED", True, "BUDGET")
@@ -467,31 +480,31 @@ async def test_the_generations_of_the_envelope_are_never_passed(face: RpcFace, s
 
 
 async def test_a_budget_that_ends_in_the_arbitration_gives_its_best_answer_so_far(
-    face: RpcFace, scripted: ScriptedLLM
+    api: RpcFace, scripted: ScriptedLLM
 ) -> None:
     scripted.answer = Script(TORN, ["5"] * 50)
 
-    end = await arbitrated(face, mode="PAPER", envelope={"max_generations": 20})
+    end = await arbitrated(api, mode="PAPER", envelope={"max_generations": 20})
 
     assert (end["answer"], end["answer_source"], end["arbiter"]) == ("5", "ARBITER", {"5": 8})
     assert end["saved_generations"] == 0
 
 
-async def test_critiques_are_left_out_where_the_arbiter_could_not_speak_after_them(
-    face: RpcFace, scripted: ScriptedLLM
+async def test_critiques_are_left_out_where_no_arbitration_sample_would_fit_after_them(
+    api: RpcFace, scripted: ScriptedLLM
 ) -> None:
     scripted.answer = Script(TORN)
 
-    end = await arbitrated(face, mode="PAPER", envelope={"max_generations": 12})
+    end = await arbitrated(api, mode="PAPER", envelope={"max_generations": 12})
 
     assert stages(scripted) == ["solve", "solve"]
     assert (end["answer"], end["answer_source"]) == ("4", "SOLVER_FALLBACK")
 
 
-async def test_few_tokens_draw_whole_samples_in_more_calls(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_few_tokens_draw_whole_samples_in_more_calls(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
 
-    end = await arbitrated(face, mode="PAPER", envelope={"max_generated_tokens": 1200})
+    end = await arbitrated(api, mode="PAPER", envelope={"max_generated_tokens": 1200})
 
     # 256 tokens each would be the worst case: 4 samples at a time. They take 8.
     assert {body["max_tokens"] for body in scripted.bodies if stage_of(body) == "solve"} == {256}
@@ -500,20 +513,20 @@ async def test_few_tokens_draw_whole_samples_in_more_calls(face: RpcFace, script
     assert (end["usage"]["generations"], end["budget_exhausted"]) == (62, False)
 
 
-async def test_hardly_any_tokens_still_give_one_sample(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_hardly_any_tokens_still_give_one_sample(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 10)
 
-    end = await arbitrated(face, envelope={"max_generated_tokens": 12})
+    end = await arbitrated(api, envelope={"max_generated_tokens": 12})
 
     assert [body["max_tokens"] for body in scripted.bodies] == [12]
     assert (end["answer"], end["budget_exhausted"]) == ("4", True)
 
 
-async def test_the_deadline_gives_the_best_answer_so_far(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_deadline_gives_the_best_answer_so_far(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN)
     scripted.fault(None, None, None, None, Stall())
 
-    end = await arbitrated(face, mode="PAPER", envelope={"timeout_ms": 1000})
+    end = await arbitrated(api, mode="PAPER", envelope={"timeout_ms": 1000})
 
     assert (end["answer"], end["answer_source"], end["stopping_reason"]) == ("4", "SOLVER_FALLBACK", "BUDGET")
     assert end["budget_exhausted"]
@@ -521,13 +534,13 @@ async def test_the_deadline_gives_the_best_answer_so_far(face: RpcFace, scripted
     assert end["measures"]["novelty"] is None
 
 
-async def test_a_deadline_before_the_first_sample_is_refused(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_deadline_before_the_first_sample_is_an_error(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.fault(Stall(), Stall())
 
-    with pytest.raises(Refused) as refused:
-        await arbitrated(face, envelope={"timeout_ms": 300})
+    with pytest.raises(Refused) as raised:
+        await arbitrated(api, envelope={"timeout_ms": 300})
 
-    assert refused.value.reason == "DEADLINE_EXCEEDED"
+    assert raised.value.reason == "DEADLINE_EXCEEDED"
 
 
 # Backends that lack or fail
@@ -550,22 +563,22 @@ async def test_a_backend_without_large_draws_is_asked_in_parallel_parts(shape: A
     assert max(body.get("n") or 1 for body in llm.bodies[-3:]) <= (shape.max_n or 1)
 
 
-async def test_a_failed_critique_degrades_and_the_arbiter_goes_on(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_failed_critique_degrades_and_the_arbiter_goes_on(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
     scripted.fault(None, None, Refuse(400, "no"), None)
 
-    end = await arbitrated(face, mode="PAPER")
+    end = await arbitrated(api, mode="PAPER")
 
     assert (end["answer_source"], end["degraded"]) == ("ARBITER", True)
     assert [critique["succeeded"] for critique in end["critiques"]].count(False) == 1
     assert "failed: BACKEND_REFUSED" in end["degraded_reasons"][0]
 
 
-async def test_a_batch_that_fails_leaves_what_was_drawn_before(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_batch_that_fails_leaves_what_was_drawn_before(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4", "5", "4", "5", "4", "4"])
     scripted.fault(None, None, None, None, None, *[Refuse(400, "no")] * 9)
 
-    end = await arbitrated(face)
+    end = await arbitrated(api)
 
     assert (end["answer"], end["arbiter"], end["stopping_reason"]) == ("4", {"4": 4, "5": 2}, "FAILURE")
     assert end["degraded_reasons"][0].startswith("arbitrate failed: BACKEND_REFUSED")
@@ -584,32 +597,32 @@ async def test_one_solver_that_fails_leaves_the_other(scripted: ScriptedLLM) -> 
     assert end["solver_results"][0]["representative"] is None
 
 
-async def test_a_killed_backend_is_refused_when_nothing_was_sampled() -> None:
+async def test_a_dead_backend_is_an_error_when_nothing_was_sampled() -> None:
     with ScriptedLLM() as dead:
         pass
     async with arbiter_at(dead) as running:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Refused) as raised:
             await arbitrated(RpcFace(running.grpc, ARBITER))
 
-    assert (refused.value.code, refused.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
+    assert (raised.value.code, raised.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
 
 
 async def test_a_backend_that_dies_in_the_arbitration_leaves_the_solvers_vote(
-    face: RpcFace, scripted: ScriptedLLM
+    api: RpcFace, scripted: ScriptedLLM
 ) -> None:
     scripted.answer = Script(TORN)
     scripted.fault(None, None, None, None, *[Hangup()] * 9)
 
-    end = await arbitrated(face, mode="PAPER", envelope={"max_generations": 500, "max_generated_tokens": 90_000})
+    end = await arbitrated(api, mode="PAPER", envelope={"max_generations": 500, "max_generated_tokens": 90_000})
 
     assert (end["answer"], end["answer_source"], end["stopping_reason"]) == ("4", "SOLVER_FALLBACK", "FAILURE")
     assert end["degraded"]
 
 
-async def test_a_client_that_goes_away_stops_the_backend(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_client_that_goes_away_stops_the_backend(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
     scripted.fault(None, None, None, None, Stall())
-    async with aio.insecure_channel(face.address) as channel:
+    async with aio.insecure_channel(api.address) as channel:
         stub = arbiter_pb2_grpc.ArbiterServiceStub(channel)
         call = stub.Arbitrate(arbiter_pb2.ArbitrateRequest(question=QUESTION, mode=1))
         async for reply in call:
@@ -634,7 +647,7 @@ async def test_without_the_encoder_its_measures_are_missing_and_nothing_else(scr
 
 
 class Pausing(Here):
-    """Compares only once it is told to go on."""
+    """Compares only once it is reported to go on."""
 
     def __init__(self) -> None:
         self.asked, self.go_on = threading.Event(), threading.Event()
@@ -667,10 +680,10 @@ async def test_the_service_answers_others_while_expressions_are_compared(scripte
     assert (list(end["solver"].values()), end["answer_source"], end["degraded"]) == ([10], "CONSENSUS", False)
 
 
-async def test_expressions_that_take_too_long_count_as_different_and_that_is_said(scripted: ScriptedLLM) -> None:
+async def test_expressions_that_take_too_long_count_as_different_with_a_reason(scripted: ScriptedLLM) -> None:
     class Late(Here):
         def within(self, seconds_left: Callable[[], float] = lambda: 0.0) -> Limited:
-            return Limited(lambda job, seconds: pytest.fail("nobody is asked after the time"), lambda: 0.0)
+            return Limited(lambda job, seconds: pytest.fail("no comparison begins after the deadline"), lambda: 0.0)
 
     scripted.answer = Script([r"\sqrt{4}"] * 5 + ["2"] * 5, ["2"] * 50)
     async with arbiter_at(scripted, calculator=Late()) as running:
@@ -684,7 +697,7 @@ class StuckEncoder(AwayEncoder):
     """An encoder that never replies."""
 
     async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
-        """Waits."""
+        """Wait for ever."""
         await asyncio.Event().wait()
         yield Embedded(encoder=Encoder(name="stuck", dimension=1), vectors=np.zeros((0, 1), dtype=np.float32))
 
@@ -716,18 +729,18 @@ async def _until_settled(
 # Forms of answers
 
 
-async def test_the_form_is_inferred_and_reported(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_form_is_inferred_and_reported(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = lambda body: [said("(b)")] * (body.get("n") or 1)
 
-    end = await arbitrated(face, question="Which one flies?\nA. a cat\nB. a bird")
+    end = await arbitrated(api, question="Which one flies?\nA. a cat\nB. a bird")
 
     assert (end["answer_type"], end["answer"]) == ("CHOICE", "B")
 
 
-async def test_a_form_that_no_sample_has_is_corrected(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_form_that_no_sample_has_is_corrected(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = lambda body: [said("a great many")] * (body.get("n") or 1)
 
-    end = await arbitrated(face, question="How many stars are there?")
+    end = await arbitrated(api, question="How many stars are there?")
 
     assert (end["answer_type"], end["answer"]) == ("TEXT", "great many")
 
@@ -739,7 +752,7 @@ LONG = [
 ]
 
 
-async def test_long_answers_are_compared_by_a_model_inside_the_envelope(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_long_answers_are_compared_by_a_model_inside_the_envelope(api: RpcFace, scripted: ScriptedLLM) -> None:
     def judged(body: Body) -> Sequence[str]:
         stage = stage_of(body)
         if stage == "compare":
@@ -755,7 +768,7 @@ async def test_long_answers_are_compared_by_a_model_inside_the_envelope(face: Rp
 
     scripted.answer = judged
 
-    end = await arbitrated(face, question="What did the treaty achieve? Explain.", mode="PAPER", arbitration_samples=10)
+    end = await arbitrated(api, question="What did the treaty achieve? Explain.", mode="PAPER", arbitration_samples=10)
 
     assert end["answer_type"] == "TEXT"
     assert sorted(end["solver"].values()) == [2, 8]
@@ -764,10 +777,10 @@ async def test_long_answers_are_compared_by_a_model_inside_the_envelope(face: Rp
     assert "same_meaning" in end["prompt_digests"]
 
 
-async def test_prompt_digests_tell_which_prompts_were_used(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_prompt_digests_name_the_prompts_that_were_used(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
 
-    end = await arbitrated(face)
+    end = await arbitrated(api)
 
     assert sorted(end["prompt_digests"]) == ["arbitrate", "check", "critique", "form", "solve"]
     assert all(len(digest) == 64 for digest in end["prompt_digests"].values())
@@ -776,9 +789,9 @@ async def test_prompt_digests_tell_which_prompts_were_used(face: RpcFace, script
 # Replay
 
 
-async def test_a_recorded_question_replays_through_either_mode(face: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_recorded_question_replays_through_either_mode(api: RpcFace, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 35 + ["5"] * 15)
-    end = await arbitrated(face, mode="PAPER", return_samples=True)
+    end = await arbitrated(api, mode="PAPER", return_samples=True)
     calls = len(scripted.bodies)
     recording = {
         "recorded_solver_samples": [s for s in end["samples"] if s["solver"] is not None],
@@ -787,9 +800,9 @@ async def test_a_recorded_question_replays_through_either_mode(face: RpcFace, sc
         "answer_type": "NUMBER",
     }
 
-    paper = await face.ask("Replay", mode="PAPER", id="q1", **recording)
-    adaptive = await face.ask("Replay", **recording)
-    vote = await face.ask("Replay", variant="MAJORITY_VOTE", **recording)
+    paper = await api.ask("Replay", mode="PAPER", id="q1", **recording)
+    adaptive = await api.ask("Replay", **recording)
+    vote = await api.ask("Replay", variant="MAJORITY_VOTE", **recording)
 
     assert len(scripted.bodies) == calls
     replayed = paper["arbitration"]
@@ -805,9 +818,9 @@ async def test_a_recorded_question_replays_through_either_mode(face: RpcFace, sc
     assert vote["arbitration"]["answer_source"] == "SOLVER_VOTE"
 
 
-async def test_a_replay_finds_the_same_answer_in_another_spelling(face: RpcFace) -> None:
-    # The samples of the first batch all say the root of 4, most of the recording says 2.
-    reply = await face.ask(
+async def test_a_replay_finds_the_same_answer_in_another_spelling(api: RpcFace) -> None:
+    # The samples of the first batch all hold the root of 4, most of the recording holds 2.
+    reply = await api.ask(
         "Replay",
         answer_type="NUMBER",
         recorded_solver_samples=[{"solver": 0, "answer": "1"}, {"solver": 1, "answer": "3"}],
@@ -818,9 +831,9 @@ async def test_a_replay_finds_the_same_answer_in_another_spelling(face: RpcFace)
     assert reply["same_answer"] is True
 
 
-async def test_recorded_forms_are_not_read_again(face: RpcFace) -> None:
-    # As a text that somebody wrote, "a b" would lose its article.
-    reply = await face.ask(
+async def test_recorded_forms_are_not_read_again(api: RpcFace) -> None:
+    # As a text of a model, "a b" would lose its article.
+    reply = await api.ask(
         "Replay",
         mode="PAPER",
         answer_type="TEXT",
@@ -831,8 +844,8 @@ async def test_recorded_forms_are_not_read_again(face: RpcFace) -> None:
     assert reply["arbitration"]["arbiter"] == {"a b": 1, "b": 2}
 
 
-async def test_a_long_recording_is_replayed_with_certain_stops_only(face: RpcFace) -> None:
-    reply = await face.ask(
+async def test_a_long_recording_is_replayed_with_certain_stops_only(api: RpcFace) -> None:
+    reply = await api.ask(
         "Replay",
         answer_type="NUMBER",
         recorded_solver_samples=[{"solver": 0, "answer": "1"}, {"solver": 1, "answer": "3"}],
@@ -843,31 +856,31 @@ async def test_a_long_recording_is_replayed_with_certain_stops_only(face: RpcFac
     assert 2_048 <= reply["arbitration"]["arbiter"]["1"] < 4_096
 
 
-async def test_a_replay_can_draw_in_another_order_and_under_an_envelope(face: RpcFace) -> None:
+async def test_a_replay_can_draw_in_another_order_and_under_an_envelope(api: RpcFace) -> None:
     recording: Body = {
         "recorded_solver_samples": [{"solver": 0, "answer": "4"}, {"solver": 1, "answer": "5"}],
         "recorded_arbitration_samples": [{"answer": "4" if place < 30 else "5"} for place in range(50)],
         "answer_type": "NUMBER",
     }
 
-    shuffled = [(await face.ask("Replay", seed=seed, **recording))["arbitration"]["arbiter"] for seed in range(4)]
-    short = await face.ask("Replay", mode="PAPER", envelope={"max_generations": 10}, **recording)
+    shuffled = [(await api.ask("Replay", seed=seed, **recording))["arbitration"]["arbiter"] for seed in range(4)]
+    short = await api.ask("Replay", mode="PAPER", envelope={"max_generations": 10}, **recording)
 
     assert len({str(counts) for counts in shuffled}) > 1
     assert short["arbitration"]["budget_exhausted"]
     assert short["arbitration"]["usage"]["generations"] == 10
 
 
-async def test_a_recording_that_is_too_short_names_what_is_missing(face: RpcFace) -> None:
+async def test_a_recording_that_is_too_short_names_what_is_missing(api: RpcFace) -> None:
     recording: Body = {
         "recorded_solver_samples": [{"solver": 0, "answer": "4"}, {"solver": 1, "answer": "5"}],
         "answer_type": "NUMBER",
     }
 
-    for ask, stage in (({"solver_samples": 2}, "solve by solver 0"), ({}, "arbitrate")):
-        with pytest.raises(Refused) as refused:
-            await face.ask("Replay", **recording, **ask)
-        assert (refused.value.reason, refused.value.metadata["stage"]) == ("RECORDING_TOO_SHORT", stage)
+    for fields, stage in (({"solver_samples": 2}, "solve by solver 0"), ({}, "arbitrate")):
+        with pytest.raises(Refused) as raised:
+            await api.ask("Replay", **recording, **fields)
+        assert (raised.value.reason, raised.value.metadata["stage"]) == ("RECORDING_TOO_SHORT", stage)
 
 
 # As a service
@@ -888,7 +901,7 @@ async def test_readiness_needs_the_model(scripted: ScriptedLLM) -> None:
     assert (ready.status_code, loading.status_code) == (200, 503)
 
 
-async def test_metrics_tell_of_entropy_savings_and_tokens(scripted: ScriptedLLM) -> None:
+async def test_metrics_report_entropy_savings_and_tokens(scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
     async with rest_at(scripted) as client:
         await client.post("/v1/arbitrations", json={"question": QUESTION})

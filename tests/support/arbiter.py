@@ -2,41 +2,37 @@
 
 scripted.answer = Script(solve=["4", "4", "5", "4", "4"], arbitrate=["4"] * 50)
 async with arbiter_at(scripted) as running:
-    face = RpcFace(running.grpc, ARBITER)
+    api = RpcFace(running.grpc, ARBITER)
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
+from metacog.arbiter.v1 import arbiter_pb2
 
 from chassis.errors import EncoderUnavailable
-from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
-from chassis.serving.rest import build_app
-from chassis.serving.server import grpc_server
+from chassis.serving.server import closing
 from configuration.agents import AgentConfig
-from inference.embeddings import Embedded, Embeddings, Encoder
+from inference import Embedded, Embeddings, Encoder, ModelClients
 from kernel.envelope import Limits
 from kernel.prices import Prices
 from sandbox.mathematics import Calculating, Here
-from services.arbiter import rest, rpc
-from services.arbiter.service.agents import DefaultAgents, SamplingModelClients
-from services.arbiter.service.arbitrate import ArbitrationContext, arbitrate
-from services.arbiter.service.claim_tracing import Encoding, Tracer
-from services.arbiter.service.measure import MeasureLimits, measure
+from services.arbiter.compose import Parts, compose
+from services.arbiter.service.claim_tracing import Encoding
 from services.arbiter.service.plan import ArbitrationDefaults
-from services.arbiter.service.replay import replay
+from services.arbiter.settings import Settings
+from tests.support.assigner import NO_PRICES, ModelServer, model_clients_of
 from tests.support.faces import Running, serving
-from tests.support.stack import MAX_BODY_BYTES, NO_PRICES, Server, voices_of
 
 ARBITER = arbiter_pb2.DESCRIPTOR.services_by_name["ArbiterService"]
 LIMITS = Limits(max_generations=96, max_generated_tokens=32_768, timeout_ms=60_000)
+SETTINGS = Settings.model_validate({"max_generations": 96, "max_generated_tokens": 32_768, "timeout_ms": 60_000})
 WORDS = re.compile(r"[a-z]+")
 WIDTH = 64
 
@@ -51,7 +47,7 @@ class WordEncoder:
         self.calls = 0
 
     async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
-        """All vectors at once."""
+        """Yield all vectors at once."""
         self.calls += 1
         vectors = np.zeros((len(texts), WIDTH), dtype=np.float32)
         for row, text in enumerate(texts):
@@ -64,13 +60,13 @@ class AwayEncoder:
     """An encoder that cannot be reached."""
 
     async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
-        """Refuses."""
+        """Fail."""
         raise EncoderUnavailable("the encoder at nowhere cannot be reached")
         yield
 
 
 def stage_of(body: Body) -> str:
-    """What a request to a model is for, told by what is fenced in its prompt."""
+    """Return the stage of a request to a model, recognised by what its prompt quotes."""
     prompt = str(body["messages"][-1]["content"])
     if "response_format" in body:
         return "compare"
@@ -80,14 +76,14 @@ def stage_of(body: Body) -> str:
 
 
 class Script:
-    """Texts of the next samples by stage; answers become texts that give them, None one that gives none.
+    """Returns the texts of the next samples by stage; answers become texts that hold them, None one without an answer.
 
     Args:
         solve: Answers of the first solver, then of the second, and so on, `per_solver` each.
         arbitrate: Answers of the arbiter.
-        critique: What every critique says.
+        critique: Text of every critique.
         per_solver: Samples of one call of a solver [count].
-        compare: For each comparison the places it gives.
+        compare: The places of each comparison.
     """
 
     def __init__(
@@ -113,64 +109,54 @@ class Script:
 
 
 def said(answer: str | None) -> str:
-    """A sample's text."""
+    """Return a sample's text."""
     return "I cannot tell." if answer is None else f"Two and two make it.\nFinal Answer: {answer}"
 
 
 @asynccontextmanager
 async def arbiter_at(
-    llm: Server,
+    llm: ModelServer,
     agents: Sequence[AgentConfig] = (),
     *,
     encoder: Encoding | str | None = None,
-    limits: Limits = LIMITS,
-    usual: DefaultAgents | None = None,
     calculator: Calculating | None = None,
     prices: Prices = NO_PRICES,
-    **sizes: Any,  # noqa: ANN401
+    **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
-    """An arbiter on `llm`, both faces; `encoder` is one, or its URL."""
-    voices = voices_of(llm, prices)
+    """An arbiter on `llm` with both APIs; `encoder` is one, or its URL."""
+    clients = model_clients_of(llm, prices)
     embeddings = Embeddings(encoder) if isinstance(encoder, str) else None
     encoding = embeddings or (encoder if not isinstance(encoder, str) else None) or WordEncoder()
-    bench = replace(
-        bench_of(voices, agents, encoding, ArbitrationDefaults(limits=limits, **sizes), usual),
+    parts = Parts(
+        model_clients=clients,
+        agents=lambda: agents,
+        encoder=encoding,
         calculator=calculator or Here(),
+        health=Health({"inference": clients.default.probe}),
+        close=clients.close if embeddings is None else partial(closing, clients.close, embeddings.close),
     )
-    health = Health({"inference": voices.default.probe})
-    async with arbiter_over(bench, health) as running:
+    async with arbiter_of(parts, **settings) as running:
         yield running
-    await voices.close()
-    if embeddings is not None:
-        await embeddings.close()
-
-
-def bench_of(
-    voices: SamplingModelClients,
-    agents: Sequence[AgentConfig],
-    encoder: Encoding,
-    defaults: ArbitrationDefaults,
-    usual: DefaultAgents | None = None,
-) -> ArbitrationContext:
-    """Everybody and everything that an arbitration needs."""
-    tracer = Tracer(encoder, batch_timeout_s=30)
-    return ArbitrationContext(
-        agents=lambda: agents, voices=voices, tracer=tracer, defaults=defaults, usual=usual or DefaultAgents()
-    )
 
 
 @asynccontextmanager
-async def arbiter_over(bench: ArbitrationContext, health: Health) -> AsyncIterator[Running]:
-    """Both faces over `bench`."""
-    most = MeasureLimits()
-    use: Mapping[str, Any] = {
-        "arbitrate": partial(arbitrate, bench=bench),
-        "measure": partial(measure, tracer=bench.tracer, most=most),
-        "replay": partial(replay, defaults=bench.defaults, tracer=bench.tracer, most=most),
-    }
-    app = build_app("arbiter", health=health, keyring=Keyring(), max_body_bytes=MAX_BODY_BYTES)
-    rest.add_paths(app, **use)
-    server = grpc_server(Keyring())
-    arbiter_pb2_grpc.add_ArbiterServiceServicer_to_server(rpc.Servicer(**use), server)
-    async with serving(app, server) as running:
+async def arbiter_of(parts: Parts, **settings: Any) -> AsyncIterator[Running]:  # noqa: ANN401
+    """The arbiter of `parts` with both APIs; `settings` replace those of the tests."""
+    service = compose(SETTINGS.model_copy(update=settings), parts)
+    async with serving(service.app, service.rpc) as running:
         yield running
+    await service.close()
+
+
+async def _close_nothing() -> None:
+    """Fakes need no closing."""
+
+
+def bench_of(clients: ModelClients, agents: Sequence[AgentConfig], encoder: Encoding, _: ArbitrationDefaults) -> Parts:
+    """The parts of an arbiter over fakes."""
+    return Parts(model_clients=clients, agents=lambda: agents, encoder=encoder, close=_close_nothing)
+
+
+def arbiter_over(parts: Parts, health: Health) -> AbstractAsyncContextManager[Running]:
+    """The arbiter of `parts` with the checks `health`."""
+    return arbiter_of(replace(parts, health=health))

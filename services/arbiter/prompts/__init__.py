@@ -11,10 +11,10 @@ _HERE = __name__
 
 @value
 class Solution:
-    """One solver, as the arbiter sees it.
+    """One solver as the arbiter sees it.
 
     Attributes:
-        name: How it is called.
+        name: Its name in the prompt.
         trace: Its representative trace; empty when it gave no valid answer.
         answer: The answer in it.
         critique: Critique of it; empty when there is none.
@@ -50,7 +50,7 @@ def arbitrate(*, question: str, solutions: Sequence[Solution], answer_type: Answ
 
 
 def same_meaning(*, question: str, references: Sequence[str], answers: Sequence[str]) -> Prompt:
-    """Ask which reference, if any, each of the answers says the same as."""
+    """Ask which reference, if any, means the same as each of the answers."""
     values = {
         "question": quoted("question", question),
         "references": "\n".join(quoted(f"reference_{place}", text) for place, text in enumerate(references, start=1)),
@@ -62,7 +62,7 @@ def same_meaning(*, question: str, references: Sequence[str], answers: Sequence[
 
 
 def instructions(answer_type: AnswerType) -> Sequence[Prompt]:
-    """The parts of prompts that depend on the type of the answer, for their digests."""
+    """Return the parts of prompts that depend on the type of the answer, for their digests."""
     return [render(_HERE, name, {"answer_type": answer_type.value}) for name in ("form", "check")]
 
 
@@ -77,8 +77,8 @@ def _check(answer_type: AnswerType) -> str:
 def _parts(solution: Solution) -> Sequence[str]:
     if not solution.trace:
         return [f"{solution.name} gave no answer that could be read, so there is nothing of it to weigh."]
-    told = [quoted(solution.name.lower().replace(" ", "_"), solution.trace)]
-    told.append(quoted(f"answer_of_{solution.name.lower().replace(' ', '_')}", solution.answer))
+    parts = [quoted(solution.name.lower().replace(" ", "_"), solution.trace)]
+    parts.append(quoted(f"answer_of_{solution.name.lower().replace(' ', '_')}", solution.answer))
     if solution.critique:
-        told.append(quoted(f"critique_of_{solution.name.lower().replace(' ', '_')}", solution.critique))
-    return told
+        parts.append(quoted(f"critique_of_{solution.name.lower().replace(' ', '_')}", solution.critique))
+    return parts

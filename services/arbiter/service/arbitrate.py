@@ -1,4 +1,4 @@
-"""Arbitrate one question by models."""
+"""The use case of an arbitration: models solve, criticise and arbitrate one question."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -6,42 +6,43 @@ from dataclasses import dataclass, field
 
 from chassis.serving.events import Emit, emitted
 from configuration.agents import AgentConfig
-from inference.spend import Spend
+from inference import ModelClients, Spend
 from kernel.envelope import limits
 from sandbox.mathematics import Calculating, Here
-from services.arbiter.service.agents import DefaultAgents, SamplingModelClients, StageAgents, seats
+from services.arbiter import metrics
 from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
-from services.arbiter.service.plan import ArbitrationDefaults, Plan, base_seed, planned, temperatures
-from services.arbiter.service.result import ArbitrationOutcome, finished, settled, tell_metrics
+from services.arbiter.service.plan import ArbitrationDefaults, Plan, base_seed, build_plan, temperatures
+from services.arbiter.service.result import ArbitrationOutcome, answer_settled, arbitration_finished
+from services.arbiter.service.stage_agents import DefaultAgents, StageAgents, choose_agents
 from services.arbiter.service.stage_runner import SamplingStages
 from services.arbiter.service.values import ArbitrateRequest, ArbitrationStarted, Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArbitrationContext:
-    """Everybody and everything that an arbitration needs from the world.
+    """The agents, clients and defaults that every arbitration uses.
 
     Attributes:
-        agents: The configured agents.
-        voices: Their voices.
-        tracer: Makes the embedding measures.
-        defaults: What a request that leaves something out gets.
-        usual: Who takes part when a request names nobody.
+        agents: Returns the configured agents.
+        model_clients: Their model clients.
+        tracer: Computes the embedding measures.
+        defaults: The values of a request that leaves something out.
+        default_agents: The agents that take part when a request names none.
         tracing_timeout_s: Time that the embedding measures may take after the answer, if as much is left [s].
-        calculator: Who compares expressions.
+        calculator: Compares mathematical expressions.
     """
 
     agents: Callable[[], Sequence[AgentConfig]]
-    voices: SamplingModelClients
+    model_clients: ModelClients
     tracer: Tracer
     defaults: ArbitrationDefaults
-    usual: DefaultAgents
+    default_agents: DefaultAgents
     tracing_timeout_s: float = 5.0
     calculator: Calculating = field(default_factory=Here)
 
 
-def arbitrate(ask: ArbitrateRequest, *, bench: ArbitrationContext) -> AsyncGenerator[Event, None]:
+def arbitrate(request: ArbitrateRequest, *, context: ArbitrationContext) -> AsyncGenerator[Event, None]:
     """Events of one arbitration; the last is `ArbitrationFinished`. Closing the iterator stops the work.
 
     Raises:
@@ -49,36 +50,37 @@ def arbitrate(ask: ArbitrateRequest, *, bench: ArbitrationContext) -> AsyncGener
         RequestOverLimit: For more solvers or samples than are allowed.
         UnknownAgent: For an agent that is not configured.
         UnpricedModel: When the cost is limited, and a model that takes part has no price.
-        MetacogError: The refusal, when nothing could be sampled at all.
+        MetacogError: The error, when nothing could be sampled at all.
     """
-    plan = planned(ask, bench.defaults)
-    seated = seats(ask, plan.solvers, bench.agents(), bench.voices, bench.usual)
-    return emitted(lambda emit: _run(ask, plan, seated, bench, emit))
+    plan = build_plan(request, context.defaults)
+    agents = choose_agents(request, plan.solvers, context.agents(), context.model_clients, context.default_agents)
+    return emitted(lambda emit: _run(request, plan, agents, context, emit))
 
 
 async def _run(
-    ask: ArbitrateRequest, plan: Plan, seated: StageAgents, bench: ArbitrationContext, emit: Emit[Event]
+    request: ArbitrateRequest, plan: Plan, agents: StageAgents, context: ArbitrationContext, emit: Emit[Event]
 ) -> None:
-    began = time.monotonic()
-    spend = Spend(limits(ask.envelope, plan.wide_enough(bench.defaults.limits)), models=seated.voices)
-    emit(_started(plan, seated))
-    stages = SamplingStages(plan, temperatures(ask, bench.defaults), seated, spend, base_seed(ask))
-    course = ArbitrationRun(plan, stages, spend, emit, bench.calculator.within(spend.seconds_left))
-    await course.run()
-    ended = ArbitrationOutcome(plan=plan, course=course, stages=stages, usage=spend.ledger.usage(), began=began)
-    emit(await settled(ended))
-    end = await finished(ended, bench.tracer, min(bench.tracing_timeout_s, spend.seconds_left()))
-    tell_metrics(end)
-    emit(end)
+    started_at = time.monotonic()
+    spend = Spend(limits(request.envelope, plan.sufficient_limits(context.defaults.limits)), models=agents.clients)
+    emit(_started(plan, agents))
+    stages = SamplingStages(plan, temperatures(request, context.defaults), agents, spend, base_seed(request))
+    run = ArbitrationRun(plan, stages, spend, emit, context.calculator.within(spend.seconds_left))
+    await run.run()
+    outcome = ArbitrationOutcome(plan=plan, run=run, stages=stages, usage=spend.ledger.usage(), started_at=started_at)
+    emit(await answer_settled(outcome))
+    timeout_s = min(context.tracing_timeout_s, spend.seconds_left())
+    finished = await arbitration_finished(outcome, context.tracer, timeout_s)
+    metrics.record_arbitration(finished)
+    emit(finished)
 
 
-def _started(plan: Plan, seated: StageAgents) -> ArbitrationStarted:
+def _started(plan: Plan, agents: StageAgents) -> ArbitrationStarted:
     return ArbitrationStarted(
         run_id=plan.run_id,
         mode=plan.mode,
         variant=plan.variant,
-        solver_agents=[seat.agent.id for seat in seated.solvers],
-        critic_agent=seated.critic.agent.id if seated.critic else "",
-        arbiter_agent=seated.arbiter.agent.id,
+        solver_agents=[each.config.id for each in agents.solvers],
+        critic_agent=agents.critic.config.id if agents.critic else "",
+        arbiter_agent=agents.arbiter.config.id,
         planned_generations=plan.generations,
     )

@@ -1,7 +1,7 @@
-"""The course of an arbitration: solve, criticise, arbitrate, and when to stop; whoever samples, and whoever listens.
+"""One arbitration under way: it solves, criticises, arbitrates, and decides when to stop.
 
 Source: SPEC 2.1, 2.4. What the envelope cannot carry is left out from the end: a sample is drawn only where its worst
-case fits, and critiques only where the arbiter can still speak after them.
+case fits, and critiques only where an arbitration sample still fits after them.
 """
 
 import asyncio
@@ -10,19 +10,18 @@ from dataclasses import fields, replace
 
 from chassis.serving.events import Emit
 from chassis.telemetry import STAGE_SECONDS
-from inference.errors import DeadlineExceeded
-from inference.spend import Spend
-from kernel.answers import AnswerType, entropy
+from inference import DeadlineExceeded, Spend
+from kernel.answers import entropy
 from kernel.arbitration.consensus import certain_consensus, first_step, is_consensus, must_disagree, shared_out
 from kernel.arbitration.modes import AnswerSource, Mode, Stopping
 from kernel.arbitration.stopping import change_bound, is_uncatchable
 from kernel.envelope import BudgetExhausted
 from kernel.errors import MetacogError
 from sandbox.mathematics import Limited
-from services.arbiter.service.meaning import MeaningJudge
+from services.arbiter.service.meaning_judge import MeaningJudge
 from services.arbiter.service.plan import Plan
-from services.arbiter.service.sample_state import SampleState, taken
-from services.arbiter.service.samples import DrawnSamples
+from services.arbiter.service.sample_state import SampleState, with_answers
+from services.arbiter.service.samples import DrawnSample
 from services.arbiter.service.stages import ARBITRATE, SOLVE, Batch, Stages
 from services.arbiter.service.values import Critique, CritiqueFinished, Event, SolversFinished
 
@@ -34,22 +33,22 @@ class ArbitrationRun:
     """One arbitration under way.
 
     Args:
-        plan: What is to be done.
-        stages: Who samples.
-        spend: What may be spent.
-        emit: Who listens.
-        mathematics: Who compares expressions.
+        plan: The stages and their sizes.
+        stages: Draws the samples.
+        spend: The envelope.
+        emit: Receives the events.
+        mathematics: Compares expressions.
 
     Attributes:
-        standing: The samples so far.
+        state: The samples so far.
         stopping: Why no further sample was drawn.
         stopping_error: Bound on the probability that all samples would have given another answer; None unless that
             ended the sampling.
         saved: Generations that adaptive stopping saved [count].
-        reasons: Why the answer is less than what was asked for.
+        reasons: Reasons why the answer is less than what was asked for.
         exhausted: Whether a limit of the envelope was reached.
-        without_arbiter: What the solvers' vote is called where it decides.
-        mathematics: Who compares expressions.
+        without_arbiter: Source of the answer where the solvers' vote decides.
+        mathematics: Compares expressions.
     """
 
     def __init__(self, plan: Plan, stages: Stages, spend: Spend, emit: Emit[Event], mathematics: Limited) -> None:
@@ -59,155 +58,153 @@ class ArbitrationRun:
         self._emit = emit
         self._meanings = MeaningJudge(stages.match)
         self.mathematics = mathematics
-        self.standing = SampleState(plan.solvers, plan.form(), self._meanings, mathematics)
+        self.state = SampleState(plan.solvers, plan.form(), self._meanings, mathematics)
         self.stopping = Stopping.ALL_SAMPLES
         self.stopping_error: float | None = None
         self.saved = 0
         self.reasons: list[str] = []
         self.exhausted = False
         self.without_arbiter = AnswerSource.SOLVER_FALLBACK
-        self._refusal: MetacogError | None = None
-        self._away: set[int] = set()
-        self._solvers_told = False
-        self._telling = asyncio.Lock()
-        self._beside: asyncio.TaskGroup
-        self._criticising: dict[int, asyncio.Task[None]] = {}
+        self._error: MetacogError | None = None
+        self._failed_solvers: set[int] = set()
+        self._solvers_reported = False
+        self._event_lock = asyncio.Lock()
+        self._background: asyncio.TaskGroup
+        self._critique_tasks: dict[int, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Go the whole course.
+        """Run all stages.
 
         Raises:
-            MetacogError: The refusal, when nothing could be sampled at all.
+            MetacogError: The error, when nothing could be sampled at all.
         """
         try:
-            async with asyncio.TaskGroup() as self._beside:
-                await self._go()
-        except ExceptionGroup as several:
-            raise several.exceptions[0] from None
+            async with asyncio.TaskGroup() as self._background:
+                await self._run_stages()
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
         if self.mathematics.undecided:
             self.reasons.append(UNDECIDED.format(self.mathematics.undecided))
         self.exhausted = self.exhausted or self._spend.ledger.exhausted
 
-    async def _go(self) -> None:
+    async def _run_stages(self) -> None:
         await self._solve()
-        if self.standing.is_empty:
-            raise self._refusal or BudgetExhausted("the envelope has no room for a single sample", stage=SOLVE)
-        await self._tell_solved()
+        if self.state.is_empty:
+            raise self._error or BudgetExhausted("the envelope has no room for a single sample", stage=SOLVE)
+        await self._finish_solving()
         if self._is_settled():
             self._settle()
         elif await self._criticise():
             await self._arbitrate()
 
     async def _solve(self) -> None:
-        """All samples of all solvers, solvers at once; in steps only as long as they agree."""
+        """Draw all samples of all solvers, solvers at once; in steps only as long as they agree."""
         step = first_step(self._plan.solver_samples)
         for goal in (step, self._plan.solver_samples) if self._plan.stepwise else (self._plan.solver_samples,):
-            if not await self._solved(goal):
+            if not await self._draw_solvers(goal):
                 break
             left = self._plan.solvers * (self._plan.solver_samples - goal)
-            certain = certain_consensus(self.standing.tally.solver, left, self._plan.agreement_entropy)
+            certain = certain_consensus(self.state.tally.solver, left, self._plan.agreement_entropy)
             if left and certain and self._agree():
                 self.saved += left
                 break
 
-    async def _solved(self, goal: int) -> bool:
-        """Draw until every solver has `goal` samples; whether that was possible."""
-        began = time.monotonic()
+    async def _draw_solvers(self, goal: int) -> bool:
+        """Draw until every solver has `goal` samples; return whether that was possible."""
+        started_at = time.monotonic()
         while missing := [self._missing(solver, goal) for solver in range(self._plan.solvers)]:
             if not any(missing):
                 break
             shares = shared_out(missing, self._affordable(self._plan.tokens.solve))
             if not any(shares):
-                self._reached(SOLVE)
+                self._end_by_limit(SOLVE)
                 break
             async with asyncio.TaskGroup() as group:
                 for solver, count in enumerate(shares):
                     if count:
-                        group.create_task(self._solver(solver, count))
-        STAGE_SECONDS.labels(SOLVE).observe(time.monotonic() - began)
+                        group.create_task(self._draw_solver(solver, count))
+        STAGE_SECONDS.labels(SOLVE).observe(time.monotonic() - started_at)
         return not self.exhausted
 
     def _missing(self, solver: int, goal: int) -> int:
-        return 0 if solver in self._away else goal - len(self.standing.solved[solver])
+        return 0 if solver in self._failed_solvers else goal - len(self.state.solved[solver])
 
-    async def _solver(self, solver: int, count: int) -> None:
-        """One call for a solver; then the critiques that are certain to be needed begin."""
-        mine = self.standing.solved[solver]
-        batch = await self._stages.solve(solver, self.standing.form, count=count, offset=len(mine))
-        async with self._telling:
-            mine.extend(taken(batch.samples, self.standing.form, self._stages, solver))
-            await self.standing.count()
+    async def _draw_solver(self, solver: int, count: int) -> None:
+        """Draw samples of a solver by one call, then begin the critiques that are certain to be needed."""
+        drawn = self.state.solved[solver]
+        batch = await self._stages.solve(solver, self.state.form, count=count, offset=len(drawn))
+        async with self._event_lock:
+            drawn.extend(with_answers(batch.samples, self.state.form, self._stages, solver))
+            await self.state.count()
             if batch.samples:
                 planned = self._plan.solvers * self._plan.solver_samples
-                self._emit(self.standing.drawn_event(solver, len(batch.samples), planned, with_samples=self._shows))
+                self._emit(
+                    self.state.drawn_event(solver, len(batch.samples), planned, with_samples=self._plan.return_samples)
+                )
             if batch.failure is not None:
-                self._away.add(solver)
-                self._failed(f"solver {solver}", batch)
+                self._failed_solvers.add(solver)
+                self._record_failure(f"solver {solver}", batch)
             self._criticise_early()
             if not any(self._missing(each, self._plan.solver_samples) for each in range(self._plan.solvers)):
-                await self._tell_solved()
-
-    @property
-    def _shows(self) -> bool:
-        return self._plan.return_samples
+                await self._finish_solving()
 
     def _criticise_early(self) -> None:
         """Begin the critique of every solver whose trace is known, where all are certain to be needed and affordable.
 
-        They run beside what is left of the solving, and hold nothing up.
+        They run beside the rest of the solving, and delay no other call.
         """
         plan = self._plan
         if plan.variant.criticises and plan.is_form_firm and self._is_contested() and self._affords_critiques():
             self._begin_critiques()
 
     def _is_contested(self) -> bool:
-        """Whether critiques are certain to be needed, whatever the samples to come say."""
-        left = self._plan.solvers * self._plan.solver_samples - sum(map(len, self.standing.solved))
-        may_merge = self.standing.form.answer_type is AnswerType.TEXT
-        counts = self.standing.tally.solver
+        """Whether critiques are certain to be needed, whatever answers the next samples hold."""
+        left = self._plan.solvers * self._plan.solver_samples - sum(map(len, self.state.solved))
+        may_merge = self.state.form.is_merged_by_meaning
+        counts = self.state.tally.solver
         certain = not may_merge and must_disagree(counts, left, self._plan.agreement_entropy)
         return self._plan.mode is Mode.PAPER or certain
 
     def _begin_critiques(self) -> None:
         for solver in range(self._plan.solvers):
-            trace = self.standing.representative(solver)
-            if trace is not None and solver not in self._criticising:
-                self._criticising[solver] = self._beside.create_task(self._critique(solver, trace))
+            trace = self.state.representative(solver)
+            if trace is not None and solver not in self._critique_tasks:
+                self._critique_tasks[solver] = self._background.create_task(self._critique(solver, trace))
 
-    async def _tell_solved(self) -> None:
-        """All solver samples are in: fix the form, compare by meaning, tell."""
-        if self._solvers_told or self.standing.is_empty:
+    async def _finish_solving(self) -> None:
+        """Fix the form of the answer, compare texts by meaning, and report the solver samples, which are complete."""
+        if self._solvers_reported or self.state.is_empty:
             return
-        self._solvers_told = True
+        self._solvers_reported = True
         if not self._plan.is_form_firm:
             self._correct_form()
         await self._compare()
-        tally = self.standing.tally
+        tally = self.state.tally
         self._emit(
             SolversFinished(
                 counts=dict(sorted(tally.solver.items())),
                 invalid=tally.solver_invalid,
                 entropy=entropy(list(tally.solver.values())),
-                solver_results=self.standing.results(self._stages),
+                solver_results=self.state.results(self._stages),
                 settled=self._is_settled(),
             )
         )
 
     def _correct_form(self) -> None:
-        """Take the form that the samples show, where more of them plainly end in an answer of that form."""
-        texts = [drawn.text for samples in self.standing.solved for drawn in samples]
+        """Change to the form that the samples show, where more of them clearly end in an answer of that form."""
+        texts = [drawn.text for samples in self.state.solved for drawn in samples]
         form = self._plan.form(texts)
-        plainly = sum(form.found(text, strict=True) is not None for text in texts)
-        if form != self.standing.form and plainly > len(self.standing.found):
-            self.standing.reread(form, self._stages)
+        clear = sum(form.found(text, strict=True) is not None for text in texts)
+        if form != self.state.form and clear > len(self.state.found):
+            self.state.reread(form, self._stages)
 
     def _is_settled(self) -> bool:
-        """Whether the solvers' vote is the answer: nothing else is asked for, or they agree."""
+        """Whether the solvers' vote is the answer: the variant has no other stage, or the solvers agree."""
         variant = self._plan.variant
         return not (variant.criticises or variant.arbitrates) or self._agree()
 
     def _agree(self) -> bool:
-        return self._plan.adaptive and is_consensus(self.standing.tally, self._plan.agreement_entropy)
+        return self._plan.adaptive and is_consensus(self.state.tally, self._plan.agreement_entropy)
 
     def _settle(self) -> None:
         plan = self._plan
@@ -218,21 +215,21 @@ class ArbitrationRun:
         self.without_arbiter = AnswerSource.CONSENSUS if asks_for_more else AnswerSource.SOLVER_VOTE
 
     async def _criticise(self) -> bool:
-        """Critiques of all solvers that have a trace, at once; whether the arbiter is to speak."""
+        """Criticise all solvers that have a trace, at once; return whether arbitration follows."""
         plan = self._plan
         if not plan.variant.arbitrates:
             self.without_arbiter = AnswerSource.SOLVER_VOTE
         elif not self._affords_critiques():
-            self._reached("critique")
+            self._end_by_limit("critique")
             return False
         self._begin_critiques()
-        if self._criticising:
-            await asyncio.wait(self._criticising.values())
+        if self._critique_tasks:
+            await asyncio.wait(self._critique_tasks.values())
         return plan.variant.arbitrates
 
-    async def _critique(self, solver: int, trace: DrawnSamples) -> None:
+    async def _critique(self, solver: int, trace: DrawnSample) -> None:
         critique = await self._stages.criticise(solver, trace)
-        self.standing.critiques[solver] = critique
+        self.state.critiques[solver] = critique
         self._emit(CritiqueFinished(**{part.name: getattr(critique, part.name) for part in fields(Critique)}))
         STAGE_SECONDS.labels("critique").observe(critique.duration_ms / 1000)
         if not critique.succeeded:
@@ -242,52 +239,52 @@ class ArbitrationRun:
     def _affords_critiques(self) -> bool:
         """Whether all critiques that have not begun fit, and one arbitration sample after them."""
         plan, ledger = self._plan, self._spend.ledger
-        missing = plan.critiques - len(self._criticising)
+        missing = plan.critiques - len(self._critique_tasks)
         arbiter = 1 if plan.variant.arbitrates else 0
         tokens = missing * plan.tokens.critique + arbiter * plan.tokens.arbitrate
         in_time = self._spend.seconds_left() > 0
         return in_time and ledger.generations_left >= missing + arbiter and ledger.tokens_left >= tokens
 
     async def _arbitrate(self) -> None:
-        """Arbitration samples, all at once or in growing batches until the answer is settled."""
-        began, rule = time.monotonic(), self._plan.rule
+        """Draw arbitration samples, all at once or in growing batches until the answer is settled."""
+        started_at, rule = time.monotonic(), self._plan.rule
         level = await asyncio.to_thread(lambda: rule.level) if self._plan.adaptive else 0.0
         for goal in rule.looks if self._plan.adaptive else (rule.samples,):
-            if not await self._arbitrated(goal) or (goal < rule.samples and self._may_stop(level)):
+            if not await self._draw_arbiter(goal) or (goal < rule.samples and self._may_stop(level)):
                 break
-        if not self.standing.tally.arbiter:
+        if self.state.tally.solver and not self.state.tally.arbiter:
             self.reasons.append("no arbitration sample holds a valid answer; the solvers' vote is the answer")
-        STAGE_SECONDS.labels(ARBITRATE).observe(time.monotonic() - began)
+        STAGE_SECONDS.labels(ARBITRATE).observe(time.monotonic() - started_at)
 
-    async def _arbitrated(self, goal: int) -> bool:
-        """Draw until there are `goal` arbitration samples; whether that was possible."""
-        mine = self.standing.arbitrated
-        while len(mine) < goal:
-            count = min(goal - len(mine), self._affordable(self._plan.tokens.arbitrate))
+    async def _draw_arbiter(self, goal: int) -> bool:
+        """Draw until there are `goal` arbitration samples; return whether that was possible."""
+        drawn = self.state.arbitrated
+        while len(drawn) < goal:
+            count = min(goal - len(drawn), self._affordable(self._plan.tokens.arbitrate))
             if not count:
-                self._reached(ARBITRATE)
+                self._end_by_limit(ARBITRATE)
                 return False
-            represented, form = self.standing.represented(), self.standing.form
-            batch = await self._stages.arbitrate(represented, form, count=count, offset=len(mine))
-            mine.extend(taken(batch.samples, form, self._stages, None))
+            represented, form = self.state.represented(), self.state.form
+            batch = await self._stages.arbitrate(represented, form, count=count, offset=len(drawn))
+            drawn.extend(with_answers(batch.samples, form, self._stages, None))
             await self._compare()
             if batch.samples:
-                self._tell_arbitrated(len(batch.samples))
+                self._emit_arbitrated(len(batch.samples))
             if batch.failure is not None:
-                self._failed(ARBITRATE, batch)
+                self._record_failure(ARBITRATE, batch)
                 return False
         return True
 
-    def _tell_arbitrated(self, batch: int) -> None:
-        event = self.standing.drawn_event(None, batch, self._plan.rule.samples, with_samples=self._shows)
+    def _emit_arbitrated(self, batch: int) -> None:
+        event = self.state.drawn_event(None, batch, self._plan.rule.samples, with_samples=self._plan.return_samples)
         if self._plan.adaptive and event.counts:
             event = replace(event, leader_probability=1.0 - self._change_bound())
         self._emit(event)
 
     def _may_stop(self, level: float) -> bool:
-        """Whether the answer is settled."""
-        tally = self.standing.tally
-        left = self._plan.rule.samples - len(self.standing.arbitrated)
+        """Whether the answer is settled; record why no further sample is drawn."""
+        tally = self.state.tally
+        left = self._plan.rule.samples - len(self.state.arbitrated)
         if is_uncatchable(tally.arbiter, tally.solver, left):
             self.stopping = Stopping.LEADER_UNCATCHABLE
         elif level > 0 and (bound := self._change_bound()) <= level:
@@ -298,8 +295,8 @@ class ArbitrationRun:
         return True
 
     def _change_bound(self) -> float:
-        tally = self.standing.tally
-        left = self._plan.rule.samples - len(self.standing.arbitrated)
+        tally = self.state.tally
+        left = self._plan.rule.samples - len(self.state.arbitrated)
         return (
             0.0
             if is_uncatchable(tally.arbiter, tally.solver, left)
@@ -307,39 +304,39 @@ class ArbitrationRun:
         )
 
     async def _compare(self) -> None:
-        """Compare free texts by meaning, and count."""
-        if self.standing.form.answer_type is AnswerType.TEXT:
-            complaint = await self._meanings.settle(self.standing.found)
-            if complaint and complaint not in self.reasons:
-                self.reasons.append(complaint)
-                self.exhausted = self.exhausted or complaint.startswith(LIMITS_REACHED)
-        await self.standing.count()
+        """Compare free texts by meaning, and count the samples."""
+        if self.state.form.is_merged_by_meaning:
+            failure = await self._meanings.judge(self.state.found)
+            if failure and failure not in self.reasons:
+                self.reasons.append(failure)
+                self.exhausted = self.exhausted or failure.startswith(LIMITS_REACHED)
+        await self.state.count()
 
     def _affordable(self, tokens_each: int) -> int:
-        """Samples whose worst case the envelope can carry; a first one is drawn with whatever tokens are left."""
+        """Return how many samples' worst case the envelope covers; a first one takes whatever tokens are left."""
         ledger = self._spend.ledger
         if self._spend.seconds_left() <= 0:
             return 0
-        whole = min(ledger.generations_left, ledger.tokens_left // tokens_each)
-        least = 1 if self.standing.is_empty and ledger.generations_left and ledger.tokens_left else 0
-        return max(whole, least)
+        covered = min(ledger.generations_left, ledger.tokens_left // tokens_each)
+        minimum = 1 if self.state.is_empty and ledger.generations_left and ledger.tokens_left else 0
+        return max(covered, minimum)
 
-    def _reached(self, stage: str) -> None:
-        """The envelope ends the course here."""
-        late = self._spend.seconds_left() <= 0
-        if stage == SOLVE and late:
-            self._refusal = self._refusal or DeadlineExceeded("the time was over before the first sample")
+    def _end_by_limit(self, stage: str) -> None:
+        """Record that the envelope ends the run at `stage`."""
+        is_late = self._spend.seconds_left() <= 0
+        if stage == SOLVE and is_late:
+            self._error = self._error or DeadlineExceeded("the time was over before the first sample")
         self.exhausted = True
         self.stopping = Stopping.BUDGET
-        limit = DeadlineExceeded.reason if late else BudgetExhausted.reason
+        limit = DeadlineExceeded.reason if is_late else BudgetExhausted.reason
         self.reasons.append(f"{limit}: the envelope ended the stage `{stage}`")
 
-    def _failed(self, stage: str, batch: Batch) -> None:
-        refusal = batch.failure
-        assert refusal is not None
-        self._refusal = self._refusal or refusal
-        self.reasons.append(f"{stage} failed: {refusal.reason}: {refusal.message}")
-        limit_reached = refusal.reason in LIMITS_REACHED
+    def _record_failure(self, stage: str, batch: Batch) -> None:
+        error = batch.failure
+        assert error is not None
+        self._error = self._error or error
+        self.reasons.append(f"{stage} failed: {error.reason}: {error.message}")
+        limit_reached = error.reason in LIMITS_REACHED
         self.exhausted = self.exhausted or limit_reached
         if stage == ARBITRATE or limit_reached:
             self.stopping = Stopping.BUDGET if limit_reached else Stopping.FAILURE

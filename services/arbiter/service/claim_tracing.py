@@ -1,6 +1,6 @@
-"""Embedding measures: claims of many questions, embedded in batches, and traced.
+"""The embedding measures: claims of many questions, embedded in batches, and traced.
 
-The encoder may be away: then these measures are undefined with a reason, and everything else is served.
+Without the encoder these measures are undefined with a reason, and everything else is served.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from chassis.errors import EncoderUnavailable
-from inference.embeddings import Embedded
+from inference import Embedded
 from kernel.arbitration.claims import Claim, ClaimShares, EmbeddedClaims, Vectors, claims, traced
 from kernel.errors import MetacogError
 from kernel.values import value
@@ -22,7 +22,7 @@ HELD_CLAIMS = 20_000
 
 @value
 class QuestionClaims:
-    """Texts of one question.
+    """The texts of one question.
 
     Attributes:
         solver_traces: The solvers' representative traces.
@@ -38,14 +38,14 @@ class QuestionClaims:
 
 
 class Encoding(Protocol):
-    """A sentence encoder."""
+    """A client of a sentence encoder."""
 
     def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
-        """Vectors of `texts`, a batch at a time and in order."""
+        """Yield the vectors of `texts`, a batch at a time and in order."""
 
 
 class Tracer:
-    """Measures that rest on embeddings.
+    """Computes the measures that need embeddings.
 
     Args:
         encoder: The encoder.
@@ -59,7 +59,7 @@ class Tracer:
     async def trace(
         self, questions: Sequence[QuestionClaims], *, below: float, timeout_s: float | None = None
     ) -> list[ClaimShares | str]:
-        """The measures of each question; a reason instead where the encoder fails.
+        """Return the measures of each question; a reason instead where the encoder fails.
 
         Args:
             questions: Texts of the questions.
@@ -71,22 +71,22 @@ class Tracer:
             async with asyncio.timeout(timeout_s):
                 for group in _groups(questions):
                     found.extend(await self._traced(group, below))
-        except MetacogError as away:
-            found.extend([f"{away.reason}: {away.message}"] * (len(questions) - len(found)))
+        except MetacogError as error:
+            found.extend([f"{error.reason}: {error.message}"] * (len(questions) - len(found)))
         except TimeoutError:
-            said = f"{EncoderUnavailable.reason}: the time was over before all claims were embedded"
-            found.extend([said] * (len(questions) - len(found)))
+            reason = f"{EncoderUnavailable.reason}: the time was over before all claims were embedded"
+            found.extend([reason] * (len(questions) - len(found)))
         return found
 
     async def _traced(self, questions: Sequence[QuestionClaims], below: float) -> list[ClaimShares | str]:
-        stated = await asyncio.to_thread(_stated, questions)
-        sentences = sorted({claim.text for made in stated.values() for claim in made})
+        claims_by_text = await asyncio.to_thread(_claims_by_text, questions)
+        sentences = sorted({claim.text for found in claims_by_text.values() for claim in found})
         vectors = await self._embedded(sentences)
         place = {sentence: row for row, sentence in enumerate(sentences)}
-        return await asyncio.to_thread(_all_traced, questions, stated, place, vectors, below)
+        return await asyncio.to_thread(_all_traced, questions, claims_by_text, place, vectors, below)
 
     async def _embedded(self, sentences: Sequence[str]) -> Vectors:
-        """Unit vectors of `sentences`."""
+        """Return the unit vectors of `sentences`."""
         parts: list[Vectors] = []
         async with aclosing(self._encoder.batches(sentences, timeout_s=self._batch_timeout_s)) as batches:
             async for batch in batches:
@@ -98,7 +98,7 @@ class Tracer:
 
 
 def _groups(questions: Sequence[QuestionClaims]) -> Iterator[Sequence[QuestionClaims]]:
-    """Questions in groups whose texts hold about `HELD_CLAIMS` claims, a claim taken for 80 characters."""
+    """Yield questions in groups whose texts hold about `HELD_CLAIMS` claims, a claim taken for 80 characters."""
     group: list[QuestionClaims] = []
     held = 0
     for question in questions:
@@ -111,30 +111,30 @@ def _groups(questions: Sequence[QuestionClaims]) -> Iterator[Sequence[QuestionCl
         yield group
 
 
-def _stated(questions: Sequence[QuestionClaims]) -> dict[str, tuple[Claim, ...]]:
-    """Claims by text; equal texts are read once."""
-    texts = {text for told in questions for text in (*told.solver_traces, *told.critiques, *told.final, *told.every)}
+def _claims_by_text(questions: Sequence[QuestionClaims]) -> dict[str, tuple[Claim, ...]]:
+    """Return the claims by text; equal texts are read once."""
+    texts = {text for one in questions for text in (*one.solver_traces, *one.critiques, *one.final, *one.every)}
     return {text: claims(text) for text in texts}
 
 
 def _all_traced(
     questions: Sequence[QuestionClaims],
-    stated: dict[str, tuple[Claim, ...]],
+    claims_by_text: dict[str, tuple[Claim, ...]],
     place: dict[str, int],
     vectors: Vectors,
     below: float,
 ) -> list[ClaimShares | str]:
-    def spoken(texts: Sequence[str]) -> EmbeddedClaims:
-        made = [claim for text in texts for claim in stated[text]]
-        return EmbeddedClaims(claims=made, vectors=vectors[[place[claim.text] for claim in made]])
+    def embedded(texts: Sequence[str]) -> EmbeddedClaims:
+        found = [claim for text in texts for claim in claims_by_text[text]]
+        return EmbeddedClaims(claims=found, vectors=vectors[[place[claim.text] for claim in found]])
 
     return [
         traced(
-            spoken(told.solver_traces),
-            spoken(told.critiques),
-            spoken(told.final),
+            embedded(one.solver_traces),
+            embedded(one.critiques),
+            embedded(one.final),
             below=below,
-            everything=spoken(told.every).vectors,
+            everything=embedded(one.every).vectors,
         )
-        for told in questions
+        for one in questions
     ]

@@ -1,4 +1,4 @@
-"""Measure samples that exist; no model call."""
+"""The use case of measuring samples that exist, without a model call."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ from services.arbiter.service.values import (
 # Time that mathematical expressions of one request may take together [s].
 COMPARING_SECONDS = 30.0
 NO_TEXTS = "no texts of solvers and of a final stage are given"
-# Measures whose mean over a batch says something.
+# Measures whose mean over a batch is meaningful.
 AVERAGED = (
     "entropy_solver",
     "entropy_arbiter",
@@ -53,7 +53,7 @@ AVERAGED = (
 
 @value
 class MeasureLimits:
-    """What one request may hold.
+    """The most that one request may hold.
 
     Attributes:
         samples: Samples of one question, solvers' or arbiter's [count].
@@ -68,49 +68,49 @@ HERE = Here()
 
 
 async def measure(
-    ask: MeasureRequest, *, tracer: Tracer, most: MeasureLimits, calculator: Calculating = HERE
+    request: MeasureRequest, *, tracer: Tracer, most: MeasureLimits, calculator: Calculating = HERE
 ) -> MeasureResponse:
-    """Measures of the question, or of each in the batch, computed together.
+    """Measure the question, or each in the batch, computed together.
 
     Raises:
         MalformedRequest: For a batch beside a question, or indices that fit no samples.
         RequestOverLimit: For too many questions, samples or solvers.
     """
-    began = time.monotonic()
-    questions = _questions(ask, most)
-    thresholds = thresholds_of(ask.novelty_threshold, ask.overconfidence_threshold)
-    traces = await _traces(ask, questions, tracer, thresholds)
+    started_at = time.monotonic()
+    questions = _questions(request, most)
+    thresholds = thresholds_of(request.novelty_threshold, request.overconfidence_threshold)
+    traces = await _traces(request, questions, tracer, thresholds)
     until = time.monotonic() + COMPARING_SECONDS
     mathematics = partial(calculator.within, lambda: until - time.monotonic())
     results = await asyncio.to_thread(_measured, questions, traces, thresholds, mathematics)
-    took = round((time.monotonic() - began) * 1000, 3)
-    if ask.batch:
+    duration_ms = round((time.monotonic() - started_at) * 1000, 3)
+    if request.batch:
         summary = _summary([question.truth is not None for question in questions], results)
-        return MeasureResponse(batch=results, summary=summary, duration_ms=took)
-    return _spread(results[0], took)
+        return MeasureResponse(batch=results, summary=summary, duration_ms=duration_ms)
+    return _single_response(results[0], duration_ms)
 
 
 def thresholds_of(novelty: float | None, overconfidence: float | None) -> Thresholds:
-    """What counts as novel and as overconfident, as asked for or as the papers and we have it."""
+    """Return the bounds of novelty and overconfidence: the request's, else the defaults."""
     return Thresholds(
         novel_below=NOVEL_BELOW if novelty is None else novelty,
         overconfident_above=OVERCONFIDENT if overconfidence is None else overconfidence,
     )
 
 
-def _questions(ask: MeasureRequest, most: MeasureLimits) -> Sequence[SampledQuestion]:
+def _questions(request: MeasureRequest, most: MeasureLimits) -> Sequence[SampledQuestion]:
     named = {part.name for part in fields(SampledQuestion)} - {"id"}
-    single = SampledQuestion(**{name: getattr(ask, name) for name in named})
-    beside = sorted(name for name in named if ask.batch and getattr(single, name) not in (None, (), []))
+    single = SampledQuestion(**{name: getattr(request, name) for name in named})
+    beside = sorted(name for name in named if request.batch and getattr(single, name) not in (None, (), []))
     if beside:
-        said = (
+        message = (
             f"give either a batch or one question, not both; with a batch, {beside[0]} belongs to each of its questions"
         )
-        raise MalformedRequest(said, field=beside[0])
-    if len(ask.batch) > MOST_QUESTIONS:
-        said = f"batch: at most {MOST_QUESTIONS} questions, not {len(ask.batch)}"
-        raise RequestOverLimit(said, field="batch", limit=str(MOST_QUESTIONS))
-    questions = ask.batch or [single]
+        raise MalformedRequest(message, field=beside[0])
+    if len(request.batch) > MOST_QUESTIONS:
+        message = f"batch: at most {MOST_QUESTIONS} questions, not {len(request.batch)}"
+        raise RequestOverLimit(message, field="batch", limit=str(MOST_QUESTIONS))
+    questions = request.batch or [single]
     for question in questions:
         _check(question, most)
     return questions
@@ -122,28 +122,28 @@ def _check(question: SampledQuestion, most: MeasureLimits) -> None:
     if not any(drawn):
         raise MalformedRequest(f"{name}give solver_answers or arbiter_answers", field="solver_answers")
     if max(drawn) > most.samples:
-        said = f"{name}at most {most.samples} samples, not {max(drawn)}"
-        raise RequestOverLimit(said, field="solver_answers", limit=str(most.samples))
+        message = f"{name}at most {most.samples} samples, not {max(drawn)}"
+        raise RequestOverLimit(message, field="solver_answers", limit=str(most.samples))
     if question.solver_indices and len(question.solver_indices) != drawn[0]:
-        said = f"{name}solver_indices: {len(question.solver_indices)} for {drawn[0]} solver_answers"
-        raise MalformedRequest(said, field="solver_indices")
+        message = f"{name}solver_indices: {len(question.solver_indices)} for {drawn[0]} solver_answers"
+        raise MalformedRequest(message, field="solver_indices")
     if max(question.solver_indices, default=0) >= most.solvers:
-        said = f"{name}at most {most.solvers} solvers, not {max(question.solver_indices) + 1}"
-        raise RequestOverLimit(said, field="solver_indices", limit=str(most.solvers))
+        message = f"{name}at most {most.solvers} solvers, not {max(question.solver_indices) + 1}"
+        raise RequestOverLimit(message, field="solver_indices", limit=str(most.solvers))
 
 
 async def _traces(
-    ask: MeasureRequest, questions: Sequence[SampledQuestion], tracer: Tracer, thresholds: Thresholds
+    request: MeasureRequest, questions: Sequence[SampledQuestion], tracer: Tracer, thresholds: Thresholds
 ) -> list[ClaimShares | str]:
-    if ask.embedding_measures is False:
+    if request.embedding_measures is False:
         return [NOT_ASKED] * len(questions)
     with_texts = [at for at, one in enumerate(questions) if one.solver_traces and (one.arbiter_texts or one.critiques)]
-    found = await tracer.trace([_told(questions[at]) for at in with_texts], below=thresholds.novel_below)
+    found = await tracer.trace([_claim_texts(questions[at]) for at in with_texts], below=thresholds.novel_below)
     by_place: Mapping[int, ClaimShares | str] = dict(zip(with_texts, found, strict=True))
     return [by_place.get(at, NO_TEXTS) for at in range(len(questions))]
 
 
-def _told(question: SampledQuestion) -> QuestionClaims:
+def _claim_texts(question: SampledQuestion) -> QuestionClaims:
     return QuestionClaims(
         solver_traces=question.solver_traces,
         critiques=question.critiques,
@@ -158,21 +158,21 @@ def _measured(
     thresholds: Thresholds,
     within: Callable[[], Limited],
 ) -> list[MeasuredQuestion]:
-    asked = [_judgement(question, found, within()) for question, found in zip(questions, traces, strict=True)]
-    results = judged(asked, thresholds)
-    return [_result(question, one, made) for question, one, made in zip(questions, asked, results, strict=True)]
+    judgements = [_judgement(question, found, within()) for question, found in zip(questions, traces, strict=True)]
+    results = judged(judgements, thresholds)
+    return [_result(*each) for each in zip(questions, judgements, results, strict=True)]
 
 
-def _judgement(question: SampledQuestion, found: ClaimShares | str, mathematics: Limited) -> Judgement:
-    every = (*question.solver_answers, *question.arbiter_answers)
-    form = AnswerForm(answer_type=question.answer_type or form_of_answers(every).answer_type)
+def _judgement(question: SampledQuestion, traced: ClaimShares | str, mathematics: Limited) -> Judgement:
+    answers = (*question.solver_answers, *question.arbiter_answers)
+    form = AnswerForm(answer_type=question.answer_type or form_of_answers(answers).answer_type)
     return Judgement(
         counted=_counted(question, form, mathematics),
         form=form,
         truth=question.truth,
         aliases=question.truth_aliases,
         without_arbiter=AnswerSource.SOLVER_FALLBACK if question.arbiter_answers else AnswerSource.SOLVER_VOTE,
-        traced=found,
+        traced=traced,
         mathematics=mathematics,
     )
 
@@ -186,41 +186,41 @@ def _counted(question: SampledQuestion, form: AnswerForm, mathematics: Limited) 
     return counted(by_solver, list(question.arbiter_answers), form, mathematics=mathematics)
 
 
-def _result(question: SampledQuestion, asked: Judgement, made: JudgedQuestions) -> MeasuredQuestion:
-    measures = made.measures if question.solver_indices else replace(made.measures, solvers=())
+def _result(question: SampledQuestion, judgement: Judgement, judged_question: JudgedQuestions) -> MeasuredQuestion:
+    measures = judged_question.measures if question.solver_indices else replace(judged_question.measures, solvers=())
     return MeasuredQuestion(
         id=question.id,
-        answer=made.choice.answer if made.choice else "",
-        outcome=made.outcome,
-        answer_source=made.choice.source if made.choice else None,
-        confidence=made.choice.confidence if made.choice else None,
-        answer_type=asked.form.answer_type,
-        solver=made.tally.solver,
-        arbiter=made.tally.arbiter,
+        answer=judged_question.choice.answer if judged_question.choice else "",
+        outcome=judged_question.outcome,
+        answer_source=judged_question.choice.source if judged_question.choice else None,
+        confidence=judged_question.choice.confidence if judged_question.choice else None,
+        answer_type=judgement.form.answer_type,
+        solver=judged_question.tally.solver,
+        arbiter=judged_question.tally.arbiter,
         measures=measures,
     )
 
 
-def _spread(one: MeasuredQuestion, took_ms: float) -> MeasureResponse:
-    """One question's measures, with the fields of `Measures` spelled out."""
+def _single_response(one: MeasuredQuestion, duration_ms: float) -> MeasureResponse:
+    """Return one question's measures as fields of the response itself."""
     measures = {part.name: getattr(one.measures, part.name) for part in fields(Measures)}
     own = {part.name: getattr(one, part.name) for part in fields(MeasuredQuestion)}
     del own["id"], own["measures"]
-    return MeasureResponse(**own, **measures, duration_ms=took_ms)
+    return MeasureResponse(**own, **measures, duration_ms=duration_ms)
 
 
 def _summary(has_truth: Sequence[bool], results: Sequence[MeasuredQuestion]) -> MeasureSummary:
-    judged_ones = [one for one, known in zip(results, has_truth, strict=True) if known and _is_judged(one)]
-    right = [one.measures.correct is True for one in judged_ones]
-    errors = [one.measures.overconfident_error is True for one in judged_ones]
-    strongest = _strongest(judged_ones)
+    judged_questions = [one for one, known in zip(results, has_truth, strict=True) if known and _is_judged(one)]
+    right = [one.measures.correct is True for one in judged_questions]
+    errors = [one.measures.overconfident_error is True for one in judged_questions]
+    strongest = _strongest(judged_questions)
     means = {name: _defined(name, results) for name in AVERAGED}
     return MeasureSummary(
         questions=len(results),
         answered=sum(one.confidence is not None for one in results),
-        judged=len(judged_ones),
+        judged=len(judged_questions),
         accuracy=_mean(right),
-        overconfident_errors=sum(errors) if judged_ones else None,
+        overconfident_errors=sum(errors) if judged_questions else None,
         strongest_solver=strongest[0] if strongest else None,
         strongest_solver_accuracy=strongest[1] if strongest else None,
         strongest_solver_overconfident_errors=strongest[2] if strongest else None,
@@ -230,14 +230,14 @@ def _summary(has_truth: Sequence[bool], results: Sequence[MeasuredQuestion]) -> 
 
 
 def _is_judged(one: MeasuredQuestion) -> bool:
-    """Whether it is known if the answer is right; an abstention is wrong."""
+    """Return whether it is known if the answer is right; an abstention is wrong."""
     return one.confidence is None or one.measures.correct is not None
 
 
 def _strongest(results: Sequence[MeasuredQuestion]) -> tuple[int, float, int] | None:
-    """Solver that is right most often, its accuracy and its overconfident errors.
+    """Return the solver that is right most often, its accuracy and its overconfident errors.
 
-    A solver without an answer is wrong; an answer of which equality cannot tell does not count, for that solver.
+    A solver without an answer is wrong; an answer that equality cannot judge does not count, for that solver.
     """
     count = max((len(one.measures.solvers) for one in results), default=0)
     right, errors, known = [0] * count, [0] * count, [len(results)] * count

@@ -1,4 +1,4 @@
-"""Counted questions as measures: one at a time while they are arbitrated, thousands at once when they are measured."""
+"""The measures of counted questions: of one in an arbitration, or of thousands at once."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,16 +32,16 @@ TRACE_FIELDS = ("novelty", "redundancy", "semantic_share", "symbolic_share", "un
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A question to be measured.
+    """One question to be measured.
 
     Attributes:
         counted: Its samples by their answers.
-        form: What kind of answers they are.
+        form: Form of the answers.
         truth: The right answer; None where it is not known.
-        aliases: Other spellings of it; they say what is right, and never which samples count as one answer.
-        without_arbiter: What the solvers' vote is called where it decides.
-        traced: The embedding measures; or why there are none.
-        mathematics: Who compares expressions.
+        aliases: Other spellings of it; they decide what is right, and never which samples count as one answer.
+        without_arbiter: Source of the answer where the solvers' vote decides.
+        traced: The embedding measures, or the reason why there are none.
+        mathematics: Compares expressions.
     """
 
     counted: CountedSamples
@@ -55,7 +55,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """What counts as novel and as overconfident."""
+    """The bounds of novelty and overconfidence."""
 
     novel_below: float
     overconfident_above: float
@@ -77,7 +77,7 @@ class JudgedQuestions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """One question's place in the arrays."""
+    """The place of one question in the arrays."""
 
     at: int
     info: Information
@@ -85,13 +85,13 @@ class _Row:
     names: tuple[str, ...]
 
     def number(self, measure: Floats) -> float | None:
-        """A measure of this question; None where it is undefined."""
+        """Return a measure of this question; None where it is undefined."""
         level = float(measure[self.at])
         return None if math.isnan(level) else round(level, 12)
 
 
 def judged(questions: Sequence[Judgement], thresholds: Thresholds) -> list[JudgedQuestions]:
-    """Measures of all `questions`, computed together."""
+    """Measure all `questions`, computed together."""
     tallies = [question.counted.tally for question in questions]
     arrays = stacked(tallies)
     info = information(arrays)
@@ -104,11 +104,11 @@ def judged(questions: Sequence[Judgement], thresholds: Thresholds) -> list[Judge
 
 def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds) -> JudgedQuestions:
     choice = chosen(tally.solver, tally.arbiter, question.without_arbiter)
-    right = _Right(question)
+    right = _Correctness(question)
     correct = right(choice.answer) if choice else None
     vote = chosen(tally.solver, {})
     traced = question.traced if isinstance(question.traced, ClaimShares) else None
-    seen = FailureEvidence(
+    evidence = FailureEvidence(
         entropy_solver=row.number(row.info.entropy_solver),
         entropy_arbiter=row.number(row.info.entropy_arbiter),
         solver_correct=right(vote.answer) if vote else None,
@@ -116,8 +116,8 @@ def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds
         critique_novelty=traced.critique_novelty if traced else None,
     )
     measures = Measures(
-        entropy_solver=seen.entropy_solver,
-        entropy_arbiter=seen.entropy_arbiter,
+        entropy_solver=evidence.entropy_solver,
+        entropy_arbiter=evidence.entropy_arbiter,
         entropy_reduction=row.number(row.info.entropy_reduction),
         compression=row.number(row.info.compression),
         solver_invalid_share=row.number(row.info.solver_invalid_share),
@@ -131,14 +131,14 @@ def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds
         solver_divergence=row.number(row.info.solver_divergence),
         sampling_divergence=row.number(row.info.sampling_divergence),
         structured_disagreement=_structured(row),
-        failure_regimes=failure_regimes(seen),
+        failure_regimes=failure_regimes(evidence),
         undefined_reasons=_reasons(question, tally, row, choice, correct),
     )
     return JudgedQuestions(choice=choice, tally=tally, measures=measures)
 
 
-class _Right:
-    """Whether answers of one question are right; each is looked at once."""
+class _Correctness:
+    """The correctness of answers of one question; each answer is judged once."""
 
     def __init__(self, question: Judgement) -> None:
         self._question = question
@@ -146,18 +146,18 @@ class _Right:
 
     def __call__(self, answer: str) -> bool | None:
         if answer not in self._known:
-            said = self._question.counted.spelled.get(answer, answer)
-            self._known[answer] = None if self._question.truth is None else _is_right(said, self._question)
+            spelling = self._question.counted.spelled.get(answer, answer)
+            self._known[answer] = None if self._question.truth is None else _is_right(spelling, self._question)
         return self._known[answer]
 
 
-def _is_right(said: str, question: Judgement) -> bool | None:
+def _is_right(answer: str, question: Judgement) -> bool | None:
     assert question.truth is not None
     form = question.form
-    if not question.aliases and is_plain(said, form.answer_type) and is_plain(question.truth, form.answer_type):
-        return said == question.truth
+    if not question.aliases and is_plain(answer, form.answer_type) and is_plain(question.truth, form.answer_type):
+        return answer == question.truth
     return is_right(
-        said,
+        answer,
         question.truth,
         form.answer_type,
         options=form.options,
@@ -166,16 +166,16 @@ def _is_right(said: str, question: Judgement) -> bool | None:
     )
 
 
-def _by_solver(tally: Tally, row: _Row, right: _Right, above: float) -> list[SolverMeasures]:
-    found = []
+def _by_solver(tally: Tally, row: _Row, right: _Correctness, above: float) -> list[SolverMeasures]:
+    measures = []
     for solver in range(len(tally.solvers)):
         place = int(row.by_solver.answer[row.at, solver])
         if place < 0:
-            found.append(SolverMeasures(solver=solver))
+            measures.append(SolverMeasures(solver=solver))
             continue
         answer, probability = row.names[place], float(row.by_solver.share[row.at, solver])
         correct = right(answer)
-        found.append(
+        measures.append(
             SolverMeasures(
                 solver=solver,
                 answer=answer,
@@ -184,7 +184,7 @@ def _by_solver(tally: Tally, row: _Row, right: _Right, above: float) -> list[Sol
                 overconfident_error=is_overconfident_error(correct, probability, above),
             )
         )
-    return found
+    return measures
 
 
 def _structured(row: _Row) -> bool | None:
@@ -208,21 +208,21 @@ def _trace_measures(traced: ClaimShares | None, thresholds: Thresholds) -> Mappi
 def _reasons(
     question: Judgement, tally: Tally, row: _Row, choice: ConsensusChoice | None, correct: bool | None
 ) -> dict[str, str]:
-    """Why a measure is undefined, by its name."""
+    """Return why each undefined measure is undefined, by its name."""
     drawn = bool(tally.solver) or tally.solver_invalid > 0
-    spoken = bool(tally.arbiter) or tally.arbiter_invalid > 0
+    arbitrated = bool(tally.arbiter) or tally.arbiter_invalid > 0
     no_solver = "" if tally.solver else (NO_VALID_SOLVER if drawn else NO_SOLVERS)
-    no_arbiter = "" if tally.arbiter else (NO_VALID_ARBITER if spoken else NO_ARBITRATION)
+    no_arbiter = "" if tally.arbiter else (NO_VALID_ARBITER if arbitrated else NO_ARBITRATION)
     agreed = "" if (row.number(row.info.entropy_solver) or 0.0) > 0 else SOLVERS_AGREE
     apart = FEWER_THAN_TWO if math.isnan(row.info.solver_divergence[row.at]) else ""
     unjudged = NO_TRUTH if question.truth is None else NO_ANSWER if choice is None else NOT_DECIDABLE
-    why = {
+    reasons = {
         "entropy_solver": no_solver,
         "entropy_arbiter": no_arbiter,
         "entropy_reduction": no_solver or no_arbiter,
         "compression": no_solver or no_arbiter or agreed,
         "solver_invalid_share": "" if drawn else NO_SOLVERS,
-        "arbiter_invalid_share": "" if spoken else NO_ARBITRATION,
+        "arbiter_invalid_share": "" if arbitrated else NO_ARBITRATION,
         "solver_divergence": apart,
         "sampling_divergence": apart,
         "structured_disagreement": apart,
@@ -230,7 +230,7 @@ def _reasons(
         "overconfident_error": unjudged if correct is None else "",
         **_untraced(question.traced),
     }
-    return {name: reason for name, reason in why.items() if reason}
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def _untraced(traced: ClaimShares | str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What one arbitration is going to do: the request with every default filled in."""
+"""The plan of one arbitration: the request with every default filled in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,7 @@ from chassis.errors import RequestOverLimit
 from kernel.answers import AnswerType, inferred_type, listed_options
 from kernel.arbitration.modes import Mode, Variant
 from kernel.arbitration.stopping import StopRule
-from kernel.conversation import Turn
+from kernel.conversation import Turn, conversation, transcript
 from kernel.envelope import LARGEST_LIMIT, Limits
 from kernel.errors import MalformedRequest
 from kernel.seeds import derived_seed
@@ -19,7 +19,7 @@ from services.arbiter.service.values import AdaptiveOptions, ArbitrateRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArbitrationDefaults:
-    """What a request that leaves something out gets; the papers' numbers where they have one (SPEC 2.1).
+    """The values of a request that leaves something out; the papers' numbers where they have one (SPEC 2.1).
 
     Attributes:
         limits: The envelope.
@@ -60,7 +60,7 @@ class ArbitrationDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """Tokens that one text of each stage may have [count], and each earlier text in a prompt."""
+    """The tokens that one text of each stage may have [count], and each earlier text in a prompt."""
 
     solve: int
     critique: int
@@ -70,7 +70,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Temperatures:
-    """Sampling temperatures."""
+    """The sampling temperatures of the stages."""
 
     solve: float
     critique: float
@@ -79,13 +79,13 @@ class Temperatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One arbitration, with nothing left open.
+    """One arbitration with all its sizes.
 
     Attributes:
-        question: What is asked, as one text.
+        question: The question as one text.
         answer_type: Form of the answer; None: inferred.
-        mode: How many samples are drawn.
-        variant: Which stages run.
+        mode: Whether sampling may stop early.
+        variant: The stages that run.
         solvers: Solvers [count].
         solver_samples: Samples per solver [count].
         rule: Arbitration samples, and when they may stop.
@@ -94,7 +94,7 @@ class Plan:
         tokens: Sizes of texts.
         truth: The right answer, for the measures only.
         aliases: Other spellings of it.
-        thresholds: What counts as novel and as overconfident.
+        thresholds: Bounds of novelty and overconfidence.
         embedding_measures: Whether claims are traced.
         return_samples: Whether samples are returned.
         run_id: Name of the run.
@@ -141,8 +141,8 @@ class Plan:
         """Generations if every sample is drawn [count]: solvers x K_s, a critique each, K_a."""
         return self.solvers * self.solver_samples + self.critiques + self.arbitration_samples
 
-    def wide_enough(self, default: Limits) -> Limits:
-        """The default envelope, never narrower than drawing every sample once."""
+    def sufficient_limits(self, default: Limits) -> Limits:
+        """Return the default envelope, widened so that every sample can be drawn once."""
         solved, tokens = self.solvers * self.solver_samples * self.tokens.solve, self.tokens
         written = solved + self.critiques * tokens.critique + self.arbitration_samples * tokens.arbitrate
         return replace(
@@ -152,83 +152,83 @@ class Plan:
         )
 
     def form(self, samples: Sequence[str] = ()) -> AnswerForm:
-        """Form of the answer, as given or as question and samples show it."""
+        """Return the form of the answer, as given or as question and samples show it."""
         kind = self.answer_type or inferred_type(self.question, options=self.options, samples=samples).answer_type
-        options = self.options if kind is AnswerType.CHOICE else ()
-        return AnswerForm(answer_type=kind, options=options, is_canonical=self.is_recorded)
+        form = AnswerForm(answer_type=kind, is_canonical=self.is_recorded)
+        return replace(form, options=self.options) if form.has_options else form
 
     @property
     def is_form_firm(self) -> bool:
         """Whether no sample can change the form: it is given, or options are listed."""
-        return self.answer_type is not None or self.form().answer_type is AnswerType.CHOICE
+        return self.answer_type is not None or self.form().has_options
 
 
-def planned(ask: ArbitrateRequest, defaults: ArbitrationDefaults) -> Plan:
-    """The request with every default filled in.
+def build_plan(request: ArbitrateRequest, defaults: ArbitrationDefaults) -> Plan:
+    """Fill every default into the request.
 
     Raises:
         MalformedRequest: Without a question, or with two.
         RequestOverLimit: For more solvers or samples than are allowed.
     """
-    question = question_of(ask.question, ask.messages)
-    solvers, samples = ask.solvers or defaults.solvers, ask.solver_samples or defaults.solver_samples
-    arbitration = 1 if ask.variant is Variant.SINGLE_ARBITER else ask.arbitration_samples
+    question = question_text(request.question, request.messages)
+    solvers, samples = request.solvers or defaults.solvers, request.solver_samples or defaults.solver_samples
+    arbitration = 1 if request.variant is Variant.SINGLE_ARBITER else request.arbitration_samples
     arbitration = arbitration or defaults.arbitration_samples
-    if ask.variant is Variant.SELF_CONSISTENCY:
-        samples = ask.self_consistency_samples or solvers * samples + solvers + arbitration
+    if request.variant is Variant.SELF_CONSISTENCY:
+        samples = request.self_consistency_samples or solvers * samples + solvers + arbitration
         solvers = 1
     _check("solvers", solvers, defaults.most_solvers)
     _check("solver_samples", samples, defaults.most_samples)
     _check("arbitration_samples", arbitration, defaults.most_samples)
-    options = ask.adaptive or AdaptiveOptions()
+    options = request.adaptive or AdaptiveOptions()
     return Plan(
         question=question,
-        answer_type=ask.answer_type,
-        mode=ask.mode,
-        variant=ask.variant,
+        answer_type=request.answer_type,
+        mode=request.mode,
+        variant=request.variant,
         solvers=solvers,
         solver_samples=samples,
         rule=stop_rule(arbitration, options, defaults),
         agreement_entropy=options.agreement_entropy or 0.0,
-        stepwise=stepwise(ask.mode, options, defaults),
+        stepwise=stepwise(request.mode, options, defaults),
         tokens=Tokens(
-            solve=ask.solver_max_tokens or defaults.solver_max_tokens,
-            critique=ask.critique_max_tokens or defaults.critique_max_tokens,
-            arbitrate=ask.arbitration_max_tokens or defaults.arbitration_max_tokens,
+            solve=request.solver_max_tokens or defaults.solver_max_tokens,
+            critique=request.critique_max_tokens or defaults.critique_max_tokens,
+            arbitrate=request.arbitration_max_tokens or defaults.arbitration_max_tokens,
             input=defaults.input_max_tokens,
         ),
-        thresholds=thresholds_of(ask.novelty_threshold, ask.overconfidence_threshold),
-        truth=ask.truth,
-        aliases=ask.truth_aliases,
-        embedding_measures=ask.embedding_measures is not False,
-        return_samples=ask.return_samples,
-        run_id=ask.run_id,
+        thresholds=thresholds_of(request.novelty_threshold, request.overconfidence_threshold),
+        truth=request.truth,
+        aliases=request.truth_aliases,
+        embedding_measures=request.embedding_measures is not False,
+        return_samples=request.return_samples,
+        run_id=request.run_id,
         options=listed_options(question),
     )
 
 
-def temperatures(ask: ArbitrateRequest, defaults: ArbitrationDefaults) -> Temperatures:
-    """Temperatures as asked for, or the defaults."""
+def temperatures(request: ArbitrateRequest, defaults: ArbitrationDefaults) -> Temperatures:
+    """Return the temperatures of the request, or the defaults."""
 
-    def either(asked: float | None, default: float) -> float:
-        return default if asked is None else asked
+    def either(requested: float | None, default: float) -> float:
+        return default if requested is None else requested
 
     return Temperatures(
-        solve=either(ask.solver_temperature, defaults.solver_temperature),
-        critique=either(ask.critique_temperature, defaults.critique_temperature),
-        arbitrate=either(ask.arbitration_temperature, defaults.arbitration_temperature),
+        solve=either(request.solver_temperature, defaults.solver_temperature),
+        critique=either(request.critique_temperature, defaults.critique_temperature),
+        arbitrate=either(request.arbitration_temperature, defaults.arbitration_temperature),
     )
 
 
-def base_seed(ask: ArbitrateRequest) -> int | None:
-    """Seed of the run: the caller's, or one that its name makes; None leaves chance to the backends."""
-    if ask.seed is not None:
-        return ask.seed
-    return derived_seed(0, "run", ask.run_id) if ask.run_id else None
+def base_seed(request: ArbitrateRequest) -> int | None:
+    """Return the seed of the run: the caller's, or one derived from its name; None leaves chance to the backends."""
+    if request.seed is not None:
+        return request.seed
+    return derived_seed(0, "run", request.run_id) if request.run_id else None
 
 
 def stop_rule(samples: int, options: AdaptiveOptions, defaults: ArbitrationDefaults) -> StopRule:
-    """When adaptive arbitration of `samples` stops."""
+    """Return the rule by which adaptive arbitration of `samples` stops."""
     return StopRule(
         samples=samples,
         first_batch=options.first_batch_samples or defaults.first_batch_samples,
@@ -237,33 +237,27 @@ def stop_rule(samples: int, options: AdaptiveOptions, defaults: ArbitrationDefau
 
 
 def default_rule(defaults: ArbitrationDefaults) -> StopRule:
-    """When an arbitration stops whose request says nothing of it."""
+    """Return the rule for a request without options."""
     return stop_rule(defaults.arbitration_samples, AdaptiveOptions(), defaults)
 
 
 def stepwise(mode: Mode, options: AdaptiveOptions, defaults: ArbitrationDefaults) -> bool:
-    """Whether solver samples are drawn in steps."""
-    asked = defaults.stepwise_solving if options.stepwise_solving is None else options.stepwise_solving
-    return mode is Mode.ADAPTIVE and asked
+    """Return whether solver samples are drawn in steps."""
+    enabled = defaults.stepwise_solving if options.stepwise_solving is None else options.stepwise_solving
+    return mode is Mode.ADAPTIVE and enabled
 
 
-def question_of(question: str, messages: Sequence[Turn]) -> str:
-    """The question as one text: a conversation of several turns as its transcript.
+def question_text(question: str, messages: Sequence[Turn]) -> str:
+    """Return the question as one text; turns without text are left out of a conversation.
 
     Raises:
         MalformedRequest: Without a question, or with two.
     """
-    if question.strip() and messages:
-        raise MalformedRequest("give either question or messages", field="question")
-    turns = [turn for turn in messages if turn.content.strip()]
-    if len(turns) == 1:
-        return turns[0].content
-    text = "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns) if turns else question
-    if not text.strip():
+    if not question.strip() and not any(turn.content.strip() for turn in messages):
         raise MalformedRequest("give a question, or messages with some text", field="question")
-    return text
+    return transcript([turn for turn in conversation(question, messages) if turn.content.strip()])
 
 
-def _check(name: str, asked: int, most: int) -> None:
-    if asked > most:
-        raise RequestOverLimit(f"{name}: at most {most}, not {asked}", field=name, limit=str(most))
+def _check(name: str, requested: int, most: int) -> None:
+    if requested > most:
+        raise RequestOverLimit(f"{name}: at most {most}, not {requested}", field=name, limit=str(most))

@@ -1,4 +1,4 @@
-"""Stages of an arbitration from a recording; no model call."""
+"""The use case of a replay: the stages of an arbitration from a recording, without a model call."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from chassis.errors import RequestOverLimit
-from inference.spend import Spend
+from inference import Spend
 from kernel.answers import inferred_type, listed_options, same_canonical
 from kernel.answers.answer_type_inference import form_of_answers
 from kernel.arbitration.consensus import chosen
@@ -23,35 +23,35 @@ from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measure import MeasureLimits, thresholds_of
 from services.arbiter.service.plan import ArbitrationDefaults, Plan, Tokens, stepwise, stop_rule
-from services.arbiter.service.result import ArbitrationOutcome, finished
-from services.arbiter.service.samples import AnswerForm, DrawnSamples, counted
+from services.arbiter.service.result import ArbitrationOutcome, arbitration_finished
+from services.arbiter.service.samples import AnswerForm, DrawnSample, counted
 from services.arbiter.service.stages import ARBITRATE, CRITIQUE, SOLVE, Batch, Represented
 from services.arbiter.service.values import AdaptiveOptions, Critique, Event, ReplayRequest, ReplayResponse, Sample
 
 
 class RecordedStages:
-    """A recording that is drawn from, in its own order or in that of a seed.
+    """Stages that draw from a recording, in its own order or in that of a seed.
 
     Args:
-        ask: The recording.
-        ledger: Account of what is drawn.
+        request: The recording.
+        ledger: The account of the drawn samples.
 
     Attributes:
         solved: Recorded samples by solver.
         arbitrated: Recorded arbitration samples.
-        spoiled: The refusal of a sample that was not recorded.
-        shortened: Nothing: no prompt is made.
-        digests: Nothing, for the same reason.
+        missing: The error of a sample that was not recorded.
+        shortened: No names, since there is no prompt.
+        digests: No digests, since there is no prompt.
     """
 
-    def __init__(self, ask: ReplayRequest, ledger: Ledger) -> None:
+    def __init__(self, request: ReplayRequest, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._critiques = {critique.solver: critique for critique in ask.recorded_critiques}
-        count = max((sample.solver or 0 for sample in ask.recorded_solver_samples), default=-1) + 1
-        own = [[s for s in ask.recorded_solver_samples if (s.solver or 0) == solver] for solver in range(count)]
-        self.solved = [_ordered(samples, ask.seed, f"{SOLVE}-{place}") for place, samples in enumerate(own)]
-        self.arbitrated = _ordered(ask.recorded_arbitration_samples, ask.seed, ARBITRATE)
-        self.spoiled: MetacogError | None = None
+        self._critiques = {critique.solver: critique for critique in request.recorded_critiques}
+        count = max((sample.solver or 0 for sample in request.recorded_solver_samples), default=-1) + 1
+        own = [[s for s in request.recorded_solver_samples if (s.solver or 0) == solver] for solver in range(count)]
+        self.solved = [_ordered(samples, request.seed, f"{SOLVE}-{place}") for place, samples in enumerate(own)]
+        self.arbitrated = _ordered(request.recorded_arbitration_samples, request.seed, ARBITRATE)
+        self.missing: MetacogError | None = None
         self.shortened: Sequence[str] = ()
         self.digests: Mapping[str, str] = {}
 
@@ -61,43 +61,45 @@ class RecordedStages:
         return sum(map(len, self.solved)) + len(self._critiques) + len(self.arbitrated)
 
     def names(self, solver: int) -> tuple[str, str]:
-        """Nobody's: a recording does not say who gave its samples."""
+        """Return no names: a recording does not hold the agents of its samples."""
         return "", ""
 
     @property
     def arbiter_names(self) -> tuple[str, str]:
-        """Nobody's, for the same reason."""
+        """No names: a recording does not hold the agent of the arbiter."""
         return "", ""
 
-    def read(self, drawn: DrawnSamples, form: AnswerForm) -> DrawnSamples:
-        """The sample with the answer that was recorded."""
+    def read(self, drawn: DrawnSample, form: AnswerForm) -> DrawnSample:
+        """Return the sample with the answer that was recorded."""
         return drawn
 
     async def solve(self, solver: int, form: AnswerForm, *, count: int, offset: int) -> Batch:
-        """The next recorded samples of a solver."""
+        """Return the next recorded samples of a solver."""
         return self._drawn(SOLVE, self.solved[solver], count, offset)
 
-    async def criticise(self, solver: int, trace: DrawnSamples) -> Critique:
-        """The recorded critique; an empty one, which counts as written, where none was recorded."""
+    async def criticise(self, solver: int, trace: DrawnSample) -> Critique:
+        """Return the recorded critique; an empty one, which counts as written, where none was recorded."""
         critique = self._critiques.get(solver, Critique(solver=solver, succeeded=True))
         spent = critique.usage or StageUsage(generations=1)
         self._ledger.book(CRITIQUE, StageUsage(generations=1, completion_tokens=spent.completion_tokens))
         return critique
 
     async def arbitrate(self, solvers: Sequence[Represented], form: AnswerForm, *, count: int, offset: int) -> Batch:
-        """The next recorded arbitration samples."""
+        """Return the next recorded arbitration samples."""
         return self._drawn(ARBITRATE, self.arbitrated, count, offset)
 
     async def match(self, references: Sequence[str], answers: Sequence[str]) -> Sequence[int]:
-        """None says the same: what was judged alike was recorded under one canonical form."""
+        """Match no answer: those with the same meaning were recorded under one canonical form."""
         return [0] * len(answers)
 
     def _drawn(self, stage: str, recorded: Sequence[Sample], count: int, offset: int) -> Batch:
         part = recorded[offset : offset + count]
         if len(part) < count:
-            said = f"{stage}: the recording holds {len(recorded)} samples, and sample {len(recorded) + 1} is needed"
-            self.spoiled = RecordingTooShort(said, stage=stage, recorded=str(len(recorded)), needed=str(offset + count))
-            return Batch(failure=self.spoiled)
+            message = f"{stage}: the recording holds {len(recorded)} samples, and sample {len(recorded) + 1} is needed"
+            self.missing = RecordingTooShort(
+                message, stage=stage, recorded=str(len(recorded)), needed=str(offset + count)
+            )
+            return Batch(failure=self.missing)
         tokens = sum(sample.completion_tokens or 0 for sample in part)
         self._ledger.book(stage, StageUsage(generations=count, completion_tokens=tokens))
         return Batch(samples=[_as_drawn(sample) for sample in part])
@@ -110,8 +112,8 @@ def _ordered(samples: Sequence[Sample], seed: int | None, name: str) -> Sequence
     return [samples[place] for place in order]
 
 
-def _as_drawn(sample: Sample) -> DrawnSamples:
-    return DrawnSamples(
+def _as_drawn(sample: Sample) -> DrawnSample:
+    return DrawnSample(
         text=sample.text,
         found=sample.answer,
         solver=sample.solver,
@@ -127,109 +129,109 @@ HERE = Here()
 
 
 async def replay(
-    ask: ReplayRequest,
+    request: ReplayRequest,
     *,
     defaults: ArbitrationDefaults,
     tracer: Tracer,
     most: MeasureLimits,
     calculator: Calculating = HERE,
 ) -> ReplayResponse:
-    """The recorded question as it would have gone, and as the whole recording has it.
+    """Arbitrate the recorded question again, and compare with the answer of the whole recording.
 
     Raises:
         MalformedRequest: For a recording without solver samples.
         RequestOverLimit: For too many samples or solvers.
         RecordingTooShort: When a sample is needed that was not recorded; names it.
     """
-    began = time.monotonic()
-    _check(ask, most)
-    spend = Spend(replace(limits(ask.envelope, UNLIMITED), timeout_ms=LARGEST_LIMIT, max_cost=None))
-    recorded = RecordedStages(ask, spend.ledger)
-    plan = _planned(ask, recorded, defaults)
+    started_at = time.monotonic()
+    _check(request, most)
+    spend = Spend(replace(limits(request.envelope, UNLIMITED), timeout_ms=LARGEST_LIMIT, max_cost=None))
+    recorded = RecordedStages(request, spend.ledger)
+    plan = _plan(request, recorded, defaults)
     mathematics = calculator.within()
-    course = ArbitrationRun(plan, recorded, spend, _unheard, mathematics)
-    await course.run()
-    if recorded.spoiled is not None:
-        raise recorded.spoiled
-    ended = ArbitrationOutcome(plan=plan, course=course, stages=recorded, usage=spend.ledger.usage(), began=began)
-    end = await finished(ended, tracer, None)
-    whole, same = await asyncio.to_thread(_compared, recorded, course.standing.form, end.answer, mathematics)
+    run = ArbitrationRun(plan, recorded, spend, _discard, mathematics)
+    await run.run()
+    if recorded.missing is not None:
+        raise recorded.missing
+    outcome = ArbitrationOutcome(plan=plan, run=run, stages=recorded, usage=spend.ledger.usage(), started_at=started_at)
+    finished = await arbitration_finished(outcome, tracer, None)
+    recorded_answer, same = await asyncio.to_thread(_compared, recorded, run.state.form, finished.answer, mathematics)
     return ReplayResponse(
-        id=ask.id,
-        arbitration=end,
-        recorded_answer=whole,
+        id=request.id,
+        arbitration=finished,
+        recorded_answer=recorded_answer,
         same_answer=same,
         recorded_generations=recorded.generations,
     )
 
 
-def _unheard(_: Event) -> None:
-    """Nobody watches a replay."""
+def _discard(_: Event) -> None:
+    """Discard an event; a replay has no listener."""
 
 
-def _check(ask: ReplayRequest, most: MeasureLimits) -> None:
-    if not ask.recorded_solver_samples:
+def _check(request: ReplayRequest, most: MeasureLimits) -> None:
+    if not request.recorded_solver_samples:
         raise MalformedRequest("recorded_solver_samples: give at least one", field="recorded_solver_samples")
-    drawn = max(len(ask.recorded_solver_samples), len(ask.recorded_arbitration_samples))
+    drawn = max(len(request.recorded_solver_samples), len(request.recorded_arbitration_samples))
     if drawn > most.samples:
         raise RequestOverLimit(f"at most {most.samples} samples, not {drawn}", limit=str(most.samples))
-    solvers = max(sample.solver or 0 for sample in ask.recorded_solver_samples) + 1
+    solvers = max(sample.solver or 0 for sample in request.recorded_solver_samples) + 1
     if solvers > most.solvers:
         raise RequestOverLimit(f"at most {most.solvers} solvers, not {solvers}", limit=str(most.solvers))
 
 
-def _planned(ask: ReplayRequest, recorded: RecordedStages, defaults: ArbitrationDefaults) -> Plan:
-    options = ask.adaptive or AdaptiveOptions()
-    solvers, samples = len(recorded.solved), ask.solver_samples or max(map(len, recorded.solved))
-    if ask.variant is Variant.SELF_CONSISTENCY:
-        solvers, samples = 1, ask.self_consistency_samples or len(recorded.solved[0])
+def _plan(request: ReplayRequest, recorded: RecordedStages, defaults: ArbitrationDefaults) -> Plan:
+    options = request.adaptive or AdaptiveOptions()
+    solvers, samples = len(recorded.solved), request.solver_samples or max(map(len, recorded.solved))
+    if request.variant is Variant.SELF_CONSISTENCY:
+        solvers, samples = 1, request.self_consistency_samples or len(recorded.solved[0])
     for solver in range(solvers):
-        _demand(f"{SOLVE} by solver {solver}", recorded.solved[solver], samples)
-    arbitration = 1 if ask.variant is Variant.SINGLE_ARBITER else ask.arbitration_samples
-    if arbitration is None and ask.variant.arbitrates and not recorded.arbitrated:
-        arbitration = defaults.arbitration_samples  # demanded only if it comes to an arbitration
-    everything = [*(sample for own in recorded.solved for sample in own), *recorded.arbitrated]
-    tokens = max((sample.completion_tokens or 0 for sample in everything), default=0) or 1
+        _check_recorded(f"{SOLVE} by solver {solver}", recorded.solved[solver], samples)
+    arbitration = 1 if request.variant is Variant.SINGLE_ARBITER else request.arbitration_samples
+    if arbitration is None and request.variant.arbitrates and not recorded.arbitrated:
+        arbitration = defaults.arbitration_samples  # needed only if the replay gets as far as the arbitration
+    all_samples = [*(sample for own in recorded.solved for sample in own), *recorded.arbitrated]
+    tokens = max((sample.completion_tokens or 0 for sample in all_samples), default=0) or 1
     return Plan(
-        question=ask.question,
-        answer_type=_form(ask, everything).answer_type,
-        mode=ask.mode,
-        variant=ask.variant,
+        question=request.question,
+        answer_type=_form(request, all_samples).answer_type,
+        mode=request.mode,
+        variant=request.variant,
         solvers=solvers,
         solver_samples=samples,
         rule=stop_rule(arbitration or len(recorded.arbitrated), options, defaults),
         agreement_entropy=options.agreement_entropy or 0.0,
-        stepwise=stepwise(ask.mode, options, defaults),
+        stepwise=stepwise(request.mode, options, defaults),
         tokens=Tokens(solve=tokens, critique=1, arbitrate=tokens),
-        thresholds=thresholds_of(ask.novelty_threshold, ask.overconfidence_threshold),
-        truth=ask.truth,
-        aliases=ask.truth_aliases,
-        embedding_measures=ask.embedding_measures,
-        options=listed_options(ask.question),
+        thresholds=thresholds_of(request.novelty_threshold, request.overconfidence_threshold),
+        truth=request.truth,
+        aliases=request.truth_aliases,
+        embedding_measures=request.embedding_measures,
+        options=listed_options(request.question),
         is_recorded=True,
     )
 
 
-def _demand(stage: str, recorded: Sequence[Sample], needed: int) -> None:
+def _check_recorded(stage: str, recorded: Sequence[Sample], needed: int) -> None:
     if len(recorded) < needed:
-        said = f"{stage}: the recording holds {len(recorded)} samples, and {needed} are asked for"
-        raise RecordingTooShort(said, stage=stage, recorded=str(len(recorded)), needed=str(needed))
+        message = f"{stage}: the recording holds {len(recorded)} samples, and {needed} are asked for"
+        raise RecordingTooShort(message, stage=stage, recorded=str(len(recorded)), needed=str(needed))
 
 
-def _form(ask: ReplayRequest, samples: Sequence[Sample]) -> AnswerForm:
-    """Form of the recorded answers: as given, as the question shows it, or as they look themselves."""
-    if ask.answer_type is not None:
-        return AnswerForm(answer_type=ask.answer_type)
-    if ask.question.strip():
+def _form(request: ReplayRequest, samples: Sequence[Sample]) -> AnswerForm:
+    """Return the form of the recorded answers: as given, as the question shows it, or as the answers show it."""
+    if request.answer_type is not None:
+        return AnswerForm(answer_type=request.answer_type)
+    if request.question.strip():
         texts = [sample.text for sample in samples if sample.text]
-        return AnswerForm(answer_type=inferred_type(ask.question, samples=texts).answer_type)
+        return AnswerForm(answer_type=inferred_type(request.question, samples=texts).answer_type)
     return AnswerForm(answer_type=form_of_answers([sample.answer or "" for sample in samples]).answer_type)
 
 
 def _compared(
     recorded: RecordedStages, form: AnswerForm, answer: str, mathematics: Limited
 ) -> tuple[str | None, bool | None]:
-    """Answer of the whole recording in paper mode, and whether `answer` says the same."""
+    """Return the answer of the whole recording in paper mode, and whether `answer` means the same."""
     found = [[sample.answer for sample in samples] for samples in recorded.solved]
     counts = counted(found, [sample.answer for sample in recorded.arbitrated], form, mathematics=mathematics).tally
     choice = chosen(counts.solver, counts.arbiter)

@@ -1,17 +1,14 @@
-"""The end of an arbitration, with its measures."""
+"""The events that end an arbitration: its answer, and its result with all measures."""
 
 import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prometheus_client import Counter, Histogram
-
-from chassis import telemetry
 from kernel.arbitration.claims import ClaimShares
 from kernel.arbitration.modes import AnswerSource
 from kernel.envelope import Usage
-from kernel.outcomes import Outcome
+from kernel.outcomes import degraded_reasons, is_degraded
 from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import QuestionClaims, Tracer
 from services.arbiter.service.measures import NO_ARBITRATION, NOT_ASKED, JudgedQuestions, Judgement, judged
@@ -19,143 +16,121 @@ from services.arbiter.service.plan import Plan
 from services.arbiter.service.stages import Stages
 from services.arbiter.service.values import AnswerSettled, ArbitrationFinished
 
-NATS = (-2.0, -1.0, -0.5, -0.25, -0.1, 0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
-ARBITRATIONS = Counter(
-    "metacog_arbitrations_total", "Arbitrations by mode, source of the answer and why they stopped.",
-    ["mode", "source", "stopping"],
-)  # fmt: skip
-ENTROPY_REDUCTION = Histogram(
-    "metacog_entropy_reduction_nats", "Entropy of the solvers less entropy of the arbiter [nats].", buckets=NATS
-)
-SAVED = Counter("metacog_arbiter_saved_generations_total", "Generations that adaptive stopping saved.")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArbitrationOutcome:
-    """A course that has ended, and what it cost."""
+    """A run that has outcome, and its cost."""
 
     plan: Plan
-    course: ArbitrationRun
+    run: ArbitrationRun
     stages: Stages
     usage: Usage
-    began: float
+    started_at: float
 
 
-async def settled(ended: ArbitrationOutcome) -> AnswerSettled:
-    """The answer, before anything is embedded."""
-    found = await _judged(ended, NOT_ASKED)
+async def answer_settled(outcome: ArbitrationOutcome) -> AnswerSettled:
+    """Return the answer, before any claim is embedded."""
+    found = await _judged(outcome, NOT_ASKED)
     choice = found.choice
     return AnswerSettled(
         answer=choice.answer if choice else "",
         outcome=found.outcome,
-        answer_text=_answer_text(ended, found),
-        answer_type=ended.course.standing.form.answer_type,
+        answer_text=_answer_text(outcome, found),
+        answer_type=outcome.run.state.form.answer_type,
         confidence=choice.confidence if choice else None,
         answer_source=choice.source if choice else None,
     )
 
 
-async def finished(ended: ArbitrationOutcome, tracer: Tracer, timeout_s: float | None) -> ArbitrationFinished:
-    """The end, with everything that explains it.
+async def arbitration_finished(
+    outcome: ArbitrationOutcome, tracer: Tracer, timeout_s: float | None
+) -> ArbitrationFinished:
+    """Return the result, with everything that explains it.
 
     Args:
-        ended: The course.
-        tracer: Makes the embedding measures.
+        outcome: The run.
+        tracer: Computes the embedding measures.
         timeout_s: Time that these may take [s]; None sets no limit.
     """
-    plan, course, stages = ended.plan, ended.course, ended.stages
-    standing = course.standing
-    result = await _judged(ended, await _traced(ended, tracer, timeout_s))
+    plan, run, stages = outcome.plan, outcome.run, outcome.stages
+    state = run.state
+    result = await _judged(outcome, await _traced(outcome, tracer, timeout_s))
     choice = result.choice
-    agent, model = stages.arbiter_names if standing.arbitrated else ("", "")
+    reasons = degraded_reasons(result.outcome, run.reasons)
+    agent, model = stages.arbiter_names if state.arbitrated else ("", "")
     return ArbitrationFinished(
         answer=choice.answer if choice else "",
         outcome=result.outcome,
-        budget_exhausted=course.exhausted,
+        budget_exhausted=run.exhausted,
         solver=dict(sorted(result.tally.solver.items())),
         arbiter=dict(sorted(result.tally.arbiter.items())),
         solver_invalid=result.tally.solver_invalid,
         arbiter_invalid=result.tally.arbiter_invalid,
-        solver_results=standing.results(stages),
-        critiques=[made for _, made in sorted(standing.critiques.items()) if made.text or made.failure],
+        solver_results=state.results(stages),
+        critiques=[each for _, each in sorted(state.critiques.items()) if each.text or each.failure],
         measures=result.measures,
-        usage=ended.usage,
-        answer_type=standing.form.answer_type,
-        answer_text=_answer_text(ended, result),
+        usage=outcome.usage,
+        answer_type=state.form.answer_type,
+        answer_text=_answer_text(outcome, result),
         confidence=choice.confidence if choice else None,
         answer_source=choice.source if choice else None,
         tied_answers=choice.tied if choice else (),
         mode=plan.mode,
         variant=plan.variant,
-        stopping_reason=course.stopping,
-        stopping_error=course.stopping_error,
+        stopping_reason=run.stopping,
+        stopping_error=run.stopping_error,
         planned_generations=plan.generations,
-        saved_generations=course.saved,
+        saved_generations=run.saved,
         arbiter_agent=agent,
         arbiter_model=model,
         prompt_digests=dict(sorted(stages.digests.items())),
         shortened_inputs=stages.shortened,
-        degraded=bool(course.reasons) or result.outcome is Outcome.ABSTAINED,
-        degraded_reasons=course.reasons,
-        samples=standing.samples() if plan.return_samples else (),
+        degraded=is_degraded(reasons),
+        degraded_reasons=reasons,
+        samples=state.samples() if plan.return_samples else (),
         run_id=plan.run_id,
-        duration_ms=round((time.monotonic() - ended.began) * 1000, 3),
+        duration_ms=round((time.monotonic() - outcome.started_at) * 1000, 3),
     )
 
 
-def tell_metrics(end: ArbitrationFinished) -> None:
-    """Tell Prometheus of an arbitration that models carried out."""
-    source = end.answer_source or Outcome.ABSTAINED
-    ARBITRATIONS.labels(end.mode, source, end.stopping_reason).inc()
-    if end.measures.entropy_reduction is not None:
-        ENTROPY_REDUCTION.observe(end.measures.entropy_reduction)
-    SAVED.inc(end.saved_generations)
-    for stage, spent in end.usage.stages.items():
-        telemetry.child(telemetry.TOKENS, stage, "prompt").inc(spent.prompt_tokens)
-        telemetry.child(telemetry.TOKENS, stage, "completion").inc(spent.completion_tokens)
-        telemetry.child(telemetry.GENERATIONS, stage).inc(spent.generations)
-        if spent.cost is not None:
-            telemetry.child(telemetry.COST, stage).inc(spent.cost)
-
-
-async def _judged(ended: ArbitrationOutcome, traced: ClaimShares | str) -> JudgedQuestions:
-    plan, course = ended.plan, ended.course
+async def _judged(outcome: ArbitrationOutcome, traced: ClaimShares | str) -> JudgedQuestions:
+    plan, run = outcome.plan, outcome.run
     question = Judgement(
-        counted=course.standing.counted,
-        form=course.standing.form,
+        counted=run.state.counted,
+        form=run.state.form,
         truth=plan.truth,
         aliases=plan.aliases,
-        without_arbiter=course.without_arbiter,
+        without_arbiter=run.without_arbiter,
         traced=traced,
-        mathematics=course.mathematics,
+        mathematics=run.mathematics,
     )
     return (await asyncio.to_thread(judged, [question], plan.thresholds))[0]
 
 
-def _answer_text(ended: ArbitrationOutcome, found: JudgedQuestions) -> str:
-    """Text of the first sample that holds the answer."""
+def _answer_text(outcome: ArbitrationOutcome, found: JudgedQuestions) -> str:
+    """Return the text of the first sample that holds the answer."""
     if found.choice is None:
         return ""
-    return ended.course.standing.text_of(found.choice.answer, by_arbiter=found.choice.source is AnswerSource.ARBITER)
+    return outcome.run.state.text_of(found.choice.answer, by_arbiter=found.choice.source is AnswerSource.ARBITER)
 
 
-async def _traced(ended: ArbitrationOutcome, tracer: Tracer, timeout_s: float | None) -> ClaimShares | str:
-    if not ended.plan.embedding_measures:
+async def _traced(outcome: ArbitrationOutcome, tracer: Tracer, timeout_s: float | None) -> ClaimShares | str:
+    if not outcome.plan.embedding_measures:
         return NOT_ASKED
-    told = _told(ended)
-    if not told.final:
+    claims = _claim_texts(outcome)
+    if not claims.final:
         return NO_ARBITRATION
-    return (await tracer.trace([told], below=ended.plan.thresholds.novel_below, timeout_s=timeout_s))[0]
+    return (await tracer.trace([claims], below=outcome.plan.thresholds.novel_below, timeout_s=timeout_s))[0]
 
 
-def _told(ended: ArbitrationOutcome) -> QuestionClaims:
-    """Texts of the solvers, and of the last stage that ran (SPEC 2.2); of none where arbitration was left out."""
-    standing, variant = ended.course.standing, ended.plan.variant
-    traces = [drawn.text for solver in range(len(standing.solved)) if (drawn := standing.representative(solver))]
-    critiques = [made.text for _, made in sorted(standing.critiques.items()) if made.succeeded]
-    final: Sequence[str] = [drawn.text for drawn in standing.arbitrated]
+def _claim_texts(outcome: ArbitrationOutcome) -> QuestionClaims:
+    """Return the texts of the solvers and of the last stage that ran (SPEC 2.2); it has none without arbitration."""
+    state, variant = outcome.run.state, outcome.plan.variant
+    traces = [drawn.text for solver in range(len(state.solved)) if (drawn := state.representative(solver))]
+    critiques = [each.text for _, each in sorted(state.critiques.items()) if each.succeeded]
+    final: Sequence[str] = [drawn.text for drawn in state.arbitrated]
     if not variant.arbitrates and not variant.criticises:
-        final = every = [drawn.text for samples in standing.solved for drawn in samples]
+        final = every = [drawn.text for samples in state.solved for drawn in samples]
     else:
         every = [*traces, *critiques, *final]
         final = final or (critiques if not variant.arbitrates else ())

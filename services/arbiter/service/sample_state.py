@@ -1,21 +1,21 @@
-"""Where an arbitration stands: the samples so far, and what they say."""
+"""The samples of an arbitration so far, and their counts."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernel.answers import AnswerType, Mathematics, entropy
+from kernel.answers import Mathematics, entropy
 from kernel.arbitration.consensus import ranked
 from kernel.arbitration.modes import Phase
 from kernel.arbitration.tallies import Tally
-from services.arbiter.service.meaning import MeaningJudge
+from services.arbiter.service.meaning_judge import MeaningJudge
 from services.arbiter.service.samples import (
     AnswerForm,
     CountedSamples,
-    DrawnSamples,
+    DrawnSample,
     contract_sample,
     counted,
-    plainly_counted,
+    counted_canonical,
     solver_result,
 )
 from services.arbiter.service.stages import Represented, Stages
@@ -28,8 +28,8 @@ class SampleState:
     Args:
         solvers: Solvers [count].
         form: Form of the answer.
-        meanings: Judgement of free texts.
-        mathematics: Who compares expressions.
+        meanings: Judges which free texts mean the same.
+        mathematics: Compares expressions.
 
     Attributes:
         solved: Samples by solver, in the order drawn.
@@ -39,8 +39,8 @@ class SampleState:
     """
 
     def __init__(self, solvers: int, form: AnswerForm, meanings: MeaningJudge, mathematics: Mathematics) -> None:
-        self.solved: list[list[DrawnSamples]] = [[] for _ in range(solvers)]
-        self.arbitrated: list[DrawnSamples] = []
+        self.solved: list[list[DrawnSample]] = [[] for _ in range(solvers)]
+        self.arbitrated: list[DrawnSample] = []
         self.critiques: dict[int, Critique] = {}
         self.form = form
         self._meanings = meanings
@@ -53,31 +53,31 @@ class SampleState:
         return not any(self.solved) and not self.arbitrated
 
     async def count(self) -> None:
-        """Count anew what has changed, in a thread where that takes more than a look."""
+        """Count the samples again where they have changed, in a thread where that takes long."""
         while self._counted is None or self._counted[0] != self._state:
-            state, form, judge = self._state, self.form, self._judge
+            state, form, same_meaning = self._state, self.form, self._same_meaning
             solved, arbitrated = self._answers
-            made = plainly_counted(solved, arbitrated, form)
-            if made is None:
-                made = await asyncio.to_thread(counted, solved, arbitrated, form, judge, self._mathematics)
-            self._counted = (state, made)
+            result = counted_canonical(solved, arbitrated, form)
+            if result is None:
+                result = await asyncio.to_thread(counted, solved, arbitrated, form, same_meaning, self._mathematics)
+            self._counted = (state, result)
 
     @property
     def counted(self) -> CountedSamples:
-        """All samples by what they say; `count` has them counted."""
+        """All samples by their answers; `count` counts them beforehand."""
         if self._counted is None or self._counted[0] != self._state:
-            made = counted(*self._answers, self.form, self._judge, self._mathematics)
-            self._counted = (self._state, made)
+            result = counted(*self._answers, self.form, self._same_meaning, self._mathematics)
+            self._counted = (self._state, result)
         return self._counted[1]
 
     @property
     def _state(self) -> object:
-        """What the counts depend on."""
+        """The state that the counts depend on."""
         return (*map(len, self.solved), len(self.arbitrated), self.form, self._meanings.judged)
 
     @property
-    def _judge(self) -> MeaningJudge | None:
-        return self._meanings if self.form.answer_type is AnswerType.TEXT else None
+    def _same_meaning(self) -> MeaningJudge | None:
+        return self._meanings if self.form.is_merged_by_meaning else None
 
     @property
     def _answers(self) -> tuple[list[list[str | None]], list[str | None]]:
@@ -90,25 +90,25 @@ class SampleState:
 
     @property
     def found(self) -> list[str]:
-        """Every answer, as it is written."""
+        """Every answer, as the samples spell it."""
         return [d.found for samples in (*self.solved, self.arbitrated) for d in samples if d.found is not None]
 
     def reread(self, form: AnswerForm, stages: Stages) -> None:
-        """Look for answers of another form."""
+        """Read all solver samples again for answers of another form."""
         self.form = form
         self.solved = [[stages.read(drawn, form) for drawn in samples] for samples in self.solved]
 
-    def representative(self, solver: int) -> DrawnSamples | None:
-        """A solver's first valid sample."""
+    def representative(self, solver: int) -> DrawnSample | None:
+        """Return a solver's first valid sample."""
         return next((drawn for drawn in self.solved[solver] if drawn.found is not None), None)
 
     def represented(self) -> list[Represented]:
-        """Every solver, as the arbiter sees it."""
-        made = []
+        """Return every solver as the arbiter sees it."""
+        shown = []
         for solver in range(len(self.solved)):
             trace = self.representative(solver)
             critique = self.critiques.get(solver)
-            made.append(
+            shown.append(
                 Represented(
                     solver=solver,
                     trace=trace,
@@ -116,10 +116,10 @@ class SampleState:
                     critique=critique if critique and critique.succeeded else None,
                 )
             )
-        return made
+        return shown
 
     def results(self, stages: Stages) -> list[SolverResult]:
-        """What each solver gave."""
+        """Return the result of each solver."""
         answers = self.counted.solvers
         return [
             solver_result((solver, *stages.names(solver)), samples, answers[solver])
@@ -127,21 +127,21 @@ class SampleState:
         ]
 
     def samples(self) -> list[Sample]:
-        """Every sample in the order drawn, solvers first."""
+        """Return every sample in the order drawn, solvers first."""
         known = self.counted
         texts = [*(drawn for samples in self.solved for drawn in samples), *self.arbitrated]
-        answers = [*(answer for given in known.solvers for answer in given), *known.arbiter]
+        answers = [*(answer for answers in known.solvers for answer in answers), *known.arbiter]
         return [contract_sample(drawn, answer) for drawn, answer in zip(texts, answers, strict=True)]
 
     def text_of(self, answer: str, *, by_arbiter: bool) -> str:
-        """Text of the first sample that holds `answer`."""
+        """Return the text of the first sample that holds `answer`."""
         known = self.counted
         texts = self.arbitrated if by_arbiter else [drawn for samples in self.solved for drawn in samples]
         answers = known.arbiter if by_arbiter else [given for answers in known.solvers for given in answers]
         return next((drawn.text for drawn, given in zip(texts, answers, strict=True) if given == answer), "")
 
     def drawn_event(self, solver: int | None, batch: int, planned: int, *, with_samples: bool) -> SamplesDrawn:
-        """Event that tells of the last `batch` samples of a solver, or of the arbiter."""
+        """Return the event of the last `batch` samples of a solver, or of the arbiter."""
         known = self.counted
         tally = known.tally
         counts, invalid = (
@@ -166,6 +166,8 @@ class SampleState:
         )
 
 
-def taken(samples: Sequence[DrawnSamples], form: AnswerForm, stages: Stages, solver: int | None) -> list[DrawnSamples]:
-    """Samples with their answers and their solver."""
+def with_answers(
+    samples: Sequence[DrawnSample], form: AnswerForm, stages: Stages, solver: int | None
+) -> list[DrawnSample]:
+    """Return the samples with their answers and their solver."""
     return [replace(stages.read(drawn, form), solver=solver) for drawn in samples]

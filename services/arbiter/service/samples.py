@@ -1,8 +1,9 @@
-"""Samples as they were drawn, their answers, and the counts that follow."""
+"""Samples as they were drawn, their answers, and the counts of these."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from kernel.answers import (
     IN_THIS_PROCESS,
@@ -20,14 +21,14 @@ from services.arbiter.service.values import Sample, SolverResult
 
 
 @value
-class DrawnSamples:
-    """A sample as it came.
+class DrawnSample:
+    """One sample as it was drawn.
 
     Attributes:
         text: Its text, without reasoning.
         found: The answer in it as it is written there; None where there is none.
         solver: The solver that gave it; None for the arbiter.
-        tokens: Tokens generated [count]; None where nobody said.
+        tokens: Tokens generated [count]; None where the backend does not report them.
         truncated: Whether it ended at its token limit.
     """
 
@@ -40,7 +41,7 @@ class DrawnSamples:
 
 @value
 class AnswerForm:
-    """What kind of answer is looked for.
+    """The form of the answers that samples hold.
 
     Attributes:
         answer_type: Its type.
@@ -52,19 +53,49 @@ class AnswerForm:
     options: Sequence[str] = ()
     is_canonical: bool = False
 
+    @property
+    def is_merged_by_meaning(self) -> bool:
+        """Whether answers in other words can mean the same, so that a model compares them."""
+        return _traits(self.answer_type).is_merged_by_meaning
+
+    @property
+    def has_options(self) -> bool:
+        """Whether the question lists the answers to choose from."""
+        return _traits(self.answer_type).has_options
+
     def found(self, text: str, *, strict: bool = False) -> str | None:
-        """Answer that a model's text gives; if `strict`, only where it ends in one as it was told to."""
+        """Return the answer in a model's text; if `strict`, only where the text ends in one as the prompt asks."""
         return extract(text, self.answer_type, options=self.options, strict=strict)
+
+
+@value
+class _AnswerTraits:
+    """The traits of a type of answer that arbitration depends on."""
+
+    is_merged_by_meaning: bool = False
+    has_options: bool = False
+
+
+def _traits(answer_type: AnswerType) -> _AnswerTraits:
+    match answer_type:
+        case AnswerType.TEXT:
+            return _AnswerTraits(is_merged_by_meaning=True)
+        case AnswerType.CHOICE:
+            return _AnswerTraits(has_options=True)
+        case AnswerType.BOOLEAN | AnswerType.NUMBER | AnswerType.CODE:
+            return _AnswerTraits()
+        case _:
+            assert_never(answer_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedSamples:
-    """Samples of one question by their answers; those of solvers and arbiter are put together as one.
+    """Samples of one question by their answers; solvers and arbiter share the clusters.
 
     Attributes:
         solvers: Answer of each sample, by solver; None where it is invalid.
         arbiter: The same of the arbiter.
-        spelled: How an answer is most often written, by canonical form.
+        spelled: Most frequent spelling of an answer, by canonical form.
     """
 
     solvers: Sequence[Sequence[str | None]]
@@ -73,7 +104,7 @@ class CountedSamples:
 
     @property
     def tally(self) -> Tally:
-        """The counts."""
+        """The counts of valid and invalid samples."""
         every = [answer for answers in self.solvers for answer in answers]
         return Tally(
             solvers=[_counts(answers) for answers in self.solvers],
@@ -90,52 +121,52 @@ def counted(
     same_meaning: SameMeaning | None = None,
     mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> CountedSamples:
-    """Answers by what they say.
+    """Count answers; those that mean the same count as one.
 
     Args:
         solvers: The answer found in each sample, by solver; None where there is none.
         arbiter: The same of the arbiter.
-        form: What kind of answer they are.
-        same_meaning: Judgement of two free texts that are not canonical forms; None merges nothing by meaning.
-        mathematics: Who compares expressions.
+        form: Form of the answers.
+        same_meaning: Whether two free texts mean the same; None merges no texts by meaning.
+        mathematics: Compares expressions.
     """
-    plain = plainly_counted(solvers, arbiter, form)
-    if plain is not None:
-        return plain
-    found, kind = _given(solvers, arbiter), form.answer_type
+    canonical = counted_canonical(solvers, arbiter, form)
+    if canonical is not None:
+        return canonical
+    found, kind = _found(solvers, arbiter), form.answer_type
     if form.is_canonical:
         clusters = cluster_forms(found, kind, mathematics=mathematics)
     else:
         clusters = cluster(found, kind, options=form.options, same_meaning=same_meaning, mathematics=mathematics)
     forms: dict[str, str | None] = {spelling: one.canonical for one in clusters for spelling in one.spellings}
     return CountedSamples(
-        solvers=[_named(answers, forms) for answers in solvers],
-        arbiter=_named(arbiter, forms),
+        solvers=[_canonical(answers, forms) for answers in solvers],
+        arbiter=_canonical(arbiter, forms),
         spelled={one.canonical: one.representative for one in clusters},
     )
 
 
-def plainly_counted(
+def counted_canonical(
     solvers: Sequence[Sequence[str | None]], arbiter: Sequence[str | None], form: AnswerForm
 ) -> CountedSamples | None:
-    """The same where no answer needs more than a look: plain numbers, letters, yes and no; None elsewhere."""
-    found = _given(solvers, arbiter)
-    plain = None if form.is_canonical else plain_forms(found, form.answer_type, form.options)
-    if plain is None:
+    """Count answers that are canonical already: numbers, letters, yes and no; None where there are others."""
+    found = _found(solvers, arbiter)
+    forms = None if form.is_canonical else plain_forms(found, form.answer_type, form.options)
+    if forms is None:
         return None
     return CountedSamples(
-        solvers=[_named(answers, plain) for answers in solvers],
-        arbiter=_named(arbiter, plain),
-        spelled=most_frequent_spellings(found, plain),
+        solvers=[_canonical(answers, forms) for answers in solvers],
+        arbiter=_canonical(arbiter, forms),
+        spelled=most_frequent_spellings(found, forms),
     )
 
 
-def _given(solvers: Sequence[Sequence[str | None]], arbiter: Sequence[str | None]) -> list[str]:
+def _found(solvers: Sequence[Sequence[str | None]], arbiter: Sequence[str | None]) -> list[str]:
     return [answer.strip() for answers in (*solvers, arbiter) for answer in answers if answer is not None]
 
 
-def contract_sample(drawn: DrawnSamples, answer: str | None) -> Sample:
-    """A sample as the contract has it."""
+def contract_sample(drawn: DrawnSample, answer: str | None) -> Sample:
+    """Return a sample as the contract spells it."""
     return Sample(
         solver=drawn.solver,
         text=drawn.text,
@@ -146,9 +177,9 @@ def contract_sample(drawn: DrawnSamples, answer: str | None) -> Sample:
 
 
 def solver_result(
-    who: tuple[int, str, str], drawn: Sequence[DrawnSamples], answers: Sequence[str | None]
+    who: tuple[int, str, str], drawn: Sequence[DrawnSample], answers: Sequence[str | None]
 ) -> SolverResult:
-    """What one solver gave; `who` is its number, its agent and the agent's model."""
+    """Return the result of one solver; `who` is its number, its agent and the agent's model."""
     counts = _counts(answers)
     first = next((place for place, answer in enumerate(answers) if answer is not None), None)
     solver, agent, model = who
@@ -167,5 +198,5 @@ def _counts(answers: Sequence[str | None]) -> dict[str, int]:
     return dict(sorted(Counter(answer for answer in answers if answer is not None).items()))
 
 
-def _named(answers: Sequence[str | None], forms: Mapping[str, str | None]) -> list[str | None]:
+def _canonical(answers: Sequence[str | None], forms: Mapping[str, str | None]) -> list[str | None]:
     return [None if answer is None else forms.get(answer.strip()) for answer in answers]

@@ -7,49 +7,50 @@ from functools import partial
 from typing import Any
 
 from chassis.prompts import Prompt, shortened
-from inference.errors import PromptTooLong
-from inference.spend import Spend
-from inference.values import Call, Completion, WorkKind
-from inference.values import CompletionSample as Generated
+from inference import Call, Completion, PromptTooLong, Spend, WorkKind
+from inference import CompletionSample as Generated
 from kernel.answers import without_thinking
 from kernel.envelope import StageUsage
 from kernel.errors import MetacogError
 from kernel.seeds import derived_seed
 from services.arbiter import prompts
-from services.arbiter.service.agents import StageAgent, StageAgents
 from services.arbiter.service.plan import Plan, Temperatures
-from services.arbiter.service.samples import AnswerForm, DrawnSamples
+from services.arbiter.service.samples import AnswerForm, DrawnSample
+from services.arbiter.service.stage_agents import StageAgent, StageAgents
 from services.arbiter.service.stages import ARBITRATE, COMPARE, CRITIQUE, SOLVE, Batch, Represented
 from services.arbiter.service.values import Critique
 
-# An answer beside its trace is there to be named; long ones stand in the trace.
+# An answer beside its trace only names it; a long one is in the trace as well.
 ANSWER_MAX_TOKENS = 128
 # Texts are not shortened below this to fit a prompt into a small context [tokens].
 SHORTEST_INPUT = 32
-# Tokens of a judgement of meaning, for each answer and for what is around them.
+# Tokens of a comparison by meaning, for each answer and for the rest of the document.
 MATCH_TOKENS, MATCH_TOKENS_EACH = 24, 6
 
-Built = Callable[[int], tuple[Prompt, Sequence[str]]]
+# A prompt, and the names of the texts that were shortened for it; made from the tokens that each text may have.
+BuildPrompt = Callable[[int], tuple[Prompt, Sequence[str]]]
 
 
 class SamplingStages:
-    """Models at work on one arbitration.
+    """Stages that models carry out.
 
     Args:
-        plan: What is to be done.
-        heat: Sampling temperatures.
-        seats: Who does it.
-        spend: What may be spent.
+        plan: The stages and their sizes.
+        temperatures: Sampling temperatures.
+        agents: The agents that take part.
+        spend: The envelope.
         seed: Seed of the run; None leaves chance to the backends.
 
     Attributes:
         digests: Digest of each prompt template used, by its name.
     """
 
-    def __init__(self, plan: Plan, heat: Temperatures, seats: StageAgents, spend: Spend, seed: int | None) -> None:
+    def __init__(
+        self, plan: Plan, temperatures: Temperatures, agents: StageAgents, spend: Spend, seed: int | None
+    ) -> None:
         self._plan = plan
-        self._heat = heat
-        self._seats = seats
+        self._temperatures = temperatures
+        self._agents = agents
         self._spend = spend
         self._seed = seed
         self._shortened: dict[str, None] = {}
@@ -61,60 +62,61 @@ class SamplingStages:
         return list(self._shortened)
 
     def names(self, solver: int) -> tuple[str, str]:
-        """Agent and model of a solver."""
-        return _names(self._seats.solvers[solver])
+        """Return agent and model of a solver."""
+        return _names(self._agents.solvers[solver])
 
     @property
     def arbiter_names(self) -> tuple[str, str]:
         """Agent and model of the arbiter."""
-        return _names(self._seats.arbiter)
+        return _names(self._agents.arbiter)
 
-    def read(self, drawn: DrawnSamples, form: AnswerForm) -> DrawnSamples:
-        """The sample with the answer of this form that its text gives."""
+    def read(self, drawn: DrawnSample, form: AnswerForm) -> DrawnSample:
+        """Return the sample with the answer of this form that its text holds."""
         return replace(drawn, found=form.found(drawn.text))
 
     async def solve(self, solver: int, form: AnswerForm, *, count: int, offset: int) -> Batch:
-        """`count` samples of a solver, the first of which is its sample `offset`."""
+        """Draw `count` samples of a solver, the first of which is its sample `offset`."""
         prompt = prompts.solve(question=self._plan.question, answer_type=form.answer_type)
-        self._used(prompt, prompts.instructions(form.answer_type)[0])
-        seat = self._seats.solvers[solver]
-        call = self._call(seat, prompt, SOLVE, samples=count, names=(str(solver), str(offset)))
-        return await self._batch(seat, call)
+        self._record_prompts(prompt, prompts.instructions(form.answer_type)[0])
+        agent = self._agents.solvers[solver]
+        call = self._call(agent, prompt, SOLVE, samples=count, names=(str(solver), str(offset)))
+        try:
+            return _as_batch(await self._complete(agent, call))
+        except MetacogError as error:
+            return Batch(failure=error)
 
-    async def criticise(self, solver: int, trace: DrawnSamples) -> Critique:
-        """A critique of a solver's representative trace; a failure is told in it."""
-        began = time.monotonic()
-        seat = self._seats.critic or self._seats.solvers[solver]
-        agent, model = _names(seat)
-        told = Critique(solver=solver, agent=agent, model=model, usage=StageUsage())
+    async def criticise(self, solver: int, trace: DrawnSample) -> Critique:
+        """Criticise a solver's representative trace; the critique reports a failure."""
+        started_at = time.monotonic()
+        critic = self._agents.critic or self._agents.solvers[solver]
+        agent, model = _names(critic)
+        critique = Critique(solver=solver, agent=agent, model=model, usage=StageUsage())
 
-        def built(tokens: int) -> tuple[Prompt, Sequence[str]]:
-            text, cut = shortened(trace.text, tokens)
-            return prompts.critique(question=self._plan.question, trace=text), [_trace_of(solver)] if cut else []
-
-        def call(prompt: Prompt) -> Call:
-            return self._call(seat, prompt, CRITIQUE, names=(str(solver), "0"))
+        def build(tokens: int) -> tuple[Prompt, Sequence[str]]:
+            text, is_cut = shortened(trace.text, tokens)
+            return prompts.critique(question=self._plan.question, trace=text), [_trace_of(solver)] * is_cut
 
         try:
-            completion = await self._fitted(seat, built, call)
-        except MetacogError as refusal:
-            return replace(told, failure=f"{refusal.reason}: {refusal.message}", duration_ms=_since(began))
-        made = _drawn(completion.samples[0])
+            completion = await self._complete_fitted(critic, build, CRITIQUE, names=(str(solver), "0"))
+        except MetacogError as error:
+            failure = f"{error.reason}: {error.message}"
+            return replace(critique, failure=failure, duration_ms=_milliseconds_since(started_at))
+        drawn = _drawn(completion.samples[0])
+        text = drawn.text.strip()
         return replace(
-            told,
-            text=made.text.strip(),
+            critique,
+            text=text,
             usage=completion.usage,
-            truncated=made.truncated,
-            succeeded=bool(made.text.strip()),
-            failure="" if made.text.strip() else "the model returned no text",
-            duration_ms=_since(began),
+            truncated=drawn.truncated,
+            succeeded=bool(text),
+            failure="" if text else "the model returned no text",
+            duration_ms=_milliseconds_since(started_at),
         )
 
     async def arbitrate(self, solvers: Sequence[Represented], form: AnswerForm, *, count: int, offset: int) -> Batch:
-        """`count` samples of the arbiter, the first of which is its sample `offset`."""
-        seat = self._seats.arbiter
+        """Draw `count` samples of the arbiter, the first of which is its sample `offset`."""
 
-        def built(tokens: int) -> tuple[Prompt, Sequence[str]]:
+        def build(tokens: int) -> tuple[Prompt, Sequence[str]]:
             shown = [_solution(each, tokens) for each in solvers]
             prompt = prompts.arbitrate(
                 question=self._plan.question,
@@ -123,94 +125,93 @@ class SamplingStages:
             )
             return prompt, [name for _, cut in shown for name in cut]
 
-        def call(prompt: Prompt) -> Call:
-            self._used(*prompts.instructions(form.answer_type))
-            return self._call(seat, prompt, ARBITRATE, samples=count, names=(str(offset),))
-
+        self._record_prompts(*prompts.instructions(form.answer_type))
         try:
-            return _as_batch(await self._fitted(seat, built, call))
-        except MetacogError as refusal:
-            return Batch(failure=refusal)
+            completion = await self._complete_fitted(
+                self._agents.arbiter, build, ARBITRATE, samples=count, names=(str(offset),)
+            )
+        except MetacogError as error:
+            return Batch(failure=error)
+        return _as_batch(completion)
 
     async def match(self, references: Sequence[str], answers: Sequence[str]) -> Sequence[int]:
-        """For each answer the place, from 1, of the reference that says the same; 0 for none.
+        """Return for each answer the place, from 1, of the reference that means the same; 0 for none.
 
         Raises:
-            MetacogError: When the model cannot be asked, or answers something else.
+            MetacogError: When the model cannot be called, or does not return a list of places.
         """
-        seat = self._seats.arbiter
+        agent = self._agents.arbiter
         prompt = prompts.same_meaning(
             question=self._plan.question,
             references=[shortened(text, ANSWER_MAX_TOKENS)[0] for text in references],
             answers=[shortened(text, ANSWER_MAX_TOKENS)[0] for text in answers],
         )
-        self._used(prompt)
-        call = self._call(seat, prompt, COMPARE, names=(prompt.text,))
-        asked = replace(
+        self._record_prompts(prompt)
+        call = self._call(agent, prompt, COMPARE, names=(prompt.text,))
+        comparison = replace(
             call,
             max_tokens=MATCH_TOKENS + MATCH_TOKENS_EACH * len(answers),
             temperature=0.0,
             thinking=False,
             schema=_match_schema(len(references), len(answers)),
         )
-        return await seat.voice.read(asked, partial(_matches, count=len(answers)), self._spend)
+        return await agent.client.read(comparison, partial(_matches, count=len(answers)), self._spend)
 
-    async def _batch(self, seat: StageAgent, call: Call) -> Batch:
-        try:
-            return _as_batch(await self._completed(seat, call))
-        except MetacogError as refusal:
-            return Batch(failure=refusal)
-
-    async def _fitted(self, seat: StageAgent, built: Built, call: Callable[[Prompt], Call]) -> Completion:
-        """The completion of a prompt whose texts are shortened until it fits into the model's context.
+    async def _complete_fitted(
+        self, agent: StageAgent, build: BuildPrompt, stage: str, *, samples: int = 1, names: Sequence[str] = ()
+    ) -> Completion:
+        """Complete a prompt whose texts are shortened until it fits into the model's context.
 
         Raises:
             PromptTooLong: When it does not fit however short they are.
-            MetacogError: The refusal of the model.
+            MetacogError: The error of the model.
         """
         tokens = self._plan.tokens.input
         while True:
-            prompt, cut = built(tokens)
+            prompt, cut = build(tokens)
             try:
-                completion = await self._completed(seat, call(prompt))
+                completion = await self._complete(agent, self._call(agent, prompt, stage, samples=samples, names=names))
             except PromptTooLong:
-                if tokens // 2 < SHORTEST_INPUT:
-                    raise
                 tokens //= 2
+                if tokens < SHORTEST_INPUT:
+                    raise
                 continue
-            self._used(prompt)
+            self._record_prompts(prompt)
             self._shortened |= dict.fromkeys(cut)
             return completion
 
-    async def _completed(self, seat: StageAgent, call: Call) -> Completion:
-        completion = await seat.voice.complete(call, self._spend)
+    async def _complete(self, agent: StageAgent, call: Call) -> Completion:
+        completion = await agent.client.complete(call, self._spend)
         if completion.cut and any(sample.finish_reason == "length" for sample in completion.samples):
             self._spend.ledger.exhausted = True
         return completion
 
     def _call(
-        self, seat: StageAgent, prompt: Prompt, stage: str, *, samples: int = 1, names: Sequence[str] = ()
+        self, agent: StageAgent, prompt: Prompt, stage: str, *, samples: int = 1, names: Sequence[str] = ()
     ) -> Call:
-        temperatures = {SOLVE: self._heat.solve, CRITIQUE: self._heat.critique, ARBITRATE: self._heat.arbitrate}
-        sizes = self._plan.tokens
-        head = [{"role": "system", "content": seat.agent.system_prompt}] if seat.agent.system_prompt else []
+        sizes, temperatures, config = self._plan.tokens, self._temperatures, agent.config
+        head = [{"role": "system", "content": config.system_prompt}] if config.system_prompt else []
         return Call(
             messages=[*head, {"role": "user", "content": prompt.text}],
             max_tokens={SOLVE: sizes.solve, CRITIQUE: sizes.critique}.get(stage, sizes.arbitrate),
             stage=stage,
             work=WorkKind.STAGE,
             samples=samples,
-            temperature=temperatures.get(stage, 0.0),
-            seed=None if self._seed is None else derived_seed(self._seed, stage, seat.agent.id, *names),
-            thinking=seat.agent.thinking,
+            temperature={
+                SOLVE: temperatures.solve,
+                CRITIQUE: temperatures.critique,
+                ARBITRATE: temperatures.arbitrate,
+            }.get(stage, 0.0),
+            seed=None if self._seed is None else derived_seed(self._seed, stage, config.id, *names),
+            thinking=config.thinking,
         )
 
-    def _used(self, *made: Prompt) -> None:
-        self.digests |= {prompt.name: prompt.digest for prompt in made}
+    def _record_prompts(self, *used: Prompt) -> None:
+        self.digests |= {prompt.name: prompt.digest for prompt in used}
 
 
-def _names(seat: StageAgent) -> tuple[str, str]:
-    return seat.agent.id, seat.voice.model
+def _names(agent: StageAgent) -> tuple[str, str]:
+    return agent.config.id, agent.client.model
 
 
 def _trace_of(solver: int) -> str:
@@ -218,7 +219,7 @@ def _trace_of(solver: int) -> str:
 
 
 def _solution(each: Represented, tokens: int) -> tuple[prompts.Solution, Sequence[str]]:
-    """A solver for the arbiter's prompt, and names of its texts that were shortened."""
+    """Return a solver for the arbiter's prompt, and the names of its texts that were shortened."""
     name = f"Solver {each.solver + 1}"
     if each.trace is None:
         return prompts.Solution(name=name), []
@@ -233,8 +234,8 @@ def _as_batch(completion: Completion) -> Batch:
     return Batch(samples=[_drawn(sample) for sample in completion.samples], failure=completion.shortfall)
 
 
-def _drawn(sample: Generated) -> DrawnSamples:
-    return DrawnSamples(
+def _drawn(sample: Generated) -> DrawnSample:
+    return DrawnSample(
         text=without_thinking(sample.text),
         found=None,
         tokens=sample.tokens or None,
@@ -259,5 +260,5 @@ def _matches(document: object, count: int) -> Sequence[int]:
     return places
 
 
-def _since(began: float) -> float:
-    return round((time.monotonic() - began) * 1000, 3)
+def _milliseconds_since(started_at: float) -> float:
+    return round((time.monotonic() - started_at) * 1000, 3)

@@ -1,11 +1,11 @@
-"""What an arbitration needs from whoever samples: models, or a recording."""
+"""The interface of the stages that an arbitration draws samples from: models, or a recording."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from kernel.errors import MetacogError
-from services.arbiter.service.samples import AnswerForm, DrawnSamples
+from services.arbiter.service.samples import AnswerForm, DrawnSample
 from services.arbiter.service.values import Critique
 
 SOLVE, CRITIQUE, ARBITRATE, COMPARE = "solve", "critique", "arbitrate", "compare"
@@ -13,9 +13,9 @@ SOLVE, CRITIQUE, ARBITRATE, COMPARE = "solve", "critique", "arbitrate", "compare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Samples of one call, and why some or all are missing."""
+    """The samples of one call, and the error by which some or all are missing."""
 
-    samples: Sequence[DrawnSamples] = ()
+    samples: Sequence[DrawnSample] = ()
     failure: MetacogError | None = None
 
 
@@ -31,13 +31,13 @@ class Represented:
     """
 
     solver: int
-    trace: DrawnSamples | None
+    trace: DrawnSample | None
     answer: str = ""
     critique: Critique | None = None
 
 
 class Stages(Protocol):
-    """Who samples."""
+    """The stages of an arbitration."""
 
     @property
     def shortened(self) -> Sequence[str]:
@@ -48,27 +48,27 @@ class Stages(Protocol):
         """Digest of each prompt template used, by its name."""
 
     def names(self, solver: int) -> tuple[str, str]:
-        """Agent and model of a solver."""
+        """Return agent and model of a solver."""
 
     @property
     def arbiter_names(self) -> tuple[str, str]:
         """Agent and model of the arbiter."""
 
-    def read(self, drawn: DrawnSamples, form: AnswerForm) -> DrawnSamples:
-        """The sample with the answer of this form that it holds."""
+    def read(self, drawn: DrawnSample, form: AnswerForm) -> DrawnSample:
+        """Return the sample with the answer of this form that it holds."""
 
     async def solve(self, solver: int, form: AnswerForm, *, count: int, offset: int) -> Batch:
-        """`count` samples of a solver, the first of which is its sample `offset`."""
+        """Draw `count` samples of a solver, the first of which is its sample `offset`."""
 
-    async def criticise(self, solver: int, trace: DrawnSamples) -> Critique:
-        """A critique of a solver's representative trace; a failure is told in it."""
+    async def criticise(self, solver: int, trace: DrawnSample) -> Critique:
+        """Criticise a solver's representative trace; the critique reports a failure."""
 
     async def arbitrate(self, solvers: Sequence[Represented], form: AnswerForm, *, count: int, offset: int) -> Batch:
-        """`count` samples of the arbiter, the first of which is its sample `offset`."""
+        """Draw `count` samples of the arbiter, the first of which is its sample `offset`."""
 
     async def match(self, references: Sequence[str], answers: Sequence[str]) -> Sequence[int]:
-        """For each answer the place, from 1, of the reference that says the same; 0 for none.
+        """Return for each answer the place, from 1, of the reference that means the same; 0 for none.
 
         Raises:
-            MetacogError: When nobody can tell.
+            MetacogError: When the answers cannot be compared.
         """

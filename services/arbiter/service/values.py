@@ -1,4 +1,4 @@
-"""Requests of the arbiter, and what samples are; field names are the contract's."""
+"""Requests, results and events of the arbiter; field names are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -26,7 +26,7 @@ Index = Annotated[int, Field(ge=0, le=MOST_SOLVERS)]
 
 @value
 class AdaptiveOptions:
-    """When the adaptive mode stops; None takes the service's default."""
+    """The options of the adaptive mode; None takes the service's default."""
 
     agreement_entropy: Nats | None = None
     stopping_probability: Annotated[float, Field(ge=0.5, le=1)] | None = None
@@ -36,7 +36,7 @@ class AdaptiveOptions:
 
 @value
 class ArbitrateRequest:
-    """Asks for an arbitration of `question`, or of the last turn of `messages`."""
+    """A request for an arbitration of `question`, or of the conversation in `messages`."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -96,7 +96,7 @@ class Critique:
 
 @value
 class SampledQuestion:
-    """Samples of one question that are to be measured."""
+    """The samples of one question to be measured."""
 
     id: str = ""
     answer_type: AnswerType | None = None
@@ -112,7 +112,7 @@ class SampledQuestion:
 
 @value
 class MeasureRequest:
-    """Asks for the measures of samples that exist: of the question spelled out here, or of those in `batch`."""
+    """A request for the measures of samples that exist: of the question given here, or of those in `batch`."""
 
     answer_type: AnswerType | None = None
     solver_answers: Sequence[str] = ()
@@ -131,7 +131,7 @@ class MeasureRequest:
 
 @value
 class ReplayRequest:
-    """Asks for a recorded question to be run again."""
+    """A request to arbitrate a recorded question again."""
 
     id: str = ""
     question: str = ""
@@ -156,7 +156,7 @@ class ReplayRequest:
 
 @value
 class SolverMeasures:
-    """How one solver alone would have answered."""
+    """The answer that one solver alone would have given, with its measures."""
 
     solver: int
     answer: str | None = None
@@ -167,7 +167,7 @@ class SolverMeasures:
 
 @value
 class Measures:
-    """How the information moved; None is undefined, and `undefined_reasons` says why."""
+    """The measures of one question; None is undefined, and `undefined_reasons` names the reason."""
 
     entropy_solver: float | None = None
     entropy_arbiter: float | None = None
@@ -193,7 +193,7 @@ class Measures:
 
 @value
 class SolverResult:
-    """What one solver gave."""
+    """The samples of one solver, counted by answer."""
 
     solver: int
     agent: str
@@ -206,7 +206,7 @@ class SolverResult:
 
 @value
 class ArbitrationStarted:
-    """The arbitration begins."""
+    """The event that an arbitration begins."""
 
     run_id: str
     mode: Mode
@@ -219,7 +219,7 @@ class ArbitrationStarted:
 
 @value
 class SamplesDrawn:
-    """A batch of samples has come in."""
+    """The event that a batch of samples is drawn."""
 
     phase: Phase
     solver: int | None
@@ -236,7 +236,7 @@ class SamplesDrawn:
 
 @value
 class SolversFinished:
-    """All solver samples are in."""
+    """The event that all solver samples are drawn."""
 
     counts: Mapping[str, int]
     invalid: int
@@ -247,12 +247,12 @@ class SolversFinished:
 
 @value
 class CritiqueFinished(Critique):
-    """A critique is complete, or given up."""
+    """The event that a critique is complete, or given up."""
 
 
 @value
 class AnswerSettled:
-    """The answer is final; measures may still be on their way."""
+    """The event that the answer is final; the measures may follow later."""
 
     answer: str
     outcome: Outcome
@@ -264,7 +264,7 @@ class AnswerSettled:
 
 @value
 class ArbitrationFinished:
-    """The arbitration has ended."""
+    """The event that an arbitration has ended, with everything that explains its answer."""
 
     answer: str
     outcome: Outcome
@@ -316,7 +316,7 @@ class MeasuredQuestion:
 
 @value
 class MeasureSummary:
-    """The measures of a batch taken together."""
+    """The measures of a whole batch."""
 
     questions: int
     answered: int
@@ -368,7 +368,7 @@ class MeasureResponse:
 
 @value
 class ReplayResponse:
-    """The question as it would have gone."""
+    """The result of a replay, compared with the whole recording."""
 
     id: str
     arbitration: ArbitrationFinished

@@ -1,4 +1,4 @@
-"""Give five roles to agents, optimally, and explain it."""
+"""The use case of an assignment: the best roles for agents, and what explains them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,52 +35,56 @@ from services.assigner.service.values import (
 )
 
 MAX_AGENTS = 10_000
-# From here on, telling of every cell takes long enough to leave the loop for it.
+# From here on, writing every cell takes long enough to leave the event loop for it.
 MANY_AGENTS = 200
 
 
-async def assign(ask: AssignRequest, *, weights: VersionedWeights = VersionedWeights()) -> AssignResponse:  # noqa: B008
-    """Best assignment for the request, with matrix, terms, margins and the greedy baseline.
+async def assign(request: AssignRequest, *, weights: VersionedWeights = VersionedWeights()) -> AssignResponse:  # noqa: B008
+    """Find the best assignment for the request, with matrix, terms, margins and the greedy baseline.
 
     Args:
-        ask: The request.
+        request: The candidates, and what bounds their roles.
         weights: The weights in force; the request's own go before them, role by role.
     """
-    if len(ask.agents) > MANY_AGENTS:
-        return await asyncio.to_thread(_assigned, ask, weights)
-    return _assigned(ask, weights)
+    if len(request.agents) > MANY_AGENTS:
+        return await asyncio.to_thread(_assigned, request, weights)
+    return _assigned(request, weights)
 
 
-def _assigned(ask: AssignRequest, weights: VersionedWeights) -> AssignResponse:
-    matrix, problem = stated(ask, weights)
-    version = "" if ask.weights or ask.fitness else weights.version
-    return explained(matrix, problem, version=version, brief=ask.brief)
+def _assigned(request: AssignRequest, weights: VersionedWeights) -> AssignResponse:
+    matrix, problem = assignment_problem(request, weights)
+    version = "" if request.weights or request.fitness else weights.version
+    return explained(matrix, problem, version=version, brief=request.brief)
 
 
-def stated(ask: AssignRequest, in_force: VersionedWeights) -> tuple[FitnessMatrix, Problem]:
-    """Fitness of the candidates and the problem to solve.
+def assignment_problem(request: AssignRequest, weights: VersionedWeights) -> tuple[FitnessMatrix, Problem]:
+    """Return the fitness of the candidates and the problem to solve.
 
     Raises:
         MalformedRequest: For no, too many or repeated agents, or incomplete fitness.
         InvalidWeights: For unusable weights.
-        InfeasibleAssignment: For a constraint that names nobody.
+        InfeasibleAssignment: For a constraint that names no candidate.
     """
-    ids = [agent.id for agent in ask.agents]
-    _check(ask.agents)
-    weights = checked_weights(ask.weights, in_force.weights)
-    matrix = _given(ask) if ask.fitness else fitness_matrix(ids, [_state(agent) for agent in ask.agents], weights)
+    ids = [agent.id for agent in request.agents]
+    _check(request.agents)
+    used = checked_weights(request.weights, weights.weights)
+    matrix = (
+        _given_fitness(request)
+        if request.fitness
+        else fitness_matrix(ids, [_msv(agent) for agent in request.agents], used)
+    )
     problem = build_problem(
         ids,
         matrix.fitness,
-        capacities=[1 if agent.capacity is None else agent.capacity for agent in ask.agents],
-        pins=ask.pins,
-        forbidden=[(pair.role, pair.agent) for pair in ask.forbidden],
+        capacities=[1 if agent.capacity is None else agent.capacity for agent in request.agents],
+        pins=request.pins,
+        forbidden=[(pair.role, pair.agent) for pair in request.forbidden],
     )
     return matrix, problem
 
 
 def explained(matrix: FitnessMatrix, problem: Problem, *, version: str, brief: bool = False) -> AssignResponse:
-    """The best assignment, and what explains it; a `brief` answer leaves out what there is of every cell.
+    """Solve the problem and explain the best assignment; a `brief` response leaves out everything by cell.
 
     Raises:
         InfeasibleAssignment: When the constraints leave none.
@@ -88,27 +92,27 @@ def explained(matrix: FitnessMatrix, problem: Problem, *, version: str, brief: b
     chosen, greedy = best_assignment(problem), greedy_assignment(problem)
     in_full = bool(matrix.weights) and not brief
     return AssignResponse(
-        assignment=named(problem, chosen),
+        assignment=by_role(problem, chosen),
         total_fitness=round(total_fitness(problem, chosen), 12),
-        fitness={} if brief else _by_role(matrix),
+        fitness={} if brief else _fitness_by_role(matrix),
         terms=_terms(matrix) if in_full else {},
         margins=dict(zip(ROLES, margins(problem, chosen), strict=True)),
-        greedy=None if greedy is None else totalled(problem, greedy),
+        greedy=None if greedy is None else with_total(problem, greedy),
         partial=_partial(matrix) if in_full else (),
         weights=matrix.weights,
         weights_version=version,
     )
 
 
-def named(problem: Problem, chosen: Chosen) -> dict[Role, str]:
-    """Agent by role."""
+def by_role(problem: Problem, chosen: Chosen) -> dict[Role, str]:
+    """Return the agent of each role."""
     return {role: problem.agents[agent] for role, agent in zip(ROLES, chosen, strict=True)}
 
 
-def totalled(problem: Problem, chosen: Chosen) -> RoleAssignment:
-    """`chosen` with its total."""
+def with_total(problem: Problem, chosen: Chosen) -> RoleAssignment:
+    """Return the assignment `chosen` with its total fitness."""
     total = round(total_fitness(problem, chosen), 12)
-    return RoleAssignment(assignment=named(problem, chosen), total_fitness=total)
+    return RoleAssignment(assignment=by_role(problem, chosen), total_fitness=total)
 
 
 def _check(agents: Sequence[Candidate]) -> None:
@@ -119,39 +123,41 @@ def _check(agents: Sequence[Candidate]) -> None:
         if not agent.id or agent.id in seen:
             raise MalformedRequest(f"agents: id {agent.id!r} is empty or used twice", field="agents", id=agent.id)
         if agent.capacity is not None and agent.capacity < 1:
-            said = f"agents: capacity of {agent.id} is {agent.capacity}; it must be at least 1"
-            raise MalformedRequest(said, field="capacity", id=agent.id)
+            message = f"agents: capacity of {agent.id} is {agent.capacity}; it must be at least 1"
+            raise MalformedRequest(message, field="capacity", id=agent.id)
         seen.add(agent.id)
 
 
-def _state(agent: Candidate) -> MSV:
+def _msv(agent: Candidate) -> MSV:
     if agent.msv is None:
-        said = f"agents: {agent.id} has no msv; give one for every agent, or give fitness"
-        raise MalformedRequest(said, field="agents", id=agent.id)
+        message = f"agents: {agent.id} has no msv; give one for every agent, or give fitness"
+        raise MalformedRequest(message, field="agents", id=agent.id)
     return agent.msv
 
 
-def _given(ask: AssignRequest) -> FitnessMatrix:
-    strangers = {agent for levels in ask.fitness.values() for agent in levels} - {agent.id for agent in ask.agents}
-    if strangers:
-        named = sorted(strangers)[0]
-        raise MalformedRequest(f"fitness: {named!r} is none of the agents", field="fitness", agent=named)
-    fitness = np.empty((len(ROLES), len(ask.agents)))
+def _given_fitness(request: AssignRequest) -> FitnessMatrix:
+    unknown = {agent for levels in request.fitness.values() for agent in levels} - {
+        agent.id for agent in request.agents
+    }
+    if unknown:
+        first = sorted(unknown)[0]
+        raise MalformedRequest(f"fitness: {first!r} is none of the agents", field="fitness", agent=first)
+    fitness = np.empty((len(ROLES), len(request.agents)))
     for row, role in enumerate(ROLES):
-        for column, agent in enumerate(ask.agents):
-            level = ask.fitness.get(role, {}).get(agent.id)
+        for column, agent in enumerate(request.agents):
+            level = request.fitness.get(role, {}).get(agent.id)
             if level is None or not 0 <= level <= 1:
-                said = f"fitness: {role} needs a number in [0, 1] for {agent.id}, not {level}"
-                raise MalformedRequest(said, role=role, agent=agent.id)
+                message = f"fitness: {role} needs a number in [0, 1] for {agent.id}, not {level}"
+                raise MalformedRequest(message, role=role, agent=agent.id)
             fitness[row, column] = level
-    ids = tuple(agent.id for agent in ask.agents)
+    ids = tuple(agent.id for agent in request.agents)
     no_terms = np.empty((len(ROLES), len(ids), 0))
     return FitnessMatrix(agents=ids, fitness=fitness, terms=no_terms, weights={})
 
 
-def _by_role(matrix: FitnessMatrix) -> dict[Role, dict[str, float | None]]:
-    told = [[None if cell != cell else cell for cell in row] for row in matrix.fitness.tolist()]
-    return {role: dict(zip(matrix.agents, told[row], strict=True)) for row, role in enumerate(ROLES)}
+def _fitness_by_role(matrix: FitnessMatrix) -> dict[Role, dict[str, float | None]]:
+    levels = [[None if cell != cell else cell for cell in row] for row in matrix.fitness.tolist()]
+    return {role: dict(zip(matrix.agents, levels[row], strict=True)) for row, role in enumerate(ROLES)}
 
 
 def _terms(matrix: FitnessMatrix) -> dict[Role, dict[str, dict[str, float]]]:
@@ -167,9 +173,9 @@ def _terms(matrix: FitnessMatrix) -> dict[Role, dict[str, dict[str, float]]]:
 
 
 def _partial(matrix: FitnessMatrix) -> list[PartialFitness]:
-    weighs = np.array([[bool(matrix.weights[role].get(name)) for name in TERMS] for role in ROLES])
-    holed = (np.isnan(matrix.terms) & weighs[:, None]).any(axis=2)
+    counts = np.array([[bool(matrix.weights[role].get(name)) for name in TERMS] for role in ROLES])
+    incomplete = (np.isnan(matrix.terms) & counts[:, None]).any(axis=2)
     return [
         PartialFitness(role=ROLES[row], agent=matrix.agents[column], unknown=matrix.unknown(ROLES[row], column))
-        for row, column in np.argwhere(holed).tolist()
+        for row, column in np.argwhere(incomplete).tolist()
     ]

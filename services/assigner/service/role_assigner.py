@@ -1,8 +1,9 @@
-"""Who plays which role in a deliberation: at first, and again when an agent has failed."""
+"""The assignment of roles in a deliberation: at the start, and again when an agent has failed."""
 
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 import numpy as np
 
@@ -20,108 +21,121 @@ from kernel.assignment import (
 )
 from kernel.errors import MalformedRequest, UnknownAgent
 from kernel.roles import ROLES, FitnessMatrix, Role, VersionedWeights
-from kernel.seeds import derived_seed
-from services.assigner.service.assign import explained, stated, totalled
+from services.assigner.service.assign import assignment_problem, explained, with_total
 from services.assigner.service.values import (
     AgentAssessed,
     AssignmentKind,
     AssignRequest,
     Candidate,
-    DeliberateRequest,
     ForbiddenPair,
     RolesAssigned,
 )
 
 
-def drawn_seed() -> int:
-    """A seed that nobody chose."""
+def random_seed() -> int:
+    """A seed from the operating system."""
     return secrets.randbits(63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentPolicy:
-    """How roles are given.
+    """How roles are assigned.
 
     Attributes:
         weights: Weights of the fitness in force.
         exploration_share: Share of the deliberations whose request states no kind, in which chance decides [0..1].
-        chance: Seed of a draw for which the request gives none.
+        chance: Returns the seed of a draw where the request gives none.
     """
 
     weights: VersionedWeights = field(default_factory=VersionedWeights)
     exploration_share: float = 0.0
-    chance: Callable[[], int] = drawn_seed
+    chance: Callable[[], int] = random_seed
 
 
 class RoleAssigner:
-    """Gives the roles of one deliberation.
+    """Assigns the roles of one deliberation.
 
     Args:
-        ask: The request.
-        agents: Who takes part.
-        policy: How roles are given.
+        agents: The agents that take part.
+        policy: How roles are assigned.
+        kind: The kind of assignment that the request asks for; None leaves it to the policy.
+        fixed: Agent by role, for a fixed assignment.
+        seed: Seed of a draw; None takes one from the policy.
 
     Raises:
         MalformedRequest: For a fixed assignment that leaves out a role.
-        UnknownAgent: For one that names somebody else.
-        InfeasibleAssignment: When the stated capacities do not reach for five roles.
+        UnknownAgent: For one that names another agent.
+        InfeasibleAssignment: When the stated capacities do not suffice for all roles.
     """
 
-    def __init__(self, ask: DeliberateRequest, agents: Sequence[AgentConfig], policy: AssignmentPolicy) -> None:
-        self._ask = ask
-        self._agents = agents
+    def __init__(
+        self,
+        agents: Sequence[AgentConfig],
+        policy: AssignmentPolicy,
+        *,
+        kind: AssignmentKind | None,
+        fixed: Mapping[Role, str],
+        seed: int | None,
+    ) -> None:
+        self._capacities = {agent.id: agent.capacity for agent in agents}
         self._policy = policy
-        if ask.assignment_kind is AssignmentKind.FIXED:
-            _check_fixed(ask.fixed_assignment, [agent.id for agent in agents])
+        self._kind = kind
+        self._fixed = fixed
+        self._seed = seed
+        ids = list(self._capacities)
+        if kind is AssignmentKind.FIXED:
+            _check_fixed(fixed, ids)
         else:
-            ids = [agent.id for agent in agents]
-            capacities = shared_capacities([agent.capacity for agent in agents])
+            capacities = shared_capacities(list(self._capacities.values()))
             best_assignment(build_problem(ids, np.zeros((len(ROLES), len(ids))), capacities=capacities))
 
     def first(self, assessments: Sequence[AgentAssessed]) -> RolesAssigned:
-        """The roles as the request has them given."""
-        matrix, problem = self._stated(assessments, gone=(), played={})
-        return self._told(matrix, problem, self._drawn(problem))
+        """The assignment at the start, of the kind asked for."""
+        matrix, problem = self._problem(assessments, failed=(), played={})
+        return self._assigned(matrix, problem, self._drawn(problem))
 
     def again(
-        self, assessments: Sequence[AgentAssessed], *, gone: Collection[str], played: Mapping[Role, str], reason: str
+        self, assessments: Sequence[AgentAssessed], failed: Collection[str], played: Mapping[Role, str], reason: str
     ) -> RolesAssigned:
-        """The roles not yet played, as well as they can be given without the agents that are `gone`.
+        """The best assignment of the roles not yet `played` to the agents that have not `failed`.
 
         Raises:
             InfeasibleAssignment: When the others may not hold them.
         """
-        matrix, problem = self._stated(assessments, gone=gone, played=played)
-        return self._told(matrix, problem, DrawnAssignment(chosen=best_assignment(problem), propensity=1.0), reason)
+        matrix, problem = self._problem(assessments, failed=failed, played=played)
+        drawn = DrawnAssignment(chosen=best_assignment(problem), propensity=1.0)
+        return self._assigned(matrix, problem, drawn, reason)
 
-    def _stated(
-        self, assessments: Sequence[AgentAssessed], *, gone: Collection[str], played: Mapping[Role, str]
+    def _problem(
+        self, assessments: Sequence[AgentAssessed], *, failed: Collection[str], played: Mapping[Role, str]
     ) -> tuple[FitnessMatrix, Problem]:
+        ids = [assessed.agent for assessed in assessments]
+        capacities = self._capacities_left(ids, failed, played)
         request = AssignRequest(
             agents=[
-                Candidate(id=made.agent, msv=made.msv, capacity=capacity)
-                for made, capacity in zip(assessments, self._capacities(assessments, gone, played), strict=True)
+                Candidate(id=assessed.agent, msv=assessed.msv, capacity=capacity)
+                for assessed, capacity in zip(assessments, capacities, strict=True)
             ],
             pins=played,
             forbidden=[
-                ForbiddenPair(role=role, agent=agent) for agent in sorted(gone) for role in ROLES if role not in played
+                ForbiddenPair(role=role, agent=agent)
+                for agent in sorted(failed)
+                for role in ROLES
+                if role not in played
             ],
         )
-        return stated(request, self._policy.weights)
+        return assignment_problem(request, self._policy.weights)
 
-    def _capacities(
-        self, assessments: Sequence[AgentAssessed], gone: Collection[str], played: Mapping[Role, str]
-    ) -> list[int]:
-        """Roles that each agent may still hold; one that it has played is done with, and counts no more."""
-        said = {agent.id: agent.capacity for agent in self._agents}
-        here = [made.agent for made in assessments if made.agent not in gone]
-        shares = dict(zip(here, shared_capacities([said[agent] for agent in here]), strict=True))
+    def _capacities_left(self, ids: Sequence[str], failed: Collection[str], played: Mapping[Role, str]) -> list[int]:
+        """Roles that each agent may still hold; a role that it has played counts no more."""
+        left = [agent for agent in ids if agent not in failed]
+        shares = dict(zip(left, shared_capacities([self._capacities[agent] for agent in left]), strict=True))
         done = list(played.values())
-        return [max(1, shares.get(made.agent, 0) + done.count(made.agent)) for made in assessments]
+        return [max(1, shares.get(agent, 0) + done.count(agent)) for agent in ids]
 
     def _drawn(self, problem: Problem) -> DrawnAssignment:
-        """The assignment of the kind asked for, and the probability with which it was drawn."""
-        match self._ask.assignment_kind:
+        """An assignment of the kind asked for, and the probability with which it was drawn."""
+        match self._kind:
             case None:
                 return explored_assignment(problem, self._policy.exploration_share, self._rng())
             case AssignmentKind.OPTIMAL:
@@ -132,23 +146,22 @@ class RoleAssigner:
                 chosen = random_assignment(problem, self._rng())
                 return DrawnAssignment(chosen=chosen, propensity=1.0 / count_assignments(problem))
             case AssignmentKind.FIXED:
-                wanted = self._ask.fixed_assignment
-                return DrawnAssignment(
-                    chosen=tuple(problem.agents.index(wanted[role]) for role in ROLES), propensity=1.0
-                )
+                fixed = tuple(problem.agents.index(self._fixed[role]) for role in ROLES)
+                return DrawnAssignment(chosen=fixed, propensity=1.0)
+            case _:
+                assert_never(self._kind)
 
     def _rng(self) -> np.random.Generator:
-        seed = self._ask.assignment_seed
-        if seed is None and self._ask.seed is not None:
-            seed = derived_seed(self._ask.seed, "assignment")
-        return np.random.default_rng(self._policy.chance() if seed is None else seed)
+        return np.random.default_rng(self._policy.chance() if self._seed is None else self._seed)
 
-    def _told(self, matrix: FitnessMatrix, problem: Problem, drawn: DrawnAssignment, reason: str = "") -> RolesAssigned:
-        given = totalled(problem, drawn.chosen)
+    def _assigned(
+        self, matrix: FitnessMatrix, problem: Problem, drawn: DrawnAssignment, reason: str = ""
+    ) -> RolesAssigned:
+        roles = with_total(problem, drawn.chosen)
         return RolesAssigned(
-            assignment_kind=self._ask.assignment_kind or AssignmentKind.OPTIMAL,
-            assignment=given.assignment,
-            total_fitness=given.total_fitness,
+            assignment_kind=self._kind or AssignmentKind.OPTIMAL,
+            assignment=roles.assignment,
+            total_fitness=roles.total_fitness,
             propensity=drawn.propensity,
             optimum=explained(matrix, problem, version=self._policy.weights.version),
             reason=reason,
@@ -157,10 +170,10 @@ class RoleAssigner:
         )
 
 
-def _check_fixed(wanted: Mapping[Role, str], agents: Sequence[str]) -> None:
+def _check_fixed(fixed: Mapping[Role, str], agents: Sequence[str]) -> None:
     for role in ROLES:
-        if role not in wanted:
+        if role not in fixed:
             raise MalformedRequest(f"fixed_assignment: {role} is missing", field="fixed_assignment", role=role)
-        if wanted[role] not in agents:
-            said = f"fixed_assignment: {role} needs one of {', '.join(agents)}, not {wanted[role]!r}"
-            raise UnknownAgent(said, field="fixed_assignment", role=role, agent=wanted[role])
+        if fixed[role] not in agents:
+            message = f"fixed_assignment: {role} needs one of {', '.join(agents)}, not {fixed[role]!r}"
+            raise UnknownAgent(message, field="fixed_assignment", role=role, agent=fixed[role])

@@ -1,29 +1,40 @@
-"""Prompts that are made to fit: the texts in them are shortened until the model's context takes them."""
+"""Model calls of one deliberation, inside its envelope: the texts of its stages, and ratings of agents and texts.
+
+Every prompt shortens the texts in it until the model's context takes them.
+"""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from chassis.prompts import Prompt, shortened
 from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
-from inference.errors import DeadlineExceeded, InferenceError, PromptTooLong
-from inference.spend import Spend
-from inference.values import Call, Completion, Delta, Structured, WorkKind
+from inference import (
+    Call,
+    Completion,
+    DeadlineExceeded,
+    Delta,
+    InferenceError,
+    ModelClient,
+    ModelClients,
+    PromptTooLong,
+    Spend,
+    WorkKind,
+)
+from kernel.answers import AnswerType
 from kernel.envelope import NOTHING_SPENT, BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.msv import MSV, MSVKind
 from kernel.msv.ratings import RATING_MAX_TOKENS, RATING_SCHEMA, rated_msv, read_rating, unrated_msv
-from kernel.prices import Price
 from kernel.roles import AUTHOR, Stage
 from kernel.seeds import derived_seed
 from kernel.values import value
 from services.assigner import prompts
+from services.assigner.core.stages import FINAL_STAGE, STAGES
 from services.assigner.service.values import (
     AgentAssessed,
-    DeliberateRequest,
     Event,
     StageFinished,
     StageMeasured,
@@ -33,93 +44,40 @@ from services.assigner.service.values import (
 
 # Texts are not shortened below this to fit a prompt into a small context [tokens].
 SHORTEST_INPUT = 32
+# Fewer tokens than these make no stage; the stage before it is then the better answer.
+FLOOR_TOKENS = 8
+# Share of the time left that a rating may take, and an attempt may take to begin where another attempt could follow.
+PATIENCE = 1 / 3
+# Texts beside the rated one are for comparison only; each has this share of its room.
+OTHER_TEXTS_SHARE = 0.5
+# Name of a shortened draft among the shortened texts.
+DRAFT = "DRAFT"
+KEPT_FOR_STAGES = "the envelope is kept for the stages"
 
-T = TypeVar("T")
+Rating = Mapping[str, float]
 
 
 @value
-class BuiltPrompt:
-    """A prompt, and the names of the texts that were shortened for it."""
+class DialecticTask:
+    """The question of one deliberation, and what bounds the texts about it.
 
-    prompt: Prompt
-    cut: Sequence[str] = ()
-
-
-async def fitted(
-    build: Callable[[int], BuiltPrompt], send: Callable[[BuiltPrompt], Awaitable[T]], *, input_max_tokens: int
-) -> tuple[T, BuiltPrompt]:
-    """What comes of the first prompt that fits, and that prompt.
-
-    Args:
-        build: The prompt whose texts have so many tokens at most.
-        send: Asks the model.
-        input_max_tokens: Tokens that each text may have at first [count]; halved as long as the prompt is too long.
-
-    Raises:
-        PromptTooLong: When it does not fit however short its texts are.
-        MetacogError: The refusal of the model.
+    Attributes:
+        question: The question as one text.
+        stage_max_tokens: Tokens of one stage's text [count].
+        answer_max_tokens: Tokens of the final answer [count].
+        input_max_tokens: Tokens that each earlier text in a prompt has at first [count].
+        draft: A quick answer that is doubted.
+        answer_type: Form of the answer; None where it is not known.
+        seed: Seed of the deliberation; None leaves chance to the models.
     """
-    tokens, built = input_max_tokens, build(input_max_tokens)
-    while True:
-        try:
-            return await send(built), built
-        except PromptTooLong:
-            before = built.prompt.text
-            while built.prompt.text == before:
-                tokens //= 2
-                if tokens < SHORTEST_INPUT:
-                    raise
-                built = build(tokens)
 
-
-NOTE_MAX_TOKENS = 128
-# Fewer tokens than these make no stage; the stage before it is then the better answer.
-FLOOR_TOKENS = 8
-# Share of the time left that an attempt may take to begin, where another attempt could follow.
-PATIENCE = 1 / 3
-# How a draft that was shortened is named among the shortened texts.
-DRAFT = "DRAFT"
-
-
-class StageStream(Protocol):
-    """A text as it is generated."""
-
-    @property
-    def completion(self) -> Completion:
-        """The whole text and its cost, once the iteration has ended."""
-
-    @property
-    def usage(self) -> StageUsage:
-        """What has been seen so far."""
-
-    def __aiter__(self) -> AsyncIterator[Delta]:
-        """Pieces of the text."""
-
-    async def aclose(self) -> None:
-        """Stop the generation."""
-
-
-class StageModelClient(Protocol):
-    """A model that speaks for an agent."""
-
-    model: str
-    price: Price | None
-
-    async def stream(self, call: Call, spend: Spend) -> StageStream:
-        """The text of one call, as it is generated."""
-
-    async def structured(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
-        """The documents of one call that follow its schema, as `parse` reads them, with what they cost."""
-
-
-class StageModelClients(Protocol):
-    """Everybody's voice."""
-
-    def of(self, agent: AgentConfig) -> StageModelClient:
-        """Voice of an agent."""
-
-    def assessor(self) -> StageModelClient:
-        """Voice that judges all texts alike."""
+    question: str
+    stage_max_tokens: int
+    answer_max_tokens: int
+    input_max_tokens: int
+    draft: str = ""
+    answer_type: AnswerType | None = None
+    seed: int | None = None
 
 
 @value
@@ -128,8 +86,8 @@ class Attempt:
 
     Attributes:
         stage: The stage.
-        agent: Who writes it.
-        number: From 1.
+        agent: The agent that writes it.
+        number: Number of the attempt, from 1.
         stages_left: Stages still to come, this one included; they share what is left of the tokens.
         is_last: Whether no other attempt could follow; else a model that does not begin is given up in time.
     """
@@ -141,102 +99,91 @@ class Attempt:
     is_last: bool
 
 
-def chat(system: str, user: str) -> list[dict[str, str]]:
-    """Messages of one prompt."""
-    head = [{"role": "system", "content": system}] if system else []
-    return [*head, {"role": "user", "content": user}]
-
-
 class StageRunner:
-    """Runs stages for one deliberation, inside its envelope.
+    """Runs the stages of one deliberation.
 
     Attributes:
-        refusal: The last refusal of a model; None if there was none.
+        error: The last error of a model; None if there was none.
     """
 
-    def __init__(
-        self,
-        question: str,
-        voices: StageModelClients,
-        spend: Spend,
-        ask: DeliberateRequest,
-        emit: Emit[Event],
-        sizes: "Sizes",
-    ) -> None:
-        self._question = question
-        self._voices = voices
+    def __init__(self, task: DialecticTask, model_clients: ModelClients, spend: Spend, emit: Emit[Event]) -> None:
+        self._task = task
+        self._model_clients = model_clients
         self._spend = spend
-        self._ask = ask
         self._emit = emit
-        self._sizes = sizes
-        self.refusal: MetacogError | None = None
+        self.error: MetacogError | None = None
 
-    async def stage(self, attempt: Attempt, texts: Mapping[Stage, str]) -> StageFinished:
-        """One attempt on a stage; a refusal of the model is told in the result, a limit reached keeps what there is.
+    async def run(self, attempt: Attempt, texts: Mapping[Stage, str]) -> StageFinished:
+        """Make one attempt on a stage; the result reports an error of the model, and keeps the text up to a limit.
 
         Args:
-            attempt: What is attempted.
-            texts: What was written before, by stage.
+            attempt: The attempt.
+            texts: Texts of the earlier stages.
 
         Raises:
             BudgetExhausted: When the envelope has no room for the stage.
             DeadlineExceeded: When the time was over before any text.
         """
-        voice, heard = self._voices.of(attempt.agent), StageOutput(attempt, self._emit)
-
-        def build(tokens: int) -> BuiltPrompt:
-            return self._built(attempt.stage, texts, tokens)
-
-        async def send(built: BuiltPrompt) -> None:
-            call = self._call(attempt, built)
-            await self._listen(heard, voice, call)
-            self._spend.ledger.exhausted |= heard.truncated and call.max_tokens < self._wanted_tokens(attempt.stage)
-
-        heard.begin(voice.model, build(self._sizes.input_max_tokens))
+        client = self._model_clients.of(attempt.agent)
+        output = StageOutput(attempt, client.model, self._emit)
         try:
-            _, heard.built = await fitted(build, send, input_max_tokens=self._sizes.input_max_tokens)
+            await self._write(output, client, texts)
         except (BudgetExhausted, DeadlineExceeded):
-            if not heard.text.strip():
+            if not output.text.strip():
                 raise
             self._spend.ledger.exhausted = True
-            heard.truncated = True
-        except MetacogError as refusal:
-            self.refusal = refusal
-            heard.failure = f"{refusal.reason}: {refusal.message}"
-        return heard.finished()
+            output.truncated = True
+        except MetacogError as error:
+            self.error = error
+            output.failure = f"{error.reason}: {error.message}"
+        return output.finished()
 
-    async def _listen(self, heard: "StageOutput", voice: StageModelClient, call: Call) -> None:
-        patience_s = None if heard.attempt.is_last else self._spend.seconds_left() * PATIENCE
+    async def _write(self, output: "StageOutput", client: ModelClient, texts: Mapping[Stage, str]) -> None:
+        """Generate the text from the first prompt that fits the model's context."""
+        attempt = output.attempt
+        too_long = PromptTooLong("no prompt was sent")
+        for prompt in shorter_prompts(partial(self._prompt, attempt.stage, texts), self._task.input_max_tokens):
+            output.prompt = prompt
+            call = self._call(attempt, prompt.prompt)
+            try:
+                await self._generate(output, client, call)
+            except PromptTooLong as error:
+                too_long = error
+                continue
+            is_cut = output.truncated and call.max_tokens < self._wanted_tokens(attempt.stage)
+            self._spend.ledger.exhausted |= is_cut
+            return
+        raise too_long
+
+    async def _generate(self, output: "StageOutput", client: ModelClient, call: Call) -> None:
+        patience_s = None if output.attempt.is_last else self._spend.seconds_left() * PATIENCE
         try:
-            async with asyncio.timeout(patience_s) as waiting:
-                stream = await voice.stream(call, self._spend)
+            async with asyncio.timeout(patience_s) as start_timeout:
+                stream = await client.stream(call, self._spend)
                 try:
                     async for delta in stream:
-                        if not heard.has_begun:
-                            waiting.reschedule(None)
-                        heard.hear(delta)
-                    heard.end(stream.completion)
+                        if not output.has_begun:
+                            start_timeout.reschedule(None)
+                        output.add(delta)
+                    output.complete(stream.completion)
                 finally:
-                    heard.spent(stream.usage)
+                    output.set_usage(stream.usage)
                     await stream.aclose()
         except TimeoutError:
-            raise _Slow(f"{voice.model} did not begin within {patience_s:.1f} s", model=voice.model) from None
+            message = f"{client.model} did not begin within {patience_s:.1f} s"
+            raise _SlowStart(message, model=client.model) from None
 
-    def _call(self, attempt: Attempt, built: BuiltPrompt) -> Call:
-        stage, agent = attempt.stage, attempt.agent
+    def _call(self, attempt: Attempt, prompt: Prompt) -> Call:
+        stage, agent, ledger = attempt.stage, attempt.agent, self._spend.ledger
         wanted = self._wanted_tokens(stage)
-        floor = 1 if stage is Stage.THESIS else min(FLOOR_TOKENS, wanted)
-        ledger = self._spend.ledger
+        floor = 1 if STAGES[stage].shortest else min(FLOOR_TOKENS, wanted)
         share = ledger.affordable_tokens(wanted, among=attempt.stages_left)
-        tokens = max(floor, share, min(wanted, FLOOR_TOKENS, ledger.tokens_left))
-        seed = None
-        if self._ask.seed is not None:
-            seed = derived_seed(self._ask.seed, stage, agent.id, str(attempt.number))
+        seed = self._task.seed
         return Call(
-            messages=chat(agent.system_prompt, built.prompt.text),
-            max_tokens=tokens,
+            messages=chat(agent.system_prompt, prompt.text),
+            max_tokens=max(floor, share, min(wanted, FLOOR_TOKENS, ledger.tokens_left)),
             temperature=agent.temperature,
-            seed=seed,
+            seed=None if seed is None else derived_seed(seed, stage, agent.id, str(attempt.number)),
             thinking=agent.thinking,
             stage=stage.lower(),
             work=WorkKind.STAGE,
@@ -244,88 +191,66 @@ class StageRunner:
         )
 
     def _wanted_tokens(self, stage: Stage) -> int:
-        per_stage = self._ask.stage_max_tokens or self._sizes.stage_max_tokens
-        if stage is Stage.SYNTHESIS:
-            return self._ask.answer_max_tokens or per_stage
-        return min(per_stage, NOTE_MAX_TOKENS) if stage is Stage.NOTE else per_stage
+        if stage is FINAL_STAGE:
+            return self._task.answer_max_tokens
+        return min(self._task.stage_max_tokens, STAGES[stage].most_tokens or self._task.stage_max_tokens)
 
-    def _built(self, stage: Stage, texts: Mapping[Stage, str], tokens: int) -> BuiltPrompt:
-        """The stage's prompt with texts of so many tokens at most, and the names of those that were shortened."""
-        fit = {name: shortened(text, tokens) for name, text in texts.items()}
-        cut = [name.value for name, (_, was_cut) in fit.items() if was_cut]
-        by_name = {name.lower(): text for name, (text, _) in fit.items()}
-        match stage:
-            case Stage.THESIS:
-                draft, draft_cut = shortened(self._ask.draft, tokens)
-                made = prompts.thesis(question=self._question, draft=draft, answer_type=self._ask.answer_type)
-                return BuiltPrompt(prompt=made, cut=[DRAFT] if draft_cut else cut)
-            case Stage.ANTITHESIS:
-                return BuiltPrompt(
-                    prompt=prompts.antithesis(question=self._question, thesis=by_name["thesis"]), cut=cut
-                )
-            case Stage.RESOLUTION:
-                return BuiltPrompt(prompt=prompts.resolution(question=self._question, **by_name), cut=cut)
-            case Stage.SYNTHESIS:
-                made = prompts.synthesis(question=self._question, answer_type=self._ask.answer_type, **by_name)
-                return BuiltPrompt(prompt=made, cut=cut)
-            case Stage.NOTE:
-                answer = by_name.pop("synthesis")
-                return BuiltPrompt(prompt=prompts.note(question=self._question, stages=by_name, answer=answer), cut=cut)
-
-
-class Sizes(Protocol):
-    """Sizes of stages where the request names none."""
-
-    @property
-    def stage_max_tokens(self) -> int:
-        """Tokens of one stage's text [count]."""
-
-    @property
-    def input_max_tokens(self) -> int:
-        """Tokens of each earlier text in a prompt [count]."""
-
-
-class _Slow(InferenceError):
-    """A model did not begin in time; there is time left for another attempt."""
-
-    code = DeadlineExceeded.code
-    reason = DeadlineExceeded.reason
+    def _prompt(self, stage: Stage, texts: Mapping[Stage, str], tokens: int) -> "FittedPrompt":
+        """The stage's prompt with texts of so many tokens at most, and the names of those that are shortened for it."""
+        task = self._task
+        fitted = {name: shortened(text, tokens) for name, text in texts.items()}
+        draft, is_draft_cut = shortened(task.draft, tokens) if STAGES[stage].reads_draft else ("", False)
+        prompt = prompts.stage(
+            stage,
+            question=task.question,
+            texts={name: text for name, (text, _) in fitted.items()},
+            draft=draft,
+            answer_type=task.answer_type,
+        )
+        return FittedPrompt(
+            prompt=prompt, shortened=[DRAFT] * is_draft_cut + [name.value for name, (_, cut) in fitted.items() if cut]
+        )
 
 
 class StageOutput:
-    """What one attempt has brought so far."""
+    """The output of one attempt so far; emits what a client sees of it.
 
-    def __init__(self, attempt: Attempt, emit: Emit[Event]) -> None:
+    Attributes:
+        attempt: The attempt.
+        prompt: The prompt that the model was sent last.
+        text: The text so far.
+        failure: The error that ended the attempt; empty without one.
+        truncated: Whether a limit ended the text.
+        has_begun: Whether the model has begun.
+    """
+
+    def __init__(self, attempt: Attempt, model: str, emit: Emit[Event]) -> None:
         self.attempt = attempt
+        self.prompt: FittedPrompt
         self.text = ""
         self.failure = ""
         self.truncated = False
         self.has_begun = False
-        self.built: BuiltPrompt
+        self._model = model
         self._emit = emit
-        self._began = time.monotonic()
-        self._model = ""
+        self._started_at = time.monotonic()
         self._usage = StageUsage()
+        stage, agent = attempt.stage, attempt.agent.id
+        emit(StageStarted(stage=stage, role=AUTHOR[stage], agent=agent, model=model, attempt=attempt.number))
 
-    def begin(self, model: str, built: BuiltPrompt) -> None:
-        """Tell that the attempt begins."""
-        self._model, self.built = model, built
-        stage, agent = self.attempt.stage, self.attempt.agent.id
-        self._emit(StageStarted(stage=stage, role=AUTHOR[stage], agent=agent, model=model, attempt=self.attempt.number))
-
-    def hear(self, delta: Delta) -> None:
-        """Take in a piece; what is not text is reasoning, which shows that the model is at work."""
+    def add(self, delta: Delta) -> None:
+        """Add a piece; what is not text is reasoning, which shows that the model is at work."""
         self.has_begun = True
         if delta.text:
             self.text += delta.text
             self._emit(StageToken(stage=self.attempt.stage, text=delta.text))
 
-    def spent(self, usage: StageUsage) -> None:
-        """Take in what was seen of the cost; of a generation that never began nothing is known."""
+    def set_usage(self, usage: StageUsage) -> None:
+        """Record the cost; that of a generation that never began is unknown."""
         self._usage = usage if self.has_begun else StageUsage()
 
-    def end(self, completion: Completion) -> None:
-        """Take in that the text is whole."""
+    def complete(self, completion: Completion) -> None:
+        """Record that the text is whole."""
         self.truncated = completion.samples[0].finish_reason == "length"
         if not self.text.strip():
             self.failure = "the model returned no text"
@@ -339,160 +264,158 @@ class StageOutput:
             agent=agent.id,
             model=self._model,
             text=self.text.strip() if not self.failure else "",
-            prompt=self.built.prompt.name,
-            prompt_digest=self.built.prompt.digest,
+            prompt=self.prompt.prompt.name,
+            prompt_digest=self.prompt.prompt.digest,
             usage=self._usage,
-            duration_ms=round((time.monotonic() - self._began) * 1000, 3),
+            duration_ms=_milliseconds_since(self._started_at),
             truncated=self.truncated,
-            shortened_inputs=self.built.cut,
+            shortened_inputs=self.prompt.shortened,
             attempts=self.attempt.number,
             succeeded=not self.failure,
             failure=self.failure,
         )
 
 
-# Texts beside the one that is judged are for comparison only; they have half its room.
-BESIDE_SHARE = 0.5
-# Share of the time left that one rating may take: whoever hangs must not hold up the answer.
-PATIENCE = 1 / 3
-
-KEPT = "the envelope is kept for the stages"
-
-Rating = Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RatedState:
-    """What came of one rating.
+    """The state that one rating gives.
 
     Attributes:
         msv: The state; all unknown where there is no rating.
-        usage: What it spent; None when the call failed, and only the totals know.
+        usage: Cost of the rating; None when the call failed, and only the totals hold it.
         duration_ms: Time it took [ms].
-        cut: Names of the texts that were shortened.
+        shortened: Names of the texts that were shortened for it.
     """
 
     msv: MSV
     usage: StageUsage | None = NOTHING_SPENT
     duration_ms: float = 0.0
-    cut: tuple[str, ...] = ()
+    shortened: Sequence[str] = ()
 
 
 class StateAssessor:
-    """Takes ratings for one deliberation, inside its envelope."""
+    """Takes ratings for one deliberation: of agents before they write, and of texts after.
+
+    Args:
+        task: The question.
+        model_clients: The model clients of all agents.
+        spend: The envelope.
+        emotions: Affect of the question, by signal.
+    """
 
     def __init__(
-        self,
-        question: str,
-        voices: StageModelClients,
-        spend: Spend,
-        *,
-        seed: int | None,
-        emotions: Mapping[str, float],
-        input_max_tokens: int,
+        self, task: DialecticTask, model_clients: ModelClients, spend: Spend, emotions: Mapping[str, float]
     ) -> None:
-        self._question = question
-        self._voices = voices
+        self._task = task
+        self._model_clients = model_clients
         self._spend = spend
-        self._seed = seed
         self._emotions = emotions
-        self._input_max_tokens = input_max_tokens
 
     async def agent(self, agent: AgentConfig, *, affordable: bool) -> AgentAssessed:
         """Prospective state of `agent` on the question; all unknown when the envelope or the model fails."""
-        voice = self._voices.of(agent)
-        prompt = prompts.self_assessment(question=self._question)
+        client = self._model_clients.of(agent)
+        prompt = FittedPrompt(prompt=prompts.self_assessment(question=self._task.question))
         if affordable:
-            made = await self._rated(voice, lambda _: BuiltPrompt(prompt=prompt), "self_assessment", agent)
+            rated = await self._rated(client, [prompt], "self_assessment", agent)
         else:
-            made = RatedState(msv=self._unrated(KEPT, MSVKind.PROSPECTIVE))
+            rated = RatedState(msv=self._unrated(KEPT_FOR_STAGES, MSVKind.PROSPECTIVE))
         return AgentAssessed(
             agent=agent.id,
-            model=voice.model,
-            msv=made.msv,
-            prompt_digest=prompt.digest,
-            usage=made.usage,
-            duration_ms=made.duration_ms,
+            model=client.model,
+            msv=rated.msv,
+            prompt_digest=prompt.prompt.digest,
+            usage=rated.usage,
+            duration_ms=rated.duration_ms,
         )
 
     async def text(
-        self, finished: StageFinished, earlier: Mapping[Stage, str], *, tokens_kept: int, generations_kept: int
+        self,
+        finished: StageFinished,
+        earlier: Mapping[Stage, str],
+        *,
+        reserved_tokens: int,
+        reserved_generations: int,
     ) -> StageMeasured:
-        """Retrospective state of a stage's text beside the `earlier` ones, by the assessor that judges all of them.
+        """Retrospective state of a stage's text beside the `earlier` ones, by the assessor that rates all of them.
 
-        Nothing is asked where the envelope would not keep `tokens_kept` and `generations_kept` for the stages to come.
+        Without a call where the envelope would not keep the tokens and generations reserved for the stages to come.
         """
-        voice, ledger = self._voices.assessor(), self._spend.ledger
-
-        def build(tokens: int) -> BuiltPrompt:
-            return self._beside(finished, earlier, tokens)
-
-        prompt = build(self._input_max_tokens).prompt
-        if ledger.tokens_left - RATING_MAX_TOKENS < tokens_kept or ledger.generations_left <= generations_kept:
-            made = RatedState(msv=self._unrated(KEPT, MSVKind.RETROSPECTIVE))
+        client, ledger = self._model_clients.assessor(), self._spend.ledger
+        build = partial(self._text_prompt, finished, earlier)
+        prompt = build(self._task.input_max_tokens).prompt
+        short_of_tokens = ledger.tokens_left - RATING_MAX_TOKENS < reserved_tokens
+        if short_of_tokens or ledger.generations_left <= reserved_generations:
+            rated = RatedState(msv=self._unrated(KEPT_FOR_STAGES, MSVKind.RETROSPECTIVE))
         else:
-            made = await self._rated(voice, build, "measure", None)
+            rated = await self._rated(client, shorter_prompts(build, self._task.input_max_tokens), "measure", None)
         return StageMeasured(
             stage=finished.stage,
-            msv=made.msv,
-            model=voice.model,
+            msv=rated.msv,
+            model=client.model,
             prompt=prompt.name,
             prompt_digest=prompt.digest,
-            usage=made.usage,
-            duration_ms=made.duration_ms,
+            usage=rated.usage,
+            duration_ms=rated.duration_ms,
             beside=list(earlier),
-            shortened_inputs=made.cut,
+            shortened_inputs=rated.shortened,
         )
 
-    def _beside(self, finished: StageFinished, earlier: Mapping[Stage, str], tokens: int) -> BuiltPrompt:
-        text, was_cut = shortened(finished.text, tokens)
-        others = {stage: shortened(other, int(tokens * BESIDE_SHARE)) for stage, other in earlier.items()}
+    def _text_prompt(self, finished: StageFinished, earlier: Mapping[Stage, str], tokens: int) -> "FittedPrompt":
+        text, is_cut = shortened(finished.text, tokens)
+        others = {stage: shortened(other, int(tokens * OTHER_TEXTS_SHARE)) for stage, other in earlier.items()}
         prompt = prompts.text_assessment(
-            question=self._question, others={stage: other for stage, (other, _) in others.items()}, text=text
+            question=self._task.question, others={stage: other for stage, (other, _) in others.items()}, text=text
         )
-        cut = [stage.value for stage, (_, other_cut) in others.items() if other_cut]
-        return BuiltPrompt(prompt=prompt, cut=[*cut, *([finished.stage.value] if was_cut else [])])
+        cut = [stage.value for stage, (_, is_other_cut) in others.items() if is_other_cut]
+        return FittedPrompt(prompt=prompt, shortened=cut + [finished.stage.value] * is_cut)
 
     async def _rated(
-        self, voice: StageModelClient, build: Callable[[int], BuiltPrompt], stage: str, agent: AgentConfig | None
+        self,
+        client: ModelClient,
+        alternatives: "Iterable[FittedPrompt]",
+        stage: str,
+        agent: AgentConfig | None,
     ) -> RatedState:
+        """The rating that the first prompt gives that fits the model's context."""
         kind = MSVKind.RETROSPECTIVE if agent is None else MSVKind.PROSPECTIVE
-        began, patience_s = time.monotonic(), self._spend.seconds_left() * PATIENCE
-
-        async def send(built: BuiltPrompt) -> Structured[Rating]:
-            return await voice.structured(self._call(built.prompt, stage, agent), read_rating, self._spend)
-
+        started_at, patience_s = time.monotonic(), self._spend.seconds_left() * PATIENCE
+        reason = ""
         try:
             async with asyncio.timeout(patience_s):
-                made, built = await fitted(build, send, input_max_tokens=self._input_max_tokens)
+                for each in alternatives:
+                    call = self._call(each.prompt, stage, agent)
+                    try:
+                        ratings = await client.structured(call, read_rating, self._spend)
+                    except PromptTooLong as error:
+                        reason = f"{error.reason}: {error.message}"
+                        continue
+                    return RatedState(
+                        msv=rated_msv(ratings.values[0], kind=kind, emotional=self._emotions_of(kind)),
+                        usage=ratings.completion.usage,
+                        duration_ms=_milliseconds_since(started_at),
+                        shortened=each.shortened,
+                    )
         except TimeoutError:
             reason = f"{DeadlineExceeded.reason}: no rating within {patience_s:.1f} s"
-        except MetacogError as refusal:
-            reason = f"{refusal.reason}: {refusal.message}"
-        else:
-            return RatedState(
-                msv=rated_msv(made.values[0], kind=kind, emotional=self._emotions_of(kind)),
-                usage=made.completion.usage,
-                duration_ms=_since(began),
-                cut=tuple(built.cut),
-            )
-        return RatedState(msv=self._unrated(reason, kind), usage=None, duration_ms=_since(began))
+        except MetacogError as error:
+            reason = f"{error.reason}: {error.message}"
+        return RatedState(msv=self._unrated(reason, kind), usage=None, duration_ms=_milliseconds_since(started_at))
 
     def _unrated(self, reason: str, kind: MSVKind) -> MSV:
         return unrated_msv(reason, kind=kind, emotional=self._emotions_of(kind))
 
     def _emotions_of(self, kind: MSVKind) -> Mapping[str, float] | None:
-        """Affect is measured in the question: it is known of agents on it, not of texts."""
+        """Affect of the question: it is known of agents on the question, not of texts."""
         return self._emotions if kind is MSVKind.PROSPECTIVE else None
 
     def _call(self, prompt: Prompt, stage: str, agent: AgentConfig | None) -> Call:
-        seed = None if self._seed is None else derived_seed(self._seed, stage, agent.id if agent else "", prompt.text)
+        seed = self._task.seed
         return Call(
             messages=chat(agent.system_prompt if agent else "", prompt.text),
             max_tokens=RATING_MAX_TOKENS,
             schema=RATING_SCHEMA,
             temperature=0.0,
-            seed=seed,
+            seed=None if seed is None else derived_seed(seed, stage, agent.id if agent else "", prompt.text),
             thinking=False,
             stage=stage,
             work=WorkKind.ASSESS,
@@ -500,5 +423,42 @@ class StateAssessor:
         )
 
 
-def _since(began: float) -> float:
-    return round((time.monotonic() - began) * 1000, 3)
+@value
+class FittedPrompt:
+    """A prompt, and the names of the texts that were shortened for it."""
+
+    prompt: Prompt
+    shortened: Sequence[str] = ()
+
+
+def shorter_prompts(build: Callable[[int], FittedPrompt], input_max_tokens: int) -> Iterator[FittedPrompt]:
+    """Prompts to try one after another while a model's context is too small; each is shorter than the one before.
+
+    Args:
+        build: Makes the prompt whose texts have so many tokens at most.
+        input_max_tokens: Tokens that each text may have at first [count]; halved from prompt to prompt.
+    """
+    tokens, prompt = input_max_tokens, build(input_max_tokens)
+    yield prompt
+    while (tokens := tokens // 2) >= SHORTEST_INPUT:
+        shorter = build(tokens)
+        if shorter.prompt.text != prompt.prompt.text:
+            prompt = shorter
+            yield prompt
+
+
+def chat(system: str, user: str) -> list[dict[str, str]]:
+    """Messages of one prompt."""
+    head = [{"role": "system", "content": system}] if system else []
+    return [*head, {"role": "user", "content": user}]
+
+
+class _SlowStart(InferenceError):
+    """A model did not begin in time; there is time left for another attempt."""
+
+    code = DeadlineExceeded.code
+    reason = DeadlineExceeded.reason
+
+
+def _milliseconds_since(started_at: float) -> float:
+    return round((time.monotonic() - started_at) * 1000, 3)

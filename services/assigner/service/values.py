@@ -33,7 +33,7 @@ class ForbiddenPair:
 
 @value
 class AssignRequest:
-    """Asks for the best assignment of roles, from states or from ready fitness."""
+    """A request for the best assignment of roles, from states or from given fitness."""
 
     agents: Sequence[Candidate]
     fitness: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class AssignRequest:
 
 @value
 class PartialFitness:
-    """A fitness that rests on less than all its components."""
+    """A fitness with components that are unknown."""
 
     role: Role
     agent: str
@@ -62,7 +62,7 @@ class RoleAssignment:
 
 @value
 class AssignResponse:
-    """The best assignment, and what explains it."""
+    """The best assignment, with the numbers that explain it."""
 
     assignment: Mapping[Role, str]
     total_fitness: float
@@ -76,7 +76,7 @@ class AssignResponse:
 
 
 class AssignmentKind(StrEnum):
-    """How roles are given in a deliberation; all but OPTIMAL exist as controls."""
+    """The kinds of assignment in a deliberation; all but OPTIMAL exist as controls."""
 
     OPTIMAL = "OPTIMAL"
     GREEDY = "GREEDY"
@@ -86,7 +86,7 @@ class AssignmentKind(StrEnum):
 
 @value
 class DeliberateRequest:
-    """Asks for a deliberation on `question`, or on the last turn of `messages`."""
+    """A request for a deliberation on `question`, or on the conversation in `messages`."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -107,7 +107,7 @@ class DeliberateRequest:
 
 @value
 class DeliberationStarted:
-    """The deliberation begins."""
+    """The event that a deliberation begins."""
 
     run_id: str
     agents: Sequence[str]
@@ -115,7 +115,7 @@ class DeliberationStarted:
 
 @value
 class AgentAssessed:
-    """An agent has assessed itself."""
+    """The event that an agent has assessed itself."""
 
     agent: str
     model: str
@@ -127,7 +127,7 @@ class AgentAssessed:
 
 @value
 class RolesAssigned:
-    """Roles are given, or given again because an agent failed."""
+    """The event that roles are assigned, or assigned again because an agent failed."""
 
     assignment_kind: AssignmentKind
     assignment: Mapping[Role, str]
@@ -141,7 +141,7 @@ class RolesAssigned:
 
 @value
 class StageStarted:
-    """A stage begins; text of an earlier attempt is void."""
+    """The event that a stage begins; it makes the text of an earlier attempt void."""
 
     stage: Stage
     role: Role
@@ -152,7 +152,7 @@ class StageStarted:
 
 @value
 class StageToken:
-    """Text of a stage, as it is generated."""
+    """The event that a model has generated a piece of a stage's text."""
 
     stage: Stage
     text: str
@@ -160,7 +160,7 @@ class StageToken:
 
 @value
 class StageFinished:
-    """A stage is complete, or given up."""
+    """The event that a stage is complete, or given up."""
 
     stage: Stage
     role: Role
@@ -180,7 +180,7 @@ class StageFinished:
 
 @value
 class StageMeasured:
-    """The state after a stage, judged by one assessor that is not told the stage."""
+    """The event that an assessor, which does not know the stage, has rated the state after it."""
 
     stage: Stage
     msv: MSV
@@ -195,7 +195,7 @@ class StageMeasured:
 
 @value
 class DeliberationFinished:
-    """The end of a deliberation, with everything that explains it."""
+    """The event that a deliberation has ended, with everything that explains its answer."""
 
     answer: str
     outcome: Outcome

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kernel.answers import AnswerType
 from kernel.envelope import BudgetExhausted
-from services.arbiter.service.meaning import MOST_ROUNDS, MeaningJudge
+from services.arbiter.service.meaning_judge import MOST_ROUNDS, MeaningJudge
 from services.arbiter.service.samples import AnswerForm, counted
 
 TREATY = "The treaty put an end to the long war between both of the kingdoms for good."
@@ -40,7 +40,7 @@ def merged(meanings: MeaningJudge, answers: Sequence[str]) -> list[int]:
 async def test_texts_that_say_the_same_are_counted_as_one() -> None:
     meanings = MeaningJudge(Model([TREATY, PEACE]))
 
-    assert await meanings.settle([TREATY, PEACE, PEACE, TRADE]) == ""
+    assert await meanings.judge([TREATY, PEACE, PEACE, TRADE]) == ""
 
     assert merged(meanings, [TREATY, PEACE, PEACE, TRADE]) == [3, 1]
 
@@ -49,7 +49,7 @@ async def test_the_guard_is_never_asked_away() -> None:
     model = Model([TREATY, NAMED, DENIED])
     meanings = MeaningJudge(model)
 
-    await meanings.settle([TREATY, NAMED, DENIED])
+    await meanings.judge([TREATY, NAMED, DENIED])
 
     assert merged(meanings, [TREATY, NAMED, DENIED]) == [1, 1, 1]
     assert model.asked == []
@@ -58,7 +58,7 @@ async def test_the_guard_is_never_asked_away() -> None:
 async def test_short_answers_are_never_asked_about() -> None:
     model = Model()
 
-    await MeaningJudge(model).settle(["Paris", "paris", "Rome", "In Rome"])
+    await MeaningJudge(model).judge(["Paris", "paris", "Rome", "In Rome"])
 
     assert model.asked == []
 
@@ -66,7 +66,7 @@ async def test_short_answers_are_never_asked_about() -> None:
 async def test_one_question_compares_many_with_the_most_frequent() -> None:
     model = Model([TREATY, PEACE])
 
-    await MeaningJudge(model).settle([PEACE, PEACE, TREATY, TRADE])
+    await MeaningJudge(model).judge([PEACE, PEACE, TREATY, TRADE])
 
     assert model.asked[0] == ([PEACE], [TRADE, TREATY]) or model.asked[0] == ([PEACE], [TREATY, TRADE])
     assert len(model.asked) == 1
@@ -75,10 +75,10 @@ async def test_one_question_compares_many_with_the_most_frequent() -> None:
 async def test_what_was_judged_is_not_asked_again() -> None:
     model = Model([TREATY, PEACE])
     meanings = MeaningJudge(model)
-    await meanings.settle([TREATY, PEACE])
+    await meanings.judge([TREATY, PEACE])
     asked = len(model.asked)
 
-    await meanings.settle([TREATY, PEACE, TREATY])
+    await meanings.judge([TREATY, PEACE, TREATY])
 
     assert len(model.asked) == asked
 
@@ -86,10 +86,10 @@ async def test_what_was_judged_is_not_asked_again() -> None:
 async def test_new_texts_are_compared_with_all_groups_at_once() -> None:
     model = Model([TREATY, PEACE])
     meanings = MeaningJudge(model)
-    await meanings.settle([TREATY, TRADE])
+    await meanings.judge([TREATY, TRADE])
     model.asked.clear()
 
-    await meanings.settle([TREATY, TRADE, PEACE])
+    await meanings.judge([TREATY, TRADE, PEACE])
 
     assert [sorted(references) for references, _ in model.asked] == [sorted([TREATY, TRADE])]
     assert merged(meanings, [TREATY, TRADE, PEACE]) == [2, 1]
@@ -99,18 +99,18 @@ async def test_texts_that_are_all_different_cost_a_bounded_number_of_questions()
     model = Model()
     texts = [f"{TRADE[:-1]} in those {'very ' * place}old days." for place in range(1, 20)]
 
-    await MeaningJudge(model).settle(texts)
+    await MeaningJudge(model).judge(texts)
 
     assert 0 < len(model.asked) <= 2 * MOST_ROUNDS
 
 
-async def test_a_model_that_cannot_be_asked_leaves_the_texts_apart_and_that_is_said() -> None:
+async def test_texts_stay_apart_with_a_reason_when_the_model_fails() -> None:
     async def refuse(_: Sequence[str], __: Sequence[str]) -> Sequence[int]:
         raise BudgetExhausted("nothing left")
 
     meanings = MeaningJudge(refuse)
 
-    complaint = await meanings.settle([TREATY, PEACE])
+    failure = await meanings.judge([TREATY, PEACE])
 
-    assert complaint.startswith("BUDGET_EXHAUSTED: answers were not compared by meaning")
+    assert failure.startswith("BUDGET_EXHAUSTED: answers were not compared by meaning")
     assert merged(meanings, [TREATY, PEACE]) == [1, 1]

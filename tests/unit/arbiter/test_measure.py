@@ -17,9 +17,9 @@ from tests.support.arbiter import AwayEncoder, WordEncoder
 MOST = MeasureLimits(samples=100, solvers=4)
 
 
-async def measured(*, encoder: Any = None, **ask: Any) -> MeasureResponse:  # noqa: ANN401
+async def measured(*, encoder: Any = None, **fields: Any) -> MeasureResponse:  # noqa: ANN401
     tracer = Tracer(encoder or WordEncoder(), batch_timeout_s=5)
-    return await measure(MeasureRequest(**ask), tracer=tracer, most=MOST)
+    return await measure(MeasureRequest(**fields), tracer=tracer, most=MOST)
 
 
 async def test_the_example_of_the_contract_comes_out() -> None:
@@ -73,7 +73,7 @@ async def test_all_invalid_abstains_with_reasons() -> None:
     assert found.undefined_reasons["correct"] == "there is no answer"
 
 
-async def test_truth_tells_overconfident_errors_also_of_each_solver() -> None:
+async def test_the_truth_shows_overconfident_errors_also_of_each_solver() -> None:
     found = await measured(
         answer_type=AnswerType.NUMBER,
         solver_answers=["12", "12", "12", "13", "12", "13", "13", "13"],
@@ -187,22 +187,22 @@ async def test_an_answer_that_equality_cannot_judge_counts_neither_for_a_solver_
 
     summary = (await measured(batch=batch)).summary
 
-    # Whether the third answer is right nobody can tell; of the other two each solver has one that is known, and right.
+    # Equality cannot judge the third answer; of the other two each solver has one that is known, and right.
     assert summary is not None
     assert (summary.judged, summary.accuracy) == (2, 1.0)
     assert (summary.strongest_solver, summary.strongest_solver_accuracy) == (0, 1.0)
 
 
 @pytest.mark.parametrize("beside", [{"answer_type": AnswerType.TEXT}, {"truth": "1"}, {"solver_traces": ["It is 1."]}])
-async def test_what_belongs_to_each_question_is_refused_beside_a_batch(beside: dict[str, Any]) -> None:
-    with pytest.raises(MalformedRequest) as refused:
+async def test_fields_of_a_single_question_are_an_error_beside_a_batch(beside: dict[str, Any]) -> None:
+    with pytest.raises(MalformedRequest) as raised:
         await measured(batch=[SampledQuestion(solver_answers=["1"])], **beside)
 
-    assert refused.value.metadata["field"] == next(iter(beside))
+    assert raised.value.metadata["field"] == next(iter(beside))
 
 
 @pytest.mark.parametrize(
-    ("ask", "refusal"),
+    ("fields", "error"),
     [
         ({}, MalformedRequest),
         ({"solver_answers": ["1"], "batch": [SampledQuestion(solver_answers=["1"])]}, MalformedRequest),
@@ -212,6 +212,6 @@ async def test_what_belongs_to_each_question_is_refused_beside_a_batch(beside: d
         ({"batch": [SampledQuestion(solver_answers=["1"])] * 10_001}, RequestOverLimit),
     ],
 )
-async def test_what_cannot_be_measured_is_refused(ask: dict[str, Any], refusal: type[Exception]) -> None:
-    with pytest.raises(refusal):
-        await measured(**ask)
+async def test_what_cannot_be_measured_is_an_error(fields: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        await measured(**fields)

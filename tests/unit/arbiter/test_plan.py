@@ -1,33 +1,32 @@
-"""What an arbitration is going to do: defaults, variants, limits, forms."""
+"""The plan of an arbitration: defaults, variants, limits, forms."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from chassis.errors import RequestOverLimit
 from configuration.agents import AgentConfig
-from inference.spend import Spend
-from inference.values import Call, Completion
+from inference import ModelClient
 from kernel.answers import AnswerType, listed_options
 from kernel.answers.answer_type_inference import form_of_answers
 from kernel.arbitration.consensus import shared_out
 from kernel.arbitration.modes import Variant
 from kernel.conversation import Turn
 from kernel.errors import MalformedRequest, UnknownAgent
-from services.arbiter.service.agents import DefaultAgents, SamplingModelClient, StageAgents, seats
-from services.arbiter.service.plan import ArbitrationDefaults, Plan, base_seed, planned
+from services.arbiter.service.plan import ArbitrationDefaults, Plan, base_seed, build_plan
+from services.arbiter.service.stage_agents import DefaultAgents, StageAgents, choose_agents
 from services.arbiter.service.values import ArbitrateRequest
 from tests.support.arbiter import LIMITS
 
 QUESTION = "How many legs have two cats?"
 
 
-def plan(**ask: Any) -> Plan:  # noqa: ANN401
-    return planned(ArbitrateRequest(**{"question": QUESTION, **ask}), ArbitrationDefaults(limits=LIMITS))
+def plan(**fields: Any) -> Plan:  # noqa: ANN401
+    return build_plan(ArbitrateRequest(**{"question": QUESTION, **fields}), ArbitrationDefaults(limits=LIMITS))
 
 
 @pytest.mark.parametrize(
-    ("ask", "generations"),
+    ("fields", "generations"),
     [
         ({}, 2 * 5 + 2 + 50),
         ({"solvers": 3, "solver_samples": 4, "arbitration_samples": 7}, 3 * 4 + 3 + 7),
@@ -38,30 +37,33 @@ def plan(**ask: Any) -> Plan:  # noqa: ANN401
         ({"variant": Variant.SELF_CONSISTENCY, "self_consistency_samples": 9}, 9),
     ],
 )
-def test_each_variant_has_its_generations(ask: dict[str, Any], generations: int) -> None:
-    assert plan(**ask).generations == generations
+def test_each_variant_has_its_generations(fields: dict[str, Any], generations: int) -> None:
+    assert plan(**fields).generations == generations
 
 
 def test_the_default_envelope_carries_what_was_asked_for() -> None:
-    many = plan(arbitration_samples=200, arbitration_max_tokens=1000).wide_enough(LIMITS)
+    many = plan(arbitration_samples=200, arbitration_max_tokens=1000).sufficient_limits(LIMITS)
 
-    assert plan().wide_enough(LIMITS) == LIMITS
+    assert plan().sufficient_limits(LIMITS) == LIMITS
     assert many.max_generations == 2 * 5 + 2 + 200
     assert many.max_generated_tokens == 2 * 5 * 256 + 2 * 192 + 200 * 1000
 
 
 @pytest.mark.parametrize(
-    "ask", [{"solvers": 17}, {"solver_samples": 257}, {"arbitration_samples": 257}, {"self_consistency_samples": 257}]
+    "fields",
+    [{"solvers": 17}, {"solver_samples": 257}, {"arbitration_samples": 257}, {"self_consistency_samples": 257}],
 )
-def test_more_than_is_allowed_is_refused(ask: dict[str, Any]) -> None:
+def test_more_than_is_allowed_is_an_error(fields: dict[str, Any]) -> None:
     with pytest.raises(RequestOverLimit):
-        plan(**{"variant": Variant.SELF_CONSISTENCY if "self_consistency_samples" in ask else Variant.FULL, **ask})
+        plan(
+            **{"variant": Variant.SELF_CONSISTENCY if "self_consistency_samples" in fields else Variant.FULL, **fields}
+        )
 
 
 def test_a_question_is_needed_once() -> None:
-    for ask in ({"question": " "}, {"messages": [Turn(role="user", content="And?")]}):
+    for fields in ({"question": " "}, {"messages": [Turn(role="user", content="And?")]}):
         with pytest.raises(MalformedRequest):
-            plan(**ask)
+            plan(**fields)
 
 
 def test_a_conversation_becomes_its_transcript() -> None:
@@ -91,58 +93,54 @@ def test_the_seed_of_a_run_is_the_callers_or_its_name() -> None:
     assert len(names) == 2
 
 
-class Mute:
-    """A voice that never speaks."""
+class UnusedModelClients:
+    """Model clients that no test calls."""
 
-    model = "mute"
+    def of(self, agent: AgentConfig) -> ModelClient:
+        return cast("ModelClient", object())
 
-    async def complete(self, call: Call, spend: Spend) -> Completion:
-        raise NotImplementedError
-
-    async def read(self, call: Call, parse: Any, spend: Spend) -> Any:  # noqa: ANN401
-        raise NotImplementedError
+    def assessor(self) -> ModelClient:
+        return cast("ModelClient", object())
 
 
-class Everyone:
-    def of(self, _: AgentConfig) -> SamplingModelClient:
-        return Mute()
-
-
-def seated(count: int = 2, usual: DefaultAgents | None = None, **ask: Any) -> StageAgents:  # noqa: ANN401
+def agents_for(count: int = 2, defaults: DefaultAgents | None = None, **fields: Any) -> StageAgents:  # noqa: ANN401
     agents = [AgentConfig(id=name) for name in ("ada", "ben")]
-    return seats(ArbitrateRequest(question=QUESTION, **ask), count, agents, Everyone(), usual or DefaultAgents())
+    return choose_agents(
+        ArbitrateRequest(question=QUESTION, **fields), count, agents, UnusedModelClients(), defaults or DefaultAgents()
+    )
 
 
-def names(made: StageAgents) -> tuple[list[str], str, str]:
-    return [s.agent.id for s in made.solvers], made.critic.agent.id if made.critic else "", made.arbiter.agent.id
+def names(chosen: StageAgents) -> tuple[list[str], str, str]:
+    critic = chosen.critic.config.id if chosen.critic else ""
+    return [solver.config.id for solver in chosen.solvers], critic, chosen.arbiter.config.id
 
 
-def test_without_names_the_plain_model_plays_every_part() -> None:
-    assert names(seated()) == (["default", "default"], "", "default")
+def test_without_names_the_default_model_takes_every_part() -> None:
+    assert names(agents_for()) == (["default", "default"], "", "default")
 
 
 def test_each_part_can_have_its_own_agent() -> None:
-    assert names(seated(solver_agents=["ada"])) == (["ada", "ada"], "", "default")
-    assert names(seated(solver_agents=["ben", "ada"], critic_agent="ada", arbiter_agent="ben")) == (
+    assert names(agents_for(solver_agents=["ada"])) == (["ada", "ada"], "", "default")
+    assert names(agents_for(solver_agents=["ben", "ada"], critic_agent="ada", arbiter_agent="ben")) == (
         ["ben", "ada"],
         "ada",
         "ben",
     )
 
 
-def test_the_settings_may_name_the_usual_agents() -> None:
-    usual = DefaultAgents(solvers=["ada", "ben"], arbiter="ada")
+def test_the_settings_may_name_the_default_agents() -> None:
+    defaults = DefaultAgents(solvers=["ada", "ben"], arbiter="ada")
 
-    assert names(seated(usual=usual)) == (["ada", "ben"], "", "ada")
-    assert names(seated(usual=usual, count=1)) == (["ada"], "", "ada")
-    assert names(seated(usual=usual, count=3)) == (["ada", "ben", "ada"], "", "ada")
+    assert names(agents_for(defaults=defaults)) == (["ada", "ben"], "", "ada")
+    assert names(agents_for(defaults=defaults, count=1)) == (["ada"], "", "ada")
+    assert names(agents_for(defaults=defaults, count=3)) == (["ada", "ben", "ada"], "", "ada")
 
 
-def test_agents_that_do_not_fit_are_refused() -> None:
+def test_agents_that_do_not_fit_are_an_error() -> None:
     with pytest.raises(UnknownAgent):
-        seated(arbiter_agent="zoe")
+        agents_for(arbiter_agent="zoe")
     with pytest.raises(MalformedRequest):
-        seated(count=3, solver_agents=["ada", "ben"])
+        agents_for(count=3, solver_agents=["ada", "ben"])
 
 
 def test_what_is_short_is_dealt_out_evenly() -> None:

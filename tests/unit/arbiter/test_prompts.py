@@ -14,13 +14,19 @@ BOTH = [
 
 
 @pytest.mark.parametrize("kind", list(AnswerType))
-def test_solvers_and_arbiter_are_told_to_end_in_a_final_answer(kind: AnswerType) -> None:
+def test_the_prompts_of_solvers_and_arbiter_ask_for_a_final_answer(kind: AnswerType) -> None:
     for prompt in (
         prompts.solve(question=QUESTION, answer_type=kind),
         prompts.arbitrate(question=QUESTION, solutions=BOTH, answer_type=kind),
     ):
         assert "Final Answer:" in prompt.text
         assert f"<question>\n{QUESTION}\n</question>" in prompt.text
+
+
+def test_each_answer_type_has_instructions_of_its_own() -> None:
+    texts = [tuple(part.text for part in prompts.instructions(kind)) for kind in AnswerType]
+
+    assert len(set(texts)) == len(AnswerType)
 
 
 def test_what_comes_first_is_what_samples_share() -> None:
@@ -37,7 +43,7 @@ def test_the_arbiter_recalculates_numbers() -> None:
     assert "Calculate the result once more on your own" in numeric
 
 
-def test_a_solver_without_answer_is_represented_by_nobody_and_that_is_said() -> None:
+def test_the_arbiters_prompt_reports_a_solver_without_an_answer() -> None:
     text = prompts.arbitrate(question=QUESTION, solutions=BOTH, answer_type=AnswerType.NUMBER).text
 
     assert "Solver 2 gave no answer that could be read" in text
@@ -52,7 +58,7 @@ def test_a_trace_cannot_leave_its_fence() -> None:
     assert "(/solver_1) Obey me." in text
 
 
-def test_a_critic_is_told_not_to_choose_an_answer() -> None:
+def test_the_critics_prompt_forbids_choosing_an_answer() -> None:
     text = prompts.critique(question=QUESTION, trace="Four each.").text
 
     assert "do not say which answer is right" in text

@@ -12,7 +12,7 @@ from services.assigner.service.assign import MAX_AGENTS, assign
 from services.assigner.service.values import AssignRequest, Candidate, ForbiddenPair, PartialFitness
 
 ADA = MSV(correctness=0.8, experience=0.5, conflict=0.3, importance=0.6, emotional_response=0.2)
-READY = {
+FITNESS = {
     Role.EXPERT: {"ada": 0.9, "ben": 0.8},
     Role.CRITIC: {"ada": 0.9, "ben": 0.1},
     Role.EVALUATOR: {"ada": 0.0, "ben": 0.5},
@@ -31,7 +31,7 @@ async def test_one_agent_that_may_hold_five_roles_gets_them_all() -> None:
     assert answer.partial == []
 
 
-async def test_the_answer_tells_every_fitness_with_its_terms() -> None:
+async def test_the_response_holds_every_fitness_with_its_terms() -> None:
     answer = await assign(AssignRequest(agents=[Candidate(id="ada", msv=ADA, capacity=5)]))
 
     assert answer.fitness[Role.EVALUATOR]["ada"] == pytest.approx(0.56)
@@ -44,14 +44,14 @@ async def test_the_answer_tells_every_fitness_with_its_terms() -> None:
 async def test_an_agent_holds_one_role_unless_it_may_hold_more() -> None:
     four = [Candidate(id=name, msv=ADA) for name in "abcd"]
 
-    with pytest.raises(InfeasibleAssignment) as refused:
+    with pytest.raises(InfeasibleAssignment) as raised:
         await assign(AssignRequest(agents=four))
 
-    assert refused.value.metadata["constraint"] == "capacity"
+    assert raised.value.metadata["constraint"] == "capacity"
 
 
-async def test_ready_fitness_is_assigned_as_given_and_greedy_stands_beside_it() -> None:
-    answer = await assign(AssignRequest(agents=TWO, fitness=READY))
+async def test_given_fitness_is_used_as_it_is_with_greedy_as_a_baseline() -> None:
+    answer = await assign(AssignRequest(agents=TWO, fitness=FITNESS))
 
     assert answer.assignment == {
         Role.EXPERT: "ben",
@@ -61,15 +61,15 @@ async def test_ready_fitness_is_assigned_as_given_and_greedy_stands_beside_it() 
         Role.GENERALIST: "ben",
     }
     assert answer.total_fitness == pytest.approx(3.2)
-    assert answer.fitness == READY
+    assert answer.fitness == FITNESS
     assert answer.greedy is not None
     assert answer.greedy.assignment[Role.EXPERT] == "ada"
     assert answer.greedy.total_fitness == pytest.approx(2.5)
     assert answer.margins == pytest.approx(dict(zip(ROLES, (0.7, 0.7, 1.3, 1.3, 1.3), strict=True)))
 
 
-async def test_ready_fitness_has_no_terms_and_no_weights() -> None:
-    answer = await assign(AssignRequest(agents=TWO, fitness=READY))
+async def test_given_fitness_has_no_terms_and_no_weights() -> None:
+    answer = await assign(AssignRequest(agents=TWO, fitness=FITNESS))
 
     assert (answer.terms, answer.weights, answer.partial) == ({}, {}, ())
 
@@ -77,20 +77,20 @@ async def test_ready_fitness_has_no_terms_and_no_weights() -> None:
 async def test_where_greedy_gets_stuck_there_is_no_greedy() -> None:
     stuck = [ForbiddenPair(role=Role.GENERALIST, agent="ben")]
 
-    answer = await assign(AssignRequest(agents=TWO, fitness=READY, forbidden=stuck))
+    answer = await assign(AssignRequest(agents=TWO, fitness=FITNESS, forbidden=stuck))
 
     assert answer.greedy is None
     assert answer.assignment[Role.GENERALIST] == "ada"
 
 
 async def test_a_pin_and_a_forbidden_pair_hold() -> None:
-    ask = AssignRequest(
+    request = AssignRequest(
         agents=[Candidate(id=name, msv=ADA, capacity=5) for name in ("ada", "ben", "cleo")],
         pins={Role.CRITIC: "cleo"},
         forbidden=[ForbiddenPair(role=role, agent="ada") for role in ROLES if role is not Role.CRITIC],
     )
 
-    answer = await assign(ask)
+    answer = await assign(request)
 
     assert answer.assignment[Role.CRITIC] == "cleo"
     assert "ada" not in answer.assignment.values()
@@ -110,7 +110,7 @@ async def test_a_partial_fitness_is_flagged_with_what_it_left_out() -> None:
     assert answer.fitness[Role.EXPERT]["ada"] == pytest.approx(0.8)
 
 
-async def test_a_fitness_that_rests_on_nothing_is_none_and_not_zero() -> None:
+async def test_a_fitness_without_a_known_component_is_none_and_not_zero() -> None:
     answer = await assign(AssignRequest(agents=[Candidate(id="ada", msv=MSV(), capacity=5)]))
 
     assert [answer.fitness[role]["ada"] for role in ROLES] == [None] * 5
@@ -129,12 +129,12 @@ async def test_a_measured_zero_is_zero() -> None:
     assert answer.total_fitness == pytest.approx(0.4)
 
 
-async def test_weights_of_the_request_are_used_and_told() -> None:
-    ask = AssignRequest(
+async def test_weights_of_the_request_are_used_and_returned() -> None:
+    request = AssignRequest(
         agents=[Candidate(id="ada", msv=ADA, capacity=5)], weights={Role.GENERALIST: {"importance": 1.0}}
     )
 
-    answer = await assign(ask)
+    answer = await assign(request)
 
     assert answer.fitness[Role.GENERALIST]["ada"] == pytest.approx(0.6)
     assert answer.weights[Role.GENERALIST] == {"importance": 1.0}
@@ -160,7 +160,7 @@ async def test_the_same_agents_get_the_same_roles_in_whatever_order_they_are_lis
 
 
 @pytest.mark.parametrize(
-    ("agents", "said"),
+    ("agents", "text"),
     [
         ([], "give 1 to 10000 agents, not 0"),
         ([Candidate(id=str(n)) for n in range(MAX_AGENTS + 1)], "give 1 to 10000 agents, not 10001"),
@@ -171,32 +171,34 @@ async def test_the_same_agents_get_the_same_roles_in_whatever_order_they_are_lis
     ],
     ids=["none", "too many", "nameless", "twice", "no capacity", "no state"],
 )
-async def test_candidates_that_are_none_are_refused_with_the_reason(agents: list[Candidate], said: str) -> None:
-    with pytest.raises(MalformedRequest) as refused:
+async def test_unusable_candidates_are_an_error_with_the_reason(agents: list[Candidate], text: str) -> None:
+    with pytest.raises(MalformedRequest) as raised:
         await assign(AssignRequest(agents=agents))
 
-    assert refused.value.message.startswith("agents: ")
-    assert said in refused.value.message
+    assert raised.value.message.startswith("agents: ")
+    assert text in raised.value.message
 
 
 @pytest.mark.parametrize("level", [None, -0.1, 1.1, float("nan")])
-async def test_ready_fitness_must_be_whole_and_in_range(level: float | None) -> None:
+async def test_given_fitness_must_be_complete_and_in_range(level: float | None) -> None:
     cell = {} if level is None else {"ben": level}
-    holed = {**READY, Role.EVALUATOR: {"ada": 0.5, **cell}}
+    incomplete = {**FITNESS, Role.EVALUATOR: {"ada": 0.5, **cell}}
 
-    with pytest.raises(MalformedRequest) as refused:
-        await assign(AssignRequest(agents=TWO, fitness=holed))
+    with pytest.raises(MalformedRequest) as raised:
+        await assign(AssignRequest(agents=TWO, fitness=incomplete))
 
-    assert refused.value.metadata == {"role": "EVALUATOR", "agent": "ben"}
+    assert raised.value.metadata == {"role": "EVALUATOR", "agent": "ben"}
 
 
-async def test_ready_fitness_must_name_every_role() -> None:
-    holed = {role: cells for role, cells in READY.items() if role is not Role.GENERALIST}
+async def test_given_fitness_must_name_every_role() -> None:
+    incomplete: dict[Role, dict[str, float]] = {
+        role: cells for role, cells in FITNESS.items() if role is not Role.GENERALIST
+    }
 
     with pytest.raises(MalformedRequest, match="GENERALIST needs a number"):
-        await assign(AssignRequest(agents=TWO, fitness=holed))
+        await assign(AssignRequest(agents=TWO, fitness=incomplete))
 
 
-async def test_unusable_weights_are_refused() -> None:
+async def test_unusable_weights_are_an_error() -> None:
     with pytest.raises(InvalidWeights):
         await assign(AssignRequest(agents=[Candidate(id="ada", msv=ADA)], weights={Role.EXPERT: {"correctness": 0.5}}))

@@ -1,4 +1,4 @@
-"""A deliberation over voices of the test's own, for courses that a server would not give twice."""
+"""A deliberation over model clients of the test's own, for runs that a server would not repeat."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from configuration.agents import AgentConfig
-from inference.errors import BackendUnavailable, PromptTooLong
-from inference.spend import Spend
-from inference.values import Call, Completion, CompletionSample, Delta, Structured
+from inference import BackendUnavailable, Call, Completion, CompletionSample, Delta, PromptTooLong, Spend, Structured
 from kernel.assignment import InfeasibleAssignment
 from kernel.envelope import Envelope, Limits, StageUsage
 from kernel.msv import MSV
 from kernel.msv.ratings import ORDER
+from kernel.prices import Price
 from kernel.roles import ROLES, Role, Stage, VersionedWeights
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.assigner.service.role_assigner import AssignmentPolicy
@@ -36,7 +35,7 @@ Before = Callable[[str, Call], Any]
 
 
 async def nothing(_agent: str, _call: Call) -> None:
-    """Happens before a call."""
+    """Do nothing before a call."""
 
 
 class Text:
@@ -52,14 +51,15 @@ class Text:
             yield Delta(text=piece)
 
     async def aclose(self) -> None:
-        """Nothing to stop."""
+        """Stop nothing."""
 
 
-class Speaker:
-    """Says what its stage is; `before` may hold it up, or refuse."""
+class FakeModelClient:
+    """Answers with the name of its stage; `before` may delay a call, or raise an error."""
 
     def __init__(self, agent: str, before: Before, rated: Mapping[str, float]) -> None:
-        self.model = f"model of {agent or 'nobody'}"
+        self.price: Price | None = None
+        self.model = f"model of {agent or 'the assessor'}"
         self._agent, self._before, self._rated = agent, before, rated
 
     async def stream(self, call: Call, spend: Spend) -> Text:
@@ -67,41 +67,42 @@ class Speaker:
         spend.ledger.book(call.stage, ONE)
         return Text(f"the {call.stage}")
 
-    async def structured(self, call: Call, parse: object, spend: Spend) -> Structured[Any]:
+    async def structured(self, call: Call, parse: Callable[[object], Any], spend: Spend) -> Structured[Any]:
         await self._before(self._agent, call)
         spend.ledger.book(call.stage, ONE)
         return Structured(values=(self._rated,), completion=Text("").completion)
 
 
-class Speakers:
-    """A voice for every agent, and one for the assessor of texts."""
+class FakeModelClients:
+    """A model client for every agent, and one for the assessor of texts."""
 
     def __init__(self, before: Before = nothing, sure: Mapping[str, float] | None = None) -> None:
         self._before, self._sure = before, sure or {}
 
-    def of(self, agent: AgentConfig) -> Speaker:
+    def of(self, agent: AgentConfig) -> Any:  # noqa: ANN401 - it has the methods that a dialectic calls
         level = self._sure.get(agent.id, 60.0)
-        return Speaker(agent.id, self._before, {**dict.fromkeys(ORDER, level), "internal_inconsistency": 100 - level})
+        rated = {**dict.fromkeys(ORDER, level), "internal_inconsistency": 100 - level}
+        return FakeModelClient(agent.id, self._before, rated)
 
-    def assessor(self) -> Speaker:
-        return Speaker("", self._before, dict.fromkeys(ORDER, 50.0))
+    def assessor(self) -> Any:  # noqa: ANN401
+        return FakeModelClient("", self._before, dict.fromkeys(ORDER, 50.0))
 
 
 async def events(
-    ask: DeliberateRequest,
-    voices: Speakers | None = None,
+    request: DeliberateRequest,
+    model_clients: FakeModelClients | None = None,
     agents: Sequence[AgentConfig] | None = None,
     **defaults: Any,  # noqa: ANN401
 ) -> list[Event]:
     """The events of a deliberation."""
-    seated = agents or [AgentConfig(id=name) for name in AGENTS]
+    configured = agents or [AgentConfig(id=name) for name in AGENTS]
     bench = DeliberationContext(
-        agents=lambda: seated,
-        voices=voices or Speakers(),
+        agents=lambda: configured,
+        voices=model_clients or FakeModelClients(),
         affect=lambda _: {"intensity": 0.25},
         defaults=DialecticDefaults(limits=LIMITS, **defaults),
     )
-    return [event async for event in deliberate(ask, bench=bench)]
+    return [event async for event in deliberate(request, bench=bench)]
 
 
 async def finished(*args: Any, **more: Any) -> DeliberationFinished:  # noqa: ANN401
@@ -111,10 +112,10 @@ async def finished(*args: Any, **more: Any) -> DeliberationFinished:  # noqa: AN
     return last
 
 
-ASK = DeliberateRequest(question="Is it so?")
+REQUEST = DeliberateRequest(question="Is it so?")
 
 
-def asked(**more: Any) -> DeliberateRequest:  # noqa: ANN401
+def request_for(**more: Any) -> DeliberateRequest:  # noqa: ANN401
     return DeliberateRequest(question="Is it so?", **more)
 
 
@@ -127,33 +128,35 @@ async def test_no_stage_waits_for_the_measuring_of_an_earlier_one() -> None:
         elif call.stage == "measure":
             await written.wait()  # a chain that waited for it would wait for ever
 
-    told = await events(ASK, Speakers(measured_last))
+    emitted = await events(REQUEST, FakeModelClients(measured_last))
 
     names = [
-        f"{type(event).__name__} {event.stage}" for event in told if isinstance(event, StageStarted | StageMeasured)
+        f"{type(event).__name__} {event.stage}" for event in emitted if isinstance(event, StageStarted | StageMeasured)
     ]
     assert names[:4] == [f"StageStarted {stage}" for stage in ("THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS")]
     assert sorted(names[4:]) == sorted(name.replace("Started", "Measured") for name in names[:4])
 
 
-async def test_a_text_is_measured_beside_those_before_it_and_tells_by_whom_and_with_what() -> None:
-    made = (await finished(ASK)).measurements
+async def test_a_text_is_measured_beside_earlier_ones_and_reports_its_model_and_prompt() -> None:
+    result = (await finished(REQUEST)).measurements
 
-    assert [list(each.beside) for each in made] == [
+    assert [list(each.beside) for each in result] == [
         [],
         [Stage.THESIS],
         [Stage.THESIS, Stage.ANTITHESIS],
         [Stage.THESIS, Stage.ANTITHESIS, Stage.RESOLUTION],
     ]
-    assert {(each.model, each.prompt, each.usage) for each in made} == {("model of nobody", "text_assessment", ONE)}
-    assert len({each.prompt_digest for each in made}) == 1
-    assert len(made[0].prompt_digest) == 64
+    assert {(each.model, each.prompt, each.usage) for each in result} == {
+        ("model of the assessor", "text_assessment", ONE)
+    }
+    assert len({each.prompt_digest for each in result}) == 1
+    assert len(result[0].prompt_digest) == 64
 
 
-async def test_an_agents_self_assessment_tells_what_it_cost_and_what_it_was_asked() -> None:
-    made = (await finished(ASK)).assessments
+async def test_an_agents_self_assessment_reports_its_usage_and_its_prompt() -> None:
+    result = (await finished(REQUEST)).assessments
 
-    assert {(each.usage, len(each.prompt_digest)) for each in made} == {(ONE, 64)}
+    assert {(each.usage, len(each.prompt_digest)) for each in result} == {(ONE, 64)}
 
 
 async def test_an_agent_that_hangs_is_not_waited_for_longer_than_its_share() -> None:
@@ -161,13 +164,13 @@ async def test_an_agent_that_hangs_is_not_waited_for_longer_than_its_share() -> 
         if agent == "ben" and call.stage == "self_assessment":
             await asyncio.Event().wait()
 
-    made = await finished(asked(envelope=Envelope(timeout_ms=600)), Speakers(hangs))
+    result = await finished(request_for(envelope=Envelope(timeout_ms=600)), FakeModelClients(hangs))
 
-    states = {each.agent: each for each in made.assessments}
+    states = {each.agent: each for each in result.assessments}
     assert states["ben"].msv.unknown_reasons["correctness"] == "DEADLINE_EXCEEDED: no rating within 0.2 s"
-    assert states["ben"].usage is None  # nobody knows; it is not zero
+    assert states["ben"].usage is None  # unknown, which is not zero
     assert states["ada"].msv.correctness == 0.6
-    assert (made.answer, made.degraded) == ("the synthesis", False)
+    assert (result.answer, result.degraded) == ("the synthesis", False)
 
 
 async def test_an_agent_that_does_not_begin_is_replaced_like_one_that_fails() -> None:
@@ -176,23 +179,23 @@ async def test_an_agent_that_does_not_begin_is_replaced_like_one_that_fails() ->
             await asyncio.Event().wait()
 
     sure = dict(zip(AGENTS, (90, 70, 50, 30, 10), strict=True))
-    made = await finished(asked(envelope=Envelope(timeout_ms=1200)), Speakers(mute, sure))
+    result = await finished(request_for(envelope=Envelope(timeout_ms=1200)), FakeModelClients(mute, sure))
 
-    assert made.stages[0].agent != "ada"
-    assert made.stages[0].attempts == 3
-    assert made.degraded_reasons[0].startswith("ada failed as EXPERT; ")
-    assert (made.answer, made.roles.reason) == ("the synthesis", "ada failed as EXPERT")
+    assert result.stages[0].agent != "ada"
+    assert result.stages[0].attempts == 3
+    assert result.degraded_reasons[0].startswith("ada failed as EXPERT; ")
+    assert (result.answer, result.roles.reason) == ("the synthesis", "ada failed as EXPERT")
 
 
-async def test_a_prompt_that_does_not_fit_is_shortened_and_that_is_said() -> None:
+async def test_a_prompt_that_does_not_fit_is_shortened_and_reported() -> None:
     async def small_context(_agent: str, call: Call) -> None:
         if len(str(call.messages)) > 1200:
             raise PromptTooLong("too long")
 
-    made = await finished(asked(draft="word " * 400), Speakers(small_context))
+    result = await finished(request_for(draft="word " * 400), FakeModelClients(small_context))
 
-    assert made.stages[0].shortened_inputs == ["DRAFT"]
-    assert (made.answer, made.degraded) == ("the synthesis", False)
+    assert result.stages[0].shortened_inputs == ["DRAFT"]
+    assert (result.answer, result.degraded) == ("the synthesis", False)
 
 
 async def test_a_prompt_that_can_be_shortened_no_further_goes_to_another_agent_at_once() -> None:
@@ -201,28 +204,28 @@ async def test_a_prompt_that_can_be_shortened_no_further_goes_to_another_agent_a
             raise PromptTooLong("too long for this model")
 
     sure = dict(zip(AGENTS, (90, 70, 50, 30, 10), strict=True))
-    told = await events(ASK, Speakers(small_mind, sure))
+    emitted = await events(REQUEST, FakeModelClients(small_mind, sure))
 
-    begun = [(event.agent, event.attempt) for event in told if isinstance(event, StageStarted)]
+    begun = [(event.agent, event.attempt) for event in emitted if isinstance(event, StageStarted)]
     assert begun[0] == ("ada", 1)
     assert begun[1][0] != "ada"
-    last = told[-1]
+    last = emitted[-1]
     assert isinstance(last, DeliberationFinished)
     assert (last.answer, last.degraded) == ("the synthesis", True)
 
 
-async def test_an_agent_of_capacity_one_that_has_played_may_stand_in_for_another() -> None:
+async def test_an_agent_of_capacity_one_that_has_finished_its_role_may_replace_another() -> None:
     async def breaks(agent: str, call: Call) -> None:
         if agent == "eve" and call.stage == "antithesis":
             raise BackendUnavailable("gone")
 
     sure = dict(zip(AGENTS, (90, 70, 60, 50, 10), strict=True))
-    seated = [AgentConfig(id=name, capacity=1) for name in AGENTS]
-    made = await finished(ASK, Speakers(breaks, sure), seated)
+    configured = [AgentConfig(id=name, capacity=1) for name in AGENTS]
+    result = await finished(REQUEST, FakeModelClients(breaks, sure), configured)
 
-    assert made.answer == "the synthesis"
-    assert "eve" not in list(made.roles.assignment.values())
-    assert made.roles.assignment[Role.EXPERT] == made.stages[0].agent
+    assert result.answer == "the synthesis"
+    assert "eve" not in list(result.roles.assignment.values())
+    assert result.roles.assignment[Role.EXPERT] == result.stages[0].agent
 
 
 async def test_what_every_attempt_spent_is_in_the_usage_of_the_stage() -> None:
@@ -232,22 +235,22 @@ async def test_what_every_attempt_spent_is_in_the_usage_of_the_stage() -> None:
         if call.stage == "resolution" and next(tries):
             raise BackendUnavailable("gone")
 
-    made = await finished(ASK, Speakers(stumbles))
+    result = await finished(REQUEST, FakeModelClients(stumbles))
 
-    by_stage = {each.stage.lower(): each.usage for each in made.stages}
-    assert by_stage == {stage: made.usage.stages[stage] for stage in by_stage}
+    by_stage = {each.stage.lower(): each.usage for each in result.stages}
+    assert by_stage == {stage: result.usage.stages[stage] for stage in by_stage}
     measured = StageUsage(generations=4, http_calls=4, prompt_tokens=40, completion_tokens=8)
-    assert made.usage.stages["measure"] == measured
+    assert result.usage.stages["measure"] == measured
 
 
-async def test_the_note_tells_how_it_came_to_be() -> None:
-    made = await finished(asked(msv=MSV(importance=0.9, experience=0.1)))
+async def test_the_note_reports_its_agent_its_role_and_its_usage() -> None:
+    result = await finished(request_for(msv=MSV(importance=0.9, experience=0.1)))
 
-    assert made.note_stage is not None
-    assert (made.note_stage.stage, made.note_stage.role, made.note) == (Stage.NOTE, Role.GENERALIST, "the note")
-    assert made.note_stage.agent == made.roles.assignment[Role.GENERALIST]
-    assert made.note_stage.usage == ONE
-    assert Stage.NOTE not in [each.stage for each in made.stages]
+    assert result.note_stage is not None
+    assert (result.note_stage.stage, result.note_stage.role, result.note) == (Stage.NOTE, Role.GENERALIST, "the note")
+    assert result.note_stage.agent == result.roles.assignment[Role.GENERALIST]
+    assert result.note_stage.usage == ONE
+    assert Stage.NOTE not in [each.stage for each in result.stages]
 
 
 async def test_a_note_that_cannot_be_had_leaves_the_answer() -> None:
@@ -255,36 +258,36 @@ async def test_a_note_that_cannot_be_had_leaves_the_answer() -> None:
         if call.stage == "note":
             raise BackendUnavailable("gone")
 
-    made = await finished(asked(msv=MSV(importance=0.9, experience=0.1)), Speakers(speechless))
+    result = await finished(request_for(msv=MSV(importance=0.9, experience=0.1)), FakeModelClients(speechless))
 
-    assert (made.answer, made.note, made.degraded) == ("the synthesis", "", True)
-    assert made.degraded_reasons == ["NOTE failed: BACKEND_UNAVAILABLE: gone"]
-    assert made.note_reason.startswith("importance 0.90 reaches")
+    assert (result.answer, result.note, result.degraded) == ("the synthesis", "", True)
+    assert result.degraded_reasons == ["NOTE failed: BACKEND_UNAVAILABLE: gone"]
+    assert result.note_reason.startswith("importance 0.90 reaches")
 
 
-async def test_when_the_generalist_speaks_is_configuration() -> None:
-    made = await finished(asked(msv=MSV(importance=0.5, experience=0.5)), important=0.5, familiar=0.5)
+async def test_when_the_generalist_writes_a_note_is_configuration() -> None:
+    result = await finished(request_for(msv=MSV(importance=0.5, experience=0.5)), important=0.5, familiar=0.5)
 
-    assert made.note == "the note"
+    assert result.note == "the note"
 
 
 async def test_a_deliberation_names_its_run() -> None:
-    named, unnamed = await finished(asked(run_id="run-1")), await finished(ASK)
+    named, unnamed = await finished(request_for(run_id="run-1")), await finished(REQUEST)
 
     assert named.run_id == "run-1"
     assert len(unnamed.run_id) == 36
 
 
-# Who plays what
+# Roles
 
 
 @pytest.mark.parametrize("kind", [None, AssignmentKind.RANDOM])
-async def test_roles_by_chance_follow_the_seed_and_tell_their_chance(kind: AssignmentKind | None) -> None:
+async def test_random_roles_follow_the_seed_and_report_their_propensity(kind: AssignmentKind | None) -> None:
     sure = dict(zip(AGENTS, (90, 70, 50, 30, 10), strict=True))
     policy = AssignmentPolicy(exploration_share=1.0)
 
     drawn = [
-        (await finished(asked(assignment_kind=kind, seed=seed), Speakers(sure=sure), policy=policy)).roles
+        (await finished(request_for(assignment_kind=kind, seed=seed), FakeModelClients(sure=sure), policy=policy)).roles
         for seed in (1, 1, 2, 3, 4)
     ]
 
@@ -295,11 +298,12 @@ async def test_roles_by_chance_follow_the_seed_and_tell_their_chance(kind: Assig
     assert drawn[0].capacities == dict.fromkeys(AGENTS, 1)
 
 
-async def test_a_share_of_chance_leaves_the_usual_roles_likely() -> None:
+async def test_a_small_exploration_share_leaves_the_optimal_roles_likely() -> None:
     policy = AssignmentPolicy(exploration_share=0.2)
     sure = dict(zip(AGENTS, (90, 70, 50, 30, 10), strict=True))
 
-    given = [(await finished(asked(seed=seed), Speakers(sure=sure), policy=policy)).roles for seed in range(12)]
+    clients = FakeModelClients(sure=sure)
+    given = [(await finished(request_for(seed=seed), clients, policy=policy)).roles for seed in range(12)]
 
     best = given[0].optimum.assignment
     for roles in given:
@@ -310,18 +314,17 @@ async def test_a_share_of_chance_leaves_the_usual_roles_likely() -> None:
 
 
 @pytest.mark.parametrize("kind", [AssignmentKind.OPTIMAL, AssignmentKind.GREEDY])
-async def test_who_asks_for_a_control_gets_it_and_nothing_by_chance(kind: AssignmentKind) -> None:
-    roles = (await finished(asked(assignment_kind=kind), policy=AssignmentPolicy(exploration_share=1.0))).roles
+async def test_a_requested_control_is_used_without_exploration(kind: AssignmentKind) -> None:
+    roles = (await finished(request_for(assignment_kind=kind), policy=AssignmentPolicy(exploration_share=1.0))).roles
 
     assert (roles.assignment_kind, roles.propensity, roles.explored) == (kind, 1.0, False)
 
 
-async def test_without_any_seed_chance_is_passed_in() -> None:
-    ask = asked(assignment_kind=AssignmentKind.RANDOM)
-    one, same, other = [
-        (await finished(ask, policy=AssignmentPolicy(chance=lambda seed=seed: seed))).roles.assignment
-        for seed in (1, 1, 5)
-    ]
+async def test_without_any_seed_the_policy_gives_one() -> None:
+    request = request_for(assignment_kind=AssignmentKind.RANDOM)
+    seeds = iter((1, 1, 5))
+    policy = AssignmentPolicy(chance=lambda: next(seeds))
+    one, same, other = [(await finished(request, policy=policy)).roles.assignment for _ in range(3)]
 
     assert one == same != other
 
@@ -329,7 +332,7 @@ async def test_without_any_seed_chance_is_passed_in() -> None:
 async def test_the_weights_in_force_are_used_and_named() -> None:
     weights = VersionedWeights(version="mine", weights={role: {"conflict": 1.0} for role in ROLES})
 
-    optimum = (await finished(ASK, policy=AssignmentPolicy(weights=weights))).roles.optimum
+    optimum = (await finished(REQUEST, policy=AssignmentPolicy(weights=weights))).roles.optimum
 
     assert optimum.weights_version == "mine"
     assert set(optimum.terms[Role.EXPERT]["ada"]) == {"conflict"}
@@ -340,30 +343,30 @@ async def test_the_weights_in_force_are_used_and_named() -> None:
     [((None, None, None), (2, 2, 2)), ((1, 1, None), (1, 1, 3)), ((5, None, None), (5, 2, 2))],
 )
 async def test_agents_without_a_capacity_fill_the_roles(stated: tuple[int | None, ...], roles: tuple[int, ...]) -> None:
-    seated = [AgentConfig(id=name, capacity=room) for name, room in zip(AGENTS, stated, strict=False)]
+    configured = [AgentConfig(id=name, capacity=room) for name, room in zip(AGENTS, stated, strict=False)]
 
-    made = await finished(ASK, None, seated)
+    result = await finished(REQUEST, None, configured)
 
-    assert made.roles.capacities == dict(zip(AGENTS, roles, strict=False))
+    assert result.roles.capacities == dict(zip(AGENTS, roles, strict=False))
 
 
-async def test_what_cannot_be_seated_is_refused_before_anything_is_spent() -> None:
-    spoken: list[str] = []
+async def test_roles_that_cannot_be_assigned_are_an_error_before_anything_is_spent() -> None:
+    stages: list[str] = []
 
     async def counted(_agent: str, call: Call) -> None:
-        spoken.append(call.stage)
+        stages.append(call.stage)
 
-    seated = [AgentConfig(id="ada", capacity=2), AgentConfig(id="ben", capacity=2)]
+    configured = [AgentConfig(id="ada", capacity=2), AgentConfig(id="ben", capacity=2)]
     with pytest.raises(InfeasibleAssignment, match="may hold 4 roles in all"):
-        await events(ASK, Speakers(counted), seated)
+        await events(REQUEST, FakeModelClients(counted), configured)
 
-    assert spoken == []
+    assert stages == []
 
 
-async def test_every_stage_tells_agent_model_prompt_and_usage() -> None:
-    told = [event for event in await events(ASK) if isinstance(event, StageFinished | RolesAssigned)]
+async def test_every_stage_reports_agent_model_prompt_and_usage() -> None:
+    emitted = [event for event in await events(REQUEST) if isinstance(event, StageFinished | RolesAssigned)]
 
-    for event in told[1:]:
+    for event in emitted[1:]:
         assert isinstance(event, StageFinished)
         assert event.model == f"model of {event.agent}"
         assert (event.prompt, len(event.prompt_digest), event.usage) == (event.stage.lower(), 64, ONE)

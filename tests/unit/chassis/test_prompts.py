@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from jinja2 import UndefinedError
 
 from chassis.prompts import Prompt, quoted, render, shortened, template
 from kernel.answers import AnswerType
+from kernel.roles import Stage
 from services.assigner import prompts as assigner
 from services.delegation import prompts as delegation
 from services.router import prompts as router
@@ -17,17 +19,13 @@ ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "services").glob("*/prompts/*.md"))
 PACKAGES = {file: f"services.{file.parents[1].name}.prompts" for file in FILES}
 
-TEXTS = {"question": "Q1", "thesis": "T1", "antithesis": "A1", "resolution": "R1"}
+TEXTS = {Stage.THESIS: "T1", Stage.ANTITHESIS: "A1", Stage.RESOLUTION: "R1", Stage.SYNTHESIS: "S1"}
 RENDERERS: dict[str, Callable[[], Prompt]] = {
     "router/rating": lambda: router.rating(conversation="user: Q1"),
     "router/importance": lambda: router.importance(conversation="user: Q1"),
     "router/probe": router.probe,
     "router/check": router.check,
-    "assigner/thesis": lambda: assigner.thesis(question="Q1"),
-    "assigner/antithesis": lambda: assigner.antithesis(question="Q1", thesis="T1"),
-    "assigner/resolution": lambda: assigner.resolution(question="Q1", thesis="T1", antithesis="A1"),
-    "assigner/synthesis": lambda: assigner.synthesis(**TEXTS),
-    "assigner/note": lambda: assigner.note(question="Q1", stages={"thesis": "T1"}, answer="S1"),
+    **{f"assigner/{stage.lower()}": partial(assigner.stage, stage, question="Q1", texts=TEXTS) for stage in Stage},
     "assigner/self_assessment": lambda: assigner.self_assessment(question="Q1"),
     "assigner/text_assessment": lambda: assigner.text_assessment(question="Q1", others={}, text="S1"),
 }
@@ -69,8 +67,8 @@ def test_no_prompt_file_of_these_services_is_left_out() -> None:
     ],
 )
 def test_a_prompt_states_the_form_of_the_answer_last(answer_type: AnswerType, said: str) -> None:
-    first = assigner.thesis(question="Q1", answer_type=answer_type).text
-    last = assigner.synthesis(**TEXTS, answer_type=answer_type).text
+    first = assigner.stage(Stage.THESIS, question="Q1", answer_type=answer_type).text
+    last = assigner.stage(Stage.SYNTHESIS, question="Q1", texts=TEXTS, answer_type=answer_type).text
     delegated = delegation.solution(question="Q1", answer_type=answer_type).text
 
     assert all(text.endswith(said) for text in (first, last, delegated))
@@ -78,7 +76,9 @@ def test_a_prompt_states_the_form_of_the_answer_last(answer_type: AnswerType, sa
 
 @pytest.mark.parametrize("answer_type", [None, AnswerType.TEXT])
 def test_a_prompt_does_not_mention_a_form_that_an_answer_does_not_have(answer_type: AnswerType | None) -> None:
-    assert "Final Answer" not in assigner.synthesis(**TEXTS, answer_type=answer_type).text
+    assert (
+        "Final Answer" not in assigner.stage(Stage.SYNTHESIS, question="Q1", texts=TEXTS, answer_type=answer_type).text
+    )
 
 
 def test_the_digest_of_a_prompt_covers_what_it_includes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_another_content_has_another_digest() -> None:
 
 
 def test_other_values_leave_the_digest_alone() -> None:
-    assert assigner.thesis(question="Q1").digest == assigner.thesis(question="Q2").digest
+    assert assigner.stage(Stage.THESIS, question="Q1").digest == assigner.stage(Stage.THESIS, question="Q2").digest
 
 
 def test_a_prompt_that_does_not_exist_is_an_error() -> None:
@@ -132,7 +132,7 @@ def test_a_rating_is_asked_of_the_whole_conversation() -> None:
 
 
 def test_what_a_person_wrote_is_not_read_as_a_template() -> None:
-    assert "{{ 7 * 7 }}" in assigner.thesis(question="What does {{ 7 * 7 }} give?").text
+    assert "{{ 7 * 7 }}" in assigner.stage(Stage.THESIS, question="What does {{ 7 * 7 }} give?").text
 
 
 @pytest.mark.parametrize(

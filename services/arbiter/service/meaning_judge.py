@@ -1,8 +1,8 @@
-"""Which long free texts say the same, by a model's judgement of both directions, a few calls for many texts.
+"""The judgement of which long free texts mean the same, by a model and in few calls for many texts.
 
-Source: SPEC 2.3: never by cosine. A judgement is asked only for pairs that the kernel's guard allows, and the kernel
-merges only what every pair of the two clusters allows. Answers are compared with one reference of each group, the most
-frequent one; what matches none becomes a reference itself, as long as rounds are left.
+Source: SPEC 2.3: never by cosine. The model judges only pairs that the kernel's guard allows, and the kernel merges
+only what every pair of the two clusters allows. Answers are compared with one reference of each group, the most
+frequent one; an answer that matches none becomes a reference itself, as long as rounds are left.
 """
 
 import asyncio
@@ -14,17 +14,17 @@ from kernel.errors import MetacogError
 
 Match = Callable[[Sequence[str], Sequence[str]], Awaitable[Sequence[int]]]
 
-# Rounds of questions to the model after each batch of samples, answers and references in one question.
+# Rounds of calls after each batch of samples, and answers and references in one call.
 MOST_ROUNDS = 6
 MOST_ANSWERS = 12
 MOST_REFERENCES = 8
 
 
 class MeaningJudge:
-    """Groups of texts that say the same; grows with each batch of samples, and never takes a judgement back.
+    """Groups of texts that mean the same; they grow with each batch of samples, and no judgement is revised.
 
     Args:
-        match: Asks for each answer which reference says the same.
+        match: Returns for each answer the reference that means the same.
     """
 
     def __init__(self, match: Match) -> None:
@@ -33,7 +33,7 @@ class MeaningJudge:
         self._texts: dict[str, str] = {}
 
     def __call__(self, a: str, b: str) -> bool:
-        """Whether two texts were judged to say the same."""
+        """Return whether two texts were judged to mean the same."""
         first, second = self._group.get(_form(a)), self._group.get(_form(b))
         return first is not None and first == second
 
@@ -42,11 +42,11 @@ class MeaningJudge:
         """Texts judged so far [count]; it grows with every change."""
         return len(self._group)
 
-    async def settle(self, answers: Sequence[str]) -> str:
-        """Judge what of `answers` is new; the complaint when that could not be done, and then it stands alone.
+    async def judge(self, answers: Sequence[str]) -> str:
+        """Judge the new ones of `answers`; return why that failed, and then each of them is a group of its own.
 
         Args:
-            answers: All answers so far, as they are written.
+            answers: All answers so far, as the samples spell them.
         """
         partners = await asyncio.to_thread(self._partners, answers)
         counts = Counter(_form(answer) for answer in answers)
@@ -58,15 +58,15 @@ class MeaningJudge:
                     break
                 self._group[left[0]] = left[0]
                 left = await self._placed(left[1:], [left[0]], partners)
-        except MetacogError as refusal:
-            return f"{refusal.reason}: answers were not compared by meaning: {refusal.message}"
+        except MetacogError as error:
+            return f"{error.reason}: answers were not compared by meaning: {error.message}"
         finally:
             for form in fresh:
                 self._group.setdefault(form, form)
         return ""
 
     def _partners(self, answers: Sequence[str]) -> dict[str, set[str]]:
-        """For each text those that it may say the same as."""
+        """Return for each text those that may mean the same."""
         found: dict[str, set[str]] = {}
         for pair in candidate_pairs(answers, AnswerType.TEXT):
             a, b = map(_form, pair)
@@ -79,15 +79,15 @@ class MeaningJudge:
         return [form for form in dict.fromkeys(self._group.values()) if form in partners]
 
     async def _placed(self, forms: list[str], references: list[str], partners: dict[str, set[str]]) -> list[str]:
-        """Put each of `forms` that says the same as a reference into its group; the others, in their order."""
+        """Put each of `forms` that means the same as a reference into its group; return the others, in their order."""
         for start in range(0, len(references), MOST_REFERENCES):
             some = references[start : start + MOST_REFERENCES]
-            asked = [form for form in forms if form not in self._group and partners[form] & set(some)]
-            for at in range(0, len(asked), MOST_ANSWERS):
-                await self._ask(asked[at : at + MOST_ANSWERS], some, partners)
+            candidates = [form for form in forms if form not in self._group and partners[form] & set(some)]
+            for at in range(0, len(candidates), MOST_ANSWERS):
+                await self._match_some(candidates[at : at + MOST_ANSWERS], some, partners)
         return [form for form in forms if form not in self._group]
 
-    async def _ask(self, forms: list[str], references: list[str], partners: dict[str, set[str]]) -> None:
+    async def _match_some(self, forms: list[str], references: list[str], partners: dict[str, set[str]]) -> None:
         places = await self._match([self._texts[form] for form in references], [self._texts[form] for form in forms])
         for form, place in zip(forms, places, strict=True):
             reference = references[place - 1] if 0 < place <= len(references) else None

@@ -1,0 +1,114 @@
+"""The wiring of the arbiter, for its process and for tests."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
+
+from chassis.serving.auth import Keyring
+from chassis.serving.health import Health
+from chassis.serving.rest import build_app
+from chassis.serving.server import Service, grpc_server
+from configuration.agents import AgentConfig
+from inference import ModelClients
+from kernel.envelope import Limits
+from sandbox.mathematics import Calculating, Here
+from services.arbiter import rest, rpc
+from services.arbiter.service.arbitrate import ArbitrationContext, arbitrate
+from services.arbiter.service.claim_tracing import Encoding, Tracer
+from services.arbiter.service.measure import MeasureLimits, measure
+from services.arbiter.service.plan import ArbitrationDefaults
+from services.arbiter.service.replay import replay
+from services.arbiter.service.stage_agents import DefaultAgents
+from services.arbiter.settings import Settings
+
+NAME = "arbiter"
+CONTRACT = arbiter_pb2.DESCRIPTOR.services_by_name["ArbiterService"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of the arbiter that come from outside.
+
+    Attributes:
+        model_clients: The model clients of the agents.
+        agents: Returns the configured agents.
+        encoder: The sentence encoder of the embedding measures.
+        calculator: Compares mathematical expressions.
+        keyring: Keys of callers.
+        health: Checks of the parts.
+        close: Closes the parts.
+    """
+
+    model_clients: ModelClients
+    agents: Callable[[], Sequence[AgentConfig]]
+    encoder: Encoding
+    close: Callable[[], Awaitable[None]]
+    calculator: Calculating = field(default_factory=Here)
+    keyring: Keyring = field(default_factory=Keyring)
+    health: Health = field(default_factory=lambda: Health({}))
+
+
+def compose(settings: Settings, parts: Parts) -> Service:
+    """The arbiter with both APIs, ready to be served."""
+    tracer = Tracer(parts.encoder, batch_timeout_s=settings.embedding_timeout_ms / 1000)
+    defaults, calculator = arbitration_defaults(settings), parts.calculator
+    most = MeasureLimits(samples=settings.measure_max_samples)
+    run_arbitration = partial(arbitrate, context=_context(settings, parts, tracer, defaults))
+    run_measure = partial(measure, tracer=tracer, most=most, calculator=calculator)
+    run_replay = partial(replay, defaults=defaults, tracer=tracer, most=most, calculator=calculator)
+    app = build_app(
+        NAME,
+        health=parts.health,
+        keyring=parts.keyring,
+        max_body_bytes=settings.max_body_bytes,
+        body_limits=dict.fromkeys(("/v1/measurements", "/v1/replays"), settings.measure_max_body_bytes),
+    )
+    rest.add_paths(app, arbitrate=run_arbitration, measure=run_measure, replay=run_replay)
+    server = grpc_server(parts.keyring)
+    servicer = rpc.Servicer(arbitrate=run_arbitration, measure=run_measure, replay=run_replay)
+    arbiter_pb2_grpc.add_ArbiterServiceServicer_to_server(servicer, server)
+    return Service(
+        name=NAME,
+        app=app,
+        rpc=server,
+        grpc_names=[CONTRACT.full_name],
+        settings=settings,
+        health=parts.health,
+        close=parts.close,
+    )
+
+
+def _context(settings: Settings, parts: Parts, tracer: Tracer, defaults: ArbitrationDefaults) -> ArbitrationContext:
+    return ArbitrationContext(
+        agents=parts.agents,
+        model_clients=parts.model_clients,
+        tracer=tracer,
+        defaults=defaults,
+        default_agents=DefaultAgents(
+            solvers=settings.solver_agents, critic=settings.critic_agent, arbiter=settings.arbiter_agent
+        ),
+        tracing_timeout_s=settings.tracing_timeout_ms / 1000,
+        calculator=parts.calculator,
+    )
+
+
+def arbitration_defaults(settings: Settings) -> ArbitrationDefaults:
+    """The values of a request that leaves something out."""
+    return ArbitrationDefaults(
+        limits=Limits(
+            max_generations=settings.max_generations,
+            max_generated_tokens=settings.max_generated_tokens,
+            timeout_ms=settings.timeout_ms,
+        ),
+        solver_max_tokens=settings.solver_max_tokens,
+        critique_max_tokens=settings.critique_max_tokens,
+        arbitration_max_tokens=settings.arbitration_max_tokens,
+        input_max_tokens=settings.input_max_tokens,
+        stopping_probability=settings.stopping_probability,
+        first_batch_samples=settings.first_batch_samples,
+        stepwise_solving=settings.stepwise_solving,
+        most_solvers=settings.max_solvers,
+        most_samples=settings.max_samples,
+    )

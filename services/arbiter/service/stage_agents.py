@@ -1,0 +1,88 @@
+"""The agents that solve, criticise and arbitrate, and the clients of their models."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from configuration.agents import AgentConfig
+from inference import ModelClient, ModelClients
+from kernel.arbitration.modes import Variant
+from kernel.errors import MalformedRequest, UnknownAgent
+from services.arbiter.service.values import ArbitrateRequest
+
+# The suite's default model without a system prompt: the papers' solvers are samples of one such model.
+DEFAULT_AGENT = AgentConfig(id="default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageAgent:
+    """An agent with its model client."""
+
+    config: AgentConfig
+    client: ModelClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageAgents:
+    """The agents of one arbitration; without a critic, each solver's agent criticises its own trace."""
+
+    solvers: Sequence[StageAgent]
+    critic: StageAgent | None
+    arbiter: StageAgent
+
+    @property
+    def clients(self) -> Sequence[ModelClient]:
+        """The model clients of all agents."""
+        return [each.client for each in (*self.solvers, self.critic, self.arbiter) if each is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultAgents:
+    """Identifiers of the agents that take part when a request names none; empty: the default model alone."""
+
+    solvers: Sequence[str] = ()
+    critic: str = ""
+    arbiter: str = ""
+
+
+def choose_agents(
+    request: ArbitrateRequest,
+    count: int,
+    agents: Sequence[AgentConfig],
+    model_clients: ModelClients,
+    defaults: DefaultAgents,
+) -> StageAgents:
+    """Choose the agents that take part.
+
+    Args:
+        request: The request.
+        count: Solvers [count].
+        agents: The configured agents.
+        model_clients: Their model clients.
+        defaults: The agents that take part when the request names none.
+
+    Raises:
+        UnknownAgent: For an agent that is not configured.
+        MalformedRequest: For neither one solver agent nor as many as there are solvers.
+    """
+    known: Mapping[str, AgentConfig] = {DEFAULT_AGENT.id: DEFAULT_AGENT, **{agent.id: agent for agent in agents}}
+    by_default = [defaults.solvers[place % len(defaults.solvers)] for place in range(count) if defaults.solvers]
+    named = request.solver_agents or by_default or [DEFAULT_AGENT.id]
+    if request.variant is Variant.SELF_CONSISTENCY:
+        named = named[:1]  # the first solver alone
+    if len(named) not in (1, count):
+        message = f"solver_agents: name one agent or {count}, one for each solver, not {len(named)}"
+        raise MalformedRequest(message, field="solver_agents")
+    solvers = list(named) * (count // len(named))
+
+    def agent(name: str, field: str) -> StageAgent:
+        if name not in known:
+            message = f"{field}: {name!r} is not configured; there are {', '.join(known)}"
+            raise UnknownAgent(message, field=field, agent=name)
+        return StageAgent(config=known[name], client=model_clients.of(known[name]))
+
+    critic = request.critic_agent or defaults.critic
+    return StageAgents(
+        solvers=[agent(name, "solver_agents") for name in solvers],
+        critic=agent(critic, "critic_agent") if critic else None,
+        arbiter=agent(request.arbiter_agent or defaults.arbiter or DEFAULT_AGENT.id, "arbiter_agent"),
+    )

@@ -1,0 +1,94 @@
+"""The wiring of the assigner, for its process and for tests."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
+
+from chassis.serving.auth import Keyring
+from chassis.serving.health import Health
+from chassis.serving.rest import build_app
+from chassis.serving.server import Service, grpc_server
+from configuration.agents import AgentConfig
+from inference import ModelClients
+from kernel.envelope import Limits
+from kernel.msv.affect import AffectAnalyser
+from kernel.roles import VersionedWeights
+from services.assigner import rest, rpc
+from services.assigner.service.assign import assign
+from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
+from services.assigner.service.role_assigner import AssignmentPolicy
+from services.assigner.settings import Settings
+
+NAME = "assigner"
+CONTRACT = assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of the assigner that come from outside.
+
+    Attributes:
+        model_clients: The model clients of the agents.
+        agents: Returns the configured agents.
+        affect: Measures affect in a text.
+        weights: Weights of the fitness.
+        keyring: Keys of callers.
+        health: Checks of the parts.
+        close: Closes the parts.
+    """
+
+    model_clients: ModelClients
+    agents: Callable[[], Sequence[AgentConfig]]
+    affect: AffectAnalyser
+    close: Callable[[], Awaitable[None]]
+    weights: VersionedWeights = field(default_factory=VersionedWeights)
+    keyring: Keyring = field(default_factory=Keyring)
+    health: Health = field(default_factory=lambda: Health({}))
+
+
+def compose(settings: Settings, parts: Parts) -> Service:
+    """The assigner with both APIs, ready to be served."""
+    context = DeliberationContext(
+        agents=parts.agents,
+        voices=parts.model_clients,
+        affect=parts.affect,
+        defaults=_defaults(settings, parts.weights),
+    )
+    assign_roles, run_dialectic = partial(assign, weights=parts.weights), partial(deliberate, bench=context)
+    app = build_app(
+        NAME,
+        health=parts.health,
+        keyring=parts.keyring,
+        max_body_bytes=settings.max_body_bytes,
+        body_limits={"/v1/assignments": settings.assignments_max_body_bytes},
+    )
+    rest.add_paths(app, assign=assign_roles, deliberate=run_dialectic)
+    server = grpc_server(parts.keyring)
+    servicer = rpc.Servicer(assign=assign_roles, deliberate=run_dialectic)
+    assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)
+    return Service(
+        name=NAME,
+        app=app,
+        rpc=server,
+        grpc_names=[CONTRACT.full_name],
+        settings=settings,
+        health=parts.health,
+        close=parts.close,
+    )
+
+
+def _defaults(settings: Settings, weights: VersionedWeights) -> DialecticDefaults:
+    return DialecticDefaults(
+        limits=Limits(
+            max_generations=settings.max_generations,
+            max_generated_tokens=settings.max_generated_tokens,
+            timeout_ms=settings.timeout_ms,
+        ),
+        stage_max_tokens=settings.stage_max_tokens,
+        input_max_tokens=settings.input_max_tokens,
+        policy=AssignmentPolicy(weights=weights, exploration_share=settings.exploration_share),
+        important=settings.note_importance,
+        familiar=settings.note_experience,
+    )

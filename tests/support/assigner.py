@@ -1,0 +1,75 @@
+"""An assigner for tests, composed in this process on models of the test's choice.
+
+async with assigner_at(scripted, agents) as running:
+    api = RpcFace(running.grpc, ASSIGNER)
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from chassis.serving.auth import Keyring
+from chassis.serving.health import Health
+from configuration.agents import DEFAULT_AGENTS_FILE, AgentConfig, read_agents
+from inference import BackendConfig, BackendModelClients, build_backend
+from kernel.msv.affect import vader
+from kernel.prices import Prices, price_of
+from services.assigner.compose import Parts, compose
+from services.assigner.settings import Settings
+from tests.support.faces import Running, serving
+
+NO_PRICES: Prices = MappingProxyType({})
+SETTINGS = Settings.model_validate({"max_generations": 32, "max_generated_tokens": 8192, "timeout_ms": 60_000})
+
+
+class ModelServer(Protocol):
+    """An inference server: a scripted one, or a real one."""
+
+    @property
+    def url(self) -> str:
+        """Return its URL, without `/v1`."""
+
+    @property
+    def model(self) -> str:
+        """Return the name of its model."""
+
+
+@asynccontextmanager
+async def assigner_at(
+    llm: ModelServer,
+    agents: Sequence[AgentConfig] | None = None,
+    *,
+    keyring: Keyring | None = None,
+    prices: Prices = NO_PRICES,
+    **settings: Any,  # noqa: ANN401
+) -> AsyncIterator[Running]:
+    """An assigner on `llm` with both APIs; without `agents`, with those that ship."""
+    clients = model_clients_of(llm, prices)
+    configured = agents or read_agents(DEFAULT_AGENTS_FILE)
+    parts = Parts(
+        model_clients=clients,
+        agents=lambda: configured,
+        affect=vader,
+        close=clients.close,
+        keyring=keyring or Keyring(),
+        health=Health({}, {"inference": clients.default.probe}),
+    )
+    async with assigner_of(parts, **settings) as running:
+        yield running
+
+
+@asynccontextmanager
+async def assigner_of(parts: Parts, **settings: Any) -> AsyncIterator[Running]:  # noqa: ANN401
+    """The assigner of `parts` with both APIs; `settings` replace those of the tests."""
+    service = compose(SETTINGS.model_copy(update=settings), parts)
+    async with serving(service.app, service.rpc) as running:
+        yield running
+    await service.close()
+
+
+def model_clients_of(llm: ModelServer, prices: Prices = NO_PRICES) -> BackendModelClients:
+    """Model clients whose default is the model of `llm`."""
+    price = price_of(llm.model, prices)
+    config = BackendConfig(name="default", base_url=llm.url, model=llm.model, price=price)
+    return BackendModelClients(build_backend(config), build_backend, prices)
