@@ -1,10 +1,10 @@
-"""Profiles with their history, tasks, verdicts, drift, and whose turn it is."""
+"""The schema of the delegation service: profiles, tasks, feedback, monitoring, requests and categories."""
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-revision = "0001"
+revision = "0001_initial"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -21,6 +21,7 @@ TABLES = (
     "requests",
     "turns",
     "recalibrations",
+    "categories",
 )
 
 
@@ -47,8 +48,9 @@ def flag(name: str, **more: bool) -> sa.Column[bool]:
 def upgrade() -> None:
     _create_profiles()
     _create_tasks()
-    _create_verdicts()
-    _create_others()
+    _create_feedback()
+    _create_monitoring()
+    _create_categories()
 
 
 def _create_profiles() -> None:
@@ -137,7 +139,7 @@ def _create_tasks() -> None:
     )
 
 
-def _create_verdicts() -> None:
+def _create_feedback() -> None:
     op.create_table(
         "feedback",
         text("key_name", primary_key=True),
@@ -166,7 +168,7 @@ def _create_verdicts() -> None:
     op.create_index("ix_judgements_agent", "judgements", ["agent", "source", "created_at"], schema=SCHEMA)
 
 
-def _create_others() -> None:
+def _create_monitoring() -> None:
     op.create_table(
         "drift_events",
         text("event_id", 36, primary_key=True),
@@ -199,6 +201,24 @@ def _create_others() -> None:
         schema=SCHEMA,
     )
     op.create_index("ix_recalibrations_newest", "recalibrations", ["agent", "fitted_at"], schema=SCHEMA)
+
+
+def _create_categories() -> None:
+    op.create_table(
+        "categories",
+        text("category_id", 36, primary_key=True),
+        text("key_name"),
+        text("name", 128),
+        *(sa.Column(name, ARRAY(sa.String), nullable=False) for name in ("keywords", "examples")),
+        count("tasks"),
+        number("cohesion"),
+        text("nearest_dimension", 128),
+        number("nearest_similarity", nullable=True),
+        moment("discovered_at"),
+        moment("adopted_at", nullable=True),
+        schema=SCHEMA,
+    )
+    op.create_index("ix_categories_key", "categories", ["key_name", "category_id"], schema=SCHEMA)
 
 
 def downgrade() -> None:
