@@ -1,1 +1,1 @@
-"""Delegation's decisions, pure: confidence, Algorithm 1, votes, learning, drift, trust."""
+"""The pure decisions of delegation that are its own: short-list, routine filter, keywords, flows, categories."""

@@ -1,1 +1,1 @@
-"""Alembic migrations of the delegation service's schema."""
+"""The Alembic migrations of the delegation service's schema."""

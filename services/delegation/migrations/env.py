@@ -1,4 +1,4 @@
-"""Alembic environment of the delegation service."""
+"""The Alembic environment of the delegation service."""
 
 from chassis.database import run_migrations
 from services.delegation.store.tables import DelegationTable

@@ -1,1 +1,1 @@
-"""Use cases of the delegation service."""
+"""The use cases of the delegation service."""

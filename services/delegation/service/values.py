@@ -1,4 +1,4 @@
-"""Requests, results and events of processing tasks; field names are the contract's."""
+"""The requests, results and events of processing tasks; field names are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -37,7 +37,7 @@ Name = Annotated[str, Field(max_length=128)]
 
 
 class DimensionClassifier(StrEnum):
-    """How the dimensions of a task are found."""
+    """The ways to find the dimensions of a task."""
 
     MODEL = "MODEL"
     EMBEDDING = "EMBEDDING"
@@ -45,7 +45,7 @@ class DimensionClassifier(StrEnum):
 
 @value
 class Parameters:
-    """The numbers that decide; what is left out takes the service's default."""
+    """The numbers that decide; a number that is left out takes the service's default."""
 
     confidence_threshold: Unit | None = None
     verbalized_weight: Unit | None = None
@@ -63,7 +63,7 @@ class Parameters:
 
 @value
 class Expected:
-    """The right answer."""
+    """The right answer to compare with."""
 
     answer: Annotated[str, Field(min_length=1)]
     answer_type: AnswerType | None = None
@@ -72,7 +72,7 @@ class Expected:
 
 @value
 class UnitTests:
-    """Tests that right code passes."""
+    """Unit tests that right code passes."""
 
     code: Annotated[str, Field(min_length=1)]
     timeout_ms: Count | None = None
@@ -80,7 +80,7 @@ class UnitTests:
 
 @value
 class Judge:
-    """Asks a model whether the answer is right."""
+    """A check of the answer by a judge model."""
 
     agent: str = ""
     criteria: str = ""
@@ -88,7 +88,7 @@ class Judge:
 
 @value
 class ProcessRequest:
-    """Asks for a task to be processed."""
+    """A request to process a task."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -115,7 +115,7 @@ class ProcessRequest:
 
 @value
 class SelfAssessRequest:
-    """Asks agents to assess themselves."""
+    """A request for self-assessments of agents."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -139,7 +139,7 @@ class TaskDimension:
 
 @value
 class AgentAssessed:
-    """How one agent sees itself before a task."""
+    """An event: one agent is assessed before the task."""
 
     agent: str
     model: str
@@ -163,7 +163,7 @@ class AgentAssessed:
 
 @value
 class TaskStarted:
-    """The task is accepted."""
+    """An event: the task is accepted."""
 
     task_id: str
     run_id: str
@@ -172,7 +172,7 @@ class TaskStarted:
 
 @value
 class TaskDispatched:
-    """The task's dimensions are known, and it goes to its first agent."""
+    """An event: the task's dimensions are known, and it goes to its first agent."""
 
     dimensions: Sequence[TaskDimension]
     first_agent: str
@@ -181,7 +181,7 @@ class TaskDispatched:
 
 @value
 class ModeChosen:
-    """It is decided who solves the task."""
+    """An event: the executor of the task is decided."""
 
     mode: TaskMode
     first_agent: str
@@ -192,7 +192,7 @@ class ModeChosen:
 
 @value
 class AnswerToken:
-    """Text of the executor's answer, as it is generated; text before another `ModeChosen` is void."""
+    """An event: a piece of the executor's answer; text before another `ModeChosen` is void."""
 
     agent: str
     text: str
@@ -200,7 +200,7 @@ class AnswerToken:
 
 @value
 class AgentAnswered:
-    """What one agent answered."""
+    """An event: one agent has answered or failed."""
 
     agent: str
     model: str
@@ -216,7 +216,7 @@ class AgentAnswered:
 
 @value
 class AnswerLabel:
-    """Whether the answer is right; None when the check could not tell."""
+    """A label of the answer: whether it is right; None when the check could not decide."""
 
     correct: bool | None
     checker: Checker
@@ -226,12 +226,12 @@ class AnswerLabel:
 
 @value
 class AnswerJudged(AnswerLabel):
-    """The answer is judged."""
+    """An event: the answer is checked."""
 
 
 @value
 class ProfileUpdate:
-    """One change of one profile."""
+    """A change of one profile."""
 
     agent: str
     dimension: str
@@ -249,7 +249,7 @@ class ProfileUpdate:
 
 @value
 class TaskFinished:
-    """The task has ended."""
+    """An event: the task has ended."""
 
     task_id: str
     answer: str
@@ -296,7 +296,7 @@ Event = (
 
 @value
 class SelfAssessResponse:
-    """How the agents see themselves."""
+    """The self-assessments of agents."""
 
     assessments: Sequence[AgentAssessed]
     dimensions: Sequence[TaskDimension]
@@ -308,7 +308,7 @@ class SelfAssessResponse:
 
 @value
 class TaskFeedbackRequest:
-    """Says whether a task's answer was right."""
+    """A request that submits feedback on a task's answer."""
 
     feedback_id: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
     task_id: Annotated[str, Field(min_length=1, max_length=128)]
@@ -318,7 +318,7 @@ class TaskFeedbackRequest:
 
 @value
 class TaskFeedbackResponse:
-    """What the feedback did."""
+    """The effect of feedback."""
 
     feedback_id: str
     task_id: str

@@ -1,4 +1,4 @@
-"""Each face in turn; one test body holds for both."""
+"""The fixture of both APIs: one test body runs over REST and over gRPC."""
 
 import pytest
 

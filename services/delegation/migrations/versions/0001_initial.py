@@ -12,14 +12,14 @@ depends_on = None
 SCHEMA = "delegation"
 TABLES = (
     "profiles",
-    "history",
-    "freezes",
+    "profile_updates",
+    "freeze_rules",
     "tasks",
     "feedback",
-    "judgements",
+    "labelled_confidences",
     "drift_events",
     "requests",
-    "turns",
+    "round_robin",
     "recalibrations",
     "categories",
 )
@@ -72,7 +72,7 @@ def _create_profiles() -> None:
         schema=SCHEMA,
     )
     op.create_table(
-        "history",
+        "profile_updates",
         *(text(name, length, primary_key=True) for name, length in pair),
         count("sequence", primary_key=True),
         text("change", 16),
@@ -88,18 +88,18 @@ def _create_profiles() -> None:
         schema=SCHEMA,
     )
     op.create_index(
-        "ix_history_task",
-        "history",
+        "ix_profile_updates_task",
+        "profile_updates",
         ["task_id", "agent", "dimension"],
         unique=True,
         schema=SCHEMA,
         postgresql_where=sa.text("task_id <> ''"),
     )
     op.create_table(
-        "freezes",
+        "freeze_rules",
         *(text(name, length, primary_key=True) for name, length in pair),
         flag("frozen"),
-        moment("said_at"),
+        moment("changed_at"),
         schema=SCHEMA,
     )
 
@@ -116,14 +116,14 @@ def _create_tasks() -> None:
         text("executor", 128),
         flag("better_profile"),
         *(sa.Column(name, ARRAY(sa.String), nullable=False) for name in ("dimensions", "voters", "winners")),
-        sa.Column("beliefs", JSONB, nullable=False),
+        sa.Column("confidences", JSONB, nullable=False),
         number("learning_rate"),
-        text("untaught_reason", 16),
+        text("not_learned_reason", 16),
         flag("correct", nullable=True),
         text("checker", 16),
         text("detail"),
         moment("judged_at", nullable=True),
-        flag("taught"),
+        flag("learned"),
         sa.Column("document", JSONB, nullable=False),
         schema=SCHEMA,
     )
@@ -147,14 +147,14 @@ def _create_feedback() -> None:
         text("task_id", 36, index=True),
         flag("correct"),
         text("note"),
-        flag("teaches"),
+        flag("may_teach"),
         moment("created_at"),
         text("request_digest", 64),
-        sa.Column("reply", JSONB, nullable=False),
+        sa.Column("response", JSONB, nullable=False),
         schema=SCHEMA,
     )
     op.create_table(
-        "judgements",
+        "labelled_confidences",
         text("task_id", 36, primary_key=True),
         text("agent", 128, primary_key=True),
         text("source", 16, primary_key=True),
@@ -165,7 +165,9 @@ def _create_feedback() -> None:
         moment("created_at"),
         schema=SCHEMA,
     )
-    op.create_index("ix_judgements_agent", "judgements", ["agent", "source", "created_at"], schema=SCHEMA)
+    op.create_index(
+        "ix_labelled_confidences_agent", "labelled_confidences", ["agent", "source", "created_at"], schema=SCHEMA
+    )
 
 
 def _create_monitoring() -> None:
@@ -187,7 +189,7 @@ def _create_monitoring() -> None:
         schema=SCHEMA,
     )
     op.create_index("ix_drift_agent", "drift_events", ["agent", "dimension", "event_id"], schema=SCHEMA)
-    op.create_table("turns", text("agents", 64, primary_key=True), count("number"), schema=SCHEMA)
+    op.create_table("round_robin", text("agents_digest", 64, primary_key=True), count("position"), schema=SCHEMA)
     op.create_table(
         "recalibrations",
         text("agent", 128, primary_key=True),
