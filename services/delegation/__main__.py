@@ -45,7 +45,7 @@ async def main() -> None:
     service = compose(settings, parts)
     health = Health(
         {"inference": model_clients.default.probe, "database": partial(db.check, engine)},
-        {"agents": agents.check, "encoder": embeddings.check}
+        {"agents": agents.check, "encoder": embeddings.check, "recalibration": service.recalibrator.check}
         | ({"sandbox": service.sandbox.ready} if settings.sandbox else {}),
     )
     app = build_app(NAME, health=health, keyring=keyring, max_body_bytes=settings.max_body_bytes)

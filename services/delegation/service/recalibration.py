@@ -6,13 +6,13 @@ now and then, and fits one anew when enough labels have arrived.
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from typing import Protocol
 
-from chassis.log import logger
-from kernel.errors import MetacogError
+from chassis.worker import BackgroundWorker
 from kernel.statistics.recalibration import Points, recalibration
 from services.delegation.service.monitoring import RecalibrationMap, SelfRating
 
@@ -22,8 +22,7 @@ MAX_RATINGS = 2_000
 # A map is fitted anew when as many labels have arrived since as this share of those that it was fitted to.
 GROWTH = 0.2
 INTERVAL_S = 30.0
-
-_log = logger(__name__)
+FIRST_PAUSE_S = 0.5
 
 
 class AgentRecalibrationStore(Protocol):
@@ -43,23 +42,30 @@ class AgentRecalibrationStore(Protocol):
 
 
 class Recalibrator:
-    """Keeps the recalibration maps up to date.
+    """Keeps the recalibration maps up to date, in a background worker.
 
     Args:
         store: The store of the maps.
         min_ratings: Labelled self-assessments from which on a map is fitted [count].
         interval_s: Time between two refreshes, at least [s].
+        first_pause_s: Pause before the first restart after a failure [s].
     """
 
     def __init__(
-        self, store: AgentRecalibrationStore, *, min_ratings: int = MIN_RATINGS, interval_s: float = INTERVAL_S
+        self,
+        store: AgentRecalibrationStore,
+        *,
+        min_ratings: int = MIN_RATINGS,
+        interval_s: float = INTERVAL_S,
+        first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
         self._store = store
         self._min_ratings = min_ratings
         self._interval_s = interval_s
         self._maps: Mapping[str, RecalibrationMap] = {}
         self._due = asyncio.Event()
-        self._worker: asyncio.Task[None] | None = None
+        self._next_refresh = float("-inf")
+        self._worker = BackgroundWorker("recalibration", self._work, first_pause_s=first_pause_s)
 
     def maps(self) -> Mapping[str, RecalibrationMap]:
         """Return the maps by agent, as last read."""
@@ -76,13 +82,19 @@ class Recalibrator:
     def start(self) -> None:
         """Start to keep the maps up to date."""
         self._due.set()
-        self._worker = asyncio.create_task(self._work())
+        self._worker.start()
+
+    async def check(self) -> None:
+        """Return while the maps are kept up to date.
+
+        Raises:
+            WorkerFailing: While refreshes fail, or before `start`; names the last failure.
+        """
+        await self._worker.check()
 
     async def close(self) -> None:
-        """Stop the worker."""
-        if self._worker is not None:
-            self._worker.cancel()
-            await asyncio.wait({self._worker})
+        """Stop the worker, also in the middle of a refresh."""
+        await self._worker.close(within_s=0.0)
 
     async def refresh(self) -> None:
         """Read the maps, and fit those anew for which enough labels have arrived.
@@ -98,18 +110,17 @@ class Recalibrator:
                 await self._store.add_map(maps[agent])
         self._maps = maps
 
-    async def _work(self) -> None:
-        while True:
-            await self._due.wait()
-            self._due.clear()
-            try:
-                await self.refresh()
-            except MetacogError as away:
-                _log.warning("self-assessments are not recalibrated", problem=away.message)
-                self._due.set()
-            except Exception as error:  # noqa: BLE001 - whatever happens to one fit, the worker goes on
-                _log.error("recalibration stumbled", exc_info=error)
-            await asyncio.sleep(self._interval_s)
+    async def _work(self, _stop: asyncio.Event) -> None:
+        """Refresh once, when that is due and the interval is over; after a failure it is due again."""
+        await asyncio.sleep(max(0.0, self._next_refresh - time.monotonic()))
+        await self._due.wait()
+        self._due.clear()
+        try:
+            await self.refresh()
+        except Exception:
+            self._due.set()
+            raise
+        self._next_refresh = time.monotonic() + self._interval_s
 
 
 def _due_count(current: RecalibrationMap | None) -> float:

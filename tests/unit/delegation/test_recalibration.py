@@ -1,11 +1,13 @@
 """The recalibration maps of agents are fitted when enough labels have arrived."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
+from chassis.serving.health import Health
 from services.delegation.service.monitoring import RecalibrationMap, SelfRating
 from services.delegation.service.recalibration import MAX_RATINGS, Recalibrator
 
@@ -64,3 +66,50 @@ async def test_an_overconfident_agents_confidence_is_lowered() -> None:
 
     points = recalibrator.points()["alpha"]
     assert max(point.calibrated - point.confidence for point in points if point.confidence > 0.4) < 0
+
+
+class BrokenStore(FakeStore):
+    """A store whose first reads fail with a bug."""
+
+    failures: int = 1
+
+    async def rating_counts(self) -> Mapping[str, int]:
+        if self.failures > 0:
+            self.failures -= 1
+            raise ZeroDivisionError("a bug in one round")
+        return await super().rating_counts()
+
+
+async def test_a_bug_in_one_round_does_not_end_the_recalibration() -> None:
+    store = BrokenStore(count=100)
+    recalibrator = Recalibrator(store, min_ratings=100, interval_s=60.0, first_pause_s=0.01)
+    recalibrator.start()
+
+    async with asyncio.timeout(5):
+        while not store.fitted_at:  # noqa: ASYNC110 - it happens in the worker
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)
+    await recalibrator.check()
+    await recalibrator.close()
+
+    assert (store.fitted_at, set(recalibrator.points())) == ([100], {"alpha"})
+
+
+async def test_readiness_names_a_failing_recalibration() -> None:
+    store = BrokenStore(count=100)
+    store.failures = 1_000
+    recalibrator = Recalibrator(store, min_ratings=100, first_pause_s=0.01)
+    health = Health({}, {"recalibration": recalibrator.check})
+    before = (await health.report()).parts["recalibration"]
+    recalibrator.start()
+
+    async with asyncio.timeout(5):
+        while store.failures > 997:  # noqa: ASYNC110 - it happens in the worker
+            await asyncio.sleep(0.01)
+    report = await health.report()
+    await recalibrator.close()
+
+    assert before == "the worker recalibration has not been started"
+    assert report.ready is True
+    assert report.parts["recalibration"].startswith("the worker recalibration failed ")
+    assert report.parts["recalibration"].endswith("ZeroDivisionError: a bug in one round")
