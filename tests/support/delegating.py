@@ -34,12 +34,12 @@ __all__ = [
     "AGENTS",
     "CONTRACT",
     "DIMENSIONS",
+    "Cast",
     "Delegation",
-    "ScriptedAgents",
     "agent_of",
     "delegation_at",
     "delegation_settings",
-    "renamed_agents",
+    "new_names",
     "stage_of",
 ]
 
@@ -119,7 +119,7 @@ async def delegation_at(
     await engine.dispose()
 
 
-def renamed_agents(agents: Sequence[AgentConfig] = AGENTS) -> tuple[list[AgentConfig], Mapping[str, str]]:
+def new_names(agents: Sequence[AgentConfig] = AGENTS) -> tuple[list[AgentConfig], Mapping[str, str]]:
     """Return the agents under names that no other test uses, with new profiles, and the new names by the old ones."""
     mark = new_id()[-12:]
     renamed = {agent.id: f"{agent.id}-{mark}" for agent in agents}
@@ -157,18 +157,18 @@ def stage_of(body: Body) -> str:
 
 
 @dataclass
-class ScriptedAgents:
+class Cast:
     """The replies of a scripted model for delegation.
 
     Attributes:
-        ratings: Self-assessment of each agent [0..100].
+        rated: Self-assessment of each agent [0..100].
         answers: Answer of each agent.
         dimension: The dimension of every classification.
         judge: The rating of the judge [0..100].
         same: Which answers mean the same, as a model lists it.
     """
 
-    ratings: Mapping[str, int | str]
+    rated: Mapping[str, int | str]
     answers: Mapping[str, str]
     dimension: str = "math_computation"
     judge: int = 90
@@ -181,7 +181,7 @@ class ScriptedAgents:
     def _reply(self, body: Body) -> str:
         match stage_of(body):
             case "assess":
-                rating = self.ratings.get(agent_of(body), 50)
+                rating = self.rated.get(agent_of(body), 50)
                 return rating if isinstance(rating, str) else json.dumps({"r": [rating] * 3})
             case "classify":
                 return json.dumps({"abilities": [{"name": self.dimension, "sure": 90}]})

@@ -24,6 +24,7 @@ from kernel.answers import AnswerType
 from kernel.confidence.rules import Ablation, Baseline
 from kernel.envelope import limits
 from kernel.errors import MalformedRequest, MetacogError
+from kernel.outcomes import degraded_reasons, is_degraded
 from services.delegation.metrics import TASKS
 from services.delegation.service.dimensions import DimensionFinder
 from services.delegation.service.executor_choice import ExecutorChoice, baseline_choice, dispatched
@@ -262,7 +263,8 @@ class _TaskRun:
         except MetacogError as error:
             _log.warning("a task could not be stored", task_id=self._task_id, problem=error.message)
             reason = f"{error.reason}: the task is not kept, and learns from no feedback"
-            finished = replace(finished, degraded=True, degraded_reasons=[*finished.degraded_reasons, reason])
+            reasons = degraded_reasons(finished.outcome, finished.degraded_reasons, [reason])
+            finished = replace(finished, degraded=is_degraded(reasons), degraded_reasons=reasons)
         if outcome.label is not None:
             self._context.on_label()
         decision = finished.decision

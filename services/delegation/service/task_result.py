@@ -8,7 +8,7 @@ from datetime import datetime
 from kernel.confidence.rules import Ablation, Baseline, ConfidenceSource, TaskMode
 from kernel.envelope import BudgetExhausted
 from kernel.learning.profiles import ProfileEstimate
-from kernel.outcomes import Outcome
+from kernel.outcomes import NO_VALID_ANSWER, Outcome, degraded_reasons, is_degraded
 from kernel.thresholds import exceeds
 from services.delegation.service.solver import TaskSolution
 from services.delegation.service.task_context import TaskContext
@@ -65,7 +65,10 @@ def finished_task(outcome: TaskOutcome) -> TaskFinished:
     winner, decision = solution.winner, solution.decision
     confidence = _confidence(outcome)
     is_vote = decision is not None and decision.mode is TaskMode.COLLABORATED
-    reasons = task.degraded_reasons
+    state = Outcome.ABSTAINED if solution.votes.answer is None else Outcome.ANSWERED
+    # Reasons of single agents do not state that the whole task has no answer.
+    abstention = [NO_VALID_ANSWER] if state is Outcome.ABSTAINED else []
+    reasons = degraded_reasons(state, task.degraded_reasons, abstention)
     exhausted = task.spend.ledger.exhausted or any(each.startswith(BudgetExhausted.reason) for each in reasons)
     return TaskFinished(
         task_id=outcome.task_id,
@@ -73,7 +76,7 @@ def finished_task(outcome: TaskOutcome) -> TaskFinished:
         mode=decision.mode if decision else None,
         assessments=outcome.assessments,
         executor=decision.executor if decision else "",
-        outcome=Outcome.ABSTAINED if solution.votes.answer is None else Outcome.ANSWERED,
+        outcome=state,
         answer_text=winner.text if winner else "",
         answer_type=solution.answer_type,
         confidence=confidence.level,
@@ -86,8 +89,8 @@ def finished_task(outcome: TaskOutcome) -> TaskFinished:
         profile_updates=(),
         usage=task.spend.ledger.usage(),
         budget_exhausted=exhausted,
-        degraded=bool(reasons) or winner is None,
-        degraded_reasons=list(reasons),
+        degraded=is_degraded(reasons),
+        degraded_reasons=reasons,
         parameters=task.rules,
         baseline=outcome.request.baseline,
         ablations=sorted(task.ablations),

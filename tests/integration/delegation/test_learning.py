@@ -11,7 +11,7 @@ from chassis.ids import new_id
 from chassis.serving.auth import ApiKey, Keyring
 from kernel.learning.profiles import learned
 from tests.integration.delegation.support import RIGHT, Scenario, import_profiles, scenario_at
-from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
+from tests.support.delegating import Cast, delegation_at, new_names
 from tests.support.faces import Refused
 from tests.support.profile_storm import storm
 from tests.support.scripted_llm import ScriptedLLM
@@ -117,8 +117,8 @@ async def test_a_feedback_id_belongs_to_one_task(scenario: Scenario, face: str) 
 async def test_a_key_sees_its_own_tasks_and_needs_permission_to_change_profiles(
     scripted: ScriptedLLM, database_url: str, face: str
 ) -> None:
-    agents, _ = renamed_agents()
-    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
+    agents, _ = new_names()
+    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
     async with delegation_at(scripted, database_url, agents=agents, keyring=KEYRING) as running:
         ann, student = running.face(face, ANN), running.face(face, STUDENT)
         task = await ann.ask("Process", question="?", dimension="math_computation", expected={"answer": "4"})

@@ -9,11 +9,11 @@ from kernel.confidence.rules import HandOverRule
 from kernel.confidence.rules import Rules as RulesInForce
 from tests.integration.delegation.support import RIGHT, TASK, Scenario, import_profiles, scenario_at
 from tests.support.delegating import (
-    ScriptedAgents,
+    Cast,
     agent_of,
     delegation_at,
     delegation_settings,
-    renamed_agents,
+    new_names,
     stage_of,
 )
 from tests.support.faces import Refused
@@ -211,8 +211,8 @@ async def test_a_task_of_two_dimensions_uses_the_lower_profile_and_updates_both(
 
 
 async def test_tasks_go_to_agents_in_turn_across_replicas(scripted: ScriptedLLM, database_url: str) -> None:
-    agents, _ = renamed_agents()
-    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
+    agents, _ = new_names()
+    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
     async with (
         delegation_at(scripted, database_url, agents=agents) as one,
         delegation_at(scripted, database_url, agents=agents) as other,
@@ -268,7 +268,22 @@ async def test_a_text_without_an_answer_is_an_abstention_and_wrong(scenario: Sce
     response = await scenario.process(face, first_agent="alpha", expected=RIGHT)
 
     assert (response["outcome"], response["answer"], response["confidence"]) == ("ABSTAINED", "", None)
+    assert response["degraded"] is True
+    assert response["degraded_reasons"] == ["NO_VALID_ANSWER: no valid answer could be obtained"]
     assert (response["label"]["correct"], response["profile_updates"][0]["outcome"]) == (False, 0)
+
+
+async def test_a_vote_without_a_valid_answer_is_an_abstention_with_its_reasons(scenario: Scenario, face: str) -> None:
+    answers = {"alpha": "", "beta": "I would rather not answer.", "gamma": "I would rather not answer."}
+    scenario.script(answers, alpha=10, beta=10, gamma=10)
+
+    response = await scenario.process(face, first_agent="alpha", answer_type="NUMBER")
+
+    assert (response["mode"], response["outcome"], response["degraded"]) == ("COLLABORATED", "ABSTAINED", True)
+    assert response["degraded_reasons"] == [
+        f"{scenario.names['alpha']} failed: the model returned no text",
+        "NO_VALID_ANSWER: no valid answer could be obtained",
+    ]
 
 
 async def test_the_envelope_reserves_enough_for_the_answer(scenario: Scenario, face: str) -> None:

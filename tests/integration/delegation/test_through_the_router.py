@@ -5,7 +5,7 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
+from tests.support.delegating import Cast, delegation_at, new_names
 from tests.support.faces import RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, At, router_at, until
@@ -14,8 +14,8 @@ from tests.support.stack import ROUTER, At, router_at, until
 async def test_the_executors_profile_learns_from_feedback_on_a_run(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
-    agents, _ = renamed_agents()
-    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
+    agents, _ = new_names()
+    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
     async with (
         delegation_at(scripted, database_url, agents=agents) as delegation,
         router_at(scripted, database_url, tmp_path, others={"delegation": delegation.grpc}) as router,
@@ -68,9 +68,9 @@ async def test_the_executors_profile_learns_from_feedback_on_a_run(
 async def test_the_executors_text_is_streamed_and_ends_at_a_stop_text(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
-    agents, _ = renamed_agents()
+    agents, _ = new_names()
     text = "one two END three"
-    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {agent.id: text for agent in agents})
+    scripted.answer = Cast({agent.id: 90 for agent in agents}, {agent.id: text for agent in agents})
     fields: Any = {"model": "metacog/delegation", "messages": [{"role": "user", "content": "Why?"}]}
     async with (
         delegation_at(scripted, database_url, agents=agents) as delegation,
@@ -93,7 +93,7 @@ async def test_the_executors_text_is_streamed_and_ends_at_a_stop_text(
 
 
 async def test_a_real_model_assesses_itself_and_answers(llm_url: str, database_url: str) -> None:
-    agents, _ = renamed_agents()
+    agents, _ = new_names()
     async with delegation_at(At(llm_url, "smollm2"), database_url, agents=agents) as delegation:
         face = delegation.face("rest")
         rated = await face.ask("SelfAssess", question="What is two and two?", dimension="math_computation", seed=1)
