@@ -107,7 +107,7 @@ def serve(ready: "Connection[int, None]") -> None:
 
 @asynccontextmanager
 async def raw_asyncio() -> AsyncIterator[Post]:
-    """The floor: streams of asyncio, and as little HTTP as passes."""
+    """Return the floor: streams of asyncio, and as little HTTP as passes."""
     idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def post(url: str) -> bytes:
@@ -133,7 +133,7 @@ async def raw_asyncio() -> AsyncIterator[Post]:
 
 @asynccontextmanager
 async def with_pyreqwest() -> AsyncIterator[Post]:
-    """Client `pyreqwest`."""
+    """Return client `pyreqwest`."""
     async with ClientBuilder().follow_redirects(False).build() as client:
 
         async def post(url: str) -> bytes:
@@ -145,7 +145,7 @@ async def with_pyreqwest() -> AsyncIterator[Post]:
 
 @asynccontextmanager
 async def with_aiohttp() -> AsyncIterator[Post]:
-    """Client `aiohttp`."""
+    """Return client `aiohttp`."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=4), cookie_jar=aiohttp.DummyCookieJar()
     ) as client:
@@ -159,7 +159,7 @@ async def with_aiohttp() -> AsyncIterator[Post]:
 
 @asynccontextmanager
 async def with_httpx() -> AsyncIterator[Post]:
-    """Client `httpx`."""
+    """Return client `httpx`."""
     async with httpx.AsyncClient(limits=httpx.Limits(max_connections=None), timeout=None) as client:
 
         async def post(url: str) -> bytes:
@@ -170,7 +170,7 @@ async def with_httpx() -> AsyncIterator[Post]:
 
 @asynccontextmanager
 async def with_complete() -> AsyncIterator[Post]:
-    """Our client, drawing one sample."""
+    """Return our client, drawing one sample."""
     backends: dict[str, Backend] = {}
     limits = Limits(max_generations=1, max_generated_tokens=64, timeout_ms=60_000)
     call = Call(messages=MESSAGES, max_tokens=64, stage="bench", work=WorkKind.SYSTEM_ONE)
@@ -188,7 +188,7 @@ async def with_complete() -> AsyncIterator[Post]:
 
 @asynccontextmanager
 async def with_forward() -> AsyncIterator[Post]:
-    """Our client, passing a request on."""
+    """Return our client, passing a request on."""
     backends: dict[str, Backend] = {}
     limits = Limits(max_generations=1, max_generated_tokens=64, timeout_ms=60_000)
     body = {"model": "m", "messages": MESSAGES, "max_tokens": 64}
@@ -217,7 +217,7 @@ CLIENTS = {
 
 
 async def round_of_calls(post: Post, url: str, calls: int) -> tuple[float, float]:
-    """CPU [ms] and wall time [ms] per call, with `IN_FLIGHT` calls at any time."""
+    """Return CPU [ms] and wall time [ms] per call, with `IN_FLIGHT` calls at any time."""
     left = iter(range(calls))
 
     async def worker() -> None:
@@ -233,13 +233,13 @@ async def round_of_calls(post: Post, url: str, calls: int) -> tuple[float, float
 
 
 async def closed_connections(url: str) -> int:
-    """Stalled connections that the server has seen closed so far."""
+    """Return stalled connections that the server has seen closed so far."""
     async with aiohttp.ClientSession() as client, client.get(url) as reply:
         return int(await reply.read())
 
 
 async def cancelling_reaches_the_server(post: Post, url: str) -> bool:
-    """Whether cancelling a call that waits for its reply closes the connection within `CANCEL_PATIENCE_S`."""
+    """Return whether cancelling a call that waits for its reply closes the connection within `CANCEL_PATIENCE_S`."""
     before = await closed_connections(url)
     call = asyncio.ensure_future(post(url + "stall"))
     await asyncio.sleep(0.1)

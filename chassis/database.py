@@ -1,17 +1,19 @@
 """PostgreSQL: one engine a process, and the migrations of one service's own schema."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
 from alembic import command, context
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, pool, text
 from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.ext.asyncio import AsyncSession as Session
 
-from chassis.errors import DatabaseUnavailable
+from chassis.errors import ConfigurationInvalid, DatabaseUnavailable
 from kernel.errors import Code, MetacogError
 
 POOL = {"pool_size": 8, "max_overflow": 8, "pool_timeout": 2.0, "pool_pre_ping": True, "pool_recycle": 1800}
@@ -28,12 +30,12 @@ Sessions = async_sessionmaker[Session]
 
 
 def build_engine(url: str) -> AsyncEngine:
-    """Engine with one connection pool; it connects when first used."""
+    """Return engine with one connection pool; it connects when first used."""
     return create_async_engine(url, connect_args=CONNECT, hide_parameters=True, **POOL)
 
 
 def build_sessions(engine: AsyncEngine) -> Sessions:
-    """Factory of short sessions; one store method, one transaction."""
+    """Return factory of short sessions; one store method, one transaction."""
     return async_sessionmaker(engine, expire_on_commit=False)
 
 
@@ -49,7 +51,7 @@ class StatementRejected(MetacogError):
 
 
 def refusal(error: BaseException) -> DatabaseUnavailable | StatementRejected:
-    """What an error of `ERRORS` means: away for now, or a statement that can never succeed."""
+    """Return what an error of `ERRORS` means: away for now, or a statement that can never succeed."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     state = getattr(cause, "sqlstate", None)
     if isinstance(error, DataError) or (state or "").startswith(REJECTED_STATES):
@@ -78,6 +80,7 @@ def migrate(package: str, url: str) -> None:
 
     Raises:
         DatabaseUnavailable: When the database cannot be reached.
+        ConfigurationInvalid: When another build made the schema, and this one cannot read it.
     """
     config = Config()
     config.set_main_option("script_location", str(files(package) / "migrations"))
@@ -107,12 +110,27 @@ def _run(connection: Connection, metadata: MetaData) -> None:
     context.configure(
         connection=connection, target_metadata=metadata, version_table_schema=schema, include_schemas=True
     )
+    _check_revisions(context.get_context().get_current_heads(), schema or "public")
     with context.begin_transaction():
         context.run_migrations()
 
 
+def _check_revisions(applied: Iterable[str], schema: str) -> None:
+    """Raise `ConfigurationInvalid` for a revision that this build does not have."""
+    known = {revision.revision for revision in ScriptDirectory.from_config(context.config).walk_revisions()}
+    unknown = ", ".join(sorted(set(applied) - known))
+    if unknown:
+        raise ConfigurationInvalid(
+            f"schema {schema} of the database is at revision {unknown}, which this build does not have. "
+            "Set METACOG_DATABASE_URL to a new database, or drop the schema with all that it holds: "
+            f'DROP SCHEMA "{schema}" CASCADE',
+            setting="METACOG_DATABASE_URL",
+            revision=unknown,
+        )
+
+
 def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
-    """`item` without the one character that PostgreSQL cannot keep."""
+    """Return `item` without the one character that PostgreSQL cannot keep."""
     if isinstance(item, str):
         return item.replace("\x00", "")
     if isinstance(item, dict):
@@ -121,5 +139,5 @@ def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
 
 
 def utc(time: datetime) -> datetime:
-    """`time` with its zone; one that names none is read as UTC, on both faces."""
+    """Return `time` with its zone; one that names none is read as UTC, on both faces."""
     return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -6,7 +6,7 @@ import uuid
 
 
 def new_id() -> str:
-    """A version 7 UUID: milliseconds since 1970, the rest of the time in 4096ths of one, then randomness."""
+    """Return a version 7 UUID: milliseconds since 1970, the rest of the time in 4096ths of one, then randomness."""
     stamp, rest_ns = divmod(time.time_ns(), 1_000_000)
     number = (stamp << 80) | (0x7 << 76) | (rest_ns * 4096 // 1_000_000 << 64) | (0b10 << 62) | secrets.randbits(62)
     text = f"{number:032x}"
@@ -14,7 +14,7 @@ def new_id() -> str:
 
 
 def age_s(name: str) -> float | None:
-    """Time since `new_id` made a name [s]; None for a name that it did not make."""
+    """Return time since `new_id` made a name [s]; None for a name that it did not make."""
     try:
         number = uuid.UUID(name)
     except ValueError:

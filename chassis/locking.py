@@ -5,7 +5,7 @@ from typing import IO
 
 
 def locked(file: IO[bytes]) -> bool:
-    """Whether `file` is this opener's alone from now until it is closed; False where another one has it.
+    """Return whether `file` is this opener's alone from now until it is closed; False where another one has it.
 
     Raises:
         OSError: When the file system has no locks.

@@ -46,7 +46,7 @@ def configure(service: str, level: str = "INFO") -> None:
 
 
 def logger(name: str) -> Logger:
-    """Logger of one module."""
+    """Return logger of one module."""
     made: Logger = structlog.stdlib.get_logger(name)
     return made
 

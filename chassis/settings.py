@@ -90,7 +90,7 @@ def _secrets_dir() -> Path | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is reachable from this machine only.
+    """Return whether `host` is reachable from this machine only.
 
     Example:
         >>> [is_loopback(h) for h in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "10.0.0.5")]

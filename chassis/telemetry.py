@@ -39,7 +39,7 @@ _sending = False
 
 @cache
 def child(metric: M, *labels: str) -> M:
-    """The part of `metric` under these labels; looked up once, since the lookup costs more than the counting."""
+    """Return the part of `metric` under these labels; looked up once, since the lookup costs more than the counting."""
     return metric.labels(*labels)
 
 
@@ -64,7 +64,7 @@ def flush() -> None:
 
 @contextmanager
 def span(name: str, kind: SpanKind = SpanKind.INTERNAL, carrier: Mapping[str, str] | None = None) -> Iterator[Span]:
-    """A span around a piece of work; with `carrier` it continues the caller's trace."""
+    """Return a span around a piece of work; with `carrier` it continues the caller's trace."""
     caller = propagate.extract(carrier) if carrier else None
     with _tracer.start_as_current_span(name, context=caller, kind=kind, record_exception=False) as opened:
         yield opened
@@ -90,12 +90,12 @@ def past_span(name: str, seconds: float, attributes: Mapping[str, str | int], fa
 
 
 def is_sending() -> bool:
-    """Whether traces are sent; if not, there is a span only inside a caller's trace, which is handed on."""
+    """Return whether traces are sent; if not, there is a span only inside a caller's trace, which is handed on."""
     return _sending
 
 
 def trace_headers() -> dict[str, str]:
-    """Headers that let the next process continue the current trace; none outside of one."""
+    """Return headers that let the next process continue the current trace; none outside of one."""
     carrier: dict[str, str] = {}
     if not context.get_current():
         return carrier

@@ -19,7 +19,7 @@ _log = logger(__name__)
 
 
 def analyser(name: AffectName) -> AffectAnalyser:
-    """The analyser called `name`.
+    """Return the analyser called `name`.
 
     Raises:
         ConfigurationInvalid: When it is not installed; says how to.
@@ -28,7 +28,7 @@ def analyser(name: AffectName) -> AffectAnalyser:
 
 
 def nrc(package: str = "nrclex") -> AffectAnalyser:
-    """The analyser by the NRC lexicon; its licence is told in the log.
+    """Return the analyser by the NRC lexicon; its licence is told in the log.
 
     Args:
         package: Where the lexicon is found.

@@ -8,6 +8,8 @@ from chassis.errors import ConfigurationInvalid
 from configuration.yaml_file import YamlFile
 from kernel.values import value
 
+DEFAULT_AGENTS_FILE = Path(__file__).parents[1] / "config" / "agents.yaml"
+
 
 @value
 class AgentConfig:
@@ -60,7 +62,7 @@ class Agents:
         self.complaint = ""
 
     def current(self) -> tuple[AgentConfig, ...]:
-        """The agents as the file has them now, or as it last had them when it is broken."""
+        """Return the agents as the file has them now, or as it last had them when it is broken."""
         stamp = self._stamp()
         if stamp != self._seen:
             self._seen = stamp
@@ -89,7 +91,7 @@ class Agents:
 
 
 def read_agents(path: Path) -> tuple[AgentConfig, ...]:
-    """Agents of the file at `path`.
+    """Return agents of the file at `path`.
 
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.

@@ -35,7 +35,7 @@ class WrittenPolicy:
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy table at `path`, under a digest of its rows as version.
+    """Return the policy table at `path`, under a digest of its rows as version.
 
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.
@@ -78,7 +78,7 @@ def _condition(file: YamlFile[WrittenPolicy], place: int, measure: str, said: st
 
 
 def _with_hint(wrong: ConfigurationInvalid) -> ConfigurationInvalid:
-    """What YAML says of an operator without quotes helps nobody."""
+    """Return what YAML says of an operator without quotes helps nobody."""
     if not isinstance(wrong.__cause__, yaml.MarkedYAMLError):
         return wrong
     hint = f'; conditions stand in quotes, such as "{next(iter(COMPARISONS))} 0.6"'

@@ -32,7 +32,7 @@ class RoleWeightsFile:
 
 
 def read_role_weights(path: Path) -> VersionedWeights:
-    """The weights of the file at `path`.
+    """Return the weights of the file at `path`.
 
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.

@@ -45,7 +45,7 @@ class RoutingFile:
 
 
 def read_routing(path: Path) -> RoutingFile:
-    """The routing file at `path`.
+    """Return the routing file at `path`.
 
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.

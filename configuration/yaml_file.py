@@ -49,7 +49,7 @@ class YamlFile(Generic[T]):
             raise self._wrong(None, f"cannot be read: {wrong}") from wrong
 
     def wrong(self, steps: Sequence[str | int], reason: str) -> ConfigurationInvalid:
-        """The refusal of what stands at `steps`: keys and places from the top of the document."""
+        """Return the refusal of what stands at `steps`: keys and places from the top of the document."""
         return self._wrong(_line(self._root, [str(step) for step in steps]), reason)
 
     def _wrong(self, line: int | None, reason: str) -> ConfigurationInvalid:
@@ -68,7 +68,7 @@ class YamlFile(Generic[T]):
 
 
 def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    """Every mapping of a document, each once, whatever refers to it."""
+    """Return every mapping of a document, each once, whatever refers to it."""
     waiting, seen = [root] if root is not None else [], set[int]()
     while waiting:
         node = waiting.pop()
@@ -83,7 +83,7 @@ def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
 
 
 def _line(node: yaml.Node | None, steps: Sequence[str]) -> int | None:
-    """Line of the deepest place of `steps` that the document has, from 1."""
+    """Return line of the deepest place of `steps` that the document has, from 1."""
     line = node.start_mark.line + 1 if node is not None else None
     for step in steps:
         found = _child(node, step)

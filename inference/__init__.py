@@ -1,6 +1,183 @@
-"""The one client for every OpenAI-compatible backend: vLLM, llama.cpp, Ollama, a provider.
+"""This package is the one client for every OpenAI-compatible backend: vLLM, llama.cpp, Ollama, a provider.
 
-Backends differ in what they support, and in how they say so; callers see one behaviour. Start at `client.Backend`;
-`values` has what goes in and comes out, `errors` how it fails, `config` what can be set. Who reads a forwarded reply
-has `sse.parsed` for its events and `reasoning.separated` for its content.
+Backends differ in what they support and in how they report it; callers see one behaviour. Other packages import from
+here only:
+
+    from inference import Backend, Call, Spend
+
+A name is loaded when it is first used, so that a program which only reads events does not load numpy and an HTTP client.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inference.accounting.reports import CallEnd
+    from inference.backend_client import Backend
+    from inference.backends import build_backend, default_backend
+    from inference.config import BackendConfig, BreakerSettings, PoolSize, Retries
+    from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
+    from inference.errors import (
+        BackendOverloaded,
+        BackendRefused,
+        BackendUnauthorized,
+        BackendUnavailable,
+        CircuitOpen,
+        DeadlineExceeded,
+        InferenceError,
+        InvalidCall,
+        ModelNotFound,
+        PromptTooLong,
+        UnparsableOutput,
+    )
+    from inference.http.breaker import Breaker, BreakerPermit
+    from inference.http.event_parser import EventParser, EventTooLong, ServerSentEvent, parse_event
+    from inference.json_fields import NO_FIELDS, object_of, objects_of, parse_object, text_of
+    from inference.model_clients import (
+        BackendModelClient,
+        BackendModelClients,
+        CompletionStream,
+        ModelClient,
+        ModelClients,
+    )
+    from inference.sampling.reasoning import split_reasoning
+    from inference.sampling.sampler import max_prompt_tokens
+    from inference.sampling.structured import read_document
+    from inference.spend import Priced, Spend
+    from inference.streaming.forwarding import ForwardedStream
+    from inference.streaming.sample_stream import SampleStream
+    from inference.values import (
+        Alternative,
+        Call,
+        Completion,
+        CompletionSample,
+        Delta,
+        ModelInfo,
+        Reply,
+        StreamEvent,
+        Structured,
+        TokenLogprob,
+        WorkKind,
+        checked_body,
+    )
+
+_NAMES = {
+    "accounting.reports": ("CallEnd",),
+    "backend_client": ("Backend",),
+    "backends": ("build_backend", "default_backend"),
+    "config": ("BackendConfig", "BreakerSettings", "PoolSize", "Retries"),
+    "embeddings": ("Embedded", "Embeddings", "Encoder", "Vectors"),
+    "errors": (
+        "BackendOverloaded",
+        "BackendRefused",
+        "BackendUnauthorized",
+        "BackendUnavailable",
+        "CircuitOpen",
+        "DeadlineExceeded",
+        "InferenceError",
+        "InvalidCall",
+        "ModelNotFound",
+        "PromptTooLong",
+        "UnparsableOutput",
+    ),
+    "http.breaker": ("Breaker", "BreakerPermit"),
+    "http.event_parser": ("EventParser", "EventTooLong", "ServerSentEvent", "parse_event"),
+    "json_fields": ("NO_FIELDS", "object_of", "objects_of", "parse_object", "text_of"),
+    "model_clients": ("BackendModelClient", "BackendModelClients", "CompletionStream", "ModelClient", "ModelClients"),
+    "sampling.reasoning": ("split_reasoning",),
+    "sampling.sampler": ("max_prompt_tokens",),
+    "sampling.structured": ("read_document",),
+    "spend": ("Priced", "Spend"),
+    "streaming.forwarding": ("ForwardedStream",),
+    "streaming.sample_stream": ("SampleStream",),
+    "values": (
+        "Alternative",
+        "Call",
+        "Completion",
+        "CompletionSample",
+        "Delta",
+        "ModelInfo",
+        "Reply",
+        "StreamEvent",
+        "Structured",
+        "TokenLogprob",
+        "WorkKind",
+        "checked_body",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = [
+    "NO_FIELDS",
+    "Alternative",
+    "Backend",
+    "BackendConfig",
+    "BackendModelClient",
+    "BackendModelClients",
+    "BackendOverloaded",
+    "BackendRefused",
+    "BackendUnauthorized",
+    "BackendUnavailable",
+    "Breaker",
+    "BreakerPermit",
+    "BreakerSettings",
+    "Call",
+    "CallEnd",
+    "CircuitOpen",
+    "Completion",
+    "CompletionSample",
+    "CompletionStream",
+    "DeadlineExceeded",
+    "Delta",
+    "Embedded",
+    "Embeddings",
+    "Encoder",
+    "EventParser",
+    "EventTooLong",
+    "ForwardedStream",
+    "InferenceError",
+    "InvalidCall",
+    "ModelClient",
+    "ModelClients",
+    "ModelInfo",
+    "ModelNotFound",
+    "PoolSize",
+    "Priced",
+    "PromptTooLong",
+    "Reply",
+    "Retries",
+    "SampleStream",
+    "ServerSentEvent",
+    "Spend",
+    "StreamEvent",
+    "Structured",
+    "TokenLogprob",
+    "UnparsableOutput",
+    "Vectors",
+    "WorkKind",
+    "build_backend",
+    "checked_body",
+    "default_backend",
+    "max_prompt_tokens",
+    "object_of",
+    "objects_of",
+    "parse_event",
+    "parse_object",
+    "read_document",
+    "split_reasoning",
+    "text_of",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its module; the next use finds it here."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'inference' has no attribute {name!r}")
+    loaded: object = getattr(import_module(f"inference.{_MODULE_OF[name]}"), name)
+    globals()[name] = loaded
+    return loaded
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return __all__

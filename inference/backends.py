@@ -7,7 +7,7 @@ from chassis import telemetry
 from chassis.errors import ConfigurationInvalid
 from chassis.settings import SuiteSettings
 from inference.accounting.reports import OK, CallEnd
-from inference.client import Backend
+from inference.backend_client import Backend
 from inference.config import BackendConfig
 from inference.errors import ModelNotFound
 from kernel.errors import MetacogError
@@ -27,7 +27,7 @@ class CallMetrics:
 
 
 def attributes(end: CallEnd) -> dict[str, str | int]:
-    """What a span tells of a model call: OpenTelemetry's names for generative AI, and ours; no text."""
+    """Return what a span tells of a model call: OpenTelemetry's names for generative AI, and ours; no text."""
     return {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",  # whose protocol it speaks
@@ -42,12 +42,12 @@ def attributes(end: CallEnd) -> dict[str, str | int]:
 
 
 def build_backend(config: BackendConfig) -> Backend:
-    """A backend that tells metrics and carries the trace."""
+    """Return a backend that tells metrics and carries the trace."""
     return Backend(config, observer=CallMetrics(), headers=telemetry.trace_headers)
 
 
 async def default_backend(suite: SuiteSettings, *, max_tokens: int = 1024) -> Backend:
-    """The backend of the settings; without a model name, the first model that it lists.
+    """Return the backend of the settings; without a model name, the first model that it lists.
 
     Args:
         suite: The settings.

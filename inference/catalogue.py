@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from inference.config import BackendConfig
 from inference.errors import BackendUnavailable, InferenceError, InvalidCall, ModelNotFound
 from inference.http.backend_connection import BackendConnection
-from inference.http.error_replies import refusal
+from inference.http.error_replies import error_of
 from inference.http.transport import TransportFailure
-from inference.json_fields import count, document, mapping, mappings, text
+from inference.json_fields import count_of, object_of, objects_of, parse_object, text_of
 from inference.values import ModelInfo
 
-REMEMBERED_S = 60.0
-UNKNOWN_FOR_S = 5.0
-PATIENCE_S = 2.0
+CACHED_S = 60.0
+RETRY_AFTER_S = 5.0
+MODELS_TIMEOUT_S = 2.0
 # As llama.cpp names itself in its list.
 LLAMACPP = "llamacpp"
 
@@ -28,20 +28,20 @@ class Catalogue:
 
     Args:
         config: The backend.
-        link: The way to it.
+        connection: The way to it.
         clock: Monotonic clock [s].
     """
 
-    def __init__(self, config: BackendConfig, link: BackendConnection, clock: Callable[[], float]) -> None:
+    def __init__(self, config: BackendConfig, connection: BackendConnection, clock: Callable[[], float]) -> None:
         self._config = config
-        self._link = link
+        self._connection = connection
         self._clock = clock
-        self._asking = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._models: Models | None = None
         self._good_until = float("-inf")
 
     async def models(self) -> Models:
-        """Ask for the models now, within `PATIENCE_S`.
+        """Ask for the models now, within `MODELS_TIMEOUT_S`.
 
         Raises:
             BackendUnavailable: When the backend cannot be reached or is not ready.
@@ -49,39 +49,39 @@ class Catalogue:
         """
         name = self._config.name
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                reply = await self._link.get("/models")
+            async with asyncio.timeout(MODELS_TIMEOUT_S):
+                reply = await self._connection.get("/models")
         except (TransportFailure, TimeoutError) as failure:
-            why = str(failure) or f"no answer within {PATIENCE_S:g} s"
-            message = f"backend {name} cannot be reached at {self._config.base_url}: {why}"
+            reason = str(failure) or f"no answer within {MODELS_TIMEOUT_S:g} s"
+            message = f"backend {name} cannot be reached at {self._config.base_url}: {reason}"
             raise BackendUnavailable(message, backend=name) from failure
         if reply.status != 200:
-            raise refusal(name, self._config.model, reply)
-        models = tuple(_model(entry) for entry in mappings(document(reply.body).get("data")))
-        self._remember(models or None, REMEMBERED_S)
+            raise error_of(name, self._config.model, reply)
+        models = tuple(_model(entry) for entry in objects_of(parse_object(reply.body).get("data")))
+        self._cache(models or None, CACHED_S)
         return models
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what is remembered still holds."""
+        """Return whether what is remembered still holds."""
         return self._clock() < self._good_until
 
     @property
     def overlooks_lost_clients(self) -> bool:
-        """Whether the backend may go on generating a whole reply for a client that has gone (`gathering`)."""
+        """Return whether the backend may go on generating a whole reply for a client that has gone (`gathering`)."""
         return any(model.owner == LLAMACPP for model in self._models or ())
 
     async def known(self) -> Models | None:
-        """The models as remembered, or asked for if that is too long ago; None where the backend does not tell."""
+        """Return the models as remembered, or asked for if that is too long ago; None where the backend does not tell."""
         if self.is_fresh:
             return self._models
-        async with self._asking:
+        async with self._lock:
             if not self.is_fresh:
                 try:
                     await self.models()
                 except InferenceError:
                     # The call itself will meet the same trouble, and has retries and names for it.
-                    self._remember(self._models, UNKNOWN_FOR_S)
+                    self._cache(self._models, RETRY_AFTER_S)
         return self._models
 
     async def check(self, max_tokens: int | None) -> int | None:
@@ -120,14 +120,16 @@ class Catalogue:
             )
         return found
 
-    def _remember(self, models: Models | None, for_s: float) -> None:
+    def _cache(self, models: Models | None, for_s: float) -> None:
         self._models = models
         self._good_until = self._clock() + for_s
 
 
 def _model(entry: Mapping[str, object]) -> ModelInfo:
-    """A model as vLLM (`max_model_len`) or llama.cpp (`meta.n_ctx`, per slot) lists it."""
-    context = count(entry.get("max_model_len")) or count(mapping(entry.get("meta")).get("n_ctx"))
+    """Return a model as vLLM (`max_model_len`) or llama.cpp (`meta.n_ctx`, per slot) lists it."""
+    context = count_of(entry.get("max_model_len")) or count_of(object_of(entry.get("meta")).get("n_ctx"))
     aliases = entry.get("aliases")
     names = tuple(map(str, aliases)) if isinstance(aliases, list) else ()
-    return ModelInfo(id=text(entry.get("id")), context_tokens=context, aliases=names, owner=text(entry.get("owned_by")))
+    return ModelInfo(
+        id=text_of(entry.get("id")), context_tokens=context, aliases=names, owner=text_of(entry.get("owned_by"))
+    )

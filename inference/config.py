@@ -128,10 +128,10 @@ class BackendConfig:
 
     @property
     def api_root(self) -> str:
-        """URL that `/chat/completions` and `/models` are under."""
+        """Return URL that `/chat/completions` and `/models` are under."""
         root = self.base_url.rstrip("/")
         return root if urlsplit(root).path else root + "/v1"
 
     def pool(self, work: WorkKind) -> PoolSize:
-        """Bounds of `work`."""
+        """Return bounds of `work`."""
         return self.pools.get(work, POOLS[work])

@@ -24,11 +24,11 @@ Vectors = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 BUSY = frozenset({429, 502, 503, 504})
 
 # What reading a reply of another form than expected may raise.
-_OTHER_FORM = (ValueError, LookupError, TypeError, AttributeError)
+_UNEXPECTED_FORM = (ValueError, LookupError, TypeError, AttributeError)
 
 
 def read_vectors(body: bytes, count: int) -> Vectors | None:
-    """Vectors in the order of their texts, given as lists of numbers or as base64 of 32-bit floats.
+    """Return vectors in the order of their texts, given as lists of numbers or as base64 of 32-bit floats.
 
     Returns:
         `count` rows of one length, all finite; None when the body holds anything else.
@@ -36,7 +36,7 @@ def read_vectors(body: bytes, count: int) -> Vectors | None:
     try:
         data = sorted(orjson.loads(body)["data"], key=lambda each: int(each["index"]))
         vectors = np.array([_vector(each["embedding"]) for each in data], dtype=np.float32)
-    except _OTHER_FORM:
+    except _UNEXPECTED_FORM:
         return None
     if vectors.ndim != 2 or len(vectors) != count or not vectors.size or not np.isfinite(vectors).all():
         return None
@@ -49,26 +49,26 @@ def _vector(given: Any) -> Any:  # noqa: ANN401 - a list of numbers, or what sta
 
 
 def read_models(body: bytes) -> Sequence[str]:
-    """Names of the models that a server lists; none when the body holds anything else."""
+    """Return names of the models that a server lists; none when the body holds anything else."""
     try:
         return [str(model["id"]) for model in orjson.loads(body)["data"]]
-    except _OTHER_FORM:
+    except _UNEXPECTED_FORM:
         return []
 
 
-def error_words(body: bytes) -> str:
-    """What a refusal says, on one line of at most 200 characters."""
+def error_summary(body: bytes) -> str:
+    """Return what a refusal says, on one line of at most 200 characters."""
     try:
-        said = str(orjson.loads(body)["error"]["message"])
-    except _OTHER_FORM:
-        said = body.decode(errors="replace")
-    return " ".join(said.split())[:200]
+        message = str(orjson.loads(body)["error"]["message"])
+    except _UNEXPECTED_FORM:
+        message = body.decode(errors="replace")
+    return " ".join(message.split())[:200]
 
 
 def retry_after_s(reply: HttpReply) -> float:
-    """How long a server asks to wait [s, >= 0]; 0 when it does not say so in seconds."""
-    told = reply.headers.get("retry-after", "")
-    return float(told) if told.isdigit() else 0.0
+    """Return how long a server asks to wait [s, >= 0]; 0 when it does not say so in seconds."""
+    header = reply.headers.get("retry-after", "")
+    return float(header) if header.isdigit() else 0.0
 
 
 EMBEDDED = Counter("metacog_embedded_texts_total", "Texts that the encoder turned into vectors.")
@@ -78,7 +78,7 @@ RETRIES = 3
 FIRST_PAUSE_S = 0.05
 CONNECT_S = 2.0
 IDLE_S = 4.0  # below the time after which servers close an idle connection
-AHEAD = 2  # batches under way, so that the encoder never waits for the next
+MAX_BATCHES = 2  # batches under way, so that the encoder never waits for the next
 
 
 @value
@@ -130,16 +130,16 @@ class Embeddings:
         transport: Transport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
-        self._named = model
+        self._configured_model = model
         self._headers = {"content-type": "application/json", **bearer(key)}
         self._batch = batch
-        self._free = asyncio.Semaphore(max_in_flight)
+        self._slots = asyncio.Semaphore(max_in_flight)
         self._transport = transport or HttpTransport(connect_timeout_s=CONNECT_S, idle_timeout_s=IDLE_S)
         self._known: Encoder | None = None
-        self._learned = ""
+        self._listed_model = ""
 
     async def encoder(self, *, timeout_s: float) -> Encoder:
-        """The encoder in use; asked for once, and again when its answers say that it is another.
+        """Return the encoder in use; asked for once, and again when its answers say that it is another.
 
         Raises:
             EncoderUnavailable: When it cannot be reached, does not answer in time, or refuses.
@@ -149,7 +149,7 @@ class Embeddings:
         return self._known
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Embedded:
-        """Vectors of `texts`, which must not be empty.
+        """Return vectors of `texts`, which must not be empty.
 
         Args:
             texts: The texts; what an encoder does not read of a long one is not in its vector.
@@ -163,12 +163,12 @@ class Embeddings:
             async with asyncio.timeout_at(until):
                 parts = [await self._embedded(part, until) for part in self._parts(texts)]
         except TimeoutError as late:
-            said = f"the encoder at {self.url} did not answer within {timeout_s:.3g} s"
-            raise EncoderUnavailable(said, url=self.url) from late
+            message = f"the encoder at {self.url} did not answer within {timeout_s:.3g} s"
+            raise EncoderUnavailable(message, url=self.url) from late
         return Embedded(encoder=_one_encoder(parts), vectors=np.concatenate([part.vectors for part in parts]))
 
     async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
-        """Vectors of `texts`, a batch at a time and in order; closing the generator stops the work.
+        """Return vectors of `texts`, a batch at a time and in order; closing the generator stops the work.
 
         Args:
             texts: The texts.
@@ -181,7 +181,7 @@ class Embeddings:
         try:
             for part in self._parts(texts):
                 under_way.append(asyncio.create_task(self.embed(part, timeout_s=timeout_s)))
-                if len(under_way) == AHEAD:
+                if len(under_way) == MAX_BATCHES:
                     yield await under_way.popleft()
             while under_way:
                 yield await under_way.popleft()
@@ -207,15 +207,15 @@ class Embeddings:
         return [texts[at : at + self._batch] for at in range(0, len(texts), self._batch)]
 
     async def _embedded(self, texts: Sequence[str], until: float) -> Embedded:
-        """Vectors of one batch, by a model that is looked up again if the server has it no longer."""
+        """Return vectors of one batch, by a model that is looked up again if the server has it no longer."""
         model = await self._model()
-        reply = await self._posted(model, texts, until)
-        if reply.status == 404 and not self._named:
-            self._learned = ""
+        reply = await self._post(model, texts, until)
+        if reply.status == 404 and not self._configured_model:
+            self._listed_model = ""
             model = await self._model()
-            reply = await self._posted(model, texts, until)
+            reply = await self._post(model, texts, until)
         if reply.status != 200:
-            raise self._refused(reply)
+            raise self._status_error(reply)
         vectors = read_vectors(reply.body, len(texts))
         if vectors is None:
             raise EncoderUnavailable(f"the encoder at {self.url} answered with something else than vectors")
@@ -224,44 +224,44 @@ class Embeddings:
         return Embedded(encoder=self._known, vectors=vectors)
 
     async def _model(self) -> str:
-        if not self._named and not self._learned:
-            self._learned = (await self._model_names())[0]
-        return self._named or self._learned
+        if not self._configured_model and not self._listed_model:
+            self._listed_model = (await self._model_names())[0]
+        return self._configured_model or self._listed_model
 
     async def _model_names(self) -> Sequence[str]:
         try:
             reply = await self._transport.get(f"{self.url}/models", self._with_trace())
         except TransportFailure as failure:
-            raise self._away(failure) from failure
+            raise self._unreachable(failure) from failure
         if reply.status != 200:
-            raise self._refused(reply)
+            raise self._status_error(reply)
         names = read_models(reply.body)
         if not names:
             raise EncoderUnavailable(f"{self.url}/models names no model; set METACOG_ENCODER_MODEL", url=self.url)
         return names
 
-    async def _posted(self, model: str, texts: Sequence[str], until: float) -> HttpReply:
-        """The reply to one batch; what found no answer, or was turned away for now, is sent again while time lasts."""
+    async def _post(self, model: str, texts: Sequence[str], until: float) -> HttpReply:
+        """Return the reply to one batch; what found no answer, or was turned away for now, is sent again while time lasts."""
         body = orjson.dumps({"model": model, "input": list(texts), "encoding_format": "base64"})
-        async with self._free:
+        async with self._slots:
             for attempt in range(RETRIES):
                 pause_s = random.uniform(0, FIRST_PAUSE_S * 2**attempt)
                 try:
-                    reply = await self._sent(body)
+                    reply = await self._send(body)
                     pause_s += retry_after_s(reply)
                 except TransportFailure as failure:
                     if asyncio.get_running_loop().time() + pause_s >= until:
-                        raise self._away(failure) from failure
+                        raise self._unreachable(failure) from failure
                 else:
                     if reply.status not in BUSY or asyncio.get_running_loop().time() + pause_s >= until:
                         return reply
                 await asyncio.sleep(pause_s)
             try:
-                return await self._sent(body)
+                return await self._send(body)
             except TransportFailure as failure:
-                raise self._away(failure) from failure
+                raise self._unreachable(failure) from failure
 
-    async def _sent(self, body: bytes) -> HttpReply:
+    async def _send(self, body: bytes) -> HttpReply:
         with EMBEDDING_SECONDS.time():
             async with self._transport.stream(f"{self.url}/embeddings", self._with_trace(), body) as reply:
                 whole = b"".join([chunk async for chunk in reply.chunks])
@@ -270,13 +270,13 @@ class Embeddings:
     def _with_trace(self) -> Mapping[str, str]:
         return {**self._headers, **trace_headers()}
 
-    def _away(self, failure: TransportFailure) -> EncoderUnavailable:
+    def _unreachable(self, failure: TransportFailure) -> EncoderUnavailable:
         return EncoderUnavailable(f"the encoder at {self.url} cannot be reached: {failure}", url=self.url)
 
-    def _refused(self, reply: HttpReply) -> EncoderUnavailable:
+    def _status_error(self, reply: HttpReply) -> EncoderUnavailable:
         hint = "; set METACOG_ENCODER_API_KEY" if reply.status in (401, 403) else ""
-        said = f"the encoder at {self.url} answered {reply.status}: {error_words(reply.body)}{hint}"
-        return EncoderUnavailable(said, url=self.url, status=str(reply.status))
+        message = f"the encoder at {self.url} answered {reply.status}: {error_summary(reply.body)}{hint}"
+        return EncoderUnavailable(message, url=self.url, status=str(reply.status))
 
 
 def _one_encoder(parts: Sequence[Embedded]) -> Encoder:

@@ -11,7 +11,7 @@
         │   ├── CircuitOpen         BACKEND_UNAVAILABLE    not even tried: it failed too often just now
         │   └── BackendUnauthorized BACKEND_UNAUTHORIZED   our key is not accepted
         ├── DeadlineExceeded        DEADLINE_EXCEEDED
-        └── UnparsableOutput        UNPARSABLE_OUTPUT      a reply came, but not what was asked for
+        └── UnparsableOutput        UNPARSABLE_OUTPUT      a reply received, but not what was asked for
 
 `kernel.envelope.BudgetExhausted` is raised before anything is sent.
 """

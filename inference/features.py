@@ -33,41 +33,41 @@ _ONLY_ONE = re.compile(r"\bn['\"`]?( ?> ?1)? (is|are) (not supported|unsupported
 _NOT_SUPPORTED = re.compile(r"not support|unsupported|unknown (field|param)|unrecognized", re.IGNORECASE)
 
 
-def samples_limit(refusal: str) -> int | None:
-    """Largest `n` that a refusal of `n` names.
+def samples_limit(message: str) -> int | None:
+    """Return largest `n` that a refusal of `n` names.
 
     Example:
         >>> samples_limit("Field 'n': Value must be between 1 <= value <= 4, but got 5")
         4
     """
-    named = _RANGE.search(refusal) or _AT_MOST.search(refusal)
+    named = _RANGE.search(message) or _AT_MOST.search(message)
     if named:
         return max(1, int(named.group(1)))
-    return 1 if _ONLY_ONE.search(refusal) else None
+    return 1 if _ONLY_ONE.search(message) else None
 
 
-def lesson(refusal: str) -> Features | None:
-    """Features that a refusal denies, set as they are now known; None if it denies none."""
-    limit = samples_limit(refusal)
+def denied_features(message: str) -> Features | None:
+    """Return features that a refusal denies, set as they are now known; None if it denies none."""
+    limit = samples_limit(message)
     if limit is not None:
         return Features(samples_per_call=limit)
-    if not _NOT_SUPPORTED.search(refusal):
+    if not _NOT_SUPPORTED.search(message):
         return None
-    if "logprobs" in refusal:
+    if "logprobs" in message:
         return Features(logprobs=False)
-    if "response_format" in refusal or "json_schema" in refusal:
+    if "response_format" in message or "json_schema" in message:
         return Features(schema=False)
     return None
 
 
 def usage_counts_all(lengths: Sequence[int], reported: int) -> bool | None:
-    """Whether usage counts every sample, from their lengths by log-probabilities; None where that does not show.
+    """Return whether usage counts every sample, from their lengths by log-probabilities; None where that does not show.
 
     Example:
         >>> usage_counts_all([40, 40], 80), usage_counts_all([40, 40], 40), usage_counts_all([1, 0], 1)
         (True, False, None)
     """
-    # An end-of-sequence token may be counted and have no log-probability of its own.
+    # An end-of-sequence token may be count_tokens and have no log-probability of its own.
     if sum(lengths) <= max(lengths) + 1:
         return None
     return reported >= sum(lengths)
@@ -80,10 +80,10 @@ class LearnedFeatures:
         self.backend = backend
         self.now = known
 
-    def learn(self, shown: Features) -> None:
-        """Take over what `shown` knows; a smaller limit on samples wins."""
+    def learn(self, observed: Features) -> None:
+        """Take over what `observed` knows; a smaller limit on samples wins."""
         for name in _NAMES:
-            fact, known = getattr(shown, name), getattr(self.now, name)
+            fact, known = getattr(observed, name), getattr(self.now, name)
             if name == "samples_per_call" and fact is not None and known is not None:
                 fact = min(fact, known)
             if fact is not None and fact != known:

@@ -4,34 +4,39 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-NOTHING: Mapping[str, object] = {}
+NO_FIELDS: Mapping[str, object] = {}
 
 
-def document(body: bytes) -> Mapping[str, object]:
-    """The JSON object in `body`; empty if there is none."""
+def parse_object(body: bytes) -> Mapping[str, object]:
+    """Return the JSON object in `body`; empty if there is none."""
     try:
-        return mapping(orjson.loads(body))
+        return object_of(orjson.loads(body))
     except orjson.JSONDecodeError:
-        return NOTHING
+        return NO_FIELDS
 
 
-def mapping(value: object) -> Mapping[str, object]:
-    """`value` if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else NOTHING
+def object_of(value: object) -> Mapping[str, object]:
+    """Return `value` if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else NO_FIELDS
 
 
-def mappings(value: object) -> Sequence[Mapping[str, object]]:
-    """The objects among the items of `value`, if it is an array."""
+def objects_of(value: object) -> Sequence[Mapping[str, object]]:
+    """Return the objects among the items of `value`, if it is an array."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def text(value: object) -> str:
-    """`value` if it is a text, else an empty one; parts of a multi-part content are joined."""
+def text_of(value: object) -> str:
+    """Return `value` if it is a text, else an empty one; parts of a multi-part content are joined."""
     if isinstance(value, list):
-        return "".join(text(part.get("text")) for part in mappings(value))
+        return "".join(text_of(part.get("text")) for part in objects_of(value))
     return value if isinstance(value, str) else ""
 
 
-def count(value: object) -> int | None:
-    """`value` if it is a whole number of at least 0, else None."""
+def count_of(value: object) -> int | None:
+    """Return `value` if it is a whole number of at least 0, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+# Earlier names.
+NOTHING = NO_FIELDS
+document, mapping, mappings, text = parse_object, object_of, objects_of, text_of

@@ -1,4 +1,4 @@
-"""A request's envelope at work: its ledger and its deadline, carried to every call."""
+"""This module carries the ledger and the deadline of one request to every call."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,28 +9,28 @@ from kernel.envelope import Limits, UnpricedModel
 from kernel.ledger import Ledger
 from kernel.prices import Price, dearest
 
-# The answer so far sets out this much before the caller hangs up, to arrive in time [s]; a tenth of very little time.
+# Time before the deadline of the caller at which the answer is sent, to arrive in time [s]; at most a tenth of the time left.
 HEAD_START_S = 0.2
 
 
 class Priced(Protocol):
-    """A model that may be asked, such as a voice.
+    """A model that may be called, such as a `ModelClient`, has a price."""
 
-    Attributes:
-        model: Its name.
-        price: Price of its tokens; None where that is not known.
-    """
+    @property
+    def model(self) -> str:
+        """Return the name of the model."""
 
-    model: str
-    price: Price | None
+    @property
+    def price(self) -> Price | None:
+        """Return the price of the model's tokens; None where it is not known."""
 
 
 class Spend:
-    """What one request may still spend, shared by everything done on its behalf.
+    """A spend holds what one request may still spend; everything done on its behalf shares it.
 
     Args:
         limits: The hard limits; a caller who waits for less time shortens them.
-        models: The models that may be asked; read only where the cost is limited.
+        models: The models that may be called; read only where the cost is limited.
         clock: Monotonic clock [s].
 
     Raises:
@@ -52,7 +52,7 @@ class Spend:
             self.deadline = min(self.deadline, until - min(HEAD_START_S, (until - now) / 10))
 
     def seconds_left(self) -> float:
-        """Time until the deadline [s, >= 0]."""
+        """Return the time until the deadline [s, >= 0]."""
         return max(0.0, self.deadline - self._clock())
 
 

@@ -21,9 +21,9 @@ MAX_SEED = 2**63 - 1
 MAX_SAMPLES = 128
 
 # Servers' own names for more samples or tokens (llama.cpp, vLLM): with them a request would escape its envelope.
-ESCAPES = frozenset({"n_predict", "n_cmpl", "best_of"})
+LIMIT_ALIASES = frozenset({"n_predict", "n_cmpl", "best_of"})
 # The client sets these itself.
-RESERVED = ESCAPES | {
+RESERVED = LIMIT_ALIASES | {
     "model",
     "messages",
     "n",
@@ -56,7 +56,7 @@ def checked_body(body: Mapping[str, object]) -> None:
     messages = body.get("messages")
     check_messages(messages if isinstance(messages, list) else ())
     check_sampling(body.get("temperature"), body.get("top_p"))
-    if taken := sorted(ESCAPES & body.keys()):
+    if taken := sorted(LIMIT_ALIASES & body.keys()):
         raise InvalidCall(taken[0], "n and max_tokens say how much may be generated")
     for name, most in (("n", MAX_SAMPLES), ("max_tokens", None), ("max_completion_tokens", None)):
         count = body.get(name)
@@ -152,7 +152,7 @@ class Call:
 
     @property
     def drawn(self) -> int:
-        """Samples that a backend has to draw [count, >= 1]: one where all would be equal."""
+        """Return samples that a backend has to draw [count, >= 1]: one where all would be equal."""
         return 1 if self.temperature < GREEDY_BELOW else self.samples
 
 
@@ -264,7 +264,7 @@ class StreamEvent:
     """One event of a forwarded stream.
 
     Attributes:
-        raw: The event as it came, with the blank line that ends it; `sse.parsed` reads it.
+        raw: The event as it received, with the blank line that ends it; `sse.parsed` reads it.
         document: The event parsed, where it had to be: the end of a choice and usage; None elsewhere.
         done: Whether this is the `[DONE]` that ends the stream.
     """
@@ -291,5 +291,5 @@ class ModelInfo:
     owner: str = ""
 
     def answers_to(self, name: str) -> bool:
-        """Whether a request may call it `name`: Ollama adds a tag to the names it lists, providers a prefix."""
+        """Return whether a request may call it `name`: Ollama adds a tag to the names it lists, providers a prefix."""
         return name in (self.id, *self.aliases) or self.id == f"{name}:latest" or self.id == f"models/{name}"

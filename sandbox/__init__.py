@@ -47,7 +47,7 @@ class Locked:
         self._problem: str | None = None
 
     def problem(self) -> str:
-        """Why it cannot be used here; empty when it can. Tried with code that does nothing until there is an answer."""
+        """Return why it cannot be used here; empty when it can. Tried with code that does nothing until there is an answer."""
         if self._problem is None:
             try:
                 self._problem = _tried()
@@ -89,7 +89,7 @@ class Locked:
 
 
 def _read(status: int | None, said: bytes, word: str, timeout_s: float) -> Ran:
-    """What the runner's end means: without the word of this run the code has ended the process by itself.
+    """Return what the runner's end means: without the word of this run the code has ended the process by itself.
 
     The word is no secret from the code, which shares the runner's process and finds it there if it sets out to cheat.
     """
@@ -113,7 +113,7 @@ def _command(timeout_s: float) -> list[str]:
 
 
 def _tried() -> str:
-    """Why the sandbox cannot be used here; empty when it can."""
+    """Return why the sandbox cannot be used here; empty when it can."""
     given = json.dumps({"code": "", "tests": "", "word": "tried"}).encode()
     try:
         done = subprocess.run(
@@ -126,7 +126,7 @@ def _tried() -> str:
 
 
 async def _said(process: asyncio.subprocess.Process, given: bytes) -> bytes:
-    """What the process writes until it ends, or until it has written more than it may."""
+    """Return what the process writes until it ends, or until it has written more than it may."""
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(ConnectionError):  # a process that ends at once does not listen

@@ -69,11 +69,11 @@ class Calculator:
 
     @property
     def process_id(self) -> int | None:
-        """Identifier of the process; None without one."""
+        """Return identifier of the process; None without one."""
         return self._process.pid if self._process else None
 
     def within(self, seconds_left: Callable[[], float] = lambda: MOST_SECONDS) -> "Limited":
-        """The mathematics of one question.
+        """Return the mathematics of one question.
 
         Args:
             seconds_left: Time that the question has left [s]; never more than `MOST_SECONDS` are used in all.
@@ -81,7 +81,7 @@ class Calculator:
         return Limited(self.ask, seconds_left)
 
     def ask(self, job: Job, seconds: float) -> Any:  # noqa: ANN401
-        """What the process replies.
+        """Return what the process replies.
 
         Raises:
             TooLate: When it does not within `seconds`; it is killed, and another one started.
@@ -152,14 +152,14 @@ class Calculating(Protocol):
     """Who gives each question its mathematics."""
 
     def within(self, seconds_left: Callable[[], float] = ...) -> "Limited":
-        """The mathematics of one question."""
+        """Return the mathematics of one question."""
 
 
 class Here:
     """Compares in this process: for tools and tests, where nobody else waits and nothing hostile is read."""
 
     def within(self, seconds_left: Callable[[], float] = lambda: inf) -> "Limited":
-        """The mathematics of one question; whatever time it has, a comparison goes on to its end."""
+        """Return the mathematics of one question; whatever time it has, a comparison goes on to its end."""
         return Limited(lambda job, _: _compute(list(job)), lambda: inf, most=inf)
 
 
@@ -180,11 +180,11 @@ class Limited:
         self.undecided = 0
 
     def same(self, a: str, b: str) -> bool:
-        """Whether two mean the same."""
+        """Return whether two mean the same."""
         return self._asked(("same", *sorted((a, b)))) is True
 
     def value(self, plain: str) -> Fraction | None:
-        """Value of a constant; None when it has no finite real one."""
+        """Return value of a constant; None when it has no finite real one."""
         told = self._asked(("value", plain))
         return None if told is None else Fraction(told)
 
@@ -209,7 +209,7 @@ def _send(pipe: IO[bytes] | None, document: object) -> None:
 
 
 def _received(pipe: IO[bytes] | None, until: float) -> Any:  # noqa: ANN401
-    """One line of the process. Replies are short and written at once: where one begins, its end is near."""
+    """Return one line of the process. Replies are short and written at once: where one begins, its end is near."""
     assert pipe is not None
     if not select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
         raise TooLate

@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def run(code: str, tests: str) -> str:
-    """What failed; empty when nothing did."""
+    """Return what failed; empty when nothing did."""
     names = {"__name__": "__answer__", "__builtins__": __builtins__}
     sys.stdout = sys.stderr = Silence()
     for part, source in (("code", code), ("tests", tests)):
@@ -78,7 +78,7 @@ class Silence:
     """Takes what is printed, and drops it."""
 
     def write(self, text: str) -> int:
-        """Drop `text`."""
+        """Return drop `text`."""
         return len(text)
 
     def flush(self) -> None:

@@ -50,7 +50,7 @@ class Keyring:
         return bool(self.keys)
 
     def holder(self, authorization: str) -> ApiKey:
-        """Key named by an `Authorization` header.
+        """Return key named by an `Authorization` header.
 
         Raises:
             Unauthenticated: When keys are configured and this is none of them.
@@ -66,7 +66,7 @@ class Keyring:
 
 
 def read_keys(path: Path | None) -> Keyring:
-    """Keys of the file at `path`; without a path, an empty ring.
+    """Return keys of the file at `path`; without a path, an empty ring.
 
     Raises:
         ConfigurationInvalid: When the file cannot be used; says why.
@@ -103,7 +103,7 @@ def demand_keys_beyond_loopback(host: str, keyring: Keyring, setting: str) -> No
 
 
 def bearer(key: str) -> Mapping[str, str]:
-    """Headers that present `key`; none for an empty key."""
+    """Return headers that present `key`; none for an empty key."""
     return {"authorization": f"Bearer {key}"} if key else {}
 
 

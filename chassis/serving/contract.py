@@ -13,7 +13,7 @@ from chassis.serving.rest import problem
 
 
 def http_rule(method: MethodDescriptor) -> tuple[str, str]:
-    """HTTP verb and path that the contract gives a method, e.g. `("POST", "/v1/route")`."""
+    """Return HTTP verb and path that the contract gives a method, e.g. `("POST", "/v1/route")`."""
     rule = method.GetOptions().Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")
     return verb.upper(), getattr(rule, verb)
@@ -37,7 +37,7 @@ def refuse_unserved_paths(app: FastAPI, service: ServiceDescriptor) -> None:
 
 
 def refuse_unserved_calls(servicer: type, service: ServiceDescriptor) -> type:
-    """`servicer` with every method of the contract that it lacks answering `NOT_IMPLEMENTED`."""
+    """Return `servicer` with every method of the contract that it lacks answering `NOT_IMPLEMENTED`."""
     missing = {
         method.name: _stream_refusal(method) if method.server_streaming else _unary_refusal(method)
         for method in service.methods

@@ -85,7 +85,7 @@ class RestEdge:
 
 
 def code_name(status: int) -> str:
-    """Canonical code of an HTTP status, as the metrics of both faces name it.
+    """Return canonical code of an HTTP status, as the metrics of both faces name it.
 
     Example:
         >>> [code_name(status) for status in (200, 400, 429, 500)]

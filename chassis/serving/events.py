@@ -9,7 +9,7 @@ Emit = Callable[[E], None]
 
 
 async def emitted(produce: Callable[[Emit[E]], Awaitable[None]]) -> AsyncGenerator[E, None]:
-    """Events that `produce` emits, as they come; its refusal comes last.
+    """Return events that `produce` emits, as they come; its refusal comes last.
 
     Closing the iterator early cancels the work.
     """

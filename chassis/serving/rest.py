@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from chassis.errors import ClientGone, PathNotFound
+from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.serving.auth import ApiKey, Keyring
 from chassis.serving.edge import OPERATION, RestEdge
@@ -36,20 +37,15 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: object) -> bytes:
-        """Bytes of `content`."""
+        """Return bytes of `content`."""
         return dumps(content)
-
-
-def dumps(content: object) -> bytes:
-    """JSON of plain data and values."""
-    return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z)
 
 
 class StrictRequest(Request):
     """A request whose body is JSON by the standard: no NaN, no lone surrogates, which no answer could carry."""
 
     async def json(self) -> Any:  # noqa: ANN401 - JSON is of any kind
-        """The body as plain data.
+        """Return the body as plain data.
 
         Raises:
             MalformedRequest: When it is not JSON; says where.
@@ -64,7 +60,7 @@ class StrictRoute(APIRoute):
     """A route that reads bodies strictly."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, given a strict request."""
+        """Return the handler, given a strict request."""
         inner = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
@@ -105,11 +101,11 @@ class Application(FastAPI):
         await reply(scope, receive, send)
 
     def refused(self, refusal: MetacogError, path: str) -> Response:
-        """The answer that carries a refusal, as `path` spells it."""
+        """Return the answer that carries a refusal, as `path` spells it."""
         return problem(refusal, self.shape(path))
 
     def shape(self, path: str) -> Shape | None:
-        """How `path`, or what it lies under, spells a refusal; None: as the other paths do."""
+        """Return how `path`, or what it lies under, spells a refusal; None: as the other paths do."""
         shapes = self.state.shapes
         under = (shapes[place] for place in shapes if place.endswith("/") and path.startswith(place))
         return shapes.get(path) or next(under, None)
@@ -123,7 +119,7 @@ def build_app(
     max_body_bytes: int,
     body_limits: Mapping[str, int] | None = None,
 ) -> Application:
-    """Application with everything but the service's own paths.
+    """Return application with everything but the service's own paths.
 
     Args:
         title: Name of the service.
@@ -159,13 +155,13 @@ def build_app(
 
 
 def caller(request: Request) -> ApiKey:
-    """Key that the request came in with."""
+    """Return key that the request came in with."""
     key: ApiKey = request.scope["metacog.key"]
     return key
 
 
 def problem_body(error: MetacogError) -> dict[str, Any]:
-    """RFC 9457 problem document of a refusal."""
+    """Return RFC 9457 problem document of a refusal."""
     return {
         "type": f"urn:metacog:error:{error.reason.lower().replace('_', '-')}",
         "title": error.reason.replace("_", " ").capitalize(),
@@ -196,7 +192,7 @@ def problem(error: MetacogError, shape: Shape | None = None, *, status: int | No
 
 
 def _whole_seconds(told: str) -> str:
-    """`told` [s] as a `Retry-After`, which has no fractions; never zero, which would ask for a rush.
+    """Return `told` [s] as a `Retry-After`, which has no fractions; never zero, which would ask for a rush.
 
     Example:
         >>> [_whole_seconds(told) for told in ("90", "2.5", "0")]
@@ -206,7 +202,7 @@ def _whole_seconds(told: str) -> str:
 
 
 def query_parameters(kind: type) -> dict[str, Any]:
-    """OpenAPI's account of a query string that is read into a value of `kind`."""
+    """Return openAPI's account of a query string that is read into a value of `kind`."""
     schema = json_schema(kind)
     return {
         "parameters": [
@@ -217,12 +213,12 @@ def query_parameters(kind: type) -> dict[str, Any]:
 
 
 def wants_events(request: Request) -> bool:
-    """Whether the client asked for server-sent events."""
+    """Return whether the client asked for server-sent events."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
 async def until_disconnect(request: Request, work: Awaitable[T]) -> T:
-    """Result of `work`, which is cancelled as soon as the client hangs up.
+    """Return result of `work`, which is cancelled as soon as the client hangs up.
 
     Raises:
         ClientGone: When it does; nobody reads that answer.

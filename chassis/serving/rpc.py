@@ -33,14 +33,14 @@ _log = logger(__name__)
 
 
 def status_of(error: MetacogError) -> status_pb2.Status:
-    """Rich status of a refusal: its code, its words, and an `ErrorInfo` with reason and metadata."""
+    """Return rich status of a refusal: its code, its words, and an `ErrorInfo` with reason and metadata."""
     detail = AnyMessage()
     detail.Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata))
     return status_pb2.Status(code=code_pb2.Code.ValueType(error.code.grpc), message=error.message, details=[detail])
 
 
 def refusal_of(error: Exception, op: str) -> MetacogError:
-    """`error` if it is a refusal; else a bug, which is logged here and told without its words."""
+    """Return `error` if it is a refusal; else a bug, which is logged here and told without its words."""
     if isinstance(error, MetacogError):
         return error
     _log.error("a bug reached the edge", op=op, exc_info=error)
@@ -48,7 +48,7 @@ def refusal_of(error: Exception, op: str) -> MetacogError:
 
 
 def caller(context: Context, keyring: Keyring) -> ApiKey:
-    """Key that the call came in with."""
+    """Return key that the call came in with."""
     return keyring.holder(_metadata(context).get("authorization", ""))
 
 

@@ -59,7 +59,7 @@ def run(main: Callable[[], Coroutine[None, None, None]]) -> None:
 
 
 def bound_socket(host: str, port: int, setting: str) -> socket.socket:
-    """A listening socket on `host`:`port`.
+    """Return a listening socket on `host`:`port`.
 
     Raises:
         PortTaken: When the port is in use; names the setting that changes it.
@@ -82,7 +82,7 @@ def bound_socket(host: str, port: int, setting: str) -> socket.socket:
 
 
 def grpc_server(keyring: Keyring) -> aio.Server:
-    """A gRPC server with the common edge; register servicers on it."""
+    """Return a gRPC server with the common edge; register servicers on it."""
     return aio.server(
         interceptors=[RpcEdge(keyring)],
         options=[

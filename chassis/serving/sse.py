@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from fastapi.responses import Response, StreamingResponse
 
+from chassis.json_text import dumps
 from chassis.log import logger
-from chassis.serving.rest import dumps, problem_body
+from chassis.serving.rest import problem_body
 from chassis.serving.wire import event_name
 from kernel.errors import Bug, MetacogError
 
@@ -25,12 +26,12 @@ _log = logger(__name__)
 
 
 def sse(name: str, data: object) -> bytes:
-    """One server-sent event."""
+    """Return one server-sent event."""
     return b"event: " + name.encode() + b"\ndata: " + dumps(data) + b"\n\n"
 
 
 def named_event(item: object) -> tuple[str, object]:
-    """Name and content of an event value."""
+    """Return name and content of an event value."""
     return event_name(item), item
 
 
@@ -60,7 +61,7 @@ async def event_stream(
 
 
 def told(error: Exception) -> MetacogError:
-    """`error` if it is a refusal; else a bug, which is logged here and told without its words."""
+    """Return `error` if it is a refusal; else a bug, which is logged here and told without its words."""
     if isinstance(error, MetacogError):
         return error
     _log.error("a bug reached the edge of a stream", exc_info=error)
@@ -75,7 +76,7 @@ class _Ended:
 
 
 async def in_batches(items: AsyncIterator[T], every_s: float) -> AsyncGenerator[Sequence[T], None]:
-    """The items, those together that have come by the time they are asked for; closing it closes `items`.
+    """Return the items, those together that have come by the time they are asked for; closing it closes `items`.
 
     They are read by a task of their own, at most `READ_AHEAD` ahead of whoever takes them.
 
@@ -125,7 +126,7 @@ async def _read(items: AsyncIterator[T], come: asyncio.Queue[T | _Ended], taken:
 async def _taken(
     come: asyncio.Queue[T | _Ended], taken: asyncio.Event, every_s: float
 ) -> tuple[list[T], _Ended | None]:
-    """What has come, after waiting for it, and the end if it is there."""
+    """Return what has come, after waiting for it, and the end if it is there."""
     batch: list[T] = []
     try:
         async with asyncio.timeout(every_s if come.empty() else None):

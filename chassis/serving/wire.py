@@ -51,18 +51,18 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 
 def plain(message: Message) -> dict[str, Any]:
-    """`message` as plain data, spelled as REST spells it; what is undefined is None."""
+    """Return `message` as plain data, spelled as REST spells it; what is undefined is None."""
     return {name: _plain_field(message, field) for name, field in _fields(message.DESCRIPTOR).items()}
 
 
 def event(message: Message) -> tuple[str, Any]:
-    """Name and plain data of the one event in a streamed message with a single `oneof`."""
+    """Return name and plain data of the one event in a streamed message with a single `oneof`."""
     name = message.WhichOneof("event")
     return (name, plain(getattr(message, name))) if name else ("", {})
 
 
 def from_proto(message: Message, kind: type[T]) -> T:
-    """`message` as a value of `kind`, validated as a REST body would be.
+    """Return `message` as a value of `kind`, validated as a REST body would be.
 
     Raises:
         MalformedRequest: When the message does not make a valid value.
@@ -71,7 +71,7 @@ def from_proto(message: Message, kind: type[T]) -> T:
 
 
 def from_plain(data: object, kind: type[T]) -> T:
-    """Plain data as a value of `kind`.
+    """Return plain data as a value of `kind`.
 
     Raises:
         MalformedRequest: When the data does not make a valid value; names the place and the complaint.
@@ -84,26 +84,26 @@ def from_plain(data: object, kind: type[T]) -> T:
 
 
 def json_schema(kind: type) -> dict[str, Any]:
-    """JSON schema of a value's plain data, with nothing referred to elsewhere but enums."""
+    """Return JSON schema of a value's plain data, with nothing referred to elsewhere but enums."""
     return _adapter(kind).json_schema(ref_template="#/components/schemas/{model}")
 
 
 def malformed(complaints: Sequence[Mapping[str, Any]]) -> MalformedRequest:
-    """The refusal that tells of pydantic's complaints, the first one in the message, all in the metadata."""
+    """Return the refusal that tells of pydantic's complaints, the first one in the message, all in the metadata."""
     said = {".".join(str(step) for step in c["loc"] if step != "body") or "body": _said(c) for c in complaints}
     place, complaint = next(iter(said.items()), ("body", "not valid"))
     return MalformedRequest(f"{place}: {complaint}", **said)
 
 
 def _said(complaint: Mapping[str, Any]) -> str:
-    """One complaint; for a field that was renamed, with its new name."""
+    """Return one complaint; for a field that was renamed, with its new name."""
     field = complaint["loc"][-1] if complaint["loc"] else ""
     renamed = RENAMED.get(str(field)) if complaint["type"] in UNKNOWN_FIELD else None
     return f"it is called `{renamed}` now" if renamed else str(complaint["msg"])
 
 
 def event_name(event: object) -> str:
-    """Name of an event value on both faces: its class name in snake case.
+    """Return name of an event value on both faces: its class name in snake case.
 
     Example:
         >>> class StageStarted: ...
@@ -114,12 +114,12 @@ def event_name(event: object) -> str:
 
 
 def event_to_proto(event: object, kind: type[M]) -> M:
-    """An event value as the streamed message of `kind`, in the field that carries its name."""
+    """Return an event value as the streamed message of `kind`, in the field that carries its name."""
     return to_proto({event_name(event): event}, kind)
 
 
 def to_proto(value: object, kind: type[M]) -> M:
-    """A value, or plain data, as a message of `kind`; None and unknown map values are left out.
+    """Return a value, or plain data, as a message of `kind`; None and unknown map values are left out.
 
     Raises:
         KeyError: For a field that the message lacks: the value and the contract have drifted apart.

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def files() -> dict[Path, str]:
-    """Every generated file with its content."""
+    """Return every generated file with its content."""
     services = contract.services(ROOT)
     return {
         ROOT / "docs" / "configuration.md": settings.page(),

@@ -53,7 +53,7 @@ class Described:
 
 
 def services(root: Path) -> Described:
-    """The contracts below `root`."""
+    """Return the contracts below `root`."""
     described = Described()
     for file in _descriptors(root).file:
         if file.package.startswith("metacog."):
@@ -94,26 +94,26 @@ def _take(file: FileDescriptorProto, into: Described) -> None:
 
 
 def _words(comment: str) -> str:
-    """A comment in one line a paragraph."""
+    """Return a comment in one line a paragraph."""
     paragraphs = comment.strip().split("\n\n") if "\n\n" in comment else comment.strip().split("\n \n")
     return "\n\n".join(" ".join(part.split()) for part in paragraphs)
 
 
 def http(method: MethodDescriptorProto) -> tuple[str, str]:
-    """Verb and path that the contract gives a method."""
+    """Return verb and path that the contract gives a method."""
     rule = method.options.Extensions[annotations_pb2.http]
     verb = rule.WhichOneof("pattern")
     return verb.upper(), str(getattr(rule, verb))
 
 
 def rest_page(described: Described) -> str:
-    """REST: each operation with its body and reply, then the shared shapes."""
+    """Return REST: each operation with its body and reply, then the shared shapes."""
     head = Path(__file__).with_name("rest.head.md").read_text()
     return "\n".join([head, *_operations(described, rest=True), *_shapes(described)])
 
 
 def grpc_page(described: Described) -> str:
-    """gRPC: each method; requests and replies are spelled as on REST."""
+    """Return gRPC: each method; requests and replies are spelled as on REST."""
     head = Path(__file__).with_name("grpc.head.md").read_text()
     return "\n".join([head, *_operations(described, rest=False)])
 
@@ -162,7 +162,7 @@ def _lines(described: Described, name: str, message: DescriptorProto) -> Iterato
 
 
 def _kind(described: Described, part: FieldDescriptorProto) -> str:
-    """Type of a field as JSON has it."""
+    """Return type of a field as JSON has it."""
     many = part.label == FieldDescriptorProto.LABEL_REPEATED
     if part.type == FieldDescriptorProto.TYPE_MESSAGE:
         nested = described.messages.get(part.type_name)
@@ -177,7 +177,7 @@ def _kind(described: Described, part: FieldDescriptorProto) -> str:
 
 
 def _message(described: Described, name: str) -> str:
-    """A message by its shape; one that only wraps a mapping is that mapping on REST."""
+    """Return a message by its shape; one that only wraps a mapping is that mapping on REST."""
     only = described.messages[name].field
     if len(only) == 1 and only[0].name.startswith("by_"):
         return _kind(described, only[0])
@@ -185,7 +185,7 @@ def _message(described: Described, name: str) -> str:
 
 
 def _shapes(described: Described) -> Iterator[str]:
-    """Every message that an operation can bring, by name; requests stand with their operations."""
+    """Return every message that an operation can bring, by name; requests stand with their operations."""
     asked = {method.input_type for methods in described.services.values() for method in methods}
     yield "## Shapes\n"
     for name in sorted(described.messages, key=_short):
@@ -200,7 +200,7 @@ def _shapes(described: Described) -> Iterator[str]:
 
 
 def _short(name: str) -> str:
-    """Last part of a name, with the service where two have the same.
+    """Return last part of a name, with the service where two have the same.
 
     Example:
         >>> _short(".metacog.router.v1.RunStarted"), _short(".metacog.delegation.v1.AnswerToken")

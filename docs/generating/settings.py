@@ -47,7 +47,7 @@ ELSEWHERE: dict[str, dict[str, tuple[str, object]]] = {
 
 
 def rows() -> list[Row]:
-    """Every setting: name, part, meaning, default and the rules that its value follows; each name once."""
+    """Return every setting: name, part, meaning, default and the rules that its value follows; each name once."""
     found = [
         *_of_class("Every part", SuiteSettings),
         *_of_class("Router", RouterSettings),
@@ -96,7 +96,7 @@ def _rules(told: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[s
 
 
 def _default(given: Any) -> str:  # noqa: ANN401 - a setting is of any kind
-    """A default as the environment would say it.
+    """Return a default as the environment would say it.
 
     Example:
         >>> [_default(given) for given in (None, True, 0.45, {}, ["a"])]
@@ -112,7 +112,7 @@ def _default(given: Any) -> str:  # noqa: ANN401 - a setting is of any kind
 
 
 def _of_encoder() -> list[Row]:
-    """The encoder's settings are a plain class; what each means stands in its docstring."""
+    """Return the encoder's settings are a plain class; what each means stands in its docstring."""
     kind = encoder.settings.Settings
     said = dict(
         re.findall(r"^ {4,}(\w+): (.+?)(?=\n {4,}\w+: |\n\s*$|\Z)", kind.__doc__ or "", re.MULTILINE | re.DOTALL)
@@ -126,7 +126,7 @@ def _of_encoder() -> list[Row]:
 
 
 def catalogue() -> str:
-    """The settings for `metacog config`."""
+    """Return the settings for `metacog config`."""
     told = "# Made by `make docs` from the settings classes; do not edit.\n"
     kept = [
         {name: row[name] for name in ("name", "part", "meaning", "default", "rules") if row[name] != ""}
@@ -137,7 +137,7 @@ def catalogue() -> str:
 
 
 def page() -> str:
-    """The page, part by part."""
+    """Return the page, part by part."""
     found = rows()
     parts = dict.fromkeys(row["part"] for row in found)
     tables = [f"## {part}\n\n{_table([row for row in found if row['part'] == part])}" for part in parts]
@@ -157,7 +157,7 @@ def _cell(said: str) -> str:
 
 
 def _allowed(rules: Mapping[str, Any]) -> str:
-    """What a value may be, after its meaning.
+    """Return what a value may be, after its meaning.
 
     Example:
         >>> _allowed({"minimum": 0, "maximum": 1}), _allowed({"exclusiveMinimum": 0}), _allowed({})

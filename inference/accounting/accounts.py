@@ -25,11 +25,11 @@ class Tariff:
     requests: int = 1
 
     def units(self, requests: int, tokens: int) -> int:
-        """What so many requests that generate so many tokens in all cost at most [units]."""
+        """Return what so many requests that generate so many tokens in all cost at most [units]."""
         return self.price.units(requests * self.prompt_tokens, tokens)
 
     def tokens_each(self, wanted: int, samples: int, units: int | None) -> int:
-        """Tokens that each of the samples may have for `units`, at most `wanted` [count, >= 0]; None: any amount."""
+        """Return tokens that each of the samples may have for `units`, at most `wanted` [count, >= 0]; None: any amount."""
         if units is None:
             return wanted
         most = self.price.completion_tokens(units - self.units(self.requests, 0))
@@ -74,7 +74,7 @@ class CallAccount:
         self._tariff = tariff
         self._prompts = tariff.requests if tariff else 0
         worst = self._worst(generations, self._prompts)
-        self._held = [ledger.reserve(stage, generations, generations * self.tokens_each, worst)]
+        self._reservations = [ledger.reserve(stage, generations, generations * self.tokens_each, worst)]
         self._lost = [0, 0]
         self._open = True
         self.spent = NOTHING_SPENT
@@ -86,56 +86,56 @@ class CallAccount:
         self.close()
 
     def exchange(self, generations: int) -> "ExchangeAccount":
-        """The part of one HTTP exchange that draws `generations` samples.
+        """Return the part of one HTTP exchange that draws `generations` samples.
 
         Raises:
             BudgetExhausted: When there are more exchanges than could be told before, and no money for one more prompt.
         """
         if self._tariff is not None:
             if not self._prompts:
-                self._held.append(self._ledger.reserve(self._stage, 0, 0, self._worst(0, 1)))
+                self._reservations.append(self._ledger.reserve(self._stage, 0, 0, self._worst(0, 1)))
                 self._prompts += 1
             self._prompts -= 1
         return ExchangeAccount(self, generations)
 
     def priced(self, usage: StageUsage) -> StageUsage:
-        """`usage` with what its tokens cost, where that is known."""
+        """Return `usage` with what its tokens cost, where that is known."""
         if self._tariff is None:
             return usage
         units = self._tariff.price.units(usage.prompt_tokens, usage.completion_tokens)
         return replace(usage, cost=amount_of(units))
 
-    def book(self, usage: StageUsage) -> None:
+    def add(self, usage: StageUsage) -> None:
         """Add `usage` to what was spent."""
         self.spent = usage if self.spent is NOTHING_SPENT else self.spent.plus(usage)
 
-    def unread(self) -> None:
+    def release_prompt(self) -> None:
         """The prompt of an exchange was not read; another one may use what is reserved for it."""
         if self._tariff is not None:
             self._prompts += 1
 
-    def lose(self, generations: int) -> None:
+    def count_lost(self, generations: int) -> None:
         """Count a request for `generations` samples as spent, though nobody knows what it used."""
         self._lost = [self._lost[0] + 1, self._lost[1] + generations]
 
-    def renew(self, generations: int) -> None:
+    def reserve_again(self, generations: int) -> None:
         """Count `generations` samples as `lose` does, and reserve as much once more to draw them again.
 
         Raises:
-            BudgetExhausted: When that much is not left; nothing is then counted or reserved.
+            BudgetExhausted: When that much is not left; nothing is then count_tokens or reserved.
         """
         tokens = generations * self.tokens_each
-        self._held.append(self._ledger.reserve(self._stage, generations, tokens, self._worst(generations, 1)))
-        self.lose(generations)
+        self._reservations.append(self._ledger.reserve(self._stage, generations, tokens, self._worst(generations, 1)))
+        self.count_lost(generations)
 
     def close(self) -> None:
         """End the reservation. No-op once ended."""
         if not self._open:
             return
         self._open = False
-        first, *renewals = self._held
-        for renewal in renewals:
-            renewal.release()
+        first, *retries = self._reservations
+        for retry in retries:
+            retry.release()
         if self.spent == NOTHING_SPENT:
             first.release()
         else:
@@ -145,7 +145,7 @@ class CallAccount:
             self._ledger.lose(generations, generations * self.tokens_each, self._worst(generations, requests))
 
     def _worst(self, generations: int, requests: int) -> int | None:
-        """What so many samples of so many requests cost at most [units]; None where no price is known."""
+        """Return what so many samples of so many requests cost at most [units]; None where no price is known."""
         return None if self._tariff is None else self._tariff.units(requests, generations * self.tokens_each)
 
 
@@ -159,7 +159,7 @@ class ExchangeAccount:
         self._account = account
         self._generations = generations
         self._calls = 0
-        self._in_doubt = False
+        self._is_sent = False
         self._usage = NOTHING_SPENT
 
     def __enter__(self) -> Self:
@@ -168,46 +168,46 @@ class ExchangeAccount:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._account.book(self.usage)
-        if self._in_doubt:
-            self._account.lose(self._generations)
+        self._account.add(self.usage)
+        if self._is_sent:
+            self._account.count_lost(self._generations)
         elif self._usage is NOTHING_SPENT:
-            self._account.unread()
+            self._account.release_prompt()
 
     @property
     def usage(self) -> StageUsage:
-        """What the exchange cost, as far as it is known."""
+        """Return what the exchange cost, as far as it is known."""
         return self._usage.plus(StageUsage(http_calls=self._calls)) if self._calls else self._usage
 
     def usage_with(self, seen: StageUsage) -> StageUsage:
-        """The same if the backend had generated what was `seen`."""
+        """Return the same if the backend had generated what was `seen`."""
         return self.usage.plus(self._account.priced(seen))
 
-    def leaving(self) -> None:
+    def mark_sent(self) -> None:
         """A request goes out; until more is known, the backend may be generating."""
         self._calls += 1
-        self._in_doubt = True
+        self._is_sent = True
 
-    def never_left(self) -> None:
+    def mark_not_sent(self) -> None:
         """It did not go out after all."""
         self._calls -= 1
-        self._in_doubt = False
+        self._is_sent = False
 
-    def generated_nothing(self) -> None:
+    def mark_rejected(self) -> None:
         """The backend refused it."""
-        self._in_doubt = False
+        self._is_sent = False
 
-    def again(self) -> None:
+    def reserve_retry(self) -> None:
         """Make ready for a repetition: a request that may have been acted on is lost, and must be paid for once more.
 
         Raises:
             BudgetExhausted: When the envelope has not as much left; the request may then not be repeated.
         """
-        if self._in_doubt:
-            self._account.renew(self._generations)
-            self._in_doubt = False
+        if self._is_sent:
+            self._account.reserve_again(self._generations)
+            self._is_sent = False
 
-    def cost(self, usage: StageUsage) -> None:
-        """The backend generated, and this is what it cost (HTTP calls not counted)."""
+    def record_usage(self, usage: StageUsage) -> None:
+        """The backend generated, and this is what it cost (HTTP calls not count_tokens)."""
         self._usage = self._account.priced(usage)
-        self._in_doubt = False
+        self._is_sent = False

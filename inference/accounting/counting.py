@@ -7,7 +7,7 @@ usage is reported. Else it is estimated from its characters.
 import math
 from collections.abc import Mapping, Sequence
 
-from inference.json_fields import count
+from inference.json_fields import count_of
 from kernel.envelope import StageUsage
 from kernel.values import value
 
@@ -36,14 +36,14 @@ class TokenCount:
     usage: StageUsage
 
 
-def counted(
+def count_tokens(
     samples: Sequence[MeasuredSample],
     reported: Mapping[str, object],
     *,
     counts_all: bool | None,
     prompt_characters: int,
 ) -> TokenCount:
-    """Tokens of `samples`, the choices of one reply.
+    """Return tokens of `samples`, the choices of one reply.
 
     Args:
         samples: What is known of each.
@@ -51,11 +51,11 @@ def counted(
         counts_all: Whether this backend's usage counts all samples; None if that is unknown.
         prompt_characters: Length of the prompt, for a backend that does not count it.
     """
-    total = count(reported.get("completion_tokens"))
+    total = count_of(reported.get("completion_tokens"))
     if len(samples) == 1 and total is not None:
         counts_all = True
-    tokens, exact = _each(samples, total if counts_all else None)
-    prompt = count(reported.get("prompt_tokens"))
+    tokens, exact = _tokens_of_each(samples, total if counts_all else None)
+    prompt = count_of(reported.get("prompt_tokens"))
     usage = StageUsage(
         generations=len(samples),
         prompt_tokens=estimated_tokens(prompt_characters) if prompt is None else prompt,
@@ -65,23 +65,23 @@ def counted(
     return TokenCount(tokens=tokens, usage=usage)
 
 
-def _each(samples: Sequence[MeasuredSample], total: int | None) -> tuple[tuple[int, ...], bool]:
-    """Tokens of each sample, and whether their sum is exact."""
+def _tokens_of_each(samples: Sequence[MeasuredSample], total: int | None) -> tuple[tuple[int, ...], bool]:
+    """Return tokens of each sample, and whether their sum is exact."""
     if len(samples) == 1 and total is not None:
         return (total,), True
     lengths = [sample.logprobs for sample in samples if sample.logprobs is not None]
     if len(lengths) == len(samples):
         return tuple(lengths), True
     if total is not None:
-        return apportioned(total, [sample.characters for sample in samples]), True
+        return apportion(total, [sample.characters for sample in samples]), True
     return tuple(estimated_tokens(sample.characters) for sample in samples), False
 
 
-def apportioned(total: int, weights: Sequence[int]) -> tuple[int, ...]:
-    """`total` in whole parts that are as near to `weights` as they can be.
+def apportion(total: int, weights: Sequence[int]) -> tuple[int, ...]:
+    """Return `total` in whole parts that are as near to `weights` as they can be.
 
     Example:
-        >>> apportioned(10, [1, 1, 2])
+        >>> apportion(10, [1, 1, 2])
         (3, 2, 5)
     """
     if not sum(weights):
@@ -91,5 +91,5 @@ def apportioned(total: int, weights: Sequence[int]) -> tuple[int, ...]:
 
 
 def estimated_tokens(characters: int) -> int:
-    """Tokens that a text of `characters` has, about [count, >= 0]."""
+    """Return tokens that a text of `characters` has, about [count, >= 0]."""
     return math.ceil(characters / CHARACTERS_PER_TOKEN)

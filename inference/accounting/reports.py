@@ -47,7 +47,7 @@ class Observer(Protocol):
         """Take note of `end`; must be quick and must not fail."""
 
 
-class Unobserved:
+class NoObserver:
     """Takes no note."""
 
     def on_call_end(self, end: CallEnd) -> None:
@@ -68,33 +68,33 @@ class CallReports:
         self._observer = observer
         self._clock = clock
 
-    def opened(self, work: WorkKind, stage: str) -> "CallReport":
-        """The report of a call that begins now."""
-        begun = self._clock()
+    def open(self, work: WorkKind, stage: str) -> "CallReport":
+        """Return the report of a call that begins now."""
+        started = self._clock()
 
-        def tell(usage: StageUsage, error: BaseException | None) -> None:
+        def send(usage: StageUsage, error: BaseException | None) -> None:
             self._observer.on_call_end(
                 CallEnd(
                     backend=self._config.name,
                     model=self._config.model,
                     work=work,
                     stage=stage,
-                    seconds=self._clock() - begun,
+                    seconds=self._clock() - started,
                     usage=usage,
                     outcome=outcome(error),
                 )
             )
 
-        return CallReport(tell)
+        return CallReport(send)
 
 
 class CallReport:
     """One call's report; it is told once, at the latest when its context ends."""
 
-    __slots__ = ("_tell", "usage")
+    __slots__ = ("_send", "usage")
 
-    def __init__(self, tell: Callable[[StageUsage, BaseException | None], None]) -> None:
-        self._tell: Callable[[StageUsage, BaseException | None], None] | None = tell
+    def __init__(self, send: Callable[[StageUsage, BaseException | None], None]) -> None:
+        self._send: Callable[[StageUsage, BaseException | None], None] | None = send
         self.usage = NOTHING_SPENT
 
     def __enter__(self) -> Self:
@@ -105,22 +105,22 @@ class CallReport:
     ) -> None:
         self.end(self.usage, error)
 
-    def booked(self, account: CallAccount) -> "Booked":
+    def account_open(self, account: CallAccount) -> "OpenAccount":
         """Hold `account` open, and take over what it has spent in the end."""
-        return Booked(self, account)
+        return OpenAccount(self, account)
 
-    def failing(self) -> "Failing":
+    def end_on_failure(self) -> "EndOnFailure":
         """End the report if what is inside fails."""
-        return Failing(self)
+        return EndOnFailure(self)
 
     def end(self, usage: StageUsage, error: BaseException | None) -> None:
         """Tell how the call ended. No-op once told."""
-        tell, self._tell = self._tell, None
-        if tell is not None:
-            tell(usage, error)
+        send, self._send = self._send, None
+        if send is not None:
+            send(usage, error)
 
 
-class Booked:
+class OpenAccount:
     """A context that holds an account open and gives it."""
 
     __slots__ = ("_account", "_report")
@@ -137,7 +137,7 @@ class Booked:
         self._report.usage = self._account.spent
 
 
-class Failing:
+class EndOnFailure:
     """A context that ends a report if it fails."""
 
     __slots__ = ("_report",)
@@ -156,7 +156,7 @@ class Failing:
 
 
 def outcome(error: BaseException | None) -> str:
-    """Name of how a call ended."""
+    """Return name of how a call ended."""
     if error is None:
         return OK
     if isinstance(error, MetacogError):

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from inference.accounting.accounts import CallAccount
 from inference.accounting.counting import estimated_tokens
 from inference.accounting.reports import CallReport
-from inference.json_fields import count, mapping, mappings
+from inference.json_fields import count_of, object_of, objects_of
 from kernel.envelope import StageUsage
 
 
@@ -29,19 +29,19 @@ class StreamTally:
         self._reported = 0
         self._running: int | None = None
 
-    def piece(self) -> None:
+    def count_piece(self) -> None:
         """A piece of text passed by: one token at least."""
         self._pieces += 1
 
-    def usage_in(self, chunk: Mapping[str, object]) -> bool:
+    def add_usage(self, chunk: Mapping[str, object]) -> bool:
         """Take over the usage in `chunk`; tell whether it holds nothing else."""
-        usage = mapping(chunk.get("usage"))
-        completion = count(usage.get("completion_tokens"))
+        usage = object_of(chunk.get("usage"))
+        completion = count_of(usage.get("completion_tokens"))
         if completion is None:
             return False
-        prompt = count(usage.get("prompt_tokens"))
+        prompt = count_of(usage.get("prompt_tokens"))
         self._prompt = prompt if prompt is not None else self._prompt
-        alone = not mappings(chunk.get("choices"))
+        alone = not objects_of(chunk.get("choices"))
         if alone:
             self._reported += completion
         else:
@@ -49,12 +49,12 @@ class StreamTally:
         return alone
 
     @property
-    def nothing_known(self) -> bool:
-        """Whether neither a piece nor usage has come."""
+    def is_empty(self) -> bool:
+        """Return whether neither a piece nor usage has come."""
         return not (self._pieces or self._reported or self._running)
 
     def cost(self) -> StageUsage:
-        """What has been seen, without HTTP calls; estimated where the backend had not reported it (yet)."""
+        """Return what has been seen, without HTTP calls; estimated where the backend had not reported it (yet)."""
         reported = self._reported or self._running
         prompt = estimated_tokens(self._prompt_characters) if self._prompt is None else self._prompt
         return StageUsage(
@@ -86,19 +86,19 @@ class StreamMeter:
 
     @property
     def usage(self) -> StageUsage:
-        """What has been seen so far, HTTP calls included."""
+        """Return what has been seen so far, HTTP calls included."""
         return self.exchange.usage if self._settled else self.exchange.usage_with(self.tally.cost())
 
     def settle(self) -> StageUsage:
         """Take the tally for the cost; with its HTTP calls."""
         self._settled = True
-        self.exchange.cost(self.tally.cost())
+        self.exchange.record_usage(self.tally.cost())
         return self.exchange.usage
 
     def close(self, error: BaseException | None) -> None:
         """Book what is known, count as lost what is not, and report. No-op once closed."""
-        if not self._settled and not self.tally.nothing_known:
-            self.exchange.cost(self.tally.cost())
+        if not self._settled and not self.tally.is_empty:
+            self.exchange.record_usage(self.tally.cost())
         usage = self.exchange.usage
         self._open.close()
         self._report.end(usage, error or (None if self._settled else GeneratorExit()))

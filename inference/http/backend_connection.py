@@ -11,7 +11,7 @@ from inference.config import BackendConfig
 from inference.errors import BackendUnavailable, InferenceError
 from inference.http import event_parser
 from inference.http.breaker import Breaker, BreakerPermit
-from inference.http.error_replies import refusal, retry_after_s, status_of
+from inference.http.error_replies import error_of, retry_after_s, status_of
 from inference.http.open_stream import OpenStream
 from inference.http.pools import Pool
 from inference.http.timing import DeadlineScope, Timing, pause_s
@@ -77,13 +77,13 @@ class BackendConnection:
 
         async def attempt(limit: DeadlineScope) -> HttpReply:
             async with self._pools[work].place():
-                with self._breaker.admitted() as admission, _Judged(self._config, exchange, admission):
-                    async with self._sent(body, admission, limit) as stream:
+                with self._breaker.admitted() as permit, _NamedFailures(self._config, exchange, permit):
+                    async with self._sent(body, permit, limit) as stream:
                         reply = HttpReply(status=stream.status, headers=stream.headers, body=await stream.read())
-                    self._judge(reply, exchange, admission)
+                    self._check_reply(reply, exchange, permit)
             return reply
 
-        return await self._repeated(attempt, exchange, spend)
+        return await self._with_retries(attempt, exchange, spend)
 
     async def open(self, work: WorkKind, body: bytes, exchange: ExchangeAccount, spend: Spend) -> OpenStream:
         """Send a chat completion to be streamed, and wait for status 200. The place is held until it is closed.
@@ -95,24 +95,24 @@ class BackendConnection:
         async def attempt(limit: DeadlineScope) -> OpenStream:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._pools[work].place())
-                with self._breaker.admitted() as admission, _Judged(self._config, exchange, admission):
-                    stream = await stack.enter_async_context(self._sent(body, admission, limit))
+                with self._breaker.admitted() as permit, _NamedFailures(self._config, exchange, permit):
+                    stream = await stack.enter_async_context(self._sent(body, permit, limit))
                     refused = b"" if stream.status == 200 else await stream.read()
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=refused)
-                    self._judge(reply, exchange, admission)
-                return OpenStream(self._config.name, stream.chunks, event_parser.Parser(), spend, stack.pop_all())
+                    self._check_reply(reply, exchange, permit)
+                return OpenStream(self._config.name, stream.chunks, event_parser.EventParser(), spend, stack.pop_all())
 
-        return await self._repeated(attempt, exchange, spend)
+        return await self._with_retries(attempt, exchange, spend)
 
     async def aclose(self) -> None:
         """Close every connection."""
         await self._transport.aclose()
 
     def headers(self) -> dict[str, str]:
-        """Headers of a request."""
+        """Return headers of a request."""
         return {**self._own_headers, **self._headers()}
 
-    async def _repeated(
+    async def _with_retries(
         self, attempt: Callable[[DeadlineScope], Awaitable[T]], exchange: ExchangeAccount, spend: Spend
     ) -> T:
         repetition = 0
@@ -121,28 +121,32 @@ class BackendConnection:
                 try:
                     return await attempt(limit)
                 except RetryableFailure as failed:
-                    pause = pause_s(self._config.retries, repetition, failed.after_s, self._timing.chance())
-                    if repetition == self._config.retries.count or pause >= limit.left_s or not _affords(exchange):
+                    pause = pause_s(self._config.retries, repetition, failed.after_s, self._timing.random_number())
+                    if (
+                        repetition == self._config.retries.count
+                        or pause >= limit.left_s
+                        or not _reserve_retry(exchange)
+                    ):
                         raise failed.error from failed.__cause__
                 repetition += 1
                 await self._timing.sleep(pause)
 
-    def _sent(self, body: bytes, admission: BreakerPermit, limit: DeadlineScope) -> "_Sent":
+    def _sent(self, body: bytes, permit: BreakerPermit, limit: DeadlineScope) -> "_Sent":
         reply = self._transport.stream(self._url, self.headers(), body)
-        return _Sent(reply, admission, limit, self._config.breaker.hang_s)
+        return _Sent(reply, permit, limit, self._config.breaker.hang_s)
 
-    def _judge(self, reply: HttpReply, exchange: ExchangeAccount, admission: BreakerPermit) -> None:
+    def _check_reply(self, reply: HttpReply, exchange: ExchangeAccount, permit: BreakerPermit) -> None:
         """Raise the named error for a reply that is not 200, and say whether it may be repeated."""
         status = status_of(reply)
         if status >= 500:
-            admission.failed()
+            permit.failed()
         else:
-            admission.worked()
+            permit.worked()
         if status == 200:
             return
         if status < 500 or status == 503:
-            exchange.generated_nothing()
-        error = refusal(self._config.name, self._config.model, reply)
+            exchange.mark_rejected()
+        error = error_of(self._config.name, self._config.model, reply)
         if status in (429, 503):
             raise RetryableFailure(error, retry_after_s(reply))
         raise error
@@ -151,17 +155,17 @@ class BackendConnection:
 class _Sent:
     """A request whose reply is there from its status on; none in all the time it had may count as a failure."""
 
-    __slots__ = ("_admission", "_hang_s", "_limit", "_reply")
+    __slots__ = ("_hang_s", "_limit", "_permit", "_reply")
 
     def __init__(
         self,
         reply: AbstractAsyncContextManager[HttpStream],
-        admission: BreakerPermit,
+        permit: BreakerPermit,
         limit: DeadlineScope,
         hang_s: float,
     ) -> None:
         self._reply = reply
-        self._admission = admission
+        self._permit = permit
         self._limit = limit
         self._hang_s = hang_s
 
@@ -171,7 +175,7 @@ class _Sent:
             return await self._reply.__aenter__()
         except asyncio.CancelledError:
             if self._limit.is_over and given_s >= self._hang_s:
-                self._admission.failed()
+                self._permit.failed()
             raise
 
     async def __aexit__(
@@ -180,18 +184,18 @@ class _Sent:
         return await self._reply.__aexit__(kind, error, trace)
 
 
-class _Judged:
+class _NamedFailures:
     """A context around one request: names the transport's failures, and says which may be repeated."""
 
-    __slots__ = ("_admission", "_config", "_exchange")
+    __slots__ = ("_config", "_exchange", "_permit")
 
-    def __init__(self, config: BackendConfig, exchange: ExchangeAccount, admission: BreakerPermit) -> None:
+    def __init__(self, config: BackendConfig, exchange: ExchangeAccount, permit: BreakerPermit) -> None:
         self._config = config
         self._exchange = exchange
-        self._admission = admission
+        self._permit = permit
 
     def __enter__(self) -> None:
-        self._exchange.leaving()
+        self._exchange.mark_sent()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -199,9 +203,9 @@ class _Judged:
         if not isinstance(error, TransportFailure):
             return
         name = self._config.name
-        self._admission.failed()
+        self._permit.failed()
         if isinstance(error, NotSent):
-            self._exchange.never_left()
+            self._exchange.mark_not_sent()
             message = f"backend {name} cannot be reached at {self._config.base_url}: {error}"
             raise RetryableFailure(BackendUnavailable(message, backend=name)) from error
         if isinstance(error, LostBeforeReply):
@@ -211,10 +215,10 @@ class _Judged:
         raise BackendUnavailable(message, backend=name) from error
 
 
-def _affords(exchange: ExchangeAccount) -> bool:
-    """Whether what was lost could be reserved anew; then it is."""
+def _reserve_retry(exchange: ExchangeAccount) -> bool:
+    """Return whether what was lost could be reserved anew; then it is."""
     try:
-        exchange.again()
+        exchange.reserve_retry()
     except BudgetExhausted:
         return False
     return True

@@ -57,7 +57,7 @@ class Breaker:
         self._trial_runs = False
 
     def admitted(self) -> BreakerPermit:
-        """The right to send one request, as a context.
+        """Return the right to send one request, as a context.
 
         Raises:
             CircuitOpen: On entering, while the circuit is open, or the one request on trial has not ended.
@@ -78,7 +78,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether so many requests failed in a row that only a trial may pass."""
+        """Return whether so many requests failed in a row that only a trial may pass."""
         return self._failures >= self._settings.failures
 
     def close(self) -> None:

@@ -13,9 +13,9 @@ from inference.errors import (
     PromptTooLong,
 )
 from inference.http.transport import HttpReply
-from inference.json_fields import count, document, mapping, text
+from inference.json_fields import count_of, object_of, parse_object, text_of
 
-LONGEST_MESSAGE = 500
+MAX_MESSAGE = 500
 
 _CONTEXT = re.compile(r"context (length|size|window)|context_length_exceeded|prompt is too long", re.IGNORECASE)
 _CONTEXT_TOKENS = re.compile(r"context (?:length|size)[^0-9]{0,12}(\d+)|\((\d+) tokens\), try", re.IGNORECASE)
@@ -23,20 +23,20 @@ _TOO_MANY_TOKENS = re.compile(r"max_(completion_)?tokens.{0,40}(too large|at mos
 _FIELDS = ("temperature", "top_p", "max_completion_tokens", "max_tokens", "top_logprobs", "seed")
 _RANGE = re.compile(r"must be|has to be|range|between|at least|at most|non-negative|positive", re.IGNORECASE)
 # What llama.cpp calls a failure of its own (500) and is the request's fault.
-_REQUESTS_FAULT = re.compile(r"(image|audio|video) input is not supported|Failed to parse (tools|messages)")
+_REQUEST_ERROR = re.compile(r"(image|audio|video) input is not supported|Failed to parse (tools|messages)")
 _GREEDY = re.compile(r"\bn must be 1 when using greedy", re.IGNORECASE)
 
 
-def said(body: bytes) -> str:
-    """The message in an error body, cut to `LONGEST_MESSAGE` characters; the body itself if there is none."""
-    reply = document(body)
+def error_message(body: bytes) -> str:
+    """Return the message in an error body, cut to `MAX_MESSAGE` characters; the body itself if there is none."""
+    reply = parse_object(body)
     error = reply.get("error")
-    message = text(mapping(error).get("message")) or text(error) or text(reply.get("message"))
-    return (message or body.decode(errors="replace").strip())[:LONGEST_MESSAGE]
+    message = text_of(object_of(error).get("message")) or text_of(error) or text_of(reply.get("message"))
+    return (message or body.decode(errors="replace").strip())[:MAX_MESSAGE]
 
 
 def retry_after_s(reply: HttpReply) -> float | None:
-    """Seconds that the backend asks to wait [s, >= 0]; None where it names none (or a date)."""
+    """Return seconds that the backend asks to wait [s, >= 0]; None where it names none (or a date)."""
     try:
         return max(0.0, float(reply.headers["retry-after"]))
     except (KeyError, ValueError):
@@ -44,13 +44,13 @@ def retry_after_s(reply: HttpReply) -> float | None:
 
 
 def status_of(reply: HttpReply) -> int:
-    """Status that `reply` should have: a request that the backend cannot serve is no failure of the backend."""
-    return 400 if reply.status == 500 and _REQUESTS_FAULT.search(said(reply.body)) else reply.status
+    """Return status that `reply` should have: a request that the backend cannot serve is no failure of the backend."""
+    return 400 if reply.status == 500 and _REQUEST_ERROR.search(error_message(reply.body)) else reply.status
 
 
-def refusal(backend: str, model: str, reply: HttpReply) -> InferenceError:
-    """The named error for `reply`, whose status is not 200."""
-    message = said(reply.body)
+def error_of(backend: str, model: str, reply: HttpReply) -> InferenceError:
+    """Return the named error for `reply`, whose status is not 200."""
+    message = error_message(reply.body)
     status = status_of(reply)
     if status == 429:
         return BackendOverloaded(
@@ -62,12 +62,12 @@ def refusal(backend: str, model: str, reply: HttpReply) -> InferenceError:
         return BackendUnauthorized(f"backend {backend} does not accept the API key ({status})", backend=backend)
     if status == 404 and "model" in message.lower():
         return ModelNotFound(f"backend {backend} does not serve {model}: {message}", backend=backend, model=model)
-    return refused_request(backend, status, reply.body)
+    return request_error(backend, status, reply.body)
 
 
-def refused_request(backend: str, status: int, body: bytes) -> InferenceError:
-    """The named error for a request that the backend found wrong, with `status` and `body`."""
-    message = said(body)
+def request_error(backend: str, status: int, body: bytes) -> InferenceError:
+    """Return the named error for a request that the backend found wrong, with `status` and `body`."""
+    message = error_message(body)
     if _GREEDY.search(message):
         return InvalidCall("n", "it must be 1 at temperature 0, where all samples are equal")
     if _TOO_MANY_TOKENS.search(message):
@@ -81,12 +81,12 @@ def refused_request(backend: str, status: int, body: bytes) -> InferenceError:
 
 
 def prompt_too_long(backend: str, body: bytes) -> PromptTooLong:
-    """The error for a prompt that does not fit, with the numbers that the backend gave."""
-    message = said(body)
-    error = mapping(document(body).get("error"))
+    """Return the error for a prompt that does not fit, with the numbers that the backend gave."""
+    message = error_message(body)
+    error = object_of(parse_object(body).get("error"))
     found = _CONTEXT_TOKENS.search(message)
-    context = count(error.get("n_ctx")) or (int(found.group(1) or found.group(2)) if found else None)
-    prompt = count(error.get("n_prompt_tokens"))
+    context = count_of(error.get("n_ctx")) or (int(found.group(1) or found.group(2)) if found else None)
+    prompt = count_of(error.get("n_prompt_tokens"))
     numbers = {"context_tokens": context, "prompt_tokens": prompt}
     known = {name: str(number) for name, number in numbers.items() if number is not None}
     return PromptTooLong(f"backend {backend}: the prompt is too long: {message}", backend=backend, **known)

@@ -21,7 +21,7 @@ class EventTooLong(Exception):
 
 
 @value
-class Event:
+class ServerSentEvent:
     """One event.
 
     Attributes:
@@ -35,13 +35,13 @@ class Event:
     name: str = "message"
 
 
-class Parser:
+class EventParser:
     """Holds the bytes of the event that is not complete yet."""
 
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
         """Yield the events that `chunk` completes.
 
         Raises:
@@ -50,28 +50,28 @@ class Parser:
         text = self._rest + chunk
         start = 0
         for end in _EVENT_END.finditer(text):
-            yield parsed(text[start : end.end()])
+            yield parse_event(text[start : end.end()])
             start = end.end()
         self._rest = text[start:]
         if len(self._rest) > MAX_EVENT_BYTES:
             raise EventTooLong(f"more than {MAX_EVENT_BYTES} bytes without the end of an event")
 
-    def finish(self) -> Iterator[Event]:
+    def finish(self) -> Iterator[ServerSentEvent]:
         """Yield the event that the end of the stream cut off, if its data is there."""
         rest, self._rest = self._rest, b""
         if rest.strip():
-            yield parsed(rest.rstrip(b"\r\n") + b"\n\n")
+            yield parse_event(rest.rstrip(b"\r\n") + b"\n\n")
 
 
-def parsed(raw: bytes) -> Event:
-    r"""Event that stands in `raw`, such as a `StreamEvent` has; whether a space follows `data:` is no matter.
+def parse_event(raw: bytes) -> ServerSentEvent:
+    r"""Return event that stands in `raw`, such as a `StreamEvent` has; whether a space follows `data:` is no matter.
 
     Example:
-        >>> parsed(b'data:{"a":1}\n\n').data
+        >>> parse_event(b'data:{"a":1}\n\n').data
         b'{"a":1}'
-        >>> parsed(b'data: {"a":\r\ndata: 1}\r\n\r\n').data
+        >>> parse_event(b'data: {"a":\r\ndata: 1}\r\n\r\n').data
         b'{"a":\n1}'
-        >>> parsed(b': heartbeat\n\n').data is None
+        >>> parse_event(b': heartbeat\n\n').data is None
         True
     """
     lines: list[bytes] = []
@@ -83,4 +83,9 @@ def parsed(raw: bytes) -> Event:
             lines.append(text)
         elif field == b"event":
             name = text.decode(errors="replace")
-    return Event(raw=raw, data=b"\n".join(lines) if lines else None, name=name)
+    return ServerSentEvent(raw=raw, data=b"\n".join(lines) if lines else None, name=name)
+
+
+# Earlier names.
+Parser = EventParser
+parsed = parse_event

@@ -20,8 +20,8 @@ from inference.http.transport import HttpReply, HttpStream, LostBeforeReply, Los
 from kernel.values import value
 
 # A body that nobody reads is not taken from the network beyond this [bytes].
-MOST_UNREAD = 256 * 1024
-MOST_HEAD = 64 * 1024
+MAX_UNREAD = 256 * 1024
+MAX_HEAD = 64 * 1024
 NO_CONTENT = (204, 304)
 
 # Linux tells a half-closed connection by this; elsewhere the hang-up that `poll` always reports has to do.
@@ -62,12 +62,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether the reply has come to its end, and another request may be sent."""
+        """Return whether the reply has come to its end, and another request may be sent."""
         return self._complete and self._reusable and self._failure is None
 
     @property
     def is_closed(self) -> bool:
-        """Whether the other side has closed the connection, noticed by the event loop or not."""
+        """Return whether the other side has closed the connection, noticed by the event loop or not."""
         return not self._reusable or (self._poll is not None and bool(self._poll.poll(0)))
 
     def send(self, request: bytes) -> None:
@@ -87,33 +87,33 @@ class Connection(asyncio.Protocol):
         while not self._has_head:
             if self._failure is not None:
                 raise self._failure
-            await self._news()
+            await self._wait_for_data()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes, and `LostMidReply` where it breaks off."""
+        """Return the body as it comes, and `LostMidReply` where it breaks off."""
         while True:
             if self._chunks:
-                yield self._taken()
+                yield self._take_chunks()
             elif self._complete:
                 return
             elif self._failure is not None:
                 raise self._failure
             else:
-                await self._news()
+                await self._wait_for_data()
 
     def abort(self) -> None:
         """Close the connection now."""
         self._reusable = False
         self._transport.abort()
 
-    def _taken(self) -> bytes:
+    def _take_chunks(self) -> bytes:
         chunks, self._chunks, self._unread = self._chunks, [], 0
         if self._paused:
             self._paused = False
             self._transport.resume_reading()
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    async def _news(self) -> None:
+    async def _wait_for_data(self) -> None:
         self._waiting = self._loop.create_future()
         try:
             await self._waiting
@@ -136,16 +136,16 @@ class Connection(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as nonsense:
-            self._fail(f"what came is no HTTP: {nonsense}")
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as invalid:
+            self._fail(f"what came is no HTTP: {invalid}")
         if not self._has_head:
             self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD:
-                self._fail(f"the reply's headers are longer than {MOST_HEAD} bytes")
-        if self._unread > MOST_UNREAD and not self._paused and not self._complete:
+            if self._head_bytes > MAX_HEAD:
+                self._fail(f"the reply's headers are longer than {MAX_HEAD} bytes")
+        if self._unread > MAX_UNREAD and not self._paused and not self._complete:
             self._paused = True
             self._transport.pause_reading()
-        self._tell()
+        self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """As in `Protocol`; a body of untold length has come to its end."""
@@ -155,14 +155,14 @@ class Connection(asyncio.Protocol):
         elif not self._complete:
             self._fail(str(exc) if exc else "the connection was closed")
         self._on_lost(self)
-        self._tell()
+        self._wake()
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, reason: str) -> None:
         if self._failure is None:
-            self._failure = LostMidReply(why) if self._has_head else LostBeforeReply(why)
+            self._failure = LostMidReply(reason) if self._has_head else LostBeforeReply(reason)
         self.abort()
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
@@ -178,8 +178,8 @@ class Connection(asyncio.Protocol):
         if self.status < 200:
             self.headers = {}
             return
-        told = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "").lower()
-        self._ends_with_connection = not told and self.status not in NO_CONTENT
+        has_length = "content-length" in self.headers or "chunked" in self.headers.get("transfer-encoding", "").lower()
+        self._ends_with_connection = not has_length and self.status not in NO_CONTENT
         self._has_head = True
 
     def on_body(self, data: bytes) -> None:
@@ -199,7 +199,7 @@ class Connection(asyncio.Protocol):
             self._reusable = False
 
 
-_AS_IT_IS = "/%?=&:@!$'()*+,;~"
+_SAFE_CHARACTERS = "/%?=&:@!$'()*+,;~"
 
 
 @value
@@ -254,38 +254,38 @@ class HttpTransport:
         for connection in tuple(self._all):
             connection.abort()
 
-    async def connection(self, place: ServerAddress) -> Connection:
-        """A connection to `place`: one that is idle and open, or a new one.
+    async def connection(self, address: ServerAddress) -> Connection:
+        """Return a connection to `address`: one that is idle and open, or a new one.
 
         Raises:
             NotSent: When there is no way there.
         """
-        idle = self._idle.get((place.host, place.port, place.secure))
+        idle = self._idle.get((address.host, address.port, address.secure))
         while idle:
             connection = idle.pop()
             if not connection.is_closed:
                 return connection
             connection.abort()
-        return await self._connected(place)
+        return await self._connect(address)
 
-    def give_back(self, place: ServerAddress, connection: Connection) -> None:
+    def give_back(self, address: ServerAddress, connection: Connection) -> None:
         """Keep a connection for the next request, if it can take one; else close it."""
         if not connection.is_reusable:
             connection.abort()
             return
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
-        self._idle.setdefault((place.host, place.port, place.secure), []).append(connection)
+        self._idle.setdefault((address.host, address.port, address.secure), []).append(connection)
         if self._sweeping is None:
             self._sweeping = loop.call_later(self._idle_timeout_s, self._sweep, loop)
 
-    async def _connected(self, place: ServerAddress) -> Connection:
-        tls = self._context() if place.secure else None
+    async def _connect(self, address: ServerAddress) -> Connection:
+        tls = self._context() if address.secure else None
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._all.discard), place.host, place.port, ssl=tls
+                    lambda: Connection(self._all.discard), address.host, address.port, ssl=tls
                 )
         except (OSError, UnicodeError) as failure:  # a timeout is an OSError too
             raise NotSent(str(failure) or f"no connection within {self._connect_timeout_s:g} s") from failure
@@ -310,19 +310,19 @@ class HttpTransport:
 class HttpExchange:
     """One request and its reply, as an async context that gives the reply from its headers on."""
 
-    __slots__ = ("_body", "_connection", "_headers", "_method", "_place", "_transport")
+    __slots__ = ("_address", "_body", "_connection", "_headers", "_method", "_transport")
 
     def __init__(
         self, transport: HttpTransport, method: str, url: str, headers: Mapping[str, str], body: bytes
     ) -> None:
         self._transport = transport
         self._method = method
-        self._place = place_of(url)
+        self._address = address_of(url)
         self._headers = headers
         self._body = body
 
     async def __aenter__(self) -> HttpStream:
-        connection = self._connection = await self._transport.connection(self._place)
+        connection = self._connection = await self._transport.connection(self._address)
         try:
             connection.send(self._head() + self._body)
             await connection.head()
@@ -334,32 +334,32 @@ class HttpExchange:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._transport.give_back(self._place, self._connection)
+        self._transport.give_back(self._address, self._connection)
 
     def _head(self) -> bytes:
-        place = self._place
+        address = self._address
         own = "".join([f"{name}: {text}\r\n" for name, text in self._headers.items()])
         if own.count("\n") != len(self._headers) or own.count("\r") != len(self._headers):
             raise NotSent("a header holds a line break")
         length = f"content-length: {len(self._body)}\r\n" if self._body else ""
-        return f"{self._method} {place.target} HTTP/1.1\r\n{place.headers}{own}{length}\r\n".encode()
+        return f"{self._method} {address.target} HTTP/1.1\r\n{address.headers}{own}{length}\r\n".encode()
 
 
 @lru_cache(maxsize=1024)
-def place_of(url: str) -> ServerAddress:
-    """Where `url` leads; a user and password in it are presented as HTTP has them.
+def address_of(url: str) -> ServerAddress:
+    """Return where `url` leads; a user and password in it are presented as HTTP has them.
 
     Example:
-        >>> place_of("https://[::1]:8443/v1/models?x=ü").target
+        >>> address_of("https://[::1]:8443/v1/models?x=ü").target
         '/v1/models?x=%C3%BC'
     """
     parts = urlsplit(url)
     secure = parts.scheme == "https"
-    target = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=_AS_IT_IS)
+    target = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=_SAFE_CHARACTERS)
     named = parts.netloc.rpartition("@")[2]
     headers = f"host: {named}\r\naccept: */*\r\naccept-encoding: identity\r\nuser-agent: metacog\r\n"
     if parts.username is not None:
-        who = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        headers += f"authorization: Basic {b64encode(who.encode()).decode()}\r\n"
+        credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers += f"authorization: Basic {b64encode(credentials.encode()).decode()}\r\n"
     port = parts.port or (443 if secure else 80)
     return ServerAddress(host=parts.hostname or "", port=port, secure=secure, target=target, headers=headers)

@@ -6,14 +6,14 @@ from contextlib import AsyncExitStack, suppress
 
 from inference.errors import BackendUnavailable
 from inference.http import event_parser
-from inference.http.error_replies import refused_request, said
+from inference.http.error_replies import error_message, request_error
 from inference.http.timing import DeadlineScope
 from inference.http.transport import LostMidReply, TransportFailure
-from inference.json_fields import document
+from inference.json_fields import parse_object
 from inference.spend import Spend
 
 # After `[DONE]` only the end of the body can come; reading it lets the connection be used again.
-LINGER_S = 0.05
+END_WAIT_S = 0.05
 
 
 class OpenStream:
@@ -24,24 +24,24 @@ class OpenStream:
         chunks: The body.
         parser: Cuts it into events.
         spend: Whose deadline bounds each read.
-        held: What is given back on closing.
+        resources: What is given back on closing.
     """
 
     def __init__(
         self,
         backend: str,
         chunks: AsyncIterator[bytes],
-        parser: event_parser.Parser,
+        parser: event_parser.EventParser,
         spend: Spend,
-        held: AsyncExitStack,
+        resources: AsyncExitStack,
     ) -> None:
         self._backend = backend
         self._chunks = chunks
         self._parser = parser
         self._spend = spend
-        self._held = held
+        self._resources = resources
 
-    async def events(self) -> AsyncIterator[event_parser.Event]:
+    async def events(self) -> AsyncIterator[event_parser.ServerSentEvent]:
         """Yield the events up to `[DONE]` or the end of the body.
 
         Raises:
@@ -50,9 +50,9 @@ class OpenStream:
             DeadlineExceeded: When the request's time is over.
         """
         while (chunk := await self._next()) is not None:
-            for event in self._cut(chunk):
+            for event in self._parse(chunk):
                 if event.data == event_parser.DONE:
-                    await self._linger()
+                    await self._read_to_end()
                     yield event
                     return
                 self._check(event)
@@ -63,39 +63,39 @@ class OpenStream:
 
     async def aclose(self) -> None:
         """Give back the place, and the connection or abort it."""
-        await self._held.aclose()
+        await self._resources.aclose()
 
     async def _next(self) -> bytes | None:
         try:
             async with DeadlineScope(self._spend, self._backend):
                 return await anext(self._chunks, None)
         except LostMidReply as failure:
-            raise self.broken(str(failure)) from failure
+            raise self.interrupted(str(failure)) from failure
 
-    def _cut(self, chunk: bytes) -> list[event_parser.Event]:
+    def _parse(self, chunk: bytes) -> list[event_parser.ServerSentEvent]:
         try:
             return list(self._parser.feed(chunk))
-        except event_parser.EventTooLong as nonsense:
-            raise self.broken(str(nonsense)) from nonsense
+        except event_parser.EventTooLong as invalid:
+            raise self.interrupted(str(invalid)) from invalid
 
-    async def _linger(self) -> None:
+    async def _read_to_end(self) -> None:
         with suppress(TimeoutError, TransportFailure):
-            async with asyncio.timeout(LINGER_S):
+            async with asyncio.timeout(END_WAIT_S):
                 while await anext(self._chunks, None) is not None:
                     pass
 
-    def _check(self, event: event_parser.Event) -> None:
+    def _check(self, event: event_parser.ServerSentEvent) -> None:
         """Raise if `event` reports an error: vLLM sends those that come late as data, others by the event's name."""
         if event.data is None or not (event.name == "error" or event.data.startswith(b'{"error"')):
             return
-        error = document(event.data).get("error")
+        error = parse_object(event.data).get("error")
         status = error.get("code") if isinstance(error, dict) else None
         if isinstance(status, int) and 400 <= status < 500:
-            raise refused_request(self._backend, status, event.data)
-        raise self.broken(said(event.data))
+            raise request_error(self._backend, status, event.data)
+        raise self.interrupted(error_message(event.data))
 
-    def broken(self, why: str) -> BackendUnavailable:
-        """The error for a stream that did not end well."""
+    def interrupted(self, reason: str) -> BackendUnavailable:
+        """Return the error for a stream that did not end well."""
         return BackendUnavailable(
-            f"backend {self._backend} broke off in the middle of its stream: {why}", backend=self._backend
+            f"backend {self._backend} broke off in the middle of its stream: {reason}", backend=self._backend
         )

@@ -22,7 +22,7 @@ class Pool:
         self._waiting = 0
 
     def place(self) -> "PoolSlot":
-        """One place, to be held as an async context; entering it waits for it.
+        """Return one place, to be held as an async context; entering it waits for it.
 
         Raises:
             BackendOverloaded: On entering, when too many wait already.

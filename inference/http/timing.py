@@ -19,11 +19,11 @@ class Timing:
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    chance: Callable[[], float] = random.random
+    random_number: Callable[[], float] = random.random
 
 
-def pause_s(retries: Retries, repetition: int, asked_s: float | None, chance: float) -> float:
-    """Pause before a repetition [s]: what the backend asked for, and a random part of an exponential bound.
+def pause_s(retries: Retries, repetition: int, requested_s: float | None, random_number: float) -> float:
+    """Return pause before a repetition [s]: what the backend asked for, and a random part of an exponential bound.
 
     Source: "full jitter", M. Brooker, Exponential Backoff And Jitter (AWS Architecture Blog, 2015).
 
@@ -31,7 +31,7 @@ def pause_s(retries: Retries, repetition: int, asked_s: float | None, chance: fl
         >>> pause_s(Retries(base_s=0.1, cap_s=2.0), 3, None, 0.5)
         0.4
     """
-    return (asked_s or 0.0) + chance * min(retries.cap_s, retries.base_s * 2.0**repetition)
+    return (requested_s or 0.0) + random_number * min(retries.cap_s, retries.base_s * 2.0**repetition)
 
 
 class DeadlineScope:
@@ -61,12 +61,12 @@ class DeadlineScope:
 
     @property
     def left_s(self) -> float:
-        """Time until the deadline [s, >= 0]."""
+        """Return time until the deadline [s, >= 0]."""
         return self._spend.seconds_left()
 
     @property
     def is_over(self) -> bool:
-        """Whether the deadline is what cancels that which is awaited inside."""
+        """Return whether the deadline is what cancels that which is awaited inside."""
         return self._limit.expired()
 
     async def __aexit__(

@@ -15,7 +15,7 @@ class TransportFailure(Exception):
 
 
 class NotSent(TransportFailure):
-    """The request never left, not one byte of it: no connection could be made."""
+    """The request not sent, not one byte of it: no connection could be made."""
 
 
 class LostBeforeReply(TransportFailure):
@@ -23,7 +23,7 @@ class LostBeforeReply(TransportFailure):
 
 
 class LostMidReply(TransportFailure):
-    """The connection ended, or turned to nonsense, in the middle of a reply."""
+    """The connection ended, or turned to invalid, in the middle of a reply."""
 
 
 @value
@@ -44,7 +44,7 @@ class HttpStream:
     chunks: AsyncIterator[bytes]
 
     async def read(self) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         return b"".join([chunk async for chunk in self.chunks])
 
 

@@ -4,38 +4,38 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from inference.json_fields import mapping, mappings
+from inference.json_fields import object_of, objects_of
 from inference.sampling.sampler import ForwardedSource, SampleBatch
 from inference.values import Reply
 
 
-def replied(ask: ForwardedSource, harvest: SampleBatch) -> Reply:
-    """What the caller gets: the backend's own bytes where one request drew all samples, else one document of them all.
+def reply_of(source: ForwardedSource, batch: SampleBatch) -> Reply:
+    """Return what the caller gets: the backend's own bytes where one request drew all samples, else one document of them all.
 
     Raises:
-        MetacogError: The harvest's failure.
+        MetacogError: The batch's failure.
     """
-    if harvest.failure is not None:
-        raise harvest.failure
-    whole, usage, cut = harvest.replies[0], ask.account.spent, ask.account.cut
-    if len(harvest.replies) == 1 and ask.wanted.drawn == ask.wanted.samples:
+    if batch.failure is not None:
+        raise batch.failure
+    whole, usage, cut = batch.replies[0], source.account.spent, source.account.cut
+    if len(batch.replies) == 1 and source.request.drawn == source.request.samples:
         return Reply(body=whole.body, document=whole.document, usage=usage, cut=cut)
-    document = merged(harvest, copies=ask.wanted.samples // ask.wanted.drawn)
+    document = merged(batch, copies=source.request.samples // source.request.drawn)
     return Reply(body=orjson.dumps(document), document=document, usage=usage, cut=cut)
 
 
-def merged(harvest: SampleBatch, *, copies: int) -> dict[str, object]:
-    """The first reply of `harvest` with the choices of all, `copies` times and numbered anew, and the sum of usage."""
-    documents = [reply.document for reply in harvest.replies]
-    parts = zip(documents, harvest.replies, strict=True)
-    choices = [choice for part, reply in parts for choice in mappings(part.get("choices"))[: len(reply.choices)]]
+def merged(batch: SampleBatch, *, copies: int) -> dict[str, object]:
+    """Return the first reply of `batch` with the choices of all, `copies` times and numbered anew, and the sum of usage."""
+    documents = [reply.document for reply in batch.replies]
+    parts = zip(documents, batch.replies, strict=True)
+    choices = [choice for part, reply in parts for choice in objects_of(part.get("choices"))[: len(reply.choices)]]
     numbered = [{**choice, "index": index} for index, choice in enumerate(choices * copies)]
-    usage = summed([mapping(part.get("usage")) for part in documents])
+    usage = summed([object_of(part.get("usage")) for part in documents])
     return {**documents[0], "choices": numbered, **({"usage": usage} if usage else {})}
 
 
 def summed(usages: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Figures of all `usages` added up, name by name; what is no number is taken from the first that has it.
+    """Return figures of all `usages` added up, name by name; what is no number is taken from the first that has it.
 
     Example:
         >>> summed([{"total_tokens": 3, "details": {"cached": 1}}, {"total_tokens": 4, "details": {"cached": 2}}])

@@ -5,14 +5,14 @@ Servers with a reasoning parser send it in a field of its own; the others leave 
 
 from collections.abc import Mapping
 
-from inference.json_fields import text
+from inference.json_fields import text_of
 from kernel.values import value
 
 OPEN, CLOSE = "<think>", "</think>"
 
 
 @value
-class Parts:
+class SplitText:
     """A text, taken apart."""
 
     reasoning: str
@@ -20,65 +20,65 @@ class Parts:
 
 
 def reasoning_field(message: Mapping[str, object]) -> str:
-    """Reasoning that `message` (or the delta of one) carries in a field of its own."""
-    return text(message.get("reasoning_content")) or text(message.get("reasoning"))
+    """Return reasoning that `message` (or the delta of one) carries in a field of its own."""
+    return text_of(message.get("reasoning_content")) or text_of(message.get("reasoning"))
 
 
-def parted(content: str) -> Parts:
-    r"""`content` without the reasoning it starts with.
+def split_text(content: str) -> SplitText:
+    r"""Return `content` without the reasoning it starts with.
 
     A chat template may have put the opening tag into the prompt: then only the closing one is there. Reasoning that
     was cut off before its closing tag leaves no answer.
 
     Example:
-        >>> parted("<think>2+2 is 4</think>\n\nFour.")
-        Parts(reasoning='2+2 is 4', text='Four.')
-        >>> parted("2+2 is 4</think>Four.").text
+        >>> split_text("<think>2+2 is 4</think>\n\nFour.")
+        SplitText(reasoning='2+2 is 4', text='Four.')
+        >>> split_text("2+2 is 4</think>Four.").text
         'Four.'
-        >>> parted("<think>hm").text
+        >>> split_text("<think>hm").text
         ''
     """
     head, closed, tail = content.partition(CLOSE)
     opened = head.lstrip().startswith(OPEN)
     if not opened and (not closed or OPEN in head):
-        return Parts(reasoning="", text=content)
-    return Parts(reasoning=head.lstrip().removeprefix(OPEN).strip(), text=tail.lstrip())
+        return SplitText(reasoning="", text=content)
+    return SplitText(reasoning=head.lstrip().removeprefix(OPEN).strip(), text=tail.lstrip())
 
 
-def separated(content: str) -> tuple[str, str]:
-    r"""Reasoning and answer of a message's whole content, as `parted` finds them: for who reads a forwarded reply.
+def split_reasoning(content: str) -> tuple[str, str]:
+    r"""Return reasoning and answer of a message's whole content, as `split_text` finds them: for who reads a forwarded reply.
 
     Example:
-        >>> separated("<think>2+2 is 4</think>\n\nFour.")
+        >>> split_reasoning("<think>2+2 is 4</think>\n\nFour.")
         ('2+2 is 4', 'Four.')
     """
-    parts = parted(content)
+    parts = split_text(content)
     return parts.reasoning, parts.text
 
 
-class Splitter:
+class ReasoningSplitter:
     """Takes a text apart while it streams in; text may be held back while it could still turn out to be a tag."""
 
     def __init__(self) -> None:
         self._held = ""
         self._state = self._before
 
-    def feed(self, piece: str) -> Parts:
-        """What of `piece`, and of what was held back, is known to be reasoning or answer."""
+    def feed(self, piece: str) -> SplitText:
+        """Return what of `piece`, and of what was held back, is known to be reasoning or answer."""
         self._held += piece
         return self._state()
 
-    def finish(self) -> Parts:
-        """What was held back until the end."""
+    def finish(self) -> SplitText:
+        """Return what was held back until the end."""
         held, self._held = self._held, ""
         if self._state == self._within:
-            return Parts(reasoning=held, text="")
-        return Parts(reasoning="", text=held)
+            return SplitText(reasoning=held, text="")
+        return SplitText(reasoning="", text=held)
 
-    def _before(self) -> Parts:
+    def _before(self) -> SplitText:
         start = self._held.lstrip()
         if OPEN.startswith(start[: len(OPEN)]) and len(start) < len(OPEN):
-            return Parts(reasoning="", text="")
+            return SplitText(reasoning="", text="")
         if start.startswith(OPEN):
             self._held = start.removeprefix(OPEN)
             self._state = self._within
@@ -86,28 +86,32 @@ class Splitter:
             self._state = self._after
         return self._state()
 
-    def _within(self) -> Parts:
+    def _within(self) -> SplitText:
         thought, closed, rest = self._held.partition(CLOSE)
         if not closed:
             keep = _overlap(self._held, CLOSE)
             thought, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
-            return Parts(reasoning=thought, text="")
+            return SplitText(reasoning=thought, text="")
         self._held = rest
         self._state = self._between
-        return Parts(reasoning=thought, text=self._state().text)
+        return SplitText(reasoning=thought, text=self._state().text)
 
-    def _between(self) -> Parts:
+    def _between(self) -> SplitText:
         self._held = self._held.lstrip()
         if self._held:
             self._state = self._after
             return self._after()
-        return Parts(reasoning="", text="")
+        return SplitText(reasoning="", text="")
 
-    def _after(self) -> Parts:
+    def _after(self) -> SplitText:
         held, self._held = self._held, ""
-        return Parts(reasoning="", text=held)
+        return SplitText(reasoning="", text=held)
 
 
 def _overlap(content: str, tag: str) -> int:
-    """Length of the longest end of `content` that `tag` starts with."""
+    """Return length of the longest end of `content` that `tag` starts with."""
     return next((size for size in range(len(tag) - 1, 0, -1) if content.endswith(tag[:size])), 0)
+
+
+# Earlier name.
+separated = split_reasoning

@@ -1,13 +1,13 @@
-"""Reading a backend's reply: choices to samples, with their tokens counted."""
+"""Reading a backend's reply: choices to samples, with their tokens count_tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from inference.accounting.counting import MeasuredSample, counted
+from inference.accounting.counting import MeasuredSample, count_tokens
 from inference.errors import UnparsableOutput
 from inference.features import Features, usage_counts_all
-from inference.json_fields import count, document, mapping, mappings, text
-from inference.sampling.reasoning import Parts, parted, reasoning_field
+from inference.json_fields import count_of, object_of, objects_of, parse_object, text_of
+from inference.sampling.reasoning import SplitText, reasoning_field, split_text
 from inference.values import Alternative, CompletionSample, TokenLogprob
 from kernel.envelope import StageUsage
 from kernel.values import value
@@ -15,7 +15,7 @@ from kernel.values import value
 
 @value
 class RawSamples:
-    """What one request drew, what that cost (HTTP calls not counted), what it shows of the backend, and the reply.
+    """What one request drew, what that cost (HTTP calls not count_tokens), what it shows of the backend, and the reply.
 
     The reply is there as it came (`body`) and parsed (`document`); its `choices` are those that were asked for, with
     the `tokens` of each.
@@ -25,104 +25,106 @@ class RawSamples:
     tokens: Sequence[int]
     usage: StageUsage
     model: str
-    shown: Features
+    observed: Features
     body: bytes
     document: Mapping[str, object]
 
     @property
     def samples(self) -> tuple[CompletionSample, ...]:
-        """The choices, read; who passes the reply on does not need that."""
+        """Return the choices, read; who passes the reply on does not need that."""
         return tuple(_sample(choice, tokens) for choice, tokens in zip(self.choices, self.tokens, strict=True))
 
     def first(self, count: int) -> "RawSamples":
-        """The same with no more choices than `count`."""
+        """Return the same with no more choices than `count`."""
         if len(self.choices) <= count:
             return self
         return replace(self, choices=self.choices[:count], tokens=self.tokens[:count])
 
 
-def drawn(
-    backend: str, body: bytes, *, asked_logprobs: bool, counts_all: bool | None, prompt_characters: int
+def read_samples(
+    backend: str, body: bytes, *, requested_logprobs: bool, counts_all: bool | None, prompt_characters: int
 ) -> RawSamples:
-    """What `body`, a chat completion, holds.
+    """Return what `body`, a chat completion, holds.
 
     Args:
         backend: Name for messages.
         body: The reply.
-        asked_logprobs: Whether log-probabilities were asked for.
+        requested_logprobs: Whether log-probabilities were asked for.
         counts_all: Whether usage counts all samples; None if that is unknown.
         prompt_characters: Length of the prompt, for a backend that does not count it.
 
     Raises:
         UnparsableOutput: When there is no choice in it.
     """
-    reply = document(body)
-    choices = mappings(reply.get("choices"))
+    reply = parse_object(body)
+    choices = objects_of(reply.get("choices"))
     if not choices:
         raise UnparsableOutput(f"backend {backend} answered without a choice", backend=backend)
-    reported = mapping(reply.get("usage"))
+    reported = object_of(reply.get("usage"))
     measured = [measured_choice(choice) for choice in choices]
-    shown = _shown(measured, reported, asked_logprobs=asked_logprobs)
-    known = counts_all if shown.usage_totals is None else shown.usage_totals
-    cost = counted(measured, reported, counts_all=known, prompt_characters=prompt_characters)
+    observed = _observed_features(measured, reported, requested_logprobs=requested_logprobs)
+    known = counts_all if observed.usage_totals is None else observed.usage_totals
+    cost = count_tokens(measured, reported, counts_all=known, prompt_characters=prompt_characters)
     return RawSamples(
         choices=choices,
         tokens=cost.tokens,
         usage=cost.usage,
-        model=text(reply.get("model")),
-        shown=shown,
+        model=text_of(reply.get("model")),
+        observed=observed,
         body=body,
         document=reply,
     )
 
 
 def measured_choice(choice: Mapping[str, object]) -> MeasuredSample:
-    """What is known of the length of `choice`."""
-    message = mapping(choice.get("message"))
+    """Return what is known of the length of `choice`."""
+    message = object_of(choice.get("message"))
     calls = sum(
-        len(text(mapping(call.get("function")).get("arguments"))) for call in mappings(message.get("tool_calls"))
+        len(text_of(object_of(call.get("function")).get("arguments"))) for call in objects_of(message.get("tool_calls"))
     )
-    characters = len(text(message.get("content"))) + len(reasoning_field(message)) + calls
-    content = mapping(choice.get("logprobs")).get("content")
+    characters = len(text_of(message.get("content"))) + len(reasoning_field(message)) + calls
+    content = object_of(choice.get("logprobs")).get("content")
     return MeasuredSample(characters=characters, logprobs=len(content) if isinstance(content, list) else None)
 
 
 def token_logprobs(logprobs: object) -> tuple[TokenLogprob, ...] | None:
-    """Log-probabilities in OpenAI's chat shape; None if there are none."""
-    content = mapping(logprobs).get("content")
-    return tuple(_token(entry) for entry in mappings(content)) if isinstance(content, list) else None
+    """Return log-probabilities in OpenAI's chat shape; None if there are none."""
+    content = object_of(logprobs).get("content")
+    return tuple(_token(entry) for entry in objects_of(content)) if isinstance(content, list) else None
 
 
-def _shown(measured: Sequence[MeasuredSample], reported: Mapping[str, object], *, asked_logprobs: bool) -> Features:
+def _observed_features(
+    measured: Sequence[MeasuredSample], reported: Mapping[str, object], *, requested_logprobs: bool
+) -> Features:
     lengths = [each.logprobs for each in measured if each.logprobs is not None]
-    total = count(reported.get("completion_tokens"))
+    total = count_of(reported.get("completion_tokens"))
     complete = len(lengths) == len(measured) and total is not None
     return Features(
-        logprobs=bool(lengths) if asked_logprobs else None,
+        logprobs=bool(lengths) if requested_logprobs else None,
         usage_totals=usage_counts_all(lengths, total or 0) if complete else None,
     )
 
 
 def _sample(choice: Mapping[str, object], tokens: int) -> CompletionSample:
-    message = mapping(choice.get("message"))
-    content, reasoning = text(message.get("content")), reasoning_field(message)
-    parts = Parts(reasoning=reasoning, text=content.lstrip()) if reasoning else parted(content)
+    message = object_of(choice.get("message"))
+    content, reasoning = text_of(message.get("content")), reasoning_field(message)
+    parts = SplitText(reasoning=reasoning, text=content.lstrip()) if reasoning else split_text(content)
     return CompletionSample(
         text=parts.text,
         reasoning=parts.reasoning,
-        finish_reason=text(choice.get("finish_reason")) or "stop",
+        finish_reason=text_of(choice.get("finish_reason")) or "stop",
         tokens=tokens,
         logprobs=token_logprobs(choice.get("logprobs")),
-        tool_calls=tuple(mappings(message.get("tool_calls"))),
+        tool_calls=tuple(objects_of(message.get("tool_calls"))),
     )
 
 
 def _token(entry: Mapping[str, object]) -> TokenLogprob:
-    top = mappings(entry.get("top_logprobs"))
+    top = objects_of(entry.get("top_logprobs"))
     return TokenLogprob(
-        token=text(entry.get("token")),
+        token=text_of(entry.get("token")),
         logprob=_number(entry.get("logprob")),
-        top=tuple(Alternative(token=text(each.get("token")), logprob=_number(each.get("logprob"))) for each in top),
+        top=tuple(Alternative(token=text_of(each.get("token")), logprob=_number(each.get("logprob"))) for each in top),
     )
 
 

@@ -10,10 +10,10 @@ import orjson
 from inference.accounting.accounts import CallAccount
 from inference.config import BackendConfig
 from inference.errors import BackendRefused, InvalidCall
-from inference.features import Features, LearnedFeatures, lesson, samples_limit
+from inference.features import Features, LearnedFeatures, denied_features, samples_limit
 from inference.http.backend_connection import BackendConnection
-from inference.json_fields import count, mapping
-from inference.sampling.replies import RawSamples, drawn
+from inference.json_fields import count_of, object_of
+from inference.sampling.replies import RawSamples, read_samples
 from inference.spend import Spend
 from inference.values import GREEDY_BELOW, Call, Completion, CompletionSample, WorkKind, checked_body
 from kernel.errors import MetacogError
@@ -36,14 +36,14 @@ class Portion:
     tokens: int
 
 
-def asks_logprobs(call: Call, portion: Portion, known: Features) -> bool:
-    """Whether to ask for log-probabilities: for the caller, or to count the tokens of several samples by them."""
+def requests_logprobs(call: Call, portion: Portion, known: Features) -> bool:
+    """Return whether to ask for log-probabilities: for the caller, or to count the tokens of several samples by them."""
     counting = portion.samples > 1 and not known.usage_totals
     return (call.logprobs or counting) and known.logprobs is not False
 
 
 def portion_seed(seed: int, offset: int) -> int:
-    """Seed of the samples from `offset` on.
+    """Return seed of the samples from `offset` on.
 
     A backend numbers the samples of one request from its seed, so two portions with one seed would draw the same.
     """
@@ -53,7 +53,7 @@ def portion_seed(seed: int, offset: int) -> int:
 def body_of(
     call: Call, portion: Portion, config: BackendConfig, known: Features, *, stream: bool = False
 ) -> dict[str, object]:
-    """The request that draws `portion` of `call`."""
+    """Return the request that draws `portion` of `call`."""
     body: dict[str, object] = {
         "model": config.model,
         "messages": _messages(call, known),
@@ -64,7 +64,7 @@ def body_of(
     if call.schema is not None and known.schema is not False:
         schema = {"name": "answer", "schema": dict(call.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
-    if asks_logprobs(call, portion, known):
+    if requests_logprobs(call, portion, known):
         # llama.cpp reports no log-probability at all for `top_logprobs: 0`.
         body |= {"logprobs": True, "top_logprobs": max(1, call.top_logprobs)}
     if stream:
@@ -75,7 +75,7 @@ def body_of(
 
 
 def _sampling(call: Call, portion: Portion) -> dict[str, object]:
-    """The fields that are sent only where they say something."""
+    """Return the fields that are sent only where they say something."""
     fields = {
         "n": portion.samples if portion.samples > 1 else None,
         "top_p": call.top_p,
@@ -92,7 +92,7 @@ def _thinking(call: Call, config: BackendConfig) -> Mapping[str, object]:
 
 
 def _with(body: dict[str, object], *more: Mapping[str, object]) -> dict[str, object]:
-    """`body` and the fields of `more`; objects that stand in both are merged."""
+    """Return `body` and the fields of `more`; objects that stand in both are merged."""
     for fields in more:
         for name, field in fields.items():
             before = body.get(name)
@@ -102,7 +102,7 @@ def _with(body: dict[str, object], *more: Mapping[str, object]) -> dict[str, obj
 
 
 def _messages(call: Call, known: Features) -> list[dict[str, object]]:
-    """The chat; where the backend follows no schema, the last message asks for it in words."""
+    """Return the chat; where the backend follows no schema, the last message asks for it in words."""
     messages = [dict(message) for message in call.messages]
     if call.schema is not None and known.schema is False and isinstance(content := messages[-1].get("content"), str):
         schema = orjson.dumps(dict(call.schema)).decode()
@@ -119,14 +119,14 @@ MEDIA_TOKENS = 16_384
 
 
 def prompt_characters(messages: object) -> int:
-    """Characters in the contents of `messages`."""
+    """Return characters in the contents of `messages`."""
     if not isinstance(messages, list | tuple):
         return 0
-    return sum(_characters(mapping(message).get("content")) for message in messages)
+    return sum(_characters(object_of(message).get("content")) for message in messages)
 
 
-def most_prompt_tokens(body: Mapping[str, object], context: int | None) -> int:
-    """Tokens that the prompt of a request has at most [count].
+def max_prompt_tokens(body: Mapping[str, object], context: int | None) -> int:
+    """Return tokens that the prompt of a request has at most [count].
 
     No token of a text is shorter than a byte, and every part of a request's text counts, fields and quotes included;
     what is no text counts as much as it may. A prompt never has more than the model's context.
@@ -137,14 +137,14 @@ def most_prompt_tokens(body: Mapping[str, object], context: int | None) -> int:
     """
     messages = body.get("messages")
     parts = [part for message in messages for part in _parts(message)] if isinstance(messages, list | tuple) else []
-    media = [part for part in parts if mapping(part).get("type", "text") != "text"]
+    media = [part for part in parts if object_of(part).get("type", "text") != "text"]
     text = len(orjson.dumps(body, default=dict)) - sum(len(orjson.dumps(part)) for part in media)
     most = text + TEMPLATE_TOKENS + len(media) * MEDIA_TOKENS
     return most if context is None else min(most, context)
 
 
 def _parts(message: object) -> Sequence[object]:
-    content = mapping(message).get("content")
+    content = object_of(message).get("content")
     return content if isinstance(content, list) else ()
 
 
@@ -152,7 +152,7 @@ def _characters(content: object) -> int:
     if isinstance(content, str):
         return len(content)
     if isinstance(content, list):
-        return sum(_characters(mapping(part).get("text")) for part in content)
+        return sum(_characters(object_of(part).get("text")) for part in content)
     return 0
 
 
@@ -176,11 +176,11 @@ class ForwardedRequest:
 
     @property
     def drawn(self) -> int:
-        """Samples that a backend has to draw for a whole reply [count, >= 1]: one where all would be equal."""
+        """Return samples that a backend has to draw for a whole reply [count, >= 1]: one where all would be equal."""
         return 1 if self.greedy else self.samples
 
     def tokens_each(self, default: int, context: int | None) -> int:
-        """Tokens for each sample; if the request has no limit, `default`, or half of the `context` if that is less."""
+        """Return tokens for each sample; if the request has no limit, `default`, or half of the `context` if that is less."""
         half = (context or 2 * default) // 2
         return self.tokens or max(1, min(default, half))
 
@@ -189,43 +189,43 @@ class ForwardedRequest:
 class ForwardedSource:
     """A request with its reservation, as a source of samples."""
 
-    wanted: ForwardedRequest
+    request: ForwardedRequest
     account: CallAccount
     config: BackendConfig
     work: WorkKind
 
     def body(self, portion: Portion, known: Features) -> dict[str, object]:
-        """The request as it is sent: for our model, and within the envelope; all other fields as they came.
+        """Return the request as it is sent: for our model, and within the envelope; all other fields as they came.
 
         A part of the samples has an `n` and a seed of its own.
         """
-        body = self.wanted.body
+        body = self.request.body
         limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
         own = {"stream", "stream_options", "max_tokens", "max_completion_tokens"}
         sent = {name: field for name, field in body.items() if name not in own}
         if self.work in self.config.priorities:
             sent["priority"] = self.config.priorities[self.work]
         sent |= {"model": self.config.model, limit: portion.tokens}
-        return sent if portion.samples == self.wanted.samples else _in_part(sent, portion)
+        return sent if portion.samples == self.request.samples else _partial_request(sent, portion)
 
     def streamed(self, known: Features) -> dict[str, object]:
-        """The request for all samples, streamed and with usage, which our own accounting needs."""
-        portion = Portion(offset=0, samples=self.wanted.samples, tokens=self.account.tokens_each)
-        options = {**mapping(self.wanted.body.get("stream_options")), "include_usage": True}
+        """Return the request for all samples, streamed and with usage, which our own accounting needs."""
+        portion = Portion(offset=0, samples=self.request.samples, tokens=self.account.tokens_each)
+        options = {**object_of(self.request.body.get("stream_options")), "include_usage": True}
         return {**self.body(portion, known), "stream": True, "stream_options": options}
 
-    def asks_logprobs(self, portion: Portion, known: Features) -> bool:
-        """As in `SampleSource`: whatever is asked for is for the caller."""
+    def requests_logprobs(self, portion: Portion, known: Features) -> bool:
+        """Return as in `SampleSource`: whatever is asked for is for the caller."""
         return False
 
-    def lesson(self, refusal: str) -> Features | None:
-        """As in `SampleSource`: an error about fields of the caller tells only how many samples may be asked for."""
-        limit = samples_limit(refusal)
+    def denied_features(self, message: str) -> Features | None:
+        """Return as in `SampleSource`: an error about fields of the caller tells only how many samples may be asked for."""
+        limit = samples_limit(message)
         return None if limit is None else Features(samples_per_call=limit)
 
 
-def asked(body: Mapping[str, object]) -> ForwardedRequest:
-    """What `body` asks for.
+def forwarded_request(body: Mapping[str, object]) -> ForwardedRequest:
+    """Return what `body` asks for.
 
     Raises:
         InvalidCall: When one of its sampling fields is outside its range.
@@ -233,24 +233,24 @@ def asked(body: Mapping[str, object]) -> ForwardedRequest:
     checked_body(body)
     return ForwardedRequest(
         body=body,
-        samples=count(body.get("n")) or 1,
+        samples=count_of(body.get("n")) or 1,
         greedy=is_greedy(body.get("temperature")),
-        tokens=count(body.get("max_completion_tokens")) or count(body.get("max_tokens")),
-        usage=mapping(body.get("stream_options")).get("include_usage") is True,
+        tokens=count_of(body.get("max_completion_tokens")) or count_of(body.get("max_tokens")),
+        usage=object_of(body.get("stream_options")).get("include_usage") is True,
     )
 
 
 def is_greedy(temperature: object) -> bool:
-    """Whether samples at `temperature` are all equal; None leaves it to the backend."""
+    """Return whether samples at `temperature` are all equal; None leaves it to the backend."""
     return isinstance(temperature, int | float) and temperature < GREEDY_BELOW
 
 
-def _in_part(sent: Mapping[str, object], portion: Portion) -> dict[str, object]:
-    """`sent` for one part of its samples; a single one is asked for without `n`, which some backends refuse."""
+def _partial_request(sent: Mapping[str, object], portion: Portion) -> dict[str, object]:
+    """Return `sent` for one part of its samples; a single one is asked for without `n`, which some backends refuse."""
     part = {name: field for name, field in sent.items() if name != "n"}
     if portion.samples > 1:
         part["n"] = portion.samples
-    seed = count(sent.get("seed"))
+    seed = count_of(sent.get("seed"))
     if seed is not None:
         part["seed"] = portion_seed(seed, portion.offset)
     return part
@@ -261,16 +261,16 @@ class SampleSource(Protocol):
 
     @property
     def work(self) -> WorkKind:
-        """Kind of work."""
+        """Return kind of work."""
 
     def body(self, portion: Portion, known: Features) -> Mapping[str, object]:
-        """The request that draws `portion` from a backend of which so much is `known`."""
+        """Return the request that draws `portion` from a backend of which so much is `known`."""
 
-    def asks_logprobs(self, portion: Portion, known: Features) -> bool:
-        """Whether that request asks for log-probabilities for our own sake."""
+    def requests_logprobs(self, portion: Portion, known: Features) -> bool:
+        """Return whether that request asks for log-probabilities for our own sake."""
 
-    def lesson(self, refusal: str) -> Features | None:
-        """What a refusal of that request teaches about the backend, if anything."""
+    def denied_features(self, message: str) -> Features | None:
+        """Return what a refusal of that request teaches about the backend, if anything."""
 
 
 @value
@@ -282,20 +282,20 @@ class CallSource:
 
     @property
     def work(self) -> WorkKind:
-        """As in `SampleSource`."""
+        """Return as in `SampleSource`."""
         return self.call.work
 
     def body(self, portion: Portion, known: Features) -> Mapping[str, object]:
-        """As in `SampleSource`."""
+        """Return as in `SampleSource`."""
         return body_of(self.call, portion, self.config, known)
 
-    def asks_logprobs(self, portion: Portion, known: Features) -> bool:
-        """As in `SampleSource`."""
-        return asks_logprobs(self.call, portion, known)
+    def requests_logprobs(self, portion: Portion, known: Features) -> bool:
+        """Return as in `SampleSource`."""
+        return requests_logprobs(self.call, portion, known)
 
-    def lesson(self, refusal: str) -> Features | None:
-        """As in `SampleSource`."""
-        return lesson(refusal)
+    def denied_features(self, message: str) -> Features | None:
+        """Return as in `SampleSource`."""
+        return denied_features(message)
 
 
 @value
@@ -307,16 +307,16 @@ class SampleBatch:
 
     @property
     def count(self) -> int:
-        """How many samples there are [count]."""
+        """Return how many samples there are [count]."""
         return sum(len(reply.choices) for reply in self.replies)
 
     @property
     def samples(self) -> tuple[CompletionSample, ...]:
-        """All samples, read."""
+        """Return all samples, read."""
         return tuple(sample for reply in self.replies for sample in reply.samples)
 
     def plus(self, other: "SampleBatch") -> "SampleBatch":
-        """Both, one after the other."""
+        """Return both, one after the other."""
         return SampleBatch(replies=self.replies + other.replies, failure=self.failure or other.failure)
 
 
@@ -327,7 +327,7 @@ class Sampler:
         source: What they are drawn for.
         account: Where its cost goes.
         spend: Whose deadline holds.
-        link: The way to the backend.
+        connection: The way to the backend.
         learned: What is known of it; grows with each reply.
     """
 
@@ -336,64 +336,64 @@ class Sampler:
         source: SampleSource,
         account: CallAccount,
         spend: Spend,
-        link: BackendConnection,
+        connection: BackendConnection,
         learned: LearnedFeatures,
     ) -> None:
         self._source = source
         self._account = account
         self._spend = spend
-        self._link = link
+        self._connection = connection
         self._learned = learned
 
     async def samples(self, offset: int, count: int) -> SampleBatch:
-        """Draw `count` samples, the first of which is number `offset` of all; failures are in the harvest."""
+        """Draw `count` samples, the first of which is number `offset` of all; failures are in the batch."""
         portions = portions_of(offset, count, self._learned.now.samples_per_call, self._account.tokens_each)
         if len(portions) == 1:
             return await self._portion(portions[0])
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._portion(portion)) for portion in portions]
-        harvest = SampleBatch()
+        batch = SampleBatch()
         for task in tasks:
-            harvest = harvest.plus(task.result())
-        return harvest
+            batch = batch.plus(task.result())
+        return batch
 
     async def _portion(self, portion: Portion) -> SampleBatch:
         known = self._learned.now
         try:
-            got = await self._request(portion, known)
+            raw = await self._request(portion, known)
         except (BackendRefused, InvalidCall) as refused:
-            if self._unlike_before(portion, known, refused):
+            if self._changes_request(portion, known, refused):
                 return await self.samples(portion.offset, portion.samples)
             return SampleBatch(failure=refused)
         except MetacogError as failure:
             return SampleBatch(failure=failure)
-        self._learned.learn(got.shown)
-        harvest = SampleBatch(replies=(got.first(portion.samples),))
-        came = harvest.count
-        if came < portion.samples:
-            self._learned.learn(Features(samples_per_call=came))
-            harvest = harvest.plus(await self.samples(portion.offset + came, portion.samples - came))
-        return harvest
+        self._learned.learn(raw.observed)
+        batch = SampleBatch(replies=(raw.first(portion.samples),))
+        received = batch.count
+        if received < portion.samples:
+            self._learned.learn(Features(samples_per_call=received))
+            batch = batch.plus(await self.samples(portion.offset + received, portion.samples - received))
+        return batch
 
     async def _request(self, portion: Portion, known: Features) -> RawSamples:
         body = self._source.body(portion, known)
         with self._account.exchange(portion.samples) as exchange:
-            reply = await self._link.post(self._source.work, orjson.dumps(body), exchange, self._spend)
-            got = drawn(
-                self._link.backend,
+            reply = await self._connection.post(self._source.work, orjson.dumps(body), exchange, self._spend)
+            raw = read_samples(
+                self._connection.backend,
                 reply.body,
-                asked_logprobs=self._source.asks_logprobs(portion, known),
+                requested_logprobs=self._source.requests_logprobs(portion, known),
                 counts_all=known.usage_totals,
                 prompt_characters=prompt_characters(body["messages"]),
             )
-            exchange.cost(got.usage)
-        return got
+            exchange.record_usage(raw.usage)
+        return raw
 
-    def _unlike_before(self, portion: Portion, known: Features, refused: MetacogError) -> bool:
+    def _changes_request(self, portion: Portion, known: Features, refused: MetacogError) -> bool:
         """Learn from `refused`, and tell whether the same portion would now be asked for differently."""
-        taught = self._source.lesson(refused.message)
-        if taught is not None:
-            self._learned.learn(taught)
+        denied = self._source.denied_features(refused.message)
+        if denied is not None:
+            self._learned.learn(denied)
         now = self._learned.now
         if now.samples_per_call is not None and now.samples_per_call < portion.samples:
             return True
@@ -401,7 +401,7 @@ class Sampler:
 
 
 def portions_of(offset: int, count: int, at_most: int | None, tokens: int) -> Sequence[Portion]:
-    """`count` samples from number `offset` on, in parts of at most `at_most`.
+    """Return `count` samples from number `offset` on, in parts of at most `at_most`.
 
     Example:
         >>> [(part.offset, part.samples) for part in portions_of(0, 10, 4, 64)]
@@ -412,28 +412,32 @@ def portions_of(offset: int, count: int, at_most: int | None, tokens: int) -> Se
     return [Portion(offset=offset + start, samples=min(size, count - start), tokens=tokens) for start in starts]
 
 
-def completed(call: Call, harvest: SampleBatch, account: CallAccount) -> Completion:
-    """What `call` gets: equal samples, drawn once, as often as it asked for them.
+def completion_of(call: Call, batch: SampleBatch, account: CallAccount) -> Completion:
+    """Return what `call` gets: equal samples, drawn once, as often as it asked for them.
 
     Raises:
-        MetacogError: The harvest's failure, when there is no sample.
+        MetacogError: The batch's failure, when there is no sample.
     """
-    if harvest.failure is not None and not harvest.count:
-        raise harvest.failure
-    samples = tuple(as_asked(sample, call) for sample in harvest.samples)
+    if batch.failure is not None and not batch.count:
+        raise batch.failure
+    samples = tuple(without_unrequested(sample, call) for sample in batch.samples)
     return Completion(
         samples=samples * (call.samples // call.drawn),
         usage=account.spent,
-        model=next((reply.model for reply in harvest.replies if reply.model), ""),
+        model=next((reply.model for reply in batch.replies if reply.model), ""),
         cut=account.cut,
-        shortfall=harvest.failure,
+        shortfall=batch.failure,
     )
 
 
-def as_asked(sample: CompletionSample, call: Call) -> CompletionSample:
-    """`sample` without the log-probabilities and alternatives that only the client itself had asked for."""
+def without_unrequested(sample: CompletionSample, call: Call) -> CompletionSample:
+    """Return `sample` without the log-probabilities and alternatives that only the client itself had asked for."""
     if sample.logprobs is None:
         return sample
     if not call.logprobs:
         return replace(sample, logprobs=None)
     return replace(sample, logprobs=tuple(replace(each, top=each.top[: call.top_logprobs]) for each in sample.logprobs))
+
+
+# Earlier name.
+most_prompt_tokens = max_prompt_tokens

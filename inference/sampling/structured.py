@@ -14,7 +14,7 @@ from typing import TypeVar
 import orjson
 
 from inference.errors import UnparsableOutput
-from inference.json_fields import mapping, mappings
+from inference.json_fields import object_of, objects_of
 from inference.values import Completion, Structured
 from kernel.values import value
 
@@ -45,7 +45,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 
 def structured(completion: Completion, schema: Mapping[str, object], parse: Callable[[object], T]) -> Structured[T]:
-    """The samples of `completion` read as documents that follow `schema`, and `parse` made of them.
+    """Return the samples of `completion` read as documents that follow `schema`, and `parse` made of them.
 
     Raises:
         UnparsableOutput: When not one sample can be read; `parse` may say so of one by a `ValueError`.
@@ -55,7 +55,7 @@ def structured(completion: Completion, schema: Mapping[str, object], parse: Call
     rejected: list[UnparsableOutput] = []
     for place, sample in enumerate(completion.samples):
         try:
-            document = read(sample.text, schema)
+            document = read_document(sample.text, schema)
             values.append(parse(document.content))
         except UnparsableOutput as unreadable:
             rejected.append(unreadable)
@@ -69,7 +69,7 @@ def structured(completion: Completion, schema: Mapping[str, object], parse: Call
 
 
 def is_no_json(text: str) -> bool:
-    """Whether there is no JSON object or array in `text`.
+    """Return whether there is no JSON object or array in `text`.
 
     Example:
         >>> is_no_json("I am fairly sure."), is_no_json('Sure: {"confidence": 0.8}')
@@ -78,24 +78,24 @@ def is_no_json(text: str) -> bool:
     return not any(isinstance(candidate, dict | list) for candidate in candidates(text))
 
 
-def read(text: str, schema: Mapping[str, object]) -> Document:
-    """The first JSON document in `text` that follows `schema`; code fences and words around it are no matter.
+def read_document(text: str, schema: Mapping[str, object]) -> Document:
+    """Return the first JSON document in `text` that follows `schema`; code fences and words around it are no matter.
 
     Raises:
         UnparsableOutput: When there is none.
     """
-    why = "there is no JSON in it"
+    reason = "there is no JSON in it"
     for candidate in candidates(text):
         clamped: list[str] = []
         try:
             return Document(content=_conformed(candidate, schema, "", clamped), clamped=tuple(clamped))
         except Mismatch as mismatch:
-            why = str(mismatch)
-    raise UnparsableOutput(f"the model's output does not follow its schema: {why}", problem=why)
+            reason = str(mismatch)
+    raise UnparsableOutput(f"the model's output does not follow its schema: {reason}", problem=reason)
 
 
 def candidates(text: str) -> Iterator[object]:
-    """The documents that `text` may hold: all of it, or the outermost objects and arrays in it."""
+    """Return the documents that `text` may hold: all of it, or the outermost objects and arrays in it."""
     try:
         yield orjson.loads(text)
         return
@@ -114,7 +114,7 @@ def candidates(text: str) -> Iterator[object]:
 
 
 def _opening(text: str, start: int) -> int:
-    """Place of the next brace or bracket, -1 if there is none."""
+    """Return place of the next brace or bracket, -1 if there is none."""
     return next((place for place in range(start, len(text)) if text[place] in "{["), -1)
 
 
@@ -123,9 +123,9 @@ def _no_constant(name: str) -> object:
 
 
 def _conformed(content: object, schema: Mapping[str, object], path: str, clamped: list[str]) -> object:
-    """`content` with its numbers within bounds; raise `Mismatch` where it does not follow `schema`."""
+    """Return `content` with its numbers within bounds; raise `Mismatch` where it does not follow `schema`."""
     if "anyOf" in schema:
-        return _any_of(content, mappings(schema["anyOf"]), path, clamped)
+        return _any_of(content, objects_of(schema["anyOf"]), path, clamped)
     _check_kind(content, schema.get("type"), path)
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(allowed, list) and content not in allowed:
@@ -170,20 +170,20 @@ def _is_kind(content: object, name: object) -> bool:
 def _object(
     content: Mapping[str, object], schema: Mapping[str, object], path: str, clamped: list[str]
 ) -> dict[str, object]:
-    properties = mapping(schema.get("properties"))
+    properties = object_of(schema.get("properties"))
     required = schema.get("required")
     missing = [name for name in required if name not in content] if isinstance(required, list) else []
     if missing:
         raise Mismatch(f"{_place(path)} lacks {', '.join(missing)}")
     return {
-        name: _conformed(field, mapping(properties.get(name)), f"{path}.{name}", clamped)
+        name: _conformed(field, object_of(properties.get(name)), f"{path}.{name}", clamped)
         for name, field in content.items()
     }
 
 
 def _array(content: Sequence[object], schema: Mapping[str, object], path: str, clamped: list[str]) -> list[object]:
     _check_size(len(content), schema, "minItems", "maxItems", path)
-    items = mapping(schema.get("items"))
+    items = object_of(schema.get("items"))
     return [_conformed(item, items, f"{path}.{place}", clamped) for place, item in enumerate(content)]
 
 
@@ -196,7 +196,7 @@ def _check_size(size: int, schema: Mapping[str, object], least: str, most: str, 
 
 
 def _number(content: int | float, schema: Mapping[str, object], path: str, clamped: list[str]) -> int | float:
-    """`content` moved into its bounds; whole, where the schema says integer and the model wrote 5.0."""
+    """Return `content` moved into its bounds; whole, where the schema says integer and the model wrote 5.0."""
     if not math.isfinite(content):
         raise Mismatch(f"{_place(path)} is not a finite number")
     number = int(content) if schema.get("type") == "integer" else content
@@ -213,3 +213,7 @@ def _number(content: int | float, schema: Mapping[str, object], path: str, clamp
 
 def _place(path: str) -> str:
     return path.removeprefix(".") or "the document"
+
+
+# Earlier name.
+read = read_document

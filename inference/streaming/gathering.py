@@ -8,38 +8,38 @@ at once.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inference.json_fields import count, mappings
+from inference.json_fields import count_of, objects_of
 
 # What each delta repeats, or has whole.
 WHOLE = frozenset({"role", "id", "type", "name", "index", "finish_reason"})
 
 
-def gathered(chunks: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """The chat completion that `chunks` amount to.
+def merge_chunks(chunks: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Return the chat completion that `chunks` amount to.
 
     Example:
         >>> first = {"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "a"}}]}
         >>> last = {"id": "c", "choices": [{"index": 0, "delta": {"content": "b"}, "finish_reason": "stop"}]}
-        >>> gathered([first, last])["choices"]
+        >>> merge_chunks([first, last])["choices"]
         [{'index': 0, 'message': {'role': 'assistant', 'content': 'ab'}, 'finish_reason': 'stop'}]
     """
     whole: dict[str, object] = {}
     choices: dict[int, dict[str, Any]] = {}
     for chunk in chunks:
         whole |= {name: item for name, item in chunk.items() if item is not None}
-        for choice in mappings(chunk.get("choices")):
-            place = count(choice.get("index")) or 0
+        for choice in objects_of(chunk.get("choices")):
+            place = count_of(choice.get("index")) or 0
             named = {("message" if name == "delta" else name): item for name, item in choice.items()}
             choices[place] = _plus(choices.get(place), named)
     made = [choices[place] for place in sorted(choices)]
     for choice in made:
-        for call in mappings(choice.get("message", {}).get("tool_calls")):
+        for call in objects_of(choice.get("message", {}).get("tool_calls")):
             call.pop("index", None)  # type: ignore[attr-defined]
     return {**whole, "object": "chat.completion", "choices": made}
 
 
 def _plus(before: Any, more: Any) -> Any:  # noqa: ANN401 - JSON is of any kind
-    """`more` added to what came before it."""
+    """Return `more` added to what came before it."""
     if more is None:
         return before
     if isinstance(more, dict):
@@ -54,7 +54,7 @@ def _plus(before: Any, more: Any) -> Any:  # noqa: ANN401 - JSON is of any kind
 
 
 def _joined(before: Sequence[Any], more: Sequence[Any]) -> list[Any]:
-    """Both lists; an item that names its place is added to what is there."""
+    """Return both lists; an item that names its place is added to what is there."""
     joined = list(before)
     for item in more:
         place = item.get("index") if isinstance(item, dict) else None

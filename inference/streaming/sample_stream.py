@@ -7,10 +7,10 @@ from typing import Self
 from inference.accounting.stream_cost import StreamMeter
 from inference.http import event_parser
 from inference.http.open_stream import OpenStream
-from inference.json_fields import document, mapping, mappings, text
-from inference.sampling.reasoning import Parts, Splitter, parted, reasoning_field
+from inference.json_fields import object_of, objects_of, parse_object, text_of
+from inference.sampling.reasoning import ReasoningSplitter, SplitText, reasoning_field, split_text
 from inference.sampling.replies import token_logprobs
-from inference.sampling.sampler import as_asked
+from inference.sampling.sampler import without_unrequested
 from inference.values import Call, Completion, CompletionSample, Delta, TokenLogprob
 from kernel.envelope import StageUsage
 
@@ -22,15 +22,15 @@ class SampleStream:
 
     Args:
         call: What is drawn.
-        opened: The reply.
+        stream: The reply.
         meter: What it costs.
     """
 
-    def __init__(self, call: Call, opened: OpenStream, meter: StreamMeter) -> None:
+    def __init__(self, call: Call, stream: OpenStream, meter: StreamMeter) -> None:
         self._call = call
-        self._opened = opened
+        self._stream = stream
         self._meter = meter
-        self._splitter = Splitter()
+        self._splitter = ReasoningSplitter()
         self._content = ""
         self._reasoning = ""
         self._logprobs: list[TokenLogprob] | None = None
@@ -52,7 +52,7 @@ class SampleStream:
 
     @property
     def completion(self) -> Completion:
-        """The whole sample and what it cost.
+        """Return the whole sample and what it cost.
 
         Raises:
             RuntimeError: When the stream was not read to its end.
@@ -63,45 +63,45 @@ class SampleStream:
 
     @property
     def usage(self) -> StageUsage:
-        """What has been seen so far; once closed, ask the `completion`."""
+        """Return what has been seen so far; once closed, ask the `completion`."""
         return self._meter.usage
 
     async def aclose(self, error: BaseException | None = None) -> None:
-        """Give back what is held; if the stream has not ended, abort it. `error` is why, for the observer."""
+        """Give back what is held; if the stream has not ended, abort it. `error` is the reason, for the observer."""
         try:
             await self._deltas.aclose()
-            await self._opened.aclose()
+            await self._stream.aclose()
         finally:
             self._meter.close(error)
 
     async def _read(self) -> AsyncGenerator[Delta, None]:
-        async for event in self._opened.events():
+        async for event in self._stream.events():
             if event.data is not None and event.data != event_parser.DONE:
-                for delta in self._deltas_of(document(event.data)):
+                for delta in self._deltas_of(parse_object(event.data)):
                     yield delta
         if self._finish_reason is None:
-            raise self._opened.broken("it ended before the sample did")
+            raise self._stream.interrupted("it ended before the sample did")
         rest = self._splitter.finish()
         yield Delta(text=rest.text, reasoning=rest.reasoning, finish_reason=self._finish_reason)
         self._completion = self._completed()
 
     def _deltas_of(self, chunk: Mapping[str, object]) -> list[Delta]:
-        self._model = text(chunk.get("model")) or self._model
-        self._meter.tally.usage_in(chunk)
+        self._model = text_of(chunk.get("model")) or self._model
+        self._meter.tally.add_usage(chunk)
         found = []
-        for choice in mappings(chunk.get("choices"))[:1]:
+        for choice in objects_of(chunk.get("choices"))[:1]:
             parts = self._parts(choice)
-            self._finish_reason = text(choice.get("finish_reason")) or self._finish_reason
+            self._finish_reason = text_of(choice.get("finish_reason")) or self._finish_reason
             if parts.text or parts.reasoning:
                 found.append(Delta(text=parts.text, reasoning=parts.reasoning))
         return found
 
-    def _parts(self, choice: Mapping[str, object]) -> Parts:
-        """What `choice` adds, as far as it is known to be reasoning or answer."""
-        delta = mapping(choice.get("delta"))
-        content, reasoning = text(delta.get("content")), reasoning_field(delta)
+    def _parts(self, choice: Mapping[str, object]) -> SplitText:
+        """Return what `choice` adds, as far as it is known to be reasoning or answer."""
+        delta = object_of(choice.get("delta"))
+        content, reasoning = text_of(delta.get("content")), reasoning_field(delta)
         if content or reasoning:
-            self._meter.tally.piece()
+            self._meter.tally.count_piece()
         self._content += content
         self._reasoning += reasoning
         logprobs = token_logprobs(choice.get("logprobs"))
@@ -109,11 +109,13 @@ class SampleStream:
             self._logprobs = self._logprobs or []
             self._logprobs.extend(logprobs)
         parts = self._splitter.feed(content)
-        return Parts(reasoning=reasoning + parts.reasoning, text=parts.text)
+        return SplitText(reasoning=reasoning + parts.reasoning, text=parts.text)
 
     def _completed(self) -> Completion:
         cost = self._meter.settle()
-        parts = Parts(reasoning=self._reasoning, text=self._content) if self._reasoning else parted(self._content)
+        parts = (
+            SplitText(reasoning=self._reasoning, text=self._content) if self._reasoning else split_text(self._content)
+        )
         sample = CompletionSample(
             text=parts.text,
             reasoning=parts.reasoning,
@@ -122,5 +124,8 @@ class SampleStream:
             logprobs=None if self._logprobs is None else tuple(self._logprobs),
         )
         return Completion(
-            samples=(as_asked(sample, self._call),), usage=cost, model=self._model, cut=self._meter.account.cut
+            samples=(without_unrequested(sample, self._call),),
+            usage=cost,
+            model=self._model,
+            cut=self._meter.account.cut,
         )

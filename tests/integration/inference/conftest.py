@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inference.client import Backend
+from inference.backend_client import Backend
 from inference.config import BackendConfig
 from inference.http.backend_connection import Headers
 from inference.http.timing import Timing

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from inference.accounting.reports import CallEnd
-from inference.client import Backend
+from inference.backend_client import Backend
 from inference.http.timing import Timing
 from inference.spend import Spend
 from inference.streaming.forwarding import ForwardedStream
@@ -51,7 +51,7 @@ class Patience:
 
     @property
     def timing(self) -> Timing:
-        return Timing(clock=lambda: self.now, sleep=self.sleep, chance=lambda: 0.5)
+        return Timing(clock=lambda: self.now, sleep=self.sleep, random_number=lambda: 0.5)
 
 
 def spend_of(
@@ -61,12 +61,12 @@ def spend_of(
     return Spend(Limits(max_generations=generations, max_generated_tokens=tokens, timeout_ms=timeout_ms, max_cost=cost))
 
 
-def asking(**changes: object) -> Call:
+def call_of(**changes: object) -> Call:
     """`CALL` with `changes`."""
     return replace(CALL, **changes)  # type: ignore[arg-type]
 
 
-async def said(opening: Awaitable[SampleStream], seen: list[str] | None = None) -> SampleStream:
+async def read_stream(opening: Awaitable[SampleStream], seen: list[str] | None = None) -> SampleStream:
     """The stream that `opening` gives, read to its end; its texts go into `seen` as they come."""
     async with await opening as stream:
         async for delta in stream:
@@ -75,7 +75,7 @@ async def said(opening: Awaitable[SampleStream], seen: list[str] | None = None) 
     return stream
 
 
-async def passed(opening: Awaitable[ForwardedStream]) -> list[StreamEvent]:
+async def read_forwarded(opening: Awaitable[ForwardedStream]) -> list[StreamEvent]:
     """The events of the stream that `opening` gives, to their end."""
     async with await opening as stream:
         return [event async for event in stream]

@@ -6,7 +6,7 @@ from inference.errors import InvalidCall, UnparsableOutput
 from inference.features import Features
 from inference.values import WorkKind
 from kernel.envelope import BudgetExhausted
-from tests.integration.inference.support import CALL, MakeBackend, Noted, asking, said, spend_of
+from tests.integration.inference.support import CALL, MakeBackend, Noted, call_of, read_stream, spend_of
 from tests.support.scripted_llm import Refuse, Said, ScriptedLLM
 
 RATING = {
@@ -25,8 +25,8 @@ async def test_only_what_the_call_says_is_sent(llm: ScriptedLLM, backend_of: Mak
 async def test_reasoning_is_switched_off_as_the_backend_wants_it(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     extra = {"chat_template_kwargs": {"language": "en"}, "top_k": 5}
 
-    await backend_of(llm).complete(asking(thinking=False, extra=extra), spend_of())
-    await backend_of(llm, thinking_off={"reasoning_effort": "none"}).complete(asking(thinking=False), spend_of())
+    await backend_of(llm).complete(call_of(thinking=False, extra=extra), spend_of())
+    await backend_of(llm, thinking_off={"reasoning_effort": "none"}).complete(call_of(thinking=False), spend_of())
 
     assert llm.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False, "language": "en"}
     assert llm.bodies[0]["top_k"] == 5
@@ -36,8 +36,8 @@ async def test_reasoning_is_switched_off_as_the_backend_wants_it(llm: ScriptedLL
 async def test_priority_is_sent_for_the_work_that_has_one(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     backend = backend_of(llm, priorities={WorkKind.ASSESS: -1})
 
-    await backend.complete(asking(work=WorkKind.ASSESS), spend_of())
-    await backend.complete(asking(work=WorkKind.STAGE), spend_of())
+    await backend.complete(call_of(work=WorkKind.ASSESS), spend_of())
+    await backend.complete(call_of(work=WorkKind.STAGE), spend_of())
 
     assert [body.get("priority") for body in llm.bodies] == [-1, None]
 
@@ -59,8 +59,8 @@ async def test_reasoning_is_kept_apart_from_the_answer(
     llm.reply(choice, choice)
     backend = backend_of(llm)
 
-    whole = (await backend.complete(asking(max_tokens=50), spend_of())).samples[0]
-    async with await backend.stream(asking(max_tokens=50), spend_of()) as stream:
+    whole = (await backend.complete(call_of(max_tokens=50), spend_of())).samples[0]
+    async with await backend.stream(call_of(max_tokens=50), spend_of()) as stream:
         deltas = [delta async for delta in stream]
 
     assert (whole.reasoning, whole.text) == ("2 and 2 is 4", "Four.")
@@ -72,7 +72,7 @@ async def test_reasoning_is_kept_apart_from_the_answer(
 async def test_samples_of_several_requests_are_all_different_and_repeatable(
     llamacpp: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
-    call = asking(samples=9, temperature=1.0, seed=3)
+    call = call_of(samples=9, temperature=1.0, seed=3)
 
     first = await backend_of(llamacpp).complete(call, spend_of())
     again = await backend_of(llamacpp).complete(call, spend_of())
@@ -87,7 +87,7 @@ async def test_a_backend_that_ignores_n_is_asked_for_the_rest_and_remembered(
     minimal: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
     backend = backend_of(minimal)
-    call = asking(samples=5, temperature=1.0, seed=1)
+    call = call_of(samples=5, temperature=1.0, seed=1)
 
     first, again = await backend.complete(call, spend_of()), await backend.complete(call, spend_of())
 
@@ -100,8 +100,8 @@ async def test_a_backend_that_ignores_n_is_asked_for_the_rest_and_remembered(
 async def test_a_backend_that_ignores_logprobs_is_remembered(minimal: ScriptedLLM, backend_of: MakeBackend) -> None:
     backend = backend_of(minimal)
 
-    completion = await backend.complete(asking(logprobs=True), spend_of())
-    await backend.complete(asking(logprobs=True), spend_of())
+    completion = await backend.complete(call_of(logprobs=True), spend_of())
+    await backend.complete(call_of(logprobs=True), spend_of())
 
     assert completion.samples[0].logprobs is None
     assert backend.features.logprobs is False
@@ -113,7 +113,7 @@ async def test_tokens_that_nobody_counts_are_estimated_and_said_to_be(
 ) -> None:
     minimal.reply("x" * 16)
 
-    completion = await backend_of(minimal).complete(asking(), spend_of())
+    completion = await backend_of(minimal).complete(call_of(), spend_of())
 
     assert completion.usage.estimated
     assert completion.usage.completion_tokens == 4
@@ -124,7 +124,7 @@ async def test_a_feature_that_is_refused_is_not_asked_for_again(llm: ScriptedLLM
     llm.fault(Refuse(400, "logprobs are not supported with this model"))
     backend = backend_of(llm)
 
-    completion = await backend.complete(asking(logprobs=True), spend_of())
+    completion = await backend.complete(call_of(logprobs=True), spend_of())
 
     assert completion.samples[0].logprobs is None
     assert completion.usage.http_calls == 2
@@ -136,7 +136,7 @@ async def test_logprobs_asked_for_to_count_tokens_are_not_handed_on(
 ) -> None:
     backend = backend_of(llamacpp)
 
-    completion = await backend.complete(asking(samples=2, temperature=1.0), spend_of())
+    completion = await backend.complete(call_of(samples=2, temperature=1.0), spend_of())
 
     assert llamacpp.bodies[0]["logprobs"] is True
     assert completion.samples[0].logprobs is None
@@ -148,7 +148,7 @@ async def test_logprobs_are_no_longer_needed_once_usage_is_known_to_be_right(
 ) -> None:
     backend = backend_of(llm)
     for _ in range(2):
-        await backend.complete(asking(samples=2, temperature=1.0), spend_of())
+        await backend.complete(call_of(samples=2, temperature=1.0), spend_of())
 
     assert ["logprobs" in body for body in llm.bodies] == [True, False]
 
@@ -158,7 +158,7 @@ async def test_too_few_tokens_left_shorten_the_samples_and_it_is_said(
 ) -> None:
     spend = spend_of(tokens=15)
 
-    completion = await backend_of(llm).complete(asking(samples=3, temperature=1.0, floor_tokens=5), spend)
+    completion = await backend_of(llm).complete(call_of(samples=3, temperature=1.0, floor_tokens=5), spend)
 
     assert llm.bodies[0]["max_tokens"] == 5
     assert completion.cut
@@ -168,7 +168,7 @@ async def test_fewer_tokens_than_the_floor_send_nothing(llm: ScriptedLLM, backen
     spend = spend_of(tokens=14)
 
     with pytest.raises(BudgetExhausted):
-        await backend_of(llm).complete(asking(samples=3, temperature=1.0, floor_tokens=5), spend)
+        await backend_of(llm).complete(call_of(samples=3, temperature=1.0, floor_tokens=5), spend)
 
     assert llm.requests == []
     assert spend.ledger.tokens_left == 14
@@ -176,7 +176,7 @@ async def test_fewer_tokens_than_the_floor_send_nothing(llm: ScriptedLLM, backen
 
 async def test_too_few_generations_left_send_nothing(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     with pytest.raises(BudgetExhausted):
-        await backend_of(llm).complete(asking(samples=3, temperature=1.0), spend_of(generations=2))
+        await backend_of(llm).complete(call_of(samples=3, temperature=1.0), spend_of(generations=2))
 
     assert llm.requests == []
 
@@ -187,7 +187,7 @@ async def test_usage_goes_to_the_stage_and_what_is_left_is_given_back(
     llm.reply("one two three")
     spend = spend_of(tokens=100)
 
-    await backend_of(llm).complete(asking(stage="critique"), spend)
+    await backend_of(llm).complete(call_of(stage="critique"), spend)
 
     assert spend.ledger.usage().stages["critique"].completion_tokens == 3
     assert spend.ledger.usage().stages["critique"].prompt_tokens == 2
@@ -198,7 +198,7 @@ async def test_a_schema_is_sent_and_its_document_read(llm: ScriptedLLM, backend_
     llm.reply('{"confidence": 87, "why": "sure"}')
     backend = backend_of(llm)
 
-    answer = await backend.complete_json(asking(schema=RATING), lambda content: content, spend_of())
+    answer = await backend.complete_json(call_of(schema=RATING), lambda content: content, spend_of())
 
     assert answer.values == ({"confidence": 1.0, "why": "sure"},)
     assert answer.clamped == ("0.confidence",)
@@ -212,7 +212,7 @@ async def test_samples_that_cannot_be_read_are_left_out_with_the_reason(
     llm.reply('{"confidence": 0.5}', '{"why": "no number"}')
 
     answer = await backend_of(llm).complete_json(
-        asking(schema=RATING, samples=2, temperature=1.0), lambda content: content, spend_of()
+        call_of(schema=RATING, samples=2, temperature=1.0), lambda content: content, spend_of()
     )
 
     assert answer.values == ({"confidence": 0.5},)
@@ -225,15 +225,15 @@ async def test_a_missing_number_is_an_error_and_no_zero(llm: ScriptedLLM, backen
     llm.reply('{"why": "no number"}')
 
     with pytest.raises(UnparsableOutput, match="lacks confidence"):
-        await backend_of(llm).complete_json(asking(schema=RATING), lambda content: content, spend_of())
+        await backend_of(llm).complete_json(call_of(schema=RATING), lambda content: content, spend_of())
 
 
 async def test_a_backend_that_ignores_schemas_is_asked_in_words(minimal: ScriptedLLM, backend_of: MakeBackend) -> None:
     minimal.reply("Quite sure.", 'Sure:\n```json\n{"confidence": 0.8}\n```', '{"confidence": 0.7}')
     backend, spend = backend_of(minimal), spend_of()
 
-    first = await backend.complete_json(asking(schema=RATING), lambda content: content, spend)
-    second = await backend.complete_json(asking(schema=RATING), lambda content: content, spend)
+    first = await backend.complete_json(call_of(schema=RATING), lambda content: content, spend)
+    second = await backend.complete_json(call_of(schema=RATING), lambda content: content, spend)
 
     assert (first.values, second.values) == (({"confidence": 0.8},), ({"confidence": 0.7},))
     assert "Answer with one JSON object only" in minimal.bodies[1]["messages"][-1]["content"]
@@ -246,16 +246,16 @@ async def test_a_document_that_the_caller_cannot_use_is_unparsable(llm: Scripted
         raise ValueError(f"{content} is no rating")
 
     with pytest.raises(UnparsableOutput, match="is no rating"):
-        await backend_of(llm).complete_json(asking(schema=RATING), parse, spend_of())
+        await backend_of(llm).complete_json(call_of(schema=RATING), parse, spend_of())
 
 
 async def test_a_stream_of_several_samples_is_refused(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     with pytest.raises(InvalidCall, match="samples"):
-        await backend_of(llm).stream(asking(samples=2, temperature=1.0), spend_of())
+        await backend_of(llm).stream(call_of(samples=2, temperature=1.0), spend_of())
 
 
 async def test_a_completion_before_the_stream_has_ended_is_a_mistake(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
-    async with await backend_of(llm).stream(asking(), spend_of()) as stream:
+    async with await backend_of(llm).stream(call_of(), spend_of()) as stream:
         with pytest.raises(RuntimeError, match="read to its end"):
             _ = stream.completion
 
@@ -263,7 +263,7 @@ async def test_a_completion_before_the_stream_has_ended_is_a_mistake(llm: Script
 async def test_a_streamed_sample_has_its_logprobs(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     llm.reply("one two")
 
-    stream = await said(backend_of(llm).stream(asking(logprobs=True), spend_of()))
+    stream = await read_stream(backend_of(llm).stream(call_of(logprobs=True), spend_of()))
 
     sample = stream.completion.samples[0]
     assert sample.logprobs is not None
@@ -288,8 +288,8 @@ async def test_a_backend_that_lists_no_models_is_believed(minimal: ScriptedLLM, 
 async def test_every_call_that_ends_is_observed(llm: ScriptedLLM, backend_of: MakeBackend, noted: Noted) -> None:
     llm.reply("one two", "one two three")
     backend = backend_of(llm)
-    await backend.complete(asking(stage="thesis"), spend_of())
-    await said(backend.stream(asking(stage="synthesis", work=WorkKind.SYSTEM_ONE), spend_of()))
+    await backend.complete(call_of(stage="thesis"), spend_of())
+    await read_stream(backend.stream(call_of(stage="synthesis", work=WorkKind.SYSTEM_ONE), spend_of()))
 
     assert [(end.stage, end.work, end.outcome, end.usage.completion_tokens) for end in noted.ends] == [
         ("thesis", WorkKind.STAGE, "OK", 2),

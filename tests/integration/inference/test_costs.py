@@ -7,7 +7,7 @@ import pytest
 from inference.values import Reply
 from kernel.envelope import BudgetExhausted, StageUsage, UnpricedModel
 from kernel.prices import Price, units_of
-from tests.integration.inference.support import HELLO, MakeBackend, Served, asking, said, spend_of
+from tests.integration.inference.support import HELLO, MakeBackend, Served, call_of, read_stream, spend_of
 from tests.support.scripted_llm import Hangup, ScriptedLLM
 
 # 1e-6 for a token that is read, 2e-6 for one that is generated.
@@ -22,8 +22,8 @@ def worth(usage: StageUsage) -> float:
 async def test_a_call_costs_what_its_tokens_cost(served: Served, backend_of: MakeBackend) -> None:
     backend, spend = backend_of(served, price=PRICE), spend_of(cost=0.01)
 
-    completion = await backend.complete(asking(samples=2, temperature=1.0), spend)
-    stream = await said(backend.stream(asking(), spend))
+    completion = await backend.complete(call_of(samples=2, temperature=1.0), spend)
+    stream = await read_stream(backend.stream(call_of(), spend))
 
     for usage in (completion.usage, stream.completion.usage):
         assert usage.completion_tokens > 0
@@ -52,7 +52,7 @@ async def test_what_is_passed_on_has_its_cost_also_while_it_streams(served: Serv
 async def test_without_a_price_the_cost_is_unknown(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     spend = spend_of()
 
-    completion = await backend_of(llm).complete(asking(), spend)
+    completion = await backend_of(llm).complete(call_of(), spend)
 
     assert (completion.usage.cost, spend.ledger.usage().cost) == (None, None)
 
@@ -61,7 +61,7 @@ async def test_without_a_price_the_cost_is_unknown(llm: ScriptedLLM, backend_of:
 async def test_a_model_without_a_price_is_not_asked_where_the_cost_is_limited(
     llm: ScriptedLLM, backend_of: MakeBackend, way: str
 ) -> None:
-    asked: tuple[Any, ...] = (BODY, spend_of(cost=1.0), "s") if "forward" in way else (asking(), spend_of(cost=1.0))
+    asked: tuple[Any, ...] = (BODY, spend_of(cost=1.0), "s") if "forward" in way else (call_of(), spend_of(cost=1.0))
 
     with pytest.raises(UnpricedModel, match="the model 'scripted' has no price; add it to METACOG_PRICES") as refused:
         await getattr(backend_of(llm), way)(*asked)
@@ -73,7 +73,7 @@ async def test_a_model_without_a_price_is_not_asked_where_the_cost_is_limited(
 @pytest.mark.parametrize("way", ["complete", "stream", "forward", "forward_stream"])
 async def test_what_cannot_be_paid_for_is_not_sent(llm: ScriptedLLM, backend_of: MakeBackend, way: str) -> None:
     spend = spend_of(cost=0.0001)  # a prompt alone may cost more: a template may have 256 tokens
-    asked: tuple[Any, ...] = (BODY, spend, "s") if "forward" in way else (asking(), spend)
+    asked: tuple[Any, ...] = (BODY, spend, "s") if "forward" in way else (call_of(), spend)
 
     with pytest.raises(BudgetExhausted) as refused:
         await getattr(backend_of(llm, price=PRICE), way)(*asked)
@@ -87,7 +87,7 @@ async def test_short_money_shortens_the_answer(llm: ScriptedLLM, backend_of: Mak
     llm.reply("one two three four five six seven eight")
     backend = backend_of(llm, price=Price(prompt=0.0, completion=2.0))
 
-    completion = await backend.complete(asking(), spend_of(cost=0.000007))
+    completion = await backend.complete(call_of(), spend_of(cost=0.000007))
 
     assert llm.bodies[0]["max_tokens"] == 3
     assert (completion.cut, completion.usage.cost) == (True, 0.000006)
@@ -97,7 +97,7 @@ async def test_a_lost_call_may_have_cost_its_worst_case(llm: ScriptedLLM, backen
     llm.fault(Hangup(), None)
     backend, spend = backend_of(llm, price=Price(prompt=0.0, completion=2.0)), spend_of(cost=0.01)
 
-    await backend.complete(asking(), spend)
+    await backend.complete(call_of(), spend)
 
     usage = spend.ledger.usage()
     assert usage.unknown_cost == 0.000016  # 8 tokens
@@ -108,12 +108,12 @@ async def test_each_of_several_requests_reads_the_prompt(minimal: ScriptedLLM, b
     # A prompt has 256 tokens at most, and one for each byte: 0.3 to 0.36, so that there is money for three of them.
     backend = backend_of(minimal, price=Price(prompt=1000.0, completion=0.0))
 
-    completion = await backend.complete(asking(samples=4, temperature=1.0), spend_of(cost=1.1))
+    completion = await backend.complete(call_of(samples=4, temperature=1.0), spend_of(cost=1.1))
 
     # That this backend draws one sample at a time shows only when it is asked.
     assert completion.usage.generations == 3
     assert isinstance(completion.shortfall, BudgetExhausted)
     assert completion.usage.cost == round(completion.usage.prompt_tokens * 1e-3, 12)
     with pytest.raises(BudgetExhausted):
-        await backend.complete(asking(samples=4, temperature=1.0), spend_of(cost=1.1))
+        await backend.complete(call_of(samples=4, temperature=1.0), spend_of(cost=1.1))
     assert len(minimal.bodies) == 4 - 1

@@ -6,7 +6,7 @@ import pytest
 
 from inference.errors import BackendRefused, InvalidCall, ModelNotFound, PromptTooLong
 from inference.values import ModelInfo
-from tests.integration.inference.support import MakeBackend, Served, asking, spend_of
+from tests.integration.inference.support import MakeBackend, Served, call_of, spend_of
 
 RATING = {
     "type": "object",
@@ -18,7 +18,7 @@ RATING = {
 async def test_several_samples_come_from_one_request(served: Served, backend_of: MakeBackend) -> None:
     spend = spend_of()
 
-    completion = await backend_of(served).complete(asking(samples=3, temperature=1.0), spend)
+    completion = await backend_of(served).complete(call_of(samples=3, temperature=1.0), spend)
 
     assert len(completion.samples) == 3
     assert completion.usage.http_calls == 1
@@ -32,7 +32,7 @@ async def test_more_samples_than_one_request_may_have_come_all_the_same(
     backend = backend_of(served)
     slots = None if served.script and served.script.shape.name == "vllm" else 4
 
-    completion = await backend.complete(asking(samples=10, temperature=1.0), spend_of())
+    completion = await backend.complete(call_of(samples=10, temperature=1.0), spend_of())
 
     assert len(completion.samples) == 10
     assert completion.usage.generations == 10
@@ -44,7 +44,7 @@ async def test_tokens_are_counted_over_all_samples_whatever_usage_says(served: S
         served.script.reply("one", "one two", "one two three")
     spend = spend_of()
 
-    completion = await backend_of(served).complete(asking(samples=3, temperature=1.0), spend)
+    completion = await backend_of(served).complete(call_of(samples=3, temperature=1.0), spend)
 
     each = [sample.tokens for sample in completion.samples]
     assert completion.usage.completion_tokens == sum(each) > max(each) > 0
@@ -56,7 +56,7 @@ async def test_tokens_are_counted_over_all_samples_whatever_usage_says(served: S
 async def test_greedy_samples_are_drawn_once_and_count_once(served: Served, backend_of: MakeBackend) -> None:
     spend = spend_of()
 
-    completion = await backend_of(served).complete(asking(samples=4, temperature=0.0), spend)
+    completion = await backend_of(served).complete(call_of(samples=4, temperature=0.0), spend)
 
     assert len(completion.samples) == 4
     assert len(set(completion.samples)) == 1
@@ -64,7 +64,7 @@ async def test_greedy_samples_are_drawn_once_and_count_once(served: Served, back
 
 
 async def test_logprobs_come_with_the_alternatives_asked_for(served: Served, backend_of: MakeBackend) -> None:
-    call = asking(logprobs=True, top_logprobs=5)
+    call = call_of(logprobs=True, top_logprobs=5)
 
     sample = (await backend_of(served).complete(call, spend_of())).samples[0]
 
@@ -74,7 +74,7 @@ async def test_logprobs_come_with_the_alternatives_asked_for(served: Served, bac
 
 
 async def test_logprobs_come_without_alternatives_too(served: Served, backend_of: MakeBackend) -> None:
-    sample = (await backend_of(served).complete(asking(logprobs=True), spend_of())).samples[0]
+    sample = (await backend_of(served).complete(call_of(logprobs=True), spend_of())).samples[0]
 
     assert sample.logprobs is not None
     assert len(sample.logprobs) == sample.tokens
@@ -82,7 +82,7 @@ async def test_logprobs_come_without_alternatives_too(served: Served, backend_of
 
 
 async def test_numbers_lie_within_the_bounds_of_their_schema(served: Served, backend_of: MakeBackend) -> None:
-    call = asking(schema=RATING, max_tokens=64)
+    call = call_of(schema=RATING, max_tokens=64)
 
     answer = await backend_of(served).complete_json(call, lambda content: content, spend_of())
 
@@ -93,13 +93,13 @@ async def test_numbers_lie_within_the_bounds_of_their_schema(served: Served, bac
 
 async def test_a_schema_that_is_none_is_refused_by_name(served: Served, backend_of: MakeBackend) -> None:
     with pytest.raises(BackendRefused, match="nonsense"):
-        await backend_of(served).complete(asking(schema={"type": "nonsense"}), spend_of())
+        await backend_of(served).complete(call_of(schema={"type": "nonsense"}), spend_of())
 
 
 async def test_a_stream_adds_up_to_its_completion(served: Served, backend_of: MakeBackend) -> None:
     spend = spend_of()
 
-    async with await backend_of(served).stream(asking(), spend) as stream:
+    async with await backend_of(served).stream(call_of(), spend) as stream:
         deltas = [delta async for delta in stream]
 
     sample = stream.completion.samples[0]
@@ -113,7 +113,14 @@ async def test_a_forwarded_stream_of_two_samples_is_counted_whole(served: Served
     if served.script:
         served.script.reply("one two", "one two three")
     spend = spend_of()
-    body = {"model": "any", "messages": asking().messages, "n": 2, "max_tokens": 6, "logprobs": True, "top_logprobs": 1}
+    body = {
+        "model": "any",
+        "messages": call_of().messages,
+        "n": 2,
+        "max_tokens": 6,
+        "logprobs": True,
+        "top_logprobs": 1,
+    }
 
     async with await backend_of(served).forward_stream(body, spend, "system1") as stream:
         raw = b"".join([event.raw async for event in stream])
@@ -127,10 +134,10 @@ async def test_a_forwarded_stream_of_two_samples_is_counted_whole(served: Served
 
 async def test_a_seed_makes_samples_repeatable(served: Served, backend_of: MakeBackend) -> None:
     backend = backend_of(served)
-    call = asking(samples=6, temperature=1.5, seed=11)
+    call = call_of(samples=6, temperature=1.5, seed=11)
 
     first, again = await backend.complete(call, spend_of()), await backend.complete(call, spend_of())
-    other = await backend.complete(asking(samples=6, temperature=1.5, seed=12), spend_of())
+    other = await backend.complete(call_of(samples=6, temperature=1.5, seed=12), spend_of())
 
     assert [s.text for s in first.samples] == [s.text for s in again.samples]
     assert [s.text for s in first.samples] != [s.text for s in other.samples]
@@ -140,7 +147,7 @@ async def test_a_sample_ends_before_its_stop_text(served: Served, backend_of: Ma
     if served.script:
         served.script.reply("Hello there")
 
-    sample = (await backend_of(served).complete(asking(stop=("e", "l", "o", "a")), spend_of())).samples[0]
+    sample = (await backend_of(served).complete(call_of(stop=("e", "l", "o", "a")), spend_of())).samples[0]
 
     assert not set("eloa") & set(sample.text)
     assert sample.finish_reason == "stop"
@@ -148,12 +155,12 @@ async def test_a_sample_ends_before_its_stop_text(served: Served, backend_of: Ma
 
 async def test_a_model_that_is_not_served_is_not_found(served: Served, backend_of: MakeBackend) -> None:
     with pytest.raises(ModelNotFound, match=f"does not serve gpt-9, but {served.model}"):
-        await backend_of(served, model="gpt-9").complete(asking(), spend_of())
+        await backend_of(served, model="gpt-9").complete(call_of(), spend_of())
 
 
 async def test_more_tokens_than_the_context_has_are_refused_by_name(served: Served, backend_of: MakeBackend) -> None:
     with pytest.raises(InvalidCall) as refused:
-        await backend_of(served).complete(asking(max_tokens=2048), spend_of())
+        await backend_of(served).complete(call_of(max_tokens=2048), spend_of())
 
     assert refused.value.field == "max_tokens"
 
@@ -163,7 +170,7 @@ async def test_a_prompt_over_the_context_is_too_long(served: Served, backend_of:
     long = [{"role": "user", "content": "word " * 2100}]
 
     with pytest.raises(PromptTooLong) as refused:
-        await backend_of(served).complete(asking(messages=long), spend)
+        await backend_of(served).complete(call_of(messages=long), spend)
 
     assert refused.value.metadata["context_tokens"] == "2048"
     assert spend.ledger.tokens_left == 10_000
@@ -175,7 +182,7 @@ async def test_a_prompt_over_the_context_is_too_long(served: Served, backend_of:
 async def test_a_forwarded_body_is_checked_before_it_is_sent(
     served: Served, backend_of: MakeBackend, field: str, wrong: object
 ) -> None:
-    body = {"messages": asking().messages, "max_tokens": 4, field: wrong}
+    body = {"messages": call_of().messages, "max_tokens": 4, field: wrong}
 
     with pytest.raises(InvalidCall) as refused:
         await backend_of(served).forward(body, spend_of(), "system1")
@@ -185,7 +192,7 @@ async def test_a_forwarded_body_is_checked_before_it_is_sent(
 
 
 async def test_fields_that_nobody_knows_are_passed_on(served: Served, backend_of: MakeBackend) -> None:
-    body = {"messages": asking().messages, "max_tokens": 4, "guided_choice": ["a"], "zebra": 1}
+    body = {"messages": call_of().messages, "max_tokens": 4, "guided_choice": ["a"], "zebra": 1}
 
     reply = await backend_of(served).forward(body, spend_of(), "system1")
 

@@ -23,9 +23,9 @@ from tests.integration.inference.support import (
     Noted,
     Patience,
     Served,
-    asking,
-    passed,
-    said,
+    call_of,
+    read_forwarded,
+    read_stream,
     spend_of,
 )
 from tests.support.scripted_llm import Cut, Hangup, Late, Refuse, Say, ScriptedLLM, Stall
@@ -43,7 +43,7 @@ async def test_a_backend_that_is_not_there_is_tried_again_and_then_unavailable(b
     backend = backend_of(nobody(), timing=patience.timing, retries=Retries(count=3, base_s=0.1, cap_s=0.3))
 
     with pytest.raises(BackendUnavailable, match="cannot be reached"):
-        await backend.complete(asking(), spend)
+        await backend.complete(call_of(), spend)
 
     assert patience.slept == pytest.approx((0.05, 0.1, 0.15))
     assert spend.ledger.usage().http_calls == 0
@@ -57,7 +57,7 @@ async def test_a_connection_that_dies_before_a_reply_is_tried_again_and_paid_for
     llm.reply("Hello")
     spend = spend_of()
 
-    completion = await backend_of(llm, timing=Patience().timing).complete(asking(), spend)
+    completion = await backend_of(llm, timing=Patience().timing).complete(call_of(), spend)
 
     assert completion.samples[0].text == "Hello"
     assert spend.ledger.usage().http_calls == 3
@@ -72,10 +72,10 @@ async def test_what_may_have_been_generated_is_not_asked_for_again_beyond_the_en
     llm: ScriptedLLM, backend_of: MakeBackend, way: str
 ) -> None:
     backend, spend = backend_of(llm, timing=Patience().timing), spend_of(generations=1)
-    await backend.complete(asking(), spend_of())
+    await backend.complete(call_of(), spend_of())
     llm.fault(*[Hangup()] * 4)
     forwarded = ({"messages": HELLO, "max_tokens": 8}, spend, "system1")
-    asked = forwarded if way.startswith("forward") else (asking(), spend)
+    asked = forwarded if way.startswith("forward") else (call_of(), spend)
 
     with pytest.raises(BackendUnavailable, match="without a reply"):
         await getattr(backend, way)(*asked)
@@ -90,7 +90,7 @@ async def test_a_repetition_goes_as_far_as_the_tokens_do(llm: ScriptedLLM, backe
     spend = spend_of(tokens=20)
 
     with pytest.raises(BackendUnavailable, match="without a reply"):
-        await backend_of(llm, timing=Patience().timing).complete(asking(), spend)
+        await backend_of(llm, timing=Patience().timing).complete(call_of(), spend)
 
     assert len(llm.requests) == 2
     assert spend.ledger.tokens_left == 20 - 16
@@ -103,7 +103,7 @@ async def test_what_was_turned_away_is_repeated_free_of_charge(
     llm.fault(Refuse(status, "busy"), Refuse(status, "busy"))
     spend = spend_of(generations=1)
 
-    completion = await backend_of(llm, timing=Patience().timing).complete(asking(), spend)
+    completion = await backend_of(llm, timing=Patience().timing).complete(call_of(), spend)
 
     assert completion.samples
     assert spend.ledger.usage().unknown_generations == 0
@@ -112,10 +112,10 @@ async def test_what_was_turned_away_is_repeated_free_of_charge(
 async def test_nothing_is_sent_on_a_connection_that_the_server_has_closed(backend_of: MakeBackend) -> None:
     with ScriptedLLM(keep_alive_s=0.05) as llm:
         backend, spend = backend_of(llm, retries=Retries(count=0)), spend_of(generations=1)
-        await backend.complete(asking(), spend_of())
+        await backend.complete(call_of(), spend_of())
         time.sleep(0.3)  # noqa: ASYNC251 - the event loop is busy, and does not see the connection close
 
-        completion = await backend.complete(asking(), spend)
+        completion = await backend.complete(call_of(), spend)
 
     assert completion.samples
     assert spend.ledger.usage().http_calls == 1
@@ -127,7 +127,7 @@ async def test_a_connection_that_the_server_closed_while_idle_is_no_error(backen
         backend = backend_of(llm)
         for idle_s in (0.0, 0.04, 0.045, 0.05, 0.055, 0.06, 0.1):
             await asyncio.sleep(idle_s)
-            assert (await backend.complete(asking(), spend_of())).samples
+            assert (await backend.complete(call_of(), spend_of())).samples
 
 
 async def test_a_connection_that_dies_each_time_counts_as_spent(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
@@ -136,7 +136,7 @@ async def test_a_connection_that_dies_each_time_counts_as_spent(llm: ScriptedLLM
     backend = backend_of(llm, timing=Patience().timing, retries=Retries(count=1))
 
     with pytest.raises(BackendUnavailable, match="without a reply"):
-        await backend.complete(asking(), spend)
+        await backend.complete(call_of(), spend)
 
     assert spend.ledger.usage().unknown_tokens == 16
 
@@ -148,7 +148,7 @@ async def test_a_busy_backend_is_waited_for_as_long_as_it_asks(
     llm.fault(Refuse(status, "busy", {"retry-after": "7"}))
     patience = Patience()
 
-    await backend_of(llm, timing=patience.timing).complete(asking(), spend_of())
+    await backend_of(llm, timing=patience.timing).complete(call_of(), spend_of())
 
     assert patience.slept == pytest.approx((7.05,))
 
@@ -158,7 +158,7 @@ async def test_a_wait_beyond_the_deadline_is_not_begun(llm: ScriptedLLM, backend
     spend = spend_of()
 
     with pytest.raises(BackendOverloaded) as refused:
-        await backend_of(llm).complete(asking(), spend)
+        await backend_of(llm).complete(call_of(), spend)
 
     assert refused.value.retry_after_s == 3600.0
     assert spend.ledger.tokens_left == 10_000
@@ -182,7 +182,7 @@ async def test_a_refusal_is_named_and_not_repeated(
     llm.fault(refuse)
 
     with pytest.raises(error):
-        await backend_of(llm).complete(asking(), spend_of())
+        await backend_of(llm).complete(call_of(), spend_of())
 
     assert len(llm.requests) == 1
 
@@ -192,7 +192,7 @@ async def test_a_backend_that_failed_by_itself_may_have_generated(llm: ScriptedL
     spend = spend_of()
 
     with pytest.raises(BackendUnavailable):
-        await backend_of(llm).complete(asking(), spend)
+        await backend_of(llm).complete(call_of(), spend)
 
     assert spend.ledger.usage().unknown_tokens == 8
 
@@ -203,7 +203,7 @@ async def test_a_reply_that_is_none_is_unparsable(llm: ScriptedLLM, backend_of: 
     spend = spend_of()
 
     with pytest.raises(UnparsableOutput):
-        await backend_of(llm).complete(asking(), spend)
+        await backend_of(llm).complete(call_of(), spend)
 
     assert spend.ledger.usage().unknown_tokens == 8
 
@@ -215,7 +215,7 @@ async def test_a_deadline_ends_the_call_and_is_not_followed_by_another(
     spend = spend_of(timeout_ms=200)
 
     with pytest.raises(DeadlineExceeded, match="200 ms"):
-        await backend_of(llm).complete(asking(), spend)
+        await backend_of(llm).complete(call_of(), spend)
 
     await llm.until(lambda it: it.disconnects == 1)
     assert len(llm.requests) == 1
@@ -227,7 +227,7 @@ async def test_what_came_before_the_deadline_is_kept(llm: ScriptedLLM, backend_o
     llm.fault(None, Stall(), None)
     spend = spend_of(timeout_ms=400)
 
-    completion = await backend_of(llm, max_samples_per_call=2).complete(asking(samples=6, temperature=1.0), spend)
+    completion = await backend_of(llm, max_samples_per_call=2).complete(call_of(samples=6, temperature=1.0), spend)
 
     assert len(completion.samples) == 4
     assert isinstance(completion.shortfall, DeadlineExceeded)
@@ -244,7 +244,7 @@ async def test_a_stream_that_breaks_off_is_an_error_and_is_not_begun_again(
     seen: list[str] = []
 
     with pytest.raises(BackendUnavailable, match="broke off"):
-        await said(backend_of(llm).stream(asking(), spend), seen)
+        await read_stream(backend_of(llm).stream(call_of(), spend), seen)
 
     assert "".join(seen) == "one two three"
     assert len(llm.requests) == 1
@@ -259,7 +259,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_raised(
     llm.fault(Late(2, code))
 
     with pytest.raises(error, match="it broke"):
-        await said(backend_of(llm).stream(asking(), spend_of()))
+        await read_stream(backend_of(llm).stream(call_of(), spend_of()))
 
 
 async def test_a_forwarded_stream_that_ends_without_an_end_is_an_error(
@@ -268,7 +268,7 @@ async def test_a_forwarded_stream_that_ends_without_an_end_is_an_error(
     llm.fault(Say(b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'))
 
     with pytest.raises(BackendUnavailable, match="ended before"):
-        await passed(backend_of(llm).forward_stream({"messages": HELLO}, spend_of(), "system1"))
+        await read_forwarded(backend_of(llm).forward_stream({"messages": HELLO}, spend_of(), "system1"))
 
 
 async def test_a_stream_ends_by_the_deadline(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
@@ -277,7 +277,7 @@ async def test_a_stream_ends_by_the_deadline(llm: ScriptedLLM, backend_of: MakeB
     spend = spend_of(timeout_ms=300)
 
     with pytest.raises(DeadlineExceeded):
-        await said(backend_of(llm).stream(asking(max_tokens=500), spend))
+        await read_stream(backend_of(llm).stream(call_of(max_tokens=500), spend))
 
     await llm.until(lambda it: it.disconnects == 1)
     assert 0 < spend.ledger.usage().completion_tokens < 30
@@ -288,7 +288,7 @@ async def test_a_stream_is_refused_before_it_begins(llm: ScriptedLLM, backend_of
     spend = spend_of()
 
     with pytest.raises(BackendRefused):
-        await backend_of(llm).stream(asking(), spend)
+        await backend_of(llm).stream(call_of(), spend)
 
     assert spend.ledger.tokens_left == 10_000
     assert [end.outcome for end in noted.ends] == ["BACKEND_REFUSED"]

@@ -1,4 +1,4 @@
-"""System 1 passes a client's own request through: what it says is kept, what it costs is counted."""
+"""System 1 passes a client's own request through: what it says is kept, what it costs is count_tokens."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from inference.errors import InvalidCall
 from inference.values import StreamEvent
 from kernel.envelope import BudgetExhausted
-from tests.integration.inference.support import HELLO, MakeBackend, asking, passed, spend_of
+from tests.integration.inference.support import HELLO, MakeBackend, call_of, read_forwarded, spend_of
 from tests.support.scripted_llm import ScriptedLLM
 
 BODY = {"model": "metacog/system1", "messages": HELLO, "max_tokens": 6, "user": "me", "metadata": {"a": 1}}
@@ -76,14 +76,14 @@ async def test_a_cut_by_the_envelope_is_told_and_nothing_else_is_one(
 ) -> None:
     backend = backend_of(llm, default_max_tokens=6)
     body = {"messages": HELLO, "n": 2, "temperature": 1.0, **({"max_tokens": 6} if limited else {})}
-    call = asking(max_tokens=6, samples=2, temperature=1.0)
+    call = call_of(max_tokens=6, samples=2, temperature=1.0)
 
     reply = await backend.forward(body, spend_of(tokens=tokens), "system1")
     async with await backend.forward_stream(body, spend_of(tokens=tokens), "system1") as stream:
-        begun = stream.cut
+        started = stream.cut
     completion = await backend.complete(call, spend_of(tokens=tokens))
 
-    assert (reply.cut, begun, completion.cut) == (cut, cut, cut)
+    assert (reply.cut, started, completion.cut) == (cut, cut, cut)
     assert {sent["max_tokens"] for sent in llm.bodies} == {5 if cut else 6}
 
 
@@ -117,7 +117,7 @@ async def test_an_empty_envelope_sends_nothing(llm: ScriptedLLM, backend_of: Mak
 async def test_events_are_passed_on_byte_for_byte(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     llm.reply("one two")
 
-    events = await passed(backend_of(llm).forward_stream(BODY, spend_of(), "system1"))
+    events = await read_forwarded(backend_of(llm).forward_stream(BODY, spend_of(), "system1"))
 
     chunks = [json.loads(event.raw.removeprefix(b"data: ")) for event in events[:-1]]
     assert [chunk["choices"][0]["delta"].get("content") for chunk in chunks] == ["", "one", " two", None]
@@ -128,8 +128,8 @@ async def test_events_are_passed_on_byte_for_byte(llm: ScriptedLLM, backend_of: 
 async def test_usage_is_left_out_unless_the_client_asked_for_it(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     backend = backend_of(llm)
 
-    without = await passed(backend.forward_stream(BODY, spend_of(), "system1"))
-    asked = await passed(
+    without = await read_forwarded(backend.forward_stream(BODY, spend_of(), "system1"))
+    asked = await read_forwarded(
         backend.forward_stream({**BODY, "stream_options": {"include_usage": True}}, spend_of(), "system1")
     )
 
@@ -155,7 +155,7 @@ async def test_without_usage_from_the_backend_the_pieces_are_counted(
     minimal.reply("one two three")
     spend = spend_of()
 
-    await passed(backend_of(minimal).forward_stream(BODY, spend, "system1"))
+    await read_forwarded(backend_of(minimal).forward_stream(BODY, spend, "system1"))
 
     assert spend.ledger.usage().estimated
     assert spend.ledger.usage().completion_tokens == 3

@@ -7,10 +7,10 @@ from urllib.request import urlopen
 import pytest
 
 from inference.accounting.reports import CANCELLED
-from tests.integration.inference.support import MakeBackend, Noted, Served, asking, spend_of
+from tests.integration.inference.support import MakeBackend, Noted, Served, call_of, spend_of
 from tests.support.scripted_llm import ScriptedLLM, Stall
 
-LONG = asking(
+LONG = call_of(
     max_tokens=1800,
     messages=[{"role": "user", "content": "Count from one to nine hundred."}],
     extra={"ignore_eos": True},
@@ -27,7 +27,7 @@ async def metric(url: str, name: str) -> int:
 
 async def until_busy(url: str, *, busy: bool) -> None:
     # llama.cpp looks whether a client is still there only when no reply, of anybody, was ready for a whole second:
-    # asking it more often would keep it from looking.
+    # call_of it more often would keep it from looking.
     while (await metric(url, "requests_processing") > 0) != busy:  # noqa: ASYNC110 - in another process
         await asyncio.sleep(1.2)
 
@@ -68,7 +68,7 @@ async def test_leaving_a_stream_stops_a_real_model(llm_url: str, backend_of: Mak
 async def test_cancelling_a_call_closes_its_connection(llm: ScriptedLLM, backend_of: MakeBackend, noted: Noted) -> None:
     llm.fault(Stall())
     spend = spend_of()
-    task = asyncio.create_task(backend_of(llm).complete(asking(), spend))
+    task = asyncio.create_task(backend_of(llm).complete(call_of(), spend))
     await llm.until(lambda it: len(it.requests) == 1)
 
     task.cancel()
@@ -84,7 +84,7 @@ async def test_cancelling_one_of_many_requests_cancels_them_all(llamacpp: Script
     llamacpp.fault(Stall(), Stall(), Stall())
     backend = backend_of(llamacpp, max_samples_per_call=4)
     spend = spend_of()
-    task = asyncio.create_task(backend.complete(asking(samples=12, temperature=1.0), spend))
+    task = asyncio.create_task(backend.complete(call_of(samples=12, temperature=1.0), spend))
     await llamacpp.until(lambda it: len(it.requests) == 3)
 
     task.cancel()
@@ -118,7 +118,7 @@ async def test_a_stream_that_is_left_before_its_first_token_counts_in_full(
 ) -> None:
     spend = spend_of()
 
-    async with await backend_of(llm).stream(asking(), spend):
+    async with await backend_of(llm).stream(call_of(), spend):
         pass
 
     assert spend.ledger.usage().unknown_tokens == 8

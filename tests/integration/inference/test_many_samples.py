@@ -6,7 +6,7 @@ import pytest
 
 from inference.config import Retries
 from inference.errors import BackendUnavailable, InvalidCall
-from tests.integration.inference.support import HELLO, MakeBackend, Served, passed, spend_of
+from tests.integration.inference.support import HELLO, MakeBackend, Served, read_forwarded, spend_of
 from tests.support.scripted_llm import Body, Refuse, Say, ScriptedLLM
 
 BODY = {"messages": HELLO, "max_tokens": 6, "temperature": 1.0, "seed": 3, "user": "me"}
@@ -112,7 +112,7 @@ async def test_a_stream_of_too_many_is_refused_by_name(llamacpp: ScriptedLLM, ba
 
     assert len(llamacpp.requests) == 1
     assert spend.ledger.generations_left == 100
-    assert await passed(backend.forward_stream({**BODY, "n": 4}, spend, "system1"))
+    assert await read_forwarded(backend.forward_stream({**BODY, "n": 4}, spend, "system1"))
 
 
 async def test_a_stream_that_brings_fewer_than_asked_for_ends_in_a_refusal(
@@ -122,7 +122,7 @@ async def test_a_stream_that_brings_fewer_than_asked_for_ends_in_a_refusal(
 
     for _ in range(2):
         with pytest.raises(InvalidCall, match="draws 1 in one stream, not 2"):
-            await passed(backend.forward_stream({**BODY, "n": 2}, spend, "system1"))
+            await read_forwarded(backend.forward_stream({**BODY, "n": 2}, spend, "system1"))
 
     assert len(minimal.requests) == 1
     assert spend.ledger.usage().generations == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from inference.http import http_transport as http1
-from inference.http.http_transport import HttpTransport, place_of
+from inference.http.http_transport import HttpTransport, address_of
 from inference.http.transport import LostBeforeReply, LostMidReply, NotSent
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -171,22 +171,22 @@ async def test_a_connection_that_ends_before_a_reply_is_lost(reply: bytes) -> No
     "reply", [b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", CHUNKED + b"4\r\nhalf\r\n", CHUNKED + b"nonsense"]
 )
 async def test_a_reply_that_breaks_off_is_told_after_what_came_of_it(reply: bytes) -> None:
-    came: list[bytes] = []
+    received: list[bytes] = []
 
     async def take(client: HttpTransport, url: str) -> None:
         async with client.stream(url, {}, b"{}") as broken:
             async for chunk in broken.chunks:
-                came.append(chunk)
+                received.append(chunk)
 
     async with answering(reply, hang_up=True) as server, transport() as client:
         with pytest.raises(LostMidReply):
             await take(client, server.url)
 
-        assert b"".join(came) == (b"" if b"nonsense" in reply else b"half")
+        assert b"".join(received) == (b"" if b"nonsense" in reply else b"half")
 
 
 async def test_headers_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http1, "MOST_HEAD", 1000)
+    monkeypatch.setattr(http1, "MAX_HEAD", 1000)
     async with answering(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000, stall=True) as server, transport() as client:
         with pytest.raises(LostBeforeReply, match="longer than 1000 bytes"):
             await posted(client, server.url)
@@ -245,7 +245,7 @@ async def test_an_idle_connection_is_closed_in_time() -> None:
 
 
 async def test_what_nobody_reads_is_not_taken_from_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http1, "MOST_UNREAD", 1000)
+    monkeypatch.setattr(http1, "MAX_UNREAD", 1000)
     large = b"x" * 5_000_000
     reply = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(large), large)
     async with answering(reply) as server, transport() as client:
@@ -295,6 +295,6 @@ async def test_tls_is_spoken_and_the_certificate_checked(tmp_path: Path, monkeyp
 
 
 def test_a_url_without_port_takes_its_scheme_s() -> None:
-    plain, secure = place_of("http://a/v1"), place_of("https://a/v1")
+    plain, secure = address_of("http://a/v1"), address_of("https://a/v1")
 
     assert (plain.port, plain.secure, secure.port, secure.secure) == (80, False, 443, True)

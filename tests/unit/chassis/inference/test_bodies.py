@@ -56,10 +56,10 @@ def test_portions_cover_the_samples_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("repetition", "asked_s", "chance", "seconds"),
+    ("repetition", "requested_s", "random_number", "seconds"),
     [(0, None, 0.0, 0.0), (0, None, 1.0, 0.1), (3, None, 0.5, 0.4), (9, None, 1.0, 2.0), (0, 7.0, 0.5, 7.05)],
 )
 def test_pauses_double_up_to_a_cap_and_come_after_what_was_asked(
-    repetition: int, asked_s: float | None, chance: float, seconds: float
+    repetition: int, requested_s: float | None, random_number: float, seconds: float
 ) -> None:
-    assert pause_s(Retries(base_s=0.1, cap_s=2.0), repetition, asked_s, chance) == pytest.approx(seconds)
+    assert pause_s(Retries(base_s=0.1, cap_s=2.0), repetition, requested_s, random_number) == pytest.approx(seconds)

@@ -25,8 +25,8 @@ def breaker(clock: Clock) -> Breaker:
 
 def fail(breaker: Breaker, times: int) -> None:
     for _ in range(times):
-        with breaker.admitted() as admission:
-            admission.failed()
+        with breaker.admitted() as permit:
+            permit.failed()
 
 
 def test_failures_in_a_row_open_it(breaker: Breaker) -> None:
@@ -39,8 +39,8 @@ def test_failures_in_a_row_open_it(breaker: Breaker) -> None:
 
 def test_a_success_in_between_keeps_it_closed(breaker: Breaker) -> None:
     fail(breaker, 1)
-    with breaker.admitted() as admission:
-        admission.worked()
+    with breaker.admitted() as permit:
+        permit.worked()
     fail(breaker, 1)
 
     assert not breaker.is_open

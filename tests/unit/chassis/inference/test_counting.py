@@ -1,14 +1,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.accounting.counting import MeasuredSample, apportioned, counted
+from inference.accounting.counting import MeasuredSample, apportion, count_tokens
 from inference.accounting.stream_cost import StreamTally
 from inference.sampling.sampler import MEDIA_TOKENS, TEMPLATE_TOKENS, most_prompt_tokens, prompt_characters
 from kernel.envelope import StageUsage
 
 
 def test_a_single_samples_usage_is_its_length() -> None:
-    cost = counted(
+    cost = count_tokens(
         [MeasuredSample(characters=99)],
         {"completion_tokens": 6, "prompt_tokens": 36},
         counts_all=None,
@@ -22,7 +22,7 @@ def test_a_single_samples_usage_is_its_length() -> None:
 def test_lengths_by_logprobs_beat_usage_that_counts_one_sample() -> None:
     samples = [MeasuredSample(characters=9, logprobs=40), MeasuredSample(characters=9, logprobs=38)]
 
-    cost = counted(samples, {"completion_tokens": 40, "prompt_tokens": 5}, counts_all=False, prompt_characters=0)
+    cost = count_tokens(samples, {"completion_tokens": 40, "prompt_tokens": 5}, counts_all=False, prompt_characters=0)
 
     assert cost.tokens == (40, 38)
     assert (cost.usage.completion_tokens, cost.usage.estimated) == (78, False)
@@ -31,14 +31,14 @@ def test_lengths_by_logprobs_beat_usage_that_counts_one_sample() -> None:
 def test_a_right_total_is_shared_out_by_the_lengths_of_the_texts() -> None:
     samples = [MeasuredSample(characters=10), MeasuredSample(characters=30)]
 
-    cost = counted(samples, {"completion_tokens": 8, "prompt_tokens": 5}, counts_all=True, prompt_characters=0)
+    cost = count_tokens(samples, {"completion_tokens": 8, "prompt_tokens": 5}, counts_all=True, prompt_characters=0)
 
     assert cost.tokens == (2, 6)
     assert not cost.usage.estimated
 
 
 def test_what_nobody_counts_is_estimated_from_characters() -> None:
-    cost = counted(
+    cost = count_tokens(
         [MeasuredSample(characters=10), MeasuredSample(characters=4)], {}, counts_all=None, prompt_characters=9
     )
 
@@ -48,7 +48,7 @@ def test_what_nobody_counts_is_estimated_from_characters() -> None:
 
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 500), min_size=1, max_size=20))
 def test_parts_add_up_to_the_whole(total: int, weights: list[int]) -> None:
-    parts = apportioned(total, weights)
+    parts = apportion(total, weights)
 
     assert sum(parts) == total
     assert min(parts) >= 0
@@ -65,7 +65,7 @@ def test_usage_chunks_of_single_choices_add_up() -> None:
     tally = StreamTally(2, prompt_characters=0)
 
     for tokens in (3, 4):
-        assert tally.usage_in({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": tokens}})
+        assert tally.add_usage({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": tokens}})
 
     assert tally.cost() == StageUsage(generations=2, prompt_tokens=9, completion_tokens=7)
 
@@ -75,17 +75,17 @@ def test_usage_beside_choices_is_a_running_total() -> None:
 
     for tokens in (1, 2, 3):
         chunk = {"choices": [{"index": 0}], "usage": {"prompt_tokens": 9, "completion_tokens": tokens}}
-        assert not tally.usage_in(chunk)
+        assert not tally.add_usage(chunk)
 
     assert tally.cost() == StageUsage(generations=1, prompt_tokens=9, completion_tokens=3)
 
 
 def test_pieces_are_counted_until_usage_comes() -> None:
     tally = StreamTally(1, prompt_characters=8)
-    assert tally.nothing_known
+    assert tally.is_empty
 
-    tally.piece()
-    tally.piece()
+    tally.count_piece()
+    tally.count_piece()
 
     assert tally.cost() == StageUsage(generations=1, prompt_tokens=2, completion_tokens=2, estimated=True)
 

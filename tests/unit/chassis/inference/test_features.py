@@ -2,11 +2,11 @@ import logging
 
 import pytest
 
-from inference.features import Features, LearnedFeatures, lesson, usage_counts_all
+from inference.features import Features, LearnedFeatures, denied_features, usage_counts_all
 
 
 @pytest.mark.parametrize(
-    ("refusal", "taught"),
+    ("message", "denied"),
     [
         ("Field 'n': Value must be between 1 <= value <= 4, but got 5", Features(samples_per_call=4)),
         ("'n' : number must be at most 1", Features(samples_per_call=1)),
@@ -18,8 +18,8 @@ from inference.features import Features, LearnedFeatures, lesson, usage_counts_a
         ("the weather is bad", None),
     ],
 )
-def test_a_refusal_teaches_what_it_denies(refusal: str, taught: Features | None) -> None:
-    assert lesson(refusal) == taught
+def test_a_refusal_teaches_what_it_denies(message: str, denied: Features | None) -> None:
+    assert denied_features(message) == denied
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from inference.streaming.gathering import gathered
+from inference.streaming.gathering import merge_chunks
 
 
 def chunk(delta: dict[str, Any], finish_reason: str | None = None, **more: object) -> dict[str, object]:
@@ -11,7 +11,7 @@ def chunk(delta: dict[str, Any], finish_reason: str | None = None, **more: objec
 
 
 def message(*chunks: dict[str, object]) -> dict[str, Any]:
-    [choice] = gathered(chunks)["choices"]  # type: ignore[misc]
+    [choice] = merge_chunks(chunks)["choices"]  # type: ignore[misc]
     made: dict[str, Any] = choice["message"]
     return made
 
@@ -47,7 +47,7 @@ def test_tool_calls_are_joined_by_their_place() -> None:
 def test_log_probabilities_follow_one_another() -> None:
     chunks = [chunk({"content": token}, logprobs={"content": [{"token": token, "logprob": -1.0}]}) for token in "ab"]
 
-    [choice] = gathered(chunks)["choices"]  # type: ignore[misc]
+    [choice] = merge_chunks(chunks)["choices"]  # type: ignore[misc]
 
     assert [entry["token"] for entry in choice["logprobs"]["content"]] == ["a", "b"]
 
@@ -55,7 +55,7 @@ def test_log_probabilities_follow_one_another() -> None:
 def test_what_stands_beside_the_choices_is_kept() -> None:
     usage = {"id": "c", "choices": [], "usage": {"total_tokens": 3}, "timings": {"predicted_ms": 1.5}}
 
-    whole = gathered([chunk({"content": "a"}, "length", stop_reason=None), usage])
+    whole = merge_chunks([chunk({"content": "a"}, "length", stop_reason=None), usage])
 
     assert (whole["id"], whole["object"], whole["model"]) == ("c", "chat.completion", "m")
     assert (whole["usage"], whole["timings"]) == ({"total_tokens": 3}, {"predicted_ms": 1.5})
@@ -66,6 +66,6 @@ def test_several_choices_are_kept_apart() -> None:
     first, second = chunk({"content": "a"}), chunk({"content": "b"})
     second["choices"][0]["index"] = 1  # type: ignore[index]
 
-    choices: Any = gathered([second, first, second])["choices"]
+    choices: Any = merge_chunks([second, first, second])["choices"]
 
     assert [(choice["index"], choice["message"]["content"]) for choice in choices] == [(0, "a"), (1, "bb")]

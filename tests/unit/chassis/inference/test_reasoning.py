@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.sampling.reasoning import Parts, Splitter, parted, separated
+from inference.sampling.reasoning import ReasoningSplitter, SplitText, split_reasoning, split_text
 
 
-def streamed(pieces: list[str]) -> Parts:
-    splitter = Splitter()
+def streamed(pieces: list[str]) -> SplitText:
+    splitter = ReasoningSplitter()
     parts = [*(splitter.feed(piece) for piece in pieces), splitter.finish()]
-    return Parts(reasoning="".join(p.reasoning for p in parts), text="".join(p.text for p in parts))
+    return SplitText(reasoning="".join(p.reasoning for p in parts), text="".join(p.text for p in parts))
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def streamed(pieces: list[str]) -> Parts:
     ],
 )
 def test_an_answer_is_parted_from_the_reasoning_before_it(content: str, reasoning: str, text: str) -> None:
-    assert parted(content) == Parts(reasoning=reasoning, text=text)
-    assert separated(content) == (reasoning, text)
+    assert split_text(content) == SplitText(reasoning=reasoning, text=text)
+    assert split_reasoning(content) == (reasoning, text)
 
 
 @given(
@@ -40,12 +40,12 @@ def test_a_stream_is_parted_the_same_wherever_it_is_cut(content: str, cuts: list
 
     parts = streamed([content[start:end] for start, end in itertools.pairwise(places)])
 
-    assert parts == parted(content)
+    assert parts == split_text(content)
 
 
 def test_text_that_cannot_be_a_tag_is_not_held_back() -> None:
-    splitter = Splitter()
+    splitter = ReasoningSplitter()
 
-    assert splitter.feed("<th") == Parts(reasoning="", text="")
-    assert splitter.feed("us") == Parts(reasoning="", text="<thus")
-    assert splitter.feed(" on") == Parts(reasoning="", text=" on")
+    assert splitter.feed("<th") == SplitText(reasoning="", text="")
+    assert splitter.feed("us") == SplitText(reasoning="", text="<thus")
+    assert splitter.feed(" on") == SplitText(reasoning="", text=" on")

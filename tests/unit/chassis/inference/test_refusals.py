@@ -9,7 +9,7 @@ from inference.errors import (
     ModelNotFound,
     PromptTooLong,
 )
-from inference.http.error_replies import LONGEST_MESSAGE, refusal, retry_after_s, said
+from inference.http.error_replies import MAX_MESSAGE, error_message, error_of, retry_after_s
 from inference.http.transport import HttpReply
 
 LLAMACPP_TOO_LONG = (
@@ -44,17 +44,17 @@ def message(text: str) -> bytes:
     ],
 )
 def test_a_refusal_has_the_name_of_its_cause(status: int, text: str, error: type[InferenceError]) -> None:
-    assert type(refusal("here", "m", reply(status, message(text)))) is error
+    assert type(error_of("here", "m", reply(status, message(text)))) is error
 
 
 def test_the_numbers_of_a_prompt_that_is_too_long_are_in_the_metadata() -> None:
-    error = refusal("here", "m", reply(400, LLAMACPP_TOO_LONG))
+    error = error_of("here", "m", reply(400, LLAMACPP_TOO_LONG))
 
     assert error.metadata == {"backend": "here", "context_tokens": "2048", "prompt_tokens": "3031"}
 
 
 def test_greedy_sampling_of_several_names_its_field() -> None:
-    error = refusal("here", "m", reply(400, message("n must be 1 when using greedy sampling, got 4.")))
+    error = error_of("here", "m", reply(400, message("n must be 1 when using greedy sampling, got 4.")))
 
     assert isinstance(error, InvalidCall)
     assert error.field == "n"
@@ -68,11 +68,11 @@ def test_greedy_sampling_of_several_names_its_field() -> None:
         (b'{"message": "c", "object": "error"}', "c"),
         (b"<html>d</html>\n", "<html>d</html>"),
         (b"\xff", "\ufffd"),
-        (b"e" * 9999, "e" * LONGEST_MESSAGE),
+        (b"e" * 9999, "e" * MAX_MESSAGE),
     ],
 )
 def test_a_backends_words_are_found_in_any_shape_of_error(body: bytes, words: str) -> None:
-    assert said(body) == words
+    assert error_message(body) == words
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ DATA = [None, b'{"a": "\xc3\xa4"}', b"one\ntwo", b"broken", b"tight", b"[DONE]"]
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12))
 def test_events_are_the_same_wherever_the_network_cuts_them(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]
-    parser = event_parser.Parser()
+    parser = event_parser.EventParser()
 
     events = [
         event
@@ -32,13 +32,13 @@ def test_events_are_the_same_wherever_the_network_cuts_them(cuts: list[int]) -> 
 
 
 def test_an_event_keeps_its_bytes_and_its_name() -> None:
-    (event,) = event_parser.Parser().feed(b"event: error\r\ndata: x\r\n\r\n")
+    (event,) = event_parser.EventParser().feed(b"event: error\r\ndata: x\r\n\r\n")
 
-    assert event == event_parser.Event(raw=b"event: error\r\ndata: x\r\n\r\n", data=b"x", name="error")
+    assert event == event_parser.ServerSentEvent(raw=b"event: error\r\ndata: x\r\n\r\n", data=b"x", name="error")
 
 
 def test_an_event_that_the_end_cut_off_still_counts() -> None:
-    parser = event_parser.Parser()
+    parser = event_parser.EventParser()
 
     assert list(parser.feed(b"data: [DONE]")) == []
     assert [event.data for event in parser.finish()] == [b"[DONE]"]
@@ -46,7 +46,7 @@ def test_an_event_that_the_end_cut_off_still_counts() -> None:
 
 
 def test_an_event_without_end_is_no_event_stream() -> None:
-    parser = event_parser.Parser()
+    parser = event_parser.EventParser()
 
     with pytest.raises(event_parser.EventTooLong):
         list(parser.feed(b"x" * (event_parser.MAX_EVENT_BYTES + 1)))
