@@ -13,9 +13,7 @@ from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from chassis.settings import SuiteSettings, read
 from configuration.agents import Agents
-from inference.backends import build_backend, default_backend
-from inference.client import ModelClients
-from inference.embeddings import Embeddings
+from inference import BackendModelClients, Embeddings, build_backend, default_backend
 from services.delegation.compose import CONTRACT, Parts, build_server, compose, with_paths
 from services.delegation.service.dimensions import read_dimensions
 from services.delegation.settings import Settings
@@ -34,7 +32,7 @@ async def main() -> None:
     agents = Agents(settings.agents_file or suite.agents_file or CONFIG / "agents.delegation.yaml")
     engine = db.build_engine(suite.database_url)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())
-    model_clients = ModelClients(await default_backend(suite), build_backend, suite.prices)
+    model_clients = BackendModelClients(await default_backend(suite), build_backend, suite.prices)
     parts = Parts(
         sessions=db.build_sessions(engine),
         model_clients=model_clients,

@@ -17,6 +17,7 @@ from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_path
 from chassis.serving.rest import Application
 from chassis.serving.server import grpc_server
 from configuration.agents import AgentConfig
+from inference import ModelClients
 from kernel.confidence.rules import Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
@@ -31,7 +32,7 @@ from services.delegation.service.profiles import Profiles
 from services.delegation.service.recalibration import INTERVAL_S, Recalibrator
 from services.delegation.service.result_merger import ResultMerger
 from services.delegation.service.self_assessment import SelfAssessContext, self_assess
-from services.delegation.service.task_context import TaskDefaults, TaskModelClients
+from services.delegation.service.task_context import TaskDefaults
 from services.delegation.service.task_records import submit_feedback
 from services.delegation.service.use_cases import UseCases
 from services.delegation.settings import Settings
@@ -58,7 +59,7 @@ class Parts:
     """
 
     sessions: Sessions
-    model_clients: TaskModelClients
+    model_clients: ModelClients
     embedder: Embedder
     agents: Callable[[], Sequence[AgentConfig]]
     dimensions: Sequence[Dimension]

@@ -12,7 +12,7 @@ from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from configuration.agents import AgentConfig, read_agents
-from inference.embeddings import Embeddings
+from inference import Embeddings
 from kernel.confidence.rules import Exploration, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from chassis.ids import new_id
 from chassis.log import logger
-from chassis.page_tokens import parts_of, token_of
+from chassis.page_tokens import id_in
 from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from kernel.errors import MalformedRequest, MetacogError
 from kernel.values import value
@@ -178,10 +178,10 @@ class Categories:
             InvalidPageToken: For a token that this service did not issue.
             DatabaseUnavailable: When the database cannot be reached.
         """
-        (before,) = parts_of(request.page_token, 1) if request.page_token else ("",)
+        before = id_in(request.page_token) if request.page_token else ""
         found = await self._store.listed(key.name, before, request.page_size + 1)
         shown = found[: request.page_size]
-        token = token_of(shown[-1].category_id) if len(found) > request.page_size else ""
+        token = shown[-1].category_id if len(found) > request.page_size else ""
         return ListCategoriesResponse(categories=shown, next_page_token=token)
 
     async def adopt(self, request: AdoptCategoryRequest, *, key: ApiKey) -> AdoptCategoryResponse:

@@ -10,10 +10,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from configuration.yaml_file import YamlFile
-from inference.embeddings import Embedded, Encoder
-from inference.errors import UnparsableOutput
-from inference.sampling.structured import read
-from inference.values import Call, WorkKind
+from inference import Call, Embedded, Encoder, UnparsableOutput, WorkKind, read_document
 from kernel.errors import MalformedRequest, MetacogError
 from kernel.values import value
 from services.delegation import prompts
@@ -154,7 +151,9 @@ async def classified_by_model(task: TaskContext, known: Sequence[Dimension]) -> 
                 call = _call(task, known, attempt)
                 completion = await task.model_clients.assessor().complete(call, task.spend)
                 try:
-                    return chosen(read(completion.samples[0].text, schema([each.id for each in known])).content)
+                    return chosen(
+                        read_document(completion.samples[0].text, schema([each.id for each in known])).content
+                    )
                 except UnparsableOutput as unreadable:
                     problem = unreadable.message
     except TimeoutError:

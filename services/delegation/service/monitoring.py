@@ -8,7 +8,8 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from chassis.page_tokens import InvalidPageToken, page, parts_of, token_of
+from chassis.page_tokens import id_in, invalid_token, page, parts_of, token_of
+from inference import ModelClients
 from kernel.confidence.rules import Baseline, ConfidenceSource
 from kernel.learning.trust import SelfAssessmentTrust, self_assessment_trust
 from kernel.statistics.recalibration import Points
@@ -17,7 +18,7 @@ from kernel.values import value
 from services.delegation.core.flows import DelegationCounts, better_profile_share, delegation_precision, precision
 from services.delegation.service.dimensions import Dimension, check_dimension
 from services.delegation.service.profiles import PageSize
-from services.delegation.service.task_context import Agents, TaskModelClients
+from services.delegation.service.task_context import Agents
 
 
 @value
@@ -278,7 +279,7 @@ class Monitoring:
     records: MonitoringStore
     agents: Agents
     dimensions: Callable[[], Sequence[Dimension]]
-    model_clients: TaskModelClients
+    model_clients: ModelClients
     maps: Callable[[], Mapping[str, RecalibrationMap]]
 
     async def list_agents(self, request: ListAgentsRequest) -> ListAgentsResponse:
@@ -354,10 +355,10 @@ class Monitoring:
             InvalidPageToken: For a token that this service did not issue.
             DatabaseUnavailable: When the database cannot be reached.
         """
-        (before,) = parts_of(request.page_token, 1) if request.page_token else ("",)
+        before = id_in(request.page_token) if request.page_token else ""
         found = await self.records.drift_events(request, before=before, limit=request.page_size + 1)
         shown = found[: request.page_size]
-        token = token_of(shown[-1].event_id) if len(found) > request.page_size else ""
+        token = shown[-1].event_id if len(found) > request.page_size else ""
         return ListDriftEventsResponse(events=shown, next_page_token=token)
 
 
@@ -416,5 +417,5 @@ def _start_index(agents: Sequence[object], token: str) -> int:
     names = [getattr(agent, "id", "") for agent in agents]
     (last,) = parts_of(token, 1)
     if last not in names:
-        raise InvalidPageToken(f"page_token {token!r} was not given by this service", field="page_token")
+        raise invalid_token(token)
     return names.index(last) + 1

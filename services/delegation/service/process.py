@@ -1,16 +1,17 @@
 """The use case that processes one task, from its dispatch to what profiles learn from it."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 
+from chassis.idempotency import Attempt, RequestStore, once
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
@@ -19,7 +20,7 @@ from chassis.serving.events import emitted
 from chassis.serving.wire import from_plain
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
-from inference.spend import Spend
+from inference import ModelClients, Spend
 from kernel.answers import AnswerType
 from kernel.confidence.rules import Ablation, Baseline
 from kernel.envelope import limits
@@ -28,7 +29,6 @@ from kernel.outcomes import degraded_reasons, is_degraded
 from services.delegation.metrics import TASKS
 from services.delegation.service.dimensions import DimensionFinder
 from services.delegation.service.executor_choice import ExecutorChoice, baseline_choice, dispatched
-from services.delegation.service.idempotency import Claim, RequestStore, claimed
 from services.delegation.service.result_merger import JUDGE_MAX_TOKENS, ResultMerger
 from services.delegation.service.self_assessment import Recalibrations, SelfAssessor
 from services.delegation.service.solver import TaskSolver
@@ -37,14 +37,13 @@ from services.delegation.service.task_context import (
     ProfileLookup,
     TaskContext,
     TaskDefaults,
-    TaskModelClients,
     check_agent,
     clients_of,
     participants,
     question_text,
     rules_in_force,
 )
-from services.delegation.service.task_records import TaskStore
+from services.delegation.service.task_records import TaskDocument, TaskStore
 from services.delegation.service.task_result import TaskOutcome, finished_task, task_record
 from services.delegation.service.values import (
     AnswerJudged,
@@ -88,11 +87,11 @@ class ProcessContext:
 
     agents: Agents
     dimensions: DimensionFinder
-    model_clients: TaskModelClients
+    model_clients: ModelClients
     profiles: ProfileLookup
     tasks: TaskStore
     round_robin: RoundRobin
-    requests: RequestStore
+    requests: RequestStore[TaskDocument]
     merger: ResultMerger
     defaults: TaskDefaults
     recalibrations: Recalibrations = dict
@@ -162,27 +161,32 @@ async def _produce(request: ProcessRequest, key: ApiKey, context: ProcessContext
     if request.unit_tests is not None:
         await context.merger.sandbox.ready()
     digest = sha256(dumps(request)).hexdigest()
-    async with claimed(context.requests, key.name, request.request_id, digest, task.spend) as claim:
-        if claim.earlier is not None:
-            finished = from_plain(claim.earlier["finished"], TaskFinished)
+    async with once(context.requests, key.name, request.request_id, digest, task.spend.seconds_left) as attempt:
+        if attempt.earlier is not None:
+            finished = from_plain(attempt.earlier["finished"], TaskFinished)
             names = list(task.agents)
             task.emit(TaskStarted(task_id=finished.task_id, run_id=finished.run_id, agents=names))
             task.emit(finished)
         else:
-            await _TaskRun(request, key, context, task, claim).run()
+            await _TaskRun(request, key, context, task, attempt).run()
 
 
 class _TaskRun:
     """The steps of one task, from its start to its end."""
 
     def __init__(
-        self, request: ProcessRequest, key: ApiKey, context: ProcessContext, task: TaskContext, claim: Claim
+        self,
+        request: ProcessRequest,
+        key: ApiKey,
+        context: ProcessContext,
+        task: TaskContext,
+        attempt: Attempt[TaskDocument],
     ) -> None:
         self._request = request
         self._key = key
         self._context = context
         self._task = task
-        self._claim = claim
+        self._attempt = attempt
         self._task_id = new_id()
         self._created_at = context.now()
         self._started = time.monotonic()
@@ -258,7 +262,7 @@ class _TaskRun:
                 may_teach=self._key.may_teach,
                 request_id=self._request.request_id,
             )
-            self._claim.mark_answered()
+            self._attempt.mark_answered()
             finished = replace(finished, profile_updates=updates)
         except MetacogError as error:
             _log.warning("a task could not be stored", task_id=self._task_id, problem=error.message)
@@ -272,5 +276,5 @@ class _TaskRun:
         STAGE_SECONDS.labels("delegation").observe(finished.duration_ms / 1000)
         self._task.emit(finished)
 
-    def _document(self, finished: TaskFinished) -> Mapping[str, Any]:
+    def _document(self, finished: TaskFinished) -> TaskDocument:
         return {"question": self._task.question, "finished": orjson.loads(dumps(finished))}

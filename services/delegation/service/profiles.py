@@ -9,7 +9,7 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from chassis.errors import RequestOverLimit
-from chassis.page_tokens import InvalidPageToken, page, parts_of, token_of
+from chassis.page_tokens import page, parts_of, time_in, token_of
 from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from chassis.serving.wire import MAX_COUNT
 from kernel.errors import MalformedRequest
@@ -300,7 +300,7 @@ class Profiles:
         moment, after = self.now(), None
         if request.page_token:
             text, agent, dimension = parts_of(request.page_token, 3)
-            moment, after = _moment(text, request.page_token), (agent, dimension)
+            moment, after = time_in(text, request.page_token), (agent, dimension)
         shown = await self.store.export(
             moment,
             after,
@@ -377,13 +377,6 @@ class Profiles:
             learning_rate=start.learning_rate,
             frozen=frozen,
         )
-
-
-def _moment(text: str, token: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError as wrong:
-        raise InvalidPageToken(f"page_token {token!r} was not given by this service", field="page_token") from wrong
 
 
 def _problem(entry: ImportEntry) -> str:

@@ -6,7 +6,6 @@ now and then, and fits one anew when enough labels have arrived.
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
@@ -61,11 +60,9 @@ class Recalibrator:
     ) -> None:
         self._store = store
         self._min_ratings = min_ratings
-        self._interval_s = interval_s
         self._maps: Mapping[str, RecalibrationMap] = {}
         self._due = asyncio.Event()
-        self._next_refresh = float("-inf")
-        self._worker = BackgroundWorker("recalibration", self._work, first_pause_s=first_pause_s)
+        self._worker = BackgroundWorker("recalibration", self._work, interval_s=interval_s, first_pause_s=first_pause_s)
 
     def maps(self) -> Mapping[str, RecalibrationMap]:
         """Return the maps by agent, as last read."""
@@ -111,8 +108,7 @@ class Recalibrator:
         self._maps = maps
 
     async def _work(self, _stop: asyncio.Event) -> None:
-        """Refresh once, when that is due and the interval is over; after a failure it is due again."""
-        await asyncio.sleep(max(0.0, self._next_refresh - time.monotonic()))
+        """Refresh once, when that is due; after a failure it is due again."""
         await self._due.wait()
         self._due.clear()
         try:
@@ -120,7 +116,6 @@ class Recalibrator:
         except Exception:
             self._due.set()
             raise
-        self._next_refresh = time.monotonic() + self._interval_s
 
 
 def _due_count(current: RecalibrationMap | None) -> float:

@@ -7,9 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from chassis.prompts import shortened
-from inference.errors import UnparsableOutput
-from inference.sampling.structured import read
-from inference.values import Call, WorkKind
+from inference import Call, UnparsableOutput, WorkKind, read_document
 from kernel.answers import AnswerType, SameMeaning, candidate_pairs, extract, is_right
 from kernel.confidence.rules import Checker
 from kernel.confidence.voting import answer_in
@@ -140,7 +138,7 @@ def _judge_call(task: TaskContext, judge: Judge, winner: AgentAnswered, system: 
 
 
 def _level(text: str) -> int:
-    document = read(text, rating_schema(RIGHT)).content
+    document = read_document(text, rating_schema(RIGHT)).content
     numbers = document.get("r") if isinstance(document, dict) else None
     if not isinstance(numbers, list) or not isinstance(numbers[0], int | float):
         raise UnparsableOutput("the judgement is no number", problem="no number")
@@ -200,7 +198,7 @@ def _groups(text: str, count: int) -> list[int]:
     Raises:
         UnparsableOutput: When the judgement cannot be read.
     """
-    document = read(text, _groups_schema(count)).content
+    document = read_document(text, _groups_schema(count)).content
     numbers = document.get("same") if isinstance(document, dict) else None
     if not isinstance(numbers, list) or len(numbers) != count - 1:
         raise UnparsableOutput("the judgement of meaning lists no numbers", problem="no numbers")

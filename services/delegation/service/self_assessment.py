@@ -7,10 +7,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 from configuration.agents import AgentConfig
-from inference.errors import UnparsableOutput
-from inference.sampling.structured import read
-from inference.spend import Spend
-from inference.values import Call, WorkKind
+from inference import Call, ModelClients, Spend, UnparsableOutput, WorkKind, read_document
 from kernel.confidence.decision import standing
 from kernel.confidence.rules import Ablation
 from kernel.envelope import BudgetExhausted, StageUsage, limits
@@ -26,7 +23,6 @@ from services.delegation.service.task_context import (
     ProfileLookup,
     TaskContext,
     TaskDefaults,
-    TaskModelClients,
     chat,
     clients_of,
     participants,
@@ -58,7 +54,7 @@ class SelfAssessContext:
 
     agents: Agents
     dimensions: DimensionFinder
-    model_clients: TaskModelClients
+    model_clients: ModelClients
     profiles: ProfileLookup
     recalibrations: Recalibrations
     defaults: TaskDefaults
@@ -252,7 +248,7 @@ def read_ratings(text: str) -> dict[str, float]:
         >>> read_ratings('{"r": [90, 45, 0]}')
         {'expertise': 0.9, 'approach': 0.45, 'knowledge': 0.0}
     """
-    document = read(text, rating_schema(QUESTIONS)).content
+    document = read_document(text, rating_schema(QUESTIONS)).content
     try:
         return {name: number / SCALE for name, number in read_rating(document, QUESTIONS).items()}
     except ValueError as wrong:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from chassis.log import logger
 from configuration.agents import AgentConfig
-from inference.errors import DeadlineExceeded, PromptTooLong
-from inference.values import Call, WorkKind
+from inference import Call, DeadlineExceeded, ModelClient, PromptTooLong, WorkKind
 from kernel.answers import AnswerType, inferred_type
 from kernel.confidence.rules import Baseline, TaskMode
 from kernel.confidence.voting import Ballot, VoteCount, answer_in, counted
@@ -18,7 +17,7 @@ from kernel.thresholds import DECIMALS
 from services.delegation import prompts
 from services.delegation.service.executor_choice import ExecutorChoice
 from services.delegation.service.result_merger import same_meanings
-from services.delegation.service.task_context import TaskContext, TaskModelClient, chat
+from services.delegation.service.task_context import TaskContext, chat
 from services.delegation.service.values import AgentAnswered, AnswerToken, ModeChosen, ProcessRequest
 
 # Agents that are tried one after another, when the executor fails.
@@ -193,7 +192,7 @@ class TaskSolver:
             failure=text.failure,
         )
 
-    async def _read_stream(self, text: "_AnswerText", client: TaskModelClient, call: Call, emitted_agent: str) -> None:
+    async def _read_stream(self, text: "_AnswerText", client: ModelClient, call: Call, emitted_agent: str) -> None:
         """Read the stream of one call into `text`, emitting its tokens under `emitted_agent` unless that is empty."""
         stream = await client.stream(call, self._task.spend)
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
@@ -13,14 +13,12 @@ from chassis.errors import RequestOverLimit
 from chassis.prompts import Prompt
 from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
-from inference.spend import Spend
-from inference.values import Call, Completion, Delta
+from inference import ModelClient, ModelClients, Spend
 from kernel.confidence.rules import Ablation, Rules
 from kernel.conversation import Turn, conversation, transcript
 from kernel.envelope import Limits
 from kernel.errors import MalformedRequest, NoAgents, UnknownAgent
 from kernel.learning.profiles import Profile
-from kernel.prices import Price
 from kernel.seeds import derived_seed
 from services.delegation.core.routine import Routine
 from services.delegation.service.values import DimensionClassifier, Event, Parameters
@@ -29,43 +27,6 @@ from services.delegation.service.values import DimensionClassifier, Event, Param
 MIN_RESERVED_TOKENS = 32
 
 Agents = Callable[[], Sequence[AgentConfig]]
-
-
-class TaskStream(Protocol):
-    """A text that is received while it is generated."""
-
-    @property
-    def completion(self) -> Completion:
-        """Return the whole text and its cost, once the iteration has ended."""
-
-    def __aiter__(self) -> AsyncIterator[Delta]:
-        """Iterate over pieces of the text."""
-
-    async def aclose(self) -> None:
-        """Stop the generation."""
-
-
-class TaskModelClient(Protocol):
-    """A client of the model that answers for an agent."""
-
-    model: str
-    price: Price | None
-
-    async def stream(self, call: Call, spend: Spend) -> TaskStream:
-        """Return the text of one call as a stream."""
-
-    async def complete(self, call: Call, spend: Spend) -> Completion:
-        """Return the samples of one call."""
-
-
-class TaskModelClients(Protocol):
-    """The model clients of all agents."""
-
-    def of(self, agent: AgentConfig) -> TaskModelClient:
-        """Return the client of an agent."""
-
-    def assessor(self) -> TaskModelClient:
-        """Return the client of the model that classifies and judges, for no agent."""
 
 
 class ProfileLookup(Protocol):
@@ -120,7 +81,7 @@ class TaskContext:
     agents: Mapping[str, AgentConfig]
     rules: Rules
     spend: Spend
-    model_clients: TaskModelClients
+    model_clients: ModelClients
     emit: Emit[Event]
     all_agents: Mapping[str, AgentConfig] = field(default_factory=dict)
     ablations: frozenset[Ablation] = frozenset()
@@ -158,7 +119,7 @@ class TaskContext:
         return prompt
 
 
-def clients_of(model_clients: TaskModelClients, agents: Iterable[AgentConfig]) -> list[TaskModelClient]:
+def clients_of(model_clients: ModelClients, agents: Iterable[AgentConfig]) -> list[ModelClient]:
     """Return every client that a task may call: those of `agents`, and the one that classifies and judges."""
     return [model_clients.assessor(), *map(model_clients.of, agents)]
 

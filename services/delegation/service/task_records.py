@@ -73,15 +73,17 @@ class TaskRecord:
         return lessons(executor=self.executor, voters=self.voters, winners=set(self.winners), correct=correct)
 
 
-# Makes the stored document of a task from the changes of profiles that it caused.
-Document = Callable[[Sequence[ProfileUpdate]], Mapping[str, Any]]
+# The stored document of a task: its question and its last event.
+TaskDocument = Mapping[str, Any]
+# Makes the document from the changes of profiles that the task caused.
+MakeDocument = Callable[[Sequence[ProfileUpdate]], TaskDocument]
 
 
 class TaskStore(Protocol):
     """A store of tasks. Every method may raise `DatabaseUnavailable`."""
 
     async def add(
-        self, record: TaskRecord, document: Document, label: AnswerLabel | None, *, may_teach: bool, request_id: str
+        self, record: TaskRecord, document: MakeDocument, label: AnswerLabel | None, *, may_teach: bool, request_id: str
     ) -> Sequence[ProfileUpdate]:
         """Store a task as the answer to a request, and learn from its label, if there is one; all or nothing."""
 

@@ -1,17 +1,20 @@
 """Request identifiers and the round-robin counter in PostgreSQL, shared by all replicas."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any
 
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import ERRORS, Sessions, refusal
-from chassis.idempotency import RequestIdReused
+from chassis.idempotency import reused
+from services.delegation.service.task_records import TaskDocument
 from services.delegation.store.tables import RequestRow, RoundRobinRow, TaskRow
 
+# Time between two checks of whether another replica has answered a request [s].
+POLL_S = 0.1
 # Rounds after which the count starts again.
 MAX_ROUNDS = 100_000
 
@@ -58,11 +61,10 @@ class PostgresRequests:
         except ERRORS as error:
             raise refusal(error) from error
         if stored is not None and stored.digest != digest:
-            message = f"request_id {request_id!r} was used for another request; choose a new one"
-            raise RequestIdReused(message, request_id=request_id)
+            raise reused(request_id)
         return False
 
-    async def answer(self, key_name: str, request_id: str) -> dict[str, Any] | None:
+    async def answered(self, key_name: str, request_id: str) -> TaskDocument | None:
         """Return the document of the task that answered a request; None while there is none.
 
         Raises:
@@ -79,8 +81,8 @@ class PostgresRequests:
         except ERRORS as error:
             raise refusal(error) from error
 
-    async def release(self, key_name: str, request_id: str) -> None:
-        """Release a request that was not answered, so that the next attempt can answer it.
+    async def leave(self, key_name: str, request_id: str) -> None:
+        """Let the next attempt answer a request that was not answered.
 
         Raises:
             DatabaseUnavailable: When the database cannot be reached.
@@ -90,6 +92,10 @@ class PostgresRequests:
                 await session.execute(delete(RequestRow).where(*_unanswered(key_name, request_id)))
         except ERRORS as error:
             raise refusal(error) from error
+
+    async def wait(self, key_name: str, request_id: str, *, at_most_s: float) -> None:
+        """Wait a short while, since another replica may be answering the request."""
+        await asyncio.sleep(min(POLL_S, at_most_s))
 
 
 async def answer_request(session: AsyncSession, key_name: str, request_id: str, task_id: str) -> None:

@@ -20,7 +20,7 @@ from kernel.confidence.rules import Checker
 from kernel.learning.drift import DriftLimits
 from services.delegation.errors import TaskNotFound
 from services.delegation.metrics import JUDGED
-from services.delegation.service.task_records import Document, TaskConfidence, TaskRecord
+from services.delegation.service.task_records import MakeDocument, TaskConfidence, TaskRecord
 from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskFeedbackRequest, TaskFeedbackResponse
 from services.delegation.store.learning import LessonBatch, apply_lessons
 from services.delegation.store.requests import answer_request
@@ -44,7 +44,7 @@ class PostgresTasks:
         self._drift = drift
 
     async def add(
-        self, record: TaskRecord, document: Document, label: AnswerLabel | None, *, may_teach: bool, request_id: str
+        self, record: TaskRecord, document: MakeDocument, label: AnswerLabel | None, *, may_teach: bool, request_id: str
     ) -> Sequence[ProfileUpdate]:
         """Store a task as the answer to a request, and learn from its label, if there is one; all or nothing.
 

@@ -103,11 +103,11 @@ async def test_a_task_and_its_lessons_are_stored_together_or_not_at_all(database
 
     with pytest.raises(RuntimeError):
         await tasks.add(record, broken, label, may_teach=True, request_id=mark)
-    before = (await profiles.listed(mark), await requests.answer("ann", mark))
+    before = (await profiles.listed(mark), await requests.answered("ann", mark))
     learned = await tasks.add(
         record, lambda updates: {"learned": len(updates)}, label, may_teach=True, request_id=mark
     )  # fmt: skip
-    after = (await profiles.listed(mark), await requests.answer("ann", mark))
+    after = (await profiles.listed(mark), await requests.answered("ann", mark))
     await engine.dispose()
 
     assert before == ({}, None)
