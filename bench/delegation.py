@@ -1,4 +1,4 @@
-"""The benchmark of delegation with simulated agents of known competence, over gRPC, against its baselines.
+"""This benchmark compares delegation with its baselines, with simulated agents of known competence, over gRPC.
 
 It shows whether profiles come near the truth, delegation precision, accuracy against routing by rule, ECE before
 and after calibration, and how these move with the number of agents, with noise, with a loss of competence, and with the
@@ -61,7 +61,7 @@ Profile = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Environment:
-    """The scripted model and the database of all runs."""
+    """All runs use one scripted model and one database."""
 
     llm: ScriptedLLM
     database: str
@@ -105,7 +105,7 @@ def mark() -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """The figures of one way to route, over one repetition or several.
+    """A row holds the figures of one way to route, over one repetition or several.
 
     Attributes:
         name: Its name.

@@ -1,4 +1,4 @@
-"""The benchmark of classification by prototypes: how often it finds the dimension of a public question.
+"""This benchmark counts how often classification by prototypes finds the dimension of a public question.
 
 The right dimension is the label of the question's data set; chance is one in five.
 

@@ -1,4 +1,4 @@
-"""The benchmark of drift detection: delay, false alarms, and coverage of the competence interval.
+"""This benchmark measures drift detection: delay, false alarms, and coverage of the competence interval.
 
 Outcomes are drawn; the detector, the profile and its interval are those of the service. All draws are seeded, so that
 the figures repeat. BENCH_RUNS sets the runs of each figure.

@@ -1,4 +1,4 @@
-"""The benchmark of 10,000 profile updates from 8 processes, delivered twice; all are killed half-way and restarted.
+"""This benchmark delivers 10,000 profile updates twice from 8 processes, which are killed half-way and restarted.
 
 It checks that every update is recorded once, and that each profile is the replay of its recorded order, bit for bit.
 BENCH_UPDATES sets another size.

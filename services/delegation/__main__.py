@@ -1,4 +1,4 @@
-"""The process of the delegation service: `python -m services.delegation`; its schema: `... migrate`."""
+"""`python -m services.delegation` runs the delegation service; `... migrate` creates its schema."""
 
 import asyncio
 import sys

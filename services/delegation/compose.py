@@ -1,4 +1,4 @@
-"""The composition of the delegation service from its settings and parts, for the process and for tests."""
+"""This module composes the delegation service from its settings and parts, for the process and for tests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -47,7 +47,7 @@ CONTRACT = delegation_pb2.DESCRIPTOR.services_by_name["DelegationService"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts that the service is composed of, besides its settings.
+    """The service is composed of these parts and its settings.
 
     Attributes:
         sessions: Sessions of the database.
@@ -68,7 +68,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The composed service.
+    """A composed service serves its use cases and recalibrates in the background.
 
     Attributes:
         use_cases: The use cases, for the APIs.

@@ -1,4 +1,4 @@
-"""The errors of the delegation service.
+"""The delegation service raises these errors.
 
 MetacogError
 ├── UnknownDimension         the request names a dimension that is not configured

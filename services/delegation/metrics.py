@@ -1,4 +1,4 @@
-"""The Prometheus metrics of the delegation service."""
+"""The delegation service exposes these Prometheus metrics."""
 
 from prometheus_client import Counter
 

@@ -1,4 +1,4 @@
-"""The REST API of the delegation service."""
+"""This module serves the delegation service over REST."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The gRPC API of the delegation service."""
+"""This module serves the delegation service over gRPC."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""The sandbox with the switch and the errors of this service."""
+"""This module gives the sandbox the switch and the errors of this service."""
 
 import asyncio
 

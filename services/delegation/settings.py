@@ -1,4 +1,4 @@
-"""The settings of the delegation service."""
+"""This module defines the settings of the delegation service."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from services.delegation.service.values import DimensionClassifier
 
 
 class Settings(FaceSettings):
-    """Environment variables `METACOG_DELEGATION_...`."""
+    """The settings are read from environment variables `METACOG_DELEGATION_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_DELEGATION_", env_ignore_empty=True, frozen=True)
 

@@ -1,4 +1,4 @@
-"""Recordings of delegation for its evaluation: tasks with every agent's rating and answer, and records of them."""
+"""This module makes recordings for the evaluation of delegation: tasks with every agent's rating and answer."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A delegation service on a scripted or real model, over a real database, with both APIs."""
+"""This module runs a delegation service on a scripted or real model, over a real database, with both APIs."""
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -46,7 +46,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Delegation(Running):
-    """A running delegation service."""
+    """A delegation service runs at these addresses."""
 
     use_cases: UseCases
     recalibrator: Recalibrator
@@ -158,7 +158,7 @@ def stage_of(body: Body) -> str:
 
 @dataclass
 class Cast:
-    """The replies of a scripted model for delegation.
+    """A scripted model replies so for agents.
 
     Attributes:
         rated: Self-assessment of each agent [0..100].

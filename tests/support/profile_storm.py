@@ -1,4 +1,4 @@
-"""Feedback from many processes at once, delivered twice each; all processes are killed half-way and started again.
+"""Many processes deliver feedback at once and twice; all are killed half-way and started again.
 
 `storm` runs the processes, which are `profile_worker`s, and checks the resulting profiles.
 """
@@ -28,7 +28,7 @@ DIMENSIONS = ("math_computation", "code_generation")
 
 @dataclass(frozen=True)
 class Storm:
-    """The figures of one run.
+    """A storm is summed up in these figures.
 
     Attributes:
         updates: Labels, each delivered twice at least [count].

@@ -1,4 +1,4 @@
-"""A process of `profile_storm`: it delivers its share of the feedback, and the next one's.
+"""A process of `profile_storm` delivers its share of the feedback, and the next one's.
 
 It imports few modules, since it is started often.
 """

@@ -1,4 +1,4 @@
-"""Simulated agents of known competence and miscalibration, behind a scripted model.
+"""Simulated agents have a known competence and miscalibration; a scripted model replies for them.
 
 An agent has its own chance to solve a task: on average its competence in the task's dimension. Its verbalized
 confidence is that chance plus its bias and noise. Everything is drawn from (seed, agent, task), so that an agent
@@ -31,7 +31,7 @@ _TASK = re.compile(r"Task (\d+) \[(\w+)\]")
 
 @dataclass(frozen=True)
 class Simulated:
-    """A simulated agent.
+    """A simulated agent has a known competence and bias.
 
     Attributes:
         name: Its name.
@@ -67,7 +67,7 @@ def specialists(count: int, mark: str, seed: int) -> list[Simulated]:
 
 
 class Simulation:
-    """The replies of the scripted model for simulated agents.
+    """The scripted model replies for simulated agents.
 
     Args:
         agents: The agents.
@@ -113,7 +113,7 @@ def right_answer(number: int) -> int:
 
 @dataclass(frozen=True)
 class RoutingRun:
-    """The results of one way to route on some tasks.
+    """A routing run holds the results of one way to route on some tasks.
 
     Attributes:
         tasks: The finished tasks, in their order.

@@ -1,1 +1,1 @@
-"""The pure decisions of delegation that are its own: short-list, routine filter, keywords, flows, categories."""
+"""The core makes pure decisions of delegation alone: short-list, routine filter, keywords, flows, categories."""

@@ -1,4 +1,4 @@
-"""Discovery of categories among tasks: clusters of their vectors, with the words that distinguish them.
+"""Categories are discovered as clusters of the vectors of tasks, with the words that distinguish them.
 
 Source: SPEC 3.6. Average linkage on cosines: tasks of a cluster are similar on average, and a chain of neighbours does
 not join two kinds. The cut depends on the encoder; for all-MiniLM-L6-v2 unrelated texts lie about 0.04.
@@ -32,7 +32,7 @@ _COMMON = frozenset({
 
 @value
 class DiscoveredCategory:
-    """A kind of task.
+    """A discovered category is a cluster of similar tasks.
 
     Attributes:
         name: Name made of its keywords.

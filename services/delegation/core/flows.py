@@ -1,4 +1,4 @@
-"""The flows of tasks between agents: how often each delegates to each other, and the share of right answers.
+"""Flows count how often each agent delegates to each other, and with which share of right answers.
 
 Source: SPEC 3.5, section G: delegation precision is the share of delegated tasks whose executor answered right.
 """
@@ -11,7 +11,7 @@ from kernel.values import value
 
 @value
 class Share:
-    """A share of right answers with its 95 % Wilson interval [0..1]; all None without labels."""
+    """A share of right answers has a 95 % Wilson interval [0..1]; all fields are None without labels."""
 
     precision: float | None
     low: float | None
@@ -20,7 +20,7 @@ class Share:
 
 @value
 class DelegationCounts:
-    """The counts of delegations from one agent to another.
+    """These counts describe the delegations from one agent to another.
 
     Attributes:
         from_agent: Agent that the tasks were dispatched to.

@@ -1,4 +1,4 @@
-"""The baseline that routes by keywords: skill-fixed.
+"""The skill-fixed baseline routes by keywords.
 
 Source: SPEC 3.5, Table II.
 """

@@ -1,4 +1,4 @@
-"""The filter of routine tasks, which need no self-assessment.
+"""The routine filter finds tasks that need no self-assessment.
 
 Source: SPEC 3.6, the cheap pre-filter; its limits are ours.
 """
@@ -10,7 +10,7 @@ from kernel.values import value
 
 @value
 class Routine:
-    """The limits from which a task is routine.
+    """A task is routine from these limits on.
 
     Attributes:
         certainty: Least certainty of the dimension [0..1].

@@ -1,4 +1,4 @@
-"""The short-list of other agents to assess, so that the number of calls is bounded for any number of agents.
+"""The short-list bounds the number of other agents that are assessed, for any number of agents.
 
 Source: SPEC 3.6. Agents with few observations keep a chance: by draws from their Beta reading (Thompson sampling) or
 by the upper ends of their intervals.
@@ -16,7 +16,7 @@ from kernel.values import value
 
 @value
 class ShortListed:
-    """An agent of the short-list.
+    """A short-listed agent is assessed for a task.
 
     Attributes:
         agent: The agent.

@@ -1,1 +1,1 @@
-"""The Alembic migrations of the delegation service's schema."""
+"""This package holds the Alembic migrations of the delegation service's schema."""

@@ -1,4 +1,4 @@
-"""The prompts of delegation: one file and one typed function each. Text of users and models is fenced as data."""
+"""Each prompt of delegation is one file and one typed function; text of users and models is fenced as data."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,1 +1,1 @@
-"""The use cases of the delegation service."""
+"""This package holds the use cases of the delegation service."""

@@ -1,4 +1,4 @@
-"""The use cases about discovered categories, with their requests and results; field names are the contract's."""
+"""These use cases discover, list and adopt categories; field names are the contract's."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ from services.delegation.service.profiles import PageSize
 
 @value
 class Category:
-    """A kind of task that was discovered among the tasks themselves."""
+    """A category is a kind of task that was discovered among the tasks themselves."""
 
     category_id: str
     name: str
@@ -38,7 +38,7 @@ class Category:
 
 @value
 class DiscoverCategoriesRequest:
-    """A request to discover categories."""
+    """This request discovers categories."""
 
     tasks: Annotated[int, Field(ge=20, le=2000)] = 1000
     minimum_tasks: Annotated[int, Field(ge=3, le=2000)] = 8
@@ -46,7 +46,7 @@ class DiscoverCategoriesRequest:
 
 @value
 class DiscoverCategoriesResponse:
-    """The categories that were discovered."""
+    """This response holds the categories that were discovered."""
 
     categories: Sequence[Category]
     tasks: int
@@ -54,7 +54,7 @@ class DiscoverCategoriesResponse:
 
 @value
 class ListCategoriesRequest:
-    """A request for a page of categories."""
+    """This request asks for a page of categories."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -62,7 +62,7 @@ class ListCategoriesRequest:
 
 @value
 class ListCategoriesResponse:
-    """A page of categories."""
+    """This response is a page of categories."""
 
     categories: Sequence[Category]
     next_page_token: str
@@ -70,7 +70,7 @@ class ListCategoriesResponse:
 
 @value
 class AdoptCategoryRequest:
-    """A request to make a category a dimension."""
+    """This request makes a category a dimension."""
 
     category_id: Annotated[str, Field(min_length=1, max_length=128)]
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,128}$")] = ""
@@ -78,7 +78,7 @@ class AdoptCategoryRequest:
 
 @value
 class AdoptCategoryResponse:
-    """The category that was adopted."""
+    """This response holds the category that was adopted."""
 
     category: Category
 
@@ -92,7 +92,7 @@ _log = logger(__name__)
 
 
 class CategoryStore(Protocol):
-    """A store of categories. Every method may raise `DatabaseUnavailable`."""
+    """This store holds categories. Every method may raise `DatabaseUnavailable`."""
 
     async def texts(self, key_name: str, limit: int) -> Sequence[str]:
         """Return the newest questions of a key, each text once."""

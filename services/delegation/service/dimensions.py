@@ -1,4 +1,4 @@
-"""The dimensions of competence: their configuration, and how those of a task are found."""
+"""Dimensions of competence are configured in a file; those of a task are named or classified."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 @value
 class Dimension:
-    """A kind of ability.
+    """A dimension is a kind of ability that tasks need.
 
     Attributes:
         id: Identifier, e.g. `math_computation`.
@@ -42,7 +42,7 @@ class Dimension:
 
 @value
 class DimensionsFile:
-    """The content of the dimensions file."""
+    """The dimensions file lists all dimensions."""
 
     dimensions: Annotated[Sequence[Dimension], Field(min_length=1, max_length=100)]
 
@@ -85,7 +85,7 @@ EMBED_TIMEOUT_S = 10.0
 
 
 class Embedder(Protocol):
-    """A sentence encoder."""
+    """An embedder turns texts into vectors."""
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Embedded:
         """Return the vectors of `texts`."""

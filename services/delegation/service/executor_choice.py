@@ -1,4 +1,4 @@
-"""The choice of the agent that solves a task: Algorithm 1 with baselines, ablations, short-list and routine filter."""
+"""Algorithm 1 chooses the agent that solves a task, with baselines, ablations, short-list and routine filter."""
 
 from collections.abc import Mapping, Sequence
 

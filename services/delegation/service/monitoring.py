@@ -1,4 +1,4 @@
-"""The use cases of monitoring, with their requests and results; field names are the contract's."""
+"""These use cases report agents, flows, reliability and drift; field names are the contract's."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from services.delegation.service.task_context import Agents
 
 @value
 class Agent:
-    """An agent as its configuration declares it."""
+    """An agent is described as its configuration declares it."""
 
     id: str
     model: str
@@ -33,7 +33,7 @@ class Agent:
 
 @value
 class AgentStatus:
-    """An agent's configuration, and the trust in its self-assessments."""
+    """An agent's status is its configuration and the trust in its self-assessments."""
 
     configuration: Agent
     trust: SelfAssessmentTrust
@@ -41,7 +41,7 @@ class AgentStatus:
 
 @value
 class ListAgentsRequest:
-    """A request for a page of agents."""
+    """This request asks for a page of agents."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -49,7 +49,7 @@ class ListAgentsRequest:
 
 @value
 class ListAgentsResponse:
-    """A page of agents."""
+    """This response is a page of agents."""
 
     agents: Sequence[AgentStatus]
     next_page_token: str
@@ -57,7 +57,7 @@ class ListAgentsResponse:
 
 @value
 class Flow:
-    """The delegations from one agent to another."""
+    """A flow summarizes the delegations from one agent to another."""
 
     from_agent: str
     to_agent: str
@@ -72,7 +72,7 @@ class Flow:
 
 @value
 class GetFlowsRequest:
-    """A request for a page of flows."""
+    """This request asks for a page of flows."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -84,7 +84,7 @@ class GetFlowsRequest:
 
 @value
 class GetFlowsResponse:
-    """A page of flows, and totals of all flows."""
+    """This response is a page of flows with totals of all flows."""
 
     flows: Sequence[Flow]
     next_page_token: str
@@ -101,7 +101,7 @@ class GetFlowsResponse:
 
 @value
 class ReliabilityRow:
-    """The reliability of one kind of confidence."""
+    """A row states the reliability of one kind of confidence."""
 
     agent: str
     dimension: str
@@ -115,7 +115,7 @@ class ReliabilityRow:
 
 @value
 class GetReliabilityRequest:
-    """A request for a page of reliabilities."""
+    """This request asks for a page of reliabilities."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -129,7 +129,7 @@ class GetReliabilityRequest:
 
 @value
 class GetReliabilityResponse:
-    """A page of reliabilities."""
+    """This response is a page of reliabilities."""
 
     reliabilities: Sequence[ReliabilityRow]
     next_page_token: str
@@ -137,7 +137,7 @@ class GetReliabilityResponse:
 
 @value
 class DriftEvent:
-    """A detected change of an agent's competence in one dimension."""
+    """A drift event is a detected change of an agent's competence in one dimension."""
 
     event_id: str
     agent: str
@@ -156,7 +156,7 @@ class DriftEvent:
 
 @value
 class ListDriftEventsRequest:
-    """A request for a page of drift events."""
+    """This request asks for a page of drift events."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -168,7 +168,7 @@ class ListDriftEventsRequest:
 
 @value
 class ListDriftEventsResponse:
-    """A page of drift events."""
+    """This response is a page of drift events."""
 
     events: Sequence[DriftEvent]
     next_page_token: str
@@ -180,7 +180,7 @@ MAX_TRUST_RATINGS = 10_000
 
 @value
 class LabelledConfidence:
-    """A confidence with the label of the answer.
+    """A labelled confidence has the label of its answer.
 
     Attributes:
         agent: The agent; empty for a vote.
@@ -201,7 +201,7 @@ class LabelledConfidence:
 
 @value
 class SelfRating:
-    """A verbalized confidence of an agent with the label of its answer.
+    """A self-rating is an agent's verbalized confidence with the label of its answer.
 
     Attributes:
         raw: The confidence before recalibration [0..1].
@@ -214,7 +214,7 @@ class SelfRating:
 
 @value
 class ModeCounts:
-    """The number of tasks by how they were solved [count]."""
+    """Tasks are counted by how they were solved [count]."""
 
     tasks: int
     executed: int
@@ -224,7 +224,7 @@ class ModeCounts:
 
 @value
 class RecalibrationMap:
-    """A map from an agent's verbalized confidence to its share of right answers; without points none is in force.
+    """The map takes an agent's verbalized confidence to its share of right answers; without points it is not in force.
 
     Attributes:
         agent: The agent.
@@ -246,7 +246,7 @@ class RecalibrationMap:
 
 
 class MonitoringStore(Protocol):
-    """A store of recorded tasks and labels. Every method may raise `DatabaseUnavailable`."""
+    """This store holds recorded tasks and labels. Every method may raise `DatabaseUnavailable`."""
 
     async def mode_counts(self, request: GetFlowsRequest) -> ModeCounts:
         """Return how many tasks were solved in each way."""

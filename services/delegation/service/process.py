@@ -1,4 +1,4 @@
-"""The use case that processes one task, from its dispatch to what profiles learn from it."""
+"""This use case processes one task, from its dispatch to what profiles learn from it."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -60,7 +60,7 @@ _log = logger(__name__)
 
 
 class RoundRobin(Protocol):
-    """A counter that gives tasks to agents in turn, one for all replicas."""
+    """The round robin gives tasks to agents in turn, with one counter for all replicas."""
 
     async def next(self, agents: list[str]) -> int:
         """Return the index in `agents` of the agent that is next."""
@@ -68,7 +68,7 @@ class RoundRobin(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessContext:
-    """Everything that processing a task needs.
+    """The context holds everything that processing a task needs.
 
     Attributes:
         agents: The configured agents.
@@ -172,7 +172,7 @@ async def _produce(request: ProcessRequest, key: ApiKey, context: ProcessContext
 
 
 class _TaskRun:
-    """The steps of one task, from its start to its end."""
+    """A run takes one task through its steps, from start to end."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The use cases about profiles, with their requests and results; field names are the contract's."""
+"""These use cases list, reset, freeze, export and import profiles; field names are the contract's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ PageSize = Annotated[int, Field(ge=1, le=MAX_PAGE)]
 
 
 class ImportRule(StrEnum):
-    """The ways to treat existing profiles in an import."""
+    """An import replaces or keeps existing profiles."""
 
     REPLACE = "REPLACE"
     KEEP = "KEEP"
@@ -33,7 +33,7 @@ class ImportRule(StrEnum):
 
 @value
 class CapabilityProfile:
-    """An agent's competence in one dimension, learned from outcomes."""
+    """A capability profile is an agent's competence in one dimension, learned from outcomes."""
 
     agent: str
     dimension: str
@@ -49,7 +49,7 @@ class CapabilityProfile:
 
 @value
 class ListProfilesRequest:
-    """A request for a page of profiles."""
+    """This request asks for a page of profiles."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -59,7 +59,7 @@ class ListProfilesRequest:
 
 @value
 class ListProfilesResponse:
-    """A page of profiles."""
+    """This response is a page of profiles."""
 
     profiles: Sequence[CapabilityProfile]
     next_page_token: str
@@ -67,7 +67,7 @@ class ListProfilesResponse:
 
 @value
 class ResetProfilesRequest:
-    """A request to reset profiles to their start."""
+    """This request resets profiles to their start."""
 
     agent: str = ""
     dimension: str = ""
@@ -75,14 +75,14 @@ class ResetProfilesRequest:
 
 @value
 class ResetProfilesResponse:
-    """The number of profiles that were reset."""
+    """This response counts the profiles that were reset."""
 
     reset: int
 
 
 @value
 class FreezeProfilesRequest:
-    """A request to freeze profiles, or to unfreeze them."""
+    """This request freezes profiles, or unfreezes them."""
 
     frozen: bool
     agent: str = ""
@@ -91,7 +91,7 @@ class FreezeProfilesRequest:
 
 @value
 class FreezeProfilesResponse:
-    """The number of profiles that were frozen or unfrozen."""
+    """This response counts the profiles that were frozen or unfrozen."""
 
     changed: int
     frozen: bool
@@ -99,7 +99,7 @@ class FreezeProfilesResponse:
 
 @value
 class ExportedProfile:
-    """A profile with its history."""
+    """An exported profile has its history."""
 
     profile: CapabilityProfile
     history: Sequence[ProfileUpdate] = ()
@@ -107,7 +107,7 @@ class ExportedProfile:
 
 @value
 class ExportProfilesRequest:
-    """A request for a page of an export."""
+    """This request asks for a page of an export."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -118,7 +118,7 @@ class ExportProfilesRequest:
 
 @value
 class ExportProfilesResponse:
-    """A page of an export."""
+    """This response is a page of an export."""
 
     profiles: Sequence[ExportedProfile]
     next_page_token: str
@@ -127,7 +127,7 @@ class ExportProfilesResponse:
 
 @value
 class ImportedProfile:
-    """An exported profile as the import reads it; further fields are accepted and ignored."""
+    """The import reads these fields of an exported profile; further fields are accepted and ignored."""
 
     agent: str
     dimension: str
@@ -143,7 +143,7 @@ class ImportedProfile:
 
 @value
 class ImportedUpdate:
-    """An exported change as the import reads it."""
+    """The import reads these fields of an exported change."""
 
     agent: str = ""
     dimension: str = ""
@@ -161,7 +161,7 @@ class ImportedUpdate:
 
 @value
 class ImportEntry:
-    """A profile to import."""
+    """An entry is a profile to import, with its history."""
 
     profile: ImportedProfile | None = None
     history: Sequence[ImportedUpdate] = ()
@@ -169,7 +169,7 @@ class ImportEntry:
 
 @value
 class ImportProfilesRequest:
-    """A request to import profiles."""
+    """This request imports profiles."""
 
     profiles: Sequence[ImportEntry] = ()
     rule: ImportRule = ImportRule.REPLACE
@@ -177,7 +177,7 @@ class ImportProfilesRequest:
 
 @value
 class ImportProfilesResponse:
-    """The number of profiles that were imported, and that were kept."""
+    """This response counts the profiles that were imported, and those that were kept."""
 
     imported: int
     kept: int
@@ -188,7 +188,7 @@ Pair = tuple[str, str]
 
 @value
 class FreezeRule:
-    """A rule of whether new profiles are frozen.
+    """A freeze rule states whether new profiles are frozen.
 
     Attributes:
         agent: Their agent; empty for all.
@@ -206,7 +206,7 @@ class FreezeRule:
 
 
 class ProfileStore(Protocol):
-    """A store of profiles. Every method may raise `DatabaseUnavailable`."""
+    """This store holds profiles. Every method may raise `DatabaseUnavailable`."""
 
     async def listed(self, agent: str = "", dimension: str = "") -> Mapping[Pair, CapabilityProfile]:
         """Return profiles that ever changed, or were frozen, by agent and dimension."""

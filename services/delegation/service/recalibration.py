@@ -1,4 +1,4 @@
-"""Recalibration of verbalized confidences: maps to the share of right answers, fitted where there is enough data.
+"""Recalibration maps verbalized confidences to shares of right answers, where there is enough data.
 
 Maps are versioned and stored in the database, so that all replicas use the same ones; each replica reads them again
 now and then, and fits one anew when enough labels have arrived.
@@ -25,7 +25,7 @@ FIRST_PAUSE_S = 0.5
 
 
 class AgentRecalibrationStore(Protocol):
-    """A store of recalibration maps. Every method may raise `DatabaseUnavailable`."""
+    """This store holds recalibration maps. Every method may raise `DatabaseUnavailable`."""
 
     async def maps(self) -> Mapping[str, RecalibrationMap]:
         """Return the newest map of each agent; one without points means that none is in force."""

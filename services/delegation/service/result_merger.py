@@ -1,4 +1,4 @@
-"""The Result Merger: compares the answers of a vote by meaning, and checks whether the final answer is right."""
+"""The Result Merger compares the answers of a vote by meaning, and checks whether the final answer is right."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -30,14 +30,14 @@ RIGHT = ("right",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tested:
-    """The result of unit tests in the sandbox; `passed` is None when the sandbox itself failed."""
+    """This is the result of unit tests in the sandbox; `passed` is None when the sandbox itself failed."""
 
     passed: bool | None
     detail: str
 
 
 class SandboxRunner(Protocol):
-    """A runner of untrusted code."""
+    """The runner executes untrusted code."""
 
     async def ready(self) -> None:
         """Return if it can be used.

@@ -1,4 +1,4 @@
-"""Self-assessments of agents: the verbalized confidence, the profile, and the two combined."""
+"""Agents assess themselves: their verbalized confidence and their profile are combined."""
 
 import asyncio
 import time
@@ -41,7 +41,7 @@ Recalibrations = Callable[[], Mapping[str, Points]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfAssessContext:
-    """Everything that self-assessments without a solution need.
+    """The context holds everything that self-assessments without a solution need.
 
     Attributes:
         agents: The configured agents.
@@ -229,7 +229,7 @@ class SelfAssessor:
 
 
 class _RatingReply:
-    """The reply of one agent to the request for ratings, as far as it has arrived."""
+    """The reply holds the ratings of one agent as far as they have arrived."""
 
     def __init__(self) -> None:
         self.ratings: Mapping[str, float] = {}

@@ -1,4 +1,4 @@
-"""The solution of a task: by one agent, by a fallback when that agent fails, or by a vote of several."""
+"""A task is solved by one agent, by a fallback when that agent fails, or by a vote of several."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSolution:
-    """The answers to a task, and the one that won.
+    """A solution holds the answers to a task, and the one that won.
 
     Attributes:
         decision: Who solved it in the end, and why; None when no agent could be called.
@@ -235,7 +235,7 @@ class TaskSolver:
 
 
 class _AnswerText:
-    """The text of one answer, as far as it has arrived."""
+    """This object holds the text of one answer as far as it has arrived."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()

@@ -1,4 +1,4 @@
-"""The state that all steps of one task share, and the checks of its agents and its question."""
+"""All steps of one task share its context; its agents and its question are checked here."""
 
 import asyncio
 import secrets
@@ -30,7 +30,7 @@ Agents = Callable[[], Sequence[AgentConfig]]
 
 
 class ProfileLookup(Protocol):
-    """A source of profiles. Every method may raise `DatabaseUnavailable`."""
+    """This source returns profiles. Every method may raise `DatabaseUnavailable`."""
 
     async def of(self, agents: Sequence[str], dimensions: Sequence[str]) -> Mapping[str, Sequence[Profile]]:
         """Return profiles of `agents` in `dimensions`, in their order; those that never changed are at their start."""
@@ -38,7 +38,7 @@ class ProfileLookup(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDefaults:
-    """The values that a request gets for what it leaves out.
+    """A request gets these values for what it leaves out.
 
     Attributes:
         limits: The envelope.
@@ -61,7 +61,7 @@ class TaskDefaults:
 
 @dataclass(slots=True, kw_only=True)
 class TaskContext:
-    """The state of one task, or of one round of self-assessments, while it runs.
+    """The context is the state of one task, or of one round of self-assessments, while it runs.
 
     Attributes:
         question: The question as one text.

@@ -1,4 +1,4 @@
-"""The stored record of a task, and the use case that submits feedback on it."""
+"""A task is stored as a record, and this use case submits feedback on it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskF
 
 @value
 class TaskConfidence:
-    """A confidence in a task's answer, of one agent or of a vote.
+    """One agent or a vote has this confidence in a task's answer.
 
     Attributes:
         agent: The agent; empty for a vote.
@@ -32,7 +32,7 @@ class TaskConfidence:
 
 @value
 class TaskRecord:
-    """A task as it is stored, with everything that a label needs, now or later.
+    """The record stores everything of a task that a label needs, now or later.
 
     Attributes:
         task_id: Its identifier.
@@ -80,7 +80,7 @@ MakeDocument = Callable[[Sequence[ProfileUpdate]], TaskDocument]
 
 
 class TaskStore(Protocol):
-    """A store of tasks. Every method may raise `DatabaseUnavailable`."""
+    """This store holds tasks. Every method may raise `DatabaseUnavailable`."""
 
     async def add(
         self, record: TaskRecord, document: MakeDocument, label: AnswerLabel | None, *, may_teach: bool, request_id: str

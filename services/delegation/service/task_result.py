@@ -1,4 +1,4 @@
-"""The end of a task: its last event, and its stored record."""
+"""This module makes the last event of a task and its stored record."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from services.delegation.service.values import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutcome:
-    """Everything that is known of a task at its end.
+    """The outcome is everything that is known of a task at its end.
 
     Attributes:
         task_id: Its identifier.

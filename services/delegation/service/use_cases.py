@@ -1,4 +1,4 @@
-"""The use cases of the delegation service."""
+"""This module lists the use cases of the delegation service."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from services.delegation.service.values import Event, SelfAssessResponse, TaskFe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseCases:
-    """The use cases, each bound to its context.
+    """Each use case is bound to its context.
 
     Attributes:
         process: Processes a task.

@@ -1,1 +1,1 @@
-"""The stores of the delegation service in PostgreSQL."""
+"""The stores keep the data of the delegation service in PostgreSQL."""

@@ -1,4 +1,4 @@
-"""The discovered categories in PostgreSQL."""
+"""This store keeps discovered categories in PostgreSQL."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Learning of profiles: one atomic statement for each outcome, with its sequence number.
+"""Profiles learn each outcome by one atomic statement, with a sequence number.
 
 The statement changes the row and records the change at once, so that concurrent transactions lose no update, and a
 replay of the recorded order gives the same profile, bit for bit. The drift detector runs in the same transaction, while
@@ -62,7 +62,7 @@ UPDATE_FIELDS = tuple(ProfileUpdate.__dataclass_fields__)
 
 @value
 class LessonBatch:
-    """The lessons of one label.
+    """A batch holds the lessons of one label.
 
     Attributes:
         lessons: The outcome of each agent.

@@ -1,4 +1,4 @@
-"""Flows, reliability, drift and recalibration in PostgreSQL."""
+"""This store reads flows, reliability and drift, and keeps recalibration maps, in PostgreSQL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Capability profiles in PostgreSQL: reading, reset, freezing, export and import."""
+"""This store keeps capability profiles in PostgreSQL: reading, reset, freezing, export and import."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The tables of the delegation service."""
+"""The delegation service has these tables."""
 
 from datetime import datetime
 from typing import Any
@@ -11,13 +11,13 @@ SCHEMA = "delegation"
 
 
 class DelegationTable(DeclarativeBase):
-    """The base of all tables of the delegation service."""
+    """All tables of the delegation service have this base."""
 
     metadata = MetaData(schema=SCHEMA)
 
 
 class ProfileRow(DelegationTable):
-    """A profile: one agent's competence in one dimension.
+    """A profile is one agent's competence in one dimension.
 
     `weight` is the sum of the weights of all outcomes in the competence, `squares` the sum of their squares.
     `since_change` counts the observations since a recently detected change; the detector reads the outcomes after
@@ -42,7 +42,7 @@ class ProfileRow(DelegationTable):
 
 
 class ProfileUpdateRow(DelegationTable):
-    """A change of a profile; `sequence` is the order of application."""
+    """An update is a change of a profile; `sequence` is the order of application."""
 
     __tablename__ = "profile_updates"
     __table_args__ = (
@@ -72,7 +72,7 @@ class ProfileUpdateRow(DelegationTable):
 
 
 class FreezeRuleRow(DelegationTable):
-    """A rule of whether new profiles are frozen; an empty name stands for all."""
+    """A freeze rule states whether new profiles are frozen; an empty name stands for all."""
 
     __tablename__ = "freeze_rules"
 
@@ -83,7 +83,7 @@ class FreezeRuleRow(DelegationTable):
 
 
 class TaskRow(DelegationTable):
-    """A task: the columns that a label needs, and all of it as a document."""
+    """A task has the columns that a label needs, and all of it as a document."""
 
     __tablename__ = "tasks"
     __table_args__ = (Index("ix_tasks_flows", "baseline", "created_at"),)
@@ -111,7 +111,7 @@ class TaskRow(DelegationTable):
 
 
 class TaskFeedbackRow(DelegationTable):
-    """Feedback on a task, and the response to it."""
+    """Feedback on a task is stored with its response."""
 
     __tablename__ = "feedback"
 
@@ -127,7 +127,7 @@ class TaskFeedbackRow(DelegationTable):
 
 
 class LabelledConfidenceRow(DelegationTable):
-    """A confidence of an agent, or of a vote, with the label of the answer; `raw` is before recalibration."""
+    """A confidence of an agent, or of a vote, is stored with the label of the answer; `raw` is before recalibration."""
 
     __tablename__ = "labelled_confidences"
     __table_args__ = (Index("ix_labelled_confidences_agent", "agent", "source", "created_at"),)
@@ -143,7 +143,7 @@ class LabelledConfidenceRow(DelegationTable):
 
 
 class DriftRow(DelegationTable):
-    """A detected change of competence."""
+    """A drift event is a detected change of competence."""
 
     __tablename__ = "drift_events"
     __table_args__ = (Index("ix_drift_agent", "agent", "dimension", "event_id"),)
@@ -164,7 +164,7 @@ class DriftRow(DelegationTable):
 
 
 class RequestRow(DelegationTable):
-    """A request identifier, and the task that answers it; without a task the request is running, or was lost."""
+    """A request identifier belongs to the task that answers it; without a task the request is running, or was lost."""
 
     __tablename__ = "requests"
 
@@ -176,7 +176,7 @@ class RequestRow(DelegationTable):
 
 
 class RoundRobinRow(DelegationTable):
-    """A count of the tasks that were dispatched among one set of agents."""
+    """The position counts the tasks that were dispatched among one set of agents."""
 
     __tablename__ = "round_robin"
 
@@ -185,7 +185,7 @@ class RoundRobinRow(DelegationTable):
 
 
 class RecalibrationRow(DelegationTable):
-    """A map from an agent's verbalized confidence to its share of right answers."""
+    """The map takes an agent's verbalized confidence to its share of right answers."""
 
     __tablename__ = "recalibrations"
     __table_args__ = (Index("ix_recalibrations_newest", "agent", "fitted_at"),)
@@ -201,7 +201,7 @@ class RecalibrationRow(DelegationTable):
 
 
 class CategoryRow(DelegationTable):
-    """A discovered category; with `adopted_at` it is a dimension."""
+    """A category was discovered among tasks; with `adopted_at` it is a dimension."""
 
     __tablename__ = "categories"
     __table_args__ = (Index("ix_categories_key", "key_name", "category_id"),)

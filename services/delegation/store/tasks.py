@@ -1,4 +1,4 @@
-"""Tasks and feedback in PostgreSQL; a label and the lessons from it are one transaction."""
+"""This store keeps tasks and feedback in PostgreSQL; a label and its lessons are one transaction."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

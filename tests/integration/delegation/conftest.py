@@ -1,4 +1,4 @@
-"""The fixture of both APIs: one test body runs over REST and over gRPC."""
+"""This fixture runs one test body over REST and over gRPC."""
 
 import pytest
 

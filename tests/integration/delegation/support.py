@@ -1,4 +1,4 @@
-"""A delegation service with agents of one test alone, and a scripted model that replies for them."""
+"""A scenario is a delegation service with agents of one test alone, and a scripted model that replies for them."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ RIGHT = {"answer": "40", "answer_type": "NUMBER"}
 
 
 class Scenario:
-    """A running service with agents of this test alone, and a scripted model that replies for them."""
+    """A scenario is a running service with agents of one test alone, and a scripted model that replies for them."""
 
     def __init__(self, llm: ScriptedLLM, service: Delegation, names: dict[str, str]) -> None:
         self.llm = llm

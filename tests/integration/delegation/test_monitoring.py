@@ -1,4 +1,4 @@
-"""The use cases of monitoring: agents, flows, reliability."""
+"""Monitoring reports agents, flows and reliability."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tasks through the whole service, with both APIs, a real database and a scripted model."""
+"""Tasks run through the whole service, with both APIs, a real database and a scripted model."""
 
 from collections.abc import AsyncIterator
 from typing import Any

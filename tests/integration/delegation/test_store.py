@@ -1,4 +1,4 @@
-"""The schema, and the behaviour without the database."""
+"""These tests check the schema, and the behaviour without the database."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -14,7 +14,7 @@ from services.delegation.service.recalibration import MAX_RATINGS, Recalibrator
 
 @dataclass
 class FakeStore:
-    """Labelled self-assessments of one agent, and the maps that were fitted to them."""
+    """A fake store holds labelled self-assessments of one agent, and the maps that were fitted to them."""
 
     count: int = 0
     current: dict[str, RecalibrationMap] = field(default_factory=dict)
@@ -69,7 +69,7 @@ async def test_an_overconfident_agents_confidence_is_lowered() -> None:
 
 
 class BrokenStore(FakeStore):
-    """A store whose first reads fail with a bug."""
+    """The first reads of this store fail with a bug."""
 
     failures: int = 1
 

@@ -1,4 +1,4 @@
-"""The schema of the delegation service: profiles, tasks, feedback, monitoring, requests and categories."""
+"""This migration creates the schema: profiles, tasks, feedback, monitoring, requests and categories."""
 
 import sqlalchemy as sa
 from alembic import op
