@@ -1,6 +1,6 @@
-"""How often the prototypes name the dimension of a public question, without a model call.
+"""This benchmark counts how often classification by prototypes finds the dimension of a public question.
 
-The dimension that counts as right is the one that the question's data set is labelled with; chance is one in five.
+The right dimension is the label of the question's data set; chance is one in five.
 
     METACOG_DATA=FOLDER python -m bench dimensions     # a .jsonl file for each data set, as evals reads them
 """
@@ -23,36 +23,36 @@ TIMEOUT_S = 120.0
 
 
 async def measure(url: str, items: list[Item]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Questions by dimension, those named right by their first dimension, and those by any that was named."""
+    """Return counts by dimension of questions, of those with the right first dimension, and of those with any right."""
     embeddings = Embeddings(url)
     prototypes = Prototypes(embeddings)
-    asked, first, among = Counter[str](), Counter[str](), Counter[str]()
+    counts, first, among = Counter[str](), Counter[str](), Counter[str]()
     for item in items:
         named = await prototypes.classified(item.question, DIMENSIONS, timeout_s=TIMEOUT_S)
-        asked[item.dimension] += 1
+        counts[item.dimension] += 1
         first[item.dimension] += named[0].dimension == item.dimension
-        among[item.dimension] += item.dimension in [one.dimension for one in named]
+        among[item.dimension] += item.dimension in [each.dimension for each in named]
     await embeddings.close()
-    return asked, first, among
+    return counts, first, among
 
 
 def main() -> None:
-    """Run it."""
+    """Run the benchmark."""
     if "METACOG_DATA" not in os.environ:
         sys.stdout.write("left out: METACOG_DATA names no folder of data sets\n")
         return
     folder = Path(os.environ["METACOG_DATA"])
     items = [item for item in read_sets(folder, sets_in(folder), EACH, programs=True) if item.dimension]
     with encoder() as url:
-        asked, first, among = asyncio.run(measure(url, items))
+        counts, first, among = asyncio.run(measure(url, items))
     sets = len({item.dataset for item in items})
     sys.stdout.write(
-        f"{asked.total()} questions of {sets} data sets, at most {EACH} of each; first, or among those named\n"
+        f"{counts.total()} questions of {sets} data sets, at most {EACH} of each; first, or among those named\n"
     )
-    for name, count in sorted(asked.items()):
+    for name, count in sorted(counts.items()):
         sys.stdout.write(f"{name:<24} {count:5d} {first[name] / count:6.2f} {among[name] / count:6.2f}\n")
-    sys.stdout.write(f"{'all':<24} {asked.total():5d} {first.total() / asked.total():6.2f} ")
-    sys.stdout.write(f"{among.total() / asked.total():6.2f}\n")
+    sys.stdout.write(f"{'all':<24} {counts.total():5d} {first.total() / counts.total():6.2f} ")
+    sys.stdout.write(f"{among.total() / counts.total():6.2f}\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How soon a change of competence is found, how often one that is none, and how often intervals hold the truth.
+"""This benchmark measures drift detection: delay, false alarms, and coverage of the competence interval.
 
-Outcomes are drawn; the detector, the profile and its interval are the service's own. All of it is seeded: the same
-figures come every time. BENCH_RUNS sets how many runs stand behind each figure.
+Outcomes are drawn; the detector, the profile and its interval are those of the service. All draws are seeded, so that
+the figures repeat. BENCH_RUNS sets the runs of each figure.
 
     python -m bench drift
 """
@@ -26,68 +26,68 @@ CHANGES, BEFORE, AFTER = ((0.9, 0.3), (0.8, 0.4), (0.9, 0.6), (0.4, 0.8)), 100, 
 TRUTHS, OBSERVATIONS, RATE = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95), (5, 20, 100), 0.1
 
 
-def say(line: str) -> None:
-    """One line, at once."""
+def write(line: str) -> None:
+    """Write a line and flush it."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def drawn(seed: Sequence[int], *parts: tuple[float, int]) -> list[int]:
-    """Outcomes: of each part so many with such a share of right ones."""
+    """Return outcomes: of each part `count`, with the given share of right ones."""
     rng = np.random.default_rng(seed)
     return [int(right) for share, count in parts for right in rng.random(count) < share]
 
 
 def alarm(outcomes: Sequence[int], limits: DriftLimits) -> int | None:
-    """Outcomes after which a change is first raised [count]; None for never."""
+    """Return the outcomes after which a change is first detected [count]; None for never."""
     ends = range(2 * limits.least, len(outcomes) + 1)
     return next((end for end in ends if detected(outcomes[max(0, end - limits.window) : end], limits)), None)
 
 
 def steady(run: int, threshold: float, share: float) -> int | None:
-    """When one run without a change first raises one."""
+    """Return when one run without a change first detects one."""
     return alarm(drawn((1, run, int(100 * share)), (share, STEADY_LENGTH)), DriftLimits(threshold=threshold))
 
 
 def changed(run: int, threshold: float, shares: tuple[float, float]) -> int | None:
-    """When one run with a change after `BEFORE` outcomes first raises one."""
+    """Return when one run with a change after `BEFORE` outcomes first detects one."""
     seed = (2, run, int(100 * shares[0]), int(100 * shares[1]))
     return alarm(drawn(seed, (shares[0], BEFORE), (shares[1], AFTER)), DriftLimits(threshold=threshold))
 
 
 def detection(pool: Pool) -> None:
-    """False alarms and delays of the detector, by threshold."""
-    say(f"{RUNS} runs each; false alarms: share of runs of {STEADY_LENGTH} steady outcomes with one, [95 % interval]")
-    say(f"delay: outcomes after a change at {BEFORE}, median (nine in ten); found: share within {AFTER}\n")
+    """Write false alarms and delays of the detector, by threshold."""
+    write(f"{RUNS} runs each; false alarms: share of runs of {STEADY_LENGTH} steady outcomes with one, [95 % interval]")
+    write(f"delay: outcomes after a change at {BEFORE}, median (nine in ten); found: share within {AFTER}\n")
     for threshold in THRESHOLDS:
         for share in STEADY:
             found = pool.map(partial(steady, threshold=threshold, share=share), range(RUNS))
             raised = sum(at is not None for at in found)
             held = wilson(raised, RUNS)
-            say(
+            write(
                 f"threshold {threshold:4.1f}  steady {share:.2f}          "
                 f"{raised / RUNS:.2f} [{held.low:.2f}, {held.high:.2f}]"
             )
         for shares in CHANGES:
             found = pool.map(partial(changed, threshold=threshold, shares=shares), range(RUNS))
             delays = [at - BEFORE for at in found if at is not None and at > BEFORE]
-            say(
+            write(
                 f"threshold {threshold:4.1f}  {shares[0]:.1f} -> {shares[1]:.1f}  delay {np.median(delays):5.1f} "
                 f"({np.quantile(delays, 0.9):5.1f})  found {len(delays) / RUNS:.2f}"
             )
 
 
 def coverage() -> None:
-    """How often the 95 % interval of a profile holds a steady competence."""
-    say(f"\nshare of {10 * RUNS} profiles whose interval holds the truth, by observations, and its mean width")
+    """Write how often the 95 % interval of a profile holds a steady competence."""
+    write(f"\nshare of {10 * RUNS} profiles whose interval holds the truth, by observations, and its mean width")
     for truth in TRUTHS:
-        told = []
+        figures = []
         for count in OBSERVATIONS:
             limits = [_interval(drawn((3, run, count, int(100 * truth)), (truth, count))) for run in range(10 * RUNS)]
             held = np.mean([low <= truth <= high for low, high in limits])
             width = np.mean([high - low for low, high in limits])
-            told.append(f"{count:4d}: {held:.3f} ({width:.2f})")
-        say(f"truth {truth:.2f}   {'   '.join(told)}")
+            figures.append(f"{count:4d}: {held:.3f} ({width:.2f})")
+        write(f"truth {truth:.2f}   {'   '.join(figures)}")
 
 
 def _interval(outcomes: Sequence[int]) -> tuple[float, float]:
@@ -95,13 +95,13 @@ def _interval(outcomes: Sequence[int]) -> tuple[float, float]:
     for outcome in outcomes:
         competence = learned(competence, outcome, RATE)
         weight, squares = weight + RATE * (1 - weight), squares * (1 - RATE) ** 2 + RATE**2
-    rests_on = memory(weight, squares)
-    told = interval(Profile(agent="a", dimension="d", competence=competence, memory=rests_on, weight=weight))
-    return told.low, told.high
+    profile = Profile(agent="a", dimension="d", competence=competence, memory=memory(weight, squares), weight=weight)
+    limits = interval(profile)
+    return limits.low, limits.high
 
 
 def main() -> None:
-    """Run it."""
+    """Run the benchmark."""
     with Pool(PROCESSES) as pool:
         detection(pool)
     coverage()

@@ -1,7 +1,7 @@
-"""10,000 profile updates from 8 processes, each delivered twice, all processes killed half-way and started again.
+"""This benchmark delivers 10,000 profile updates twice from 8 processes, which are killed half-way and restarted.
 
-Checked as it goes: every update is in the history once, and each profile is the replay of its recorded order, bit for
-bit. BENCH_UPDATES sets another size.
+It checks that every update is recorded once, and that each profile is the replay of its recorded order, bit for bit.
+BENCH_UPDATES sets another size.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ PROCESSES = 8
 
 
 def main() -> None:
-    """Run it."""
+    """Run the benchmark."""
     with Database() as database:
         db.migrate("services.delegation", database.url)
-        told = asyncio.run(storm(database.url, new_id()[-12:], updates=UPDATES, processes=PROCESSES))
+        result = asyncio.run(storm(database.url, new_id()[-12:], updates=UPDATES, processes=PROCESSES))
     sys.stdout.write(
-        f"{told.updates} updates of {told.profiles} profiles, {told.deliveries} deliveries and those before the kill, "
-        f"{told.kills} processes killed half-way: {told.seconds:.1f} s "
-        f"({told.deliveries / told.seconds:.0f} deliveries/s); {told.drifts} changes raised\n"
+        f"{result.updates} updates of {result.profiles} profiles, {result.deliveries} deliveries and those before "
+        f"the kill, {result.kills} processes killed half-way: {result.seconds:.1f} s "
+        f"({result.deliveries / result.seconds:.0f} deliveries/s); {result.drifts} drift events\n"
         "every update once; each profile is the replay of its recorded order, bit for bit\n"
     )
 

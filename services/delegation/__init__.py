@@ -1,1 +1,1 @@
-"""Delegation: agents that know what they cannot do, hand it over, and learn."""
+"""The delegation service: agents assess themselves, delegate tasks to better ones, and learn from outcomes."""

@@ -1,4 +1,4 @@
-"""The delegation service put together over a database and voices; `__main__` and tests share it."""
+"""This module composes the delegation service from its settings and parts, for the process and for tests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -10,32 +10,36 @@ from grpc import aio
 from metacog.delegation.v1 import delegation_pb2, delegation_pb2_grpc
 
 from chassis.database import Sessions
+from chassis.errors import ConfigurationInvalid
 from chassis.json_text import dumps
 from chassis.serving.auth import Keyring
 from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
 from chassis.serving.rest import Application
 from chassis.serving.server import grpc_server
 from configuration.agents import AgentConfig
+from inference import ModelClients
 from kernel.confidence.rules import Rules
+from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
 from services.delegation import rest, rpc
 from services.delegation.core.routine import Routine
 from services.delegation.sandbox import Sandbox
 from services.delegation.service.categories import Categories
-from services.delegation.service.dimensions import Dimension, Embedder, Prototypes
+from services.delegation.service.dimensions import Dimension, DimensionFinder, Embedder, Prototypes
 from services.delegation.service.monitoring import Monitoring
-from services.delegation.service.process import ProcessContext, TaskDefaults, process
+from services.delegation.service.process import ProcessContext, process
 from services.delegation.service.profiles import Profiles
-from services.delegation.service.recalibration import ENOUGH, EVERY_S, Recalibrator
+from services.delegation.service.recalibration import INTERVAL_S, Recalibrator
 from services.delegation.service.result_merger import ResultMerger
-from services.delegation.service.self_assess import self_assess
-from services.delegation.service.task_context import TaskModelClients
+from services.delegation.service.self_assessment import SelfAssessContext, self_assess
+from services.delegation.service.task_context import TaskDefaults
 from services.delegation.service.task_records import submit_feedback
 from services.delegation.service.use_cases import UseCases
+from services.delegation.settings import Settings
 from services.delegation.store.categories import PostgresCategories
 from services.delegation.store.monitoring import PostgresMonitoring
 from services.delegation.store.profiles import PostgresProfiles
-from services.delegation.store.requests import PostgresRequests, PostgresTurns
+from services.delegation.store.requests import PostgresRequests, PostgresRoundRobin
 from services.delegation.store.tasks import PostgresTasks
 
 CONTRACT = delegation_pb2.DESCRIPTOR.services_by_name["DelegationService"]
@@ -43,126 +47,159 @@ CONTRACT = delegation_pb2.DESCRIPTOR.services_by_name["DelegationService"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the service stands on.
+    """The service is composed of these parts and its settings.
 
     Attributes:
         sessions: Sessions of the database.
-        voices: Who speaks for whom.
+        model_clients: Model clients of the agents.
         embedder: The sentence encoder.
         agents: The configured agents.
         dimensions: The configured dimensions.
+        recalibration_interval_s: Time between two refreshes of the recalibration maps, at least [s].
     """
 
     sessions: Sessions
-    voices: TaskModelClients
+    model_clients: ModelClients
     embedder: Embedder
     agents: Callable[[], Sequence[AgentConfig]]
     dimensions: Sequence[Dimension]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How the service behaves where a request says nothing.
-
-    Attributes:
-        defaults: What a request that leaves something out gets.
-        drift: When a change of competence counts as one.
-        sandbox: Whether unit tests may be run.
-        test_timeout_s: Time that they get [s].
-        judge: Agent that judges where none is named; empty: the plain model.
-        recalibration_minimum: Verdicts that recalibrating an agent takes [count].
-        recalibration_every_s: Time between two looks at them [s].
-    """
-
-    defaults: TaskDefaults
-    drift: DriftLimits = DriftLimits()  # noqa: RUF009 - an immutable value
-    sandbox: bool = True
-    test_timeout_s: float = 5.0
-    judge: str = ""
-    recalibration_minimum: int = ENOUGH
-    recalibration_every_s: float = EVERY_S
+    recalibration_interval_s: float = INTERVAL_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The service, as its faces need it.
+    """A composed service serves its use cases and recalibrates in the background.
 
     Attributes:
-        use: The use cases.
-        recalibrator: To be started and closed.
-        sandbox: To be told of when it is missing.
+        use_cases: The use cases, for the APIs.
+        recalibrator: Keeps recalibration maps up to date; to be started and closed.
+        sandbox: Runs unit tests; its `ready` belongs to the readiness of the process.
     """
 
-    use: UseCases
+    use_cases: UseCases
     recalibrator: Recalibrator
     sandbox: Sandbox
 
 
-def composed(world: Parts, options: Options) -> Service:
-    """The use cases over `world`."""
-    rate = options.defaults.rules.learning_rate
-    monitoring = PostgresMonitoring(world.sessions)
-    shelf = PostgresProfiles(world.sessions, rate)
-    tasks = PostgresTasks(world.sessions, options.drift)
-    recalibrator = Recalibrator(monitoring, enough=options.recalibration_minimum, every_s=options.recalibration_every_s)
-    sandbox = Sandbox(enabled=options.sandbox)
-    categories = Categories(PostgresCategories(world.sessions), world.embedder, world.dimensions)
-    hub = ProcessContext(
-        agents=world.agents,
+def compose(settings: Settings, parts: Parts) -> Service:
+    """Return the service made of `settings` and `parts`.
+
+    Raises:
+        ConfigurationInvalid: When the judge of the settings is not configured.
+    """
+    _check_judge(settings.judge_agent, parts.agents())
+    defaults = task_defaults(settings, parts.dimensions)
+    monitoring = PostgresMonitoring(parts.sessions)
+    profiles = PostgresProfiles(parts.sessions, settings.learning_rate)
+    drift = DriftLimits(threshold=settings.drift_threshold, window=settings.drift_window)
+    tasks = PostgresTasks(parts.sessions, drift)
+    recalibrator = Recalibrator(
+        monitoring, min_ratings=settings.recalibration_minimum, interval_s=parts.recalibration_interval_s
+    )
+    sandbox = Sandbox(enabled=settings.sandbox)
+    categories = Categories(PostgresCategories(parts.sessions), parts.embedder, parts.dimensions)
+    finder = DimensionFinder(
         dimensions=categories.dimensions,
-        refreshed=categories.refresh,
-        voices=world.voices,
-        profiles=shelf,
+        refresh=categories.refresh,
+        prototypes=Prototypes(parts.embedder),
+        classifier=settings.classifier,
+    )
+    process_context = ProcessContext(
+        agents=parts.agents,
+        dimensions=finder,
+        model_clients=parts.model_clients,
+        profiles=profiles,
         tasks=tasks,
-        turns=PostgresTurns(world.sessions),
-        requests=PostgresRequests(world.sessions),
-        prototypes=Prototypes(world.embedder),
+        round_robin=PostgresRoundRobin(parts.sessions),
+        requests=PostgresRequests(parts.sessions),
         merger=ResultMerger(
             sandbox=sandbox,
             now=lambda: datetime.now(UTC),
-            test_timeout_s=options.test_timeout_s,
-            judge=options.judge,
+            test_timeout_s=settings.test_timeout_ms / 1000,
+            judge=settings.judge_agent,
         ),
         recalibrations=recalibrator.points,
-        judged=recalibrator.judged,
-        defaults=options.defaults,
+        on_label=recalibrator.on_label,
+        defaults=defaults,
     )
-    use = UseCases(
-        process=partial(process, hub=hub),
-        self_assess=partial(self_assess, hub=hub),
-        submit_feedback=partial(submit_feedback, tasks=tasks, judged=recalibrator.judged),
-        profiles=Profiles(shelf=shelf, agents=world.agents, dimensions=hub.dimensions, learning_rate=rate),
-        watching=Monitoring(
+    self_assess_context = SelfAssessContext(
+        agents=parts.agents,
+        dimensions=finder,
+        model_clients=parts.model_clients,
+        profiles=profiles,
+        recalibrations=recalibrator.points,
+        defaults=defaults,
+    )
+    use_cases = UseCases(
+        process=partial(process, context=process_context),
+        self_assess=partial(self_assess, context=self_assess_context),
+        submit_feedback=partial(submit_feedback, tasks=tasks, on_label=recalibrator.on_label),
+        profiles=Profiles(
+            store=profiles,
+            agents=parts.agents,
+            dimensions=categories.dimensions,
+            learning_rate=settings.learning_rate,
+        ),
+        monitoring=Monitoring(
             records=monitoring,
-            agents=world.agents,
-            dimensions=hub.dimensions,
-            voices=world.voices,
+            agents=parts.agents,
+            dimensions=categories.dimensions,
+            model_clients=parts.model_clients,
             maps=recalibrator.maps,
         ),
         categories=categories,
     )
-    return Service(use=use, recalibrator=recalibrator, sandbox=sandbox)
+    return Service(use_cases=use_cases, recalibrator=recalibrator, sandbox=sandbox)
 
 
-def with_paths(app: Application, use: UseCases) -> Application:
-    """`app` with every path of the contract."""
-    rest.add_task_paths(app, use)
-    rest.add_profile_paths(app, use)
-    rest.add_watching_paths(app, use)
-    rest.add_category_paths(app, use)
+def _check_judge(judge: str, agents: Sequence[AgentConfig]) -> None:
+    if judge and judge not in [agent.id for agent in agents]:
+        message = f"METACOG_DELEGATION_JUDGE_AGENT: {judge!r} is not configured"
+        raise ConfigurationInvalid(message, setting="METACOG_DELEGATION_JUDGE_AGENT")
+
+
+def task_defaults(settings: Settings, dimensions: Sequence[Dimension]) -> TaskDefaults:
+    """Return the values that a request gets for what it leaves out."""
+    rules = Rules(**{name: getattr(settings, name) for name in Rules.__dataclass_fields__ if hasattr(settings, name)})
+    routine = Routine(
+        certainty=settings.routine_certainty,
+        competence=settings.routine_competence,
+        observations=settings.routine_observations,
+    )
+    return TaskDefaults(
+        limits=Limits(
+            max_generations=settings.max_generations,
+            max_generated_tokens=settings.max_generated_tokens,
+            timeout_ms=settings.timeout_ms,
+        ),
+        rules=rules,
+        classifier=settings.classifier,
+        answer_max_tokens=settings.answer_max_tokens,
+        task_characters=settings.task_characters,
+        routine=routine,
+        config_version=settings.config_version or config_version(rules, routine, dimensions),
+    )
+
+
+def config_version(rules: Rules, routine: Routine, dimensions: Sequence[Dimension]) -> str:
+    """Return the version of a configuration: `paper` for the defaults, else with a digest of it."""
+    digest = sha256(dumps([asdict(rules), asdict(routine), [each.id for each in dimensions]])).hexdigest()[:12]
+    return f"paper+{digest}" if rules != Rules() or routine != Routine() else "paper"
+
+
+def with_paths(app: Application, use_cases: UseCases) -> Application:
+    """Return `app` with every path of the contract."""
+    rest.add_task_paths(app, use_cases)
+    rest.add_profile_paths(app, use_cases)
+    rest.add_monitoring_paths(app, use_cases)
+    rest.add_category_paths(app, use_cases)
     refuse_unserved_paths(app, CONTRACT)
     return app
 
 
-def build_server(use: UseCases, keyring: Keyring) -> aio.Server:
-    """A gRPC server with every method of the contract."""
+def build_server(use_cases: UseCases, keyring: Keyring) -> aio.Server:
+    """Return a gRPC server with every method of the contract."""
     server = grpc_server(keyring)
-    servicer = refuse_unserved_calls(rpc.Servicer, CONTRACT)(use, keyring)
+    servicer = refuse_unserved_calls(rpc.Servicer, CONTRACT)(use_cases, keyring)
     delegation_pb2_grpc.add_DelegationServiceServicer_to_server(servicer, server)
     return server
-
-
-def config_version(rules: Rules, routine: Routine, dimensions: Sequence[Dimension]) -> str:
-    """Version of a configuration: `paper` where it is the paper's with our defaults, else with a digest of it."""
-    digest = sha256(dumps([asdict(rules), asdict(routine), [one.id for one in dimensions]])).hexdigest()[:12]
-    return f"paper+{digest}" if rules != Rules() or routine != Routine() else "paper"

@@ -1,17 +1,15 @@
-"""Refusals of the delegation service.
+"""The delegation service raises these errors.
 
 MetacogError
-├── UnknownAgent             the request names an agent that is not configured
 ├── UnknownDimension         the request names a dimension that is not configured
-├── NoAgents                 nobody is configured
-├── TaskNotFound             there is no such task for this key
-├── FeedbackConflict         the task has a different label already
-├── RequestIdReused          an identifier came back with other content
-├── RequestInProgress        the first request with an identifier is still running
-├── TeachingNotAllowed       the key may not change what was learned
-├── InvalidProfile           an imported profile cannot be
-├── SandboxUnavailable       unit tests were asked for, and the sandbox is off or missing
-└── CategoryNotFound         there is no such discovered category for this key
+├── TaskNotFound             the key has no such task
+├── InvalidProfile           an imported profile is not possible
+├── SandboxUnavailable       the request has unit tests, and the sandbox is off or missing
+├── CategoryNotFound         the key has no such discovered category
+├── (agents)                 kernel.errors: UnknownAgent, NoAgents
+├── (feedback, database)     chassis.errors: FeedbackConflict, DatabaseUnavailable
+├── (idempotency)            chassis.idempotency: RequestIdReused, RequestInProgress
+└── (permissions)            chassis.serving.auth: TeachingNotAllowed
 """
 
 from kernel.errors import Code, MetacogError
@@ -25,28 +23,28 @@ class UnknownDimension(MetacogError):
 
 
 class TaskNotFound(MetacogError):
-    """There is no such task for this key."""
+    """The key has no such task."""
 
     code = Code.NOT_FOUND
     reason = "TASK_NOT_FOUND"
 
 
 class InvalidProfile(MetacogError):
-    """An imported profile cannot be."""
+    """An imported profile is not possible."""
 
     code = Code.INVALID_ARGUMENT
     reason = "INVALID_PROFILE"
 
 
 class SandboxUnavailable(MetacogError):
-    """Unit tests were asked for, and the sandbox is off or missing."""
+    """The request has unit tests, and the sandbox is off or missing."""
 
     code = Code.FAILED_PRECONDITION
     reason = "SANDBOX_UNAVAILABLE"
 
 
 class CategoryNotFound(MetacogError):
-    """There is no such discovered category for this key."""
+    """The key has no such discovered category."""
 
     code = Code.NOT_FOUND
     reason = "CATEGORY_NOT_FOUND"

@@ -1,4 +1,4 @@
-"""gRPC face of the delegation service."""
+"""This module serves the delegation service over gRPC."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -32,18 +32,18 @@ from services.delegation.service.values import ProcessRequest, SelfAssessRequest
 
 
 class Servicer(pb_grpc.DelegationServiceServicer):
-    """The delegation service on gRPC."""
+    """Serves the delegation service over gRPC."""
 
-    def __init__(self, use: UseCases, keyring: Keyring) -> None:
-        self._use = use
+    def __init__(self, use_cases: UseCases, keyring: Keyring) -> None:
+        self._use_cases = use_cases
         self._keyring = keyring
 
     async def Process(  # noqa: N802
         self, request: tasks_pb2.ProcessRequest, context: Context
     ) -> AsyncIterator[tasks_pb2.ProcessResponse]:
         """Process a task."""
-        ask = from_proto(request, ProcessRequest)
-        async with aclosing(self._use.process(ask, key=caller(context, self._keyring))) as events:
+        value = from_proto(request, ProcessRequest)
+        async with aclosing(self._use_cases.process(value, key=caller(context, self._keyring))) as events:
             async for event in events:
                 yield event_to_proto(event, tasks_pb2.ProcessResponse)
 
@@ -51,103 +51,103 @@ class Servicer(pb_grpc.DelegationServiceServicer):
         self, request: tasks_pb2.SelfAssessRequest, context: Context
     ) -> tasks_pb2.SelfAssessResponse:
         """Let agents assess themselves on a task."""
-        reply = await self._use.self_assess(from_proto(request, SelfAssessRequest))
-        return to_proto(reply, tasks_pb2.SelfAssessResponse)
+        response = await self._use_cases.self_assess(from_proto(request, SelfAssessRequest))
+        return to_proto(response, tasks_pb2.SelfAssessResponse)
 
     async def SubmitFeedback(  # noqa: N802
         self, request: tasks_pb2.SubmitFeedbackRequest, context: Context
     ) -> tasks_pb2.SubmitFeedbackResponse:
-        """Say whether a task's answer was right."""
-        ask = from_proto(request, TaskFeedbackRequest)
-        reply = await self._use.submit_feedback(ask, key=caller(context, self._keyring))
-        return to_proto(reply, tasks_pb2.SubmitFeedbackResponse)
+        """Submit feedback on a task's answer."""
+        value = from_proto(request, TaskFeedbackRequest)
+        response = await self._use_cases.submit_feedback(value, key=caller(context, self._keyring))
+        return to_proto(response, tasks_pb2.SubmitFeedbackResponse)
 
     async def ListAgents(  # noqa: N802
         self, request: monitoring_pb2.ListAgentsRequest, context: Context
     ) -> monitoring_pb2.ListAgentsResponse:
-        """The configured agents."""
-        page = await self._use.watching.list_agents(from_proto(request, ListAgentsRequest))
+        """Return the configured agents."""
+        page = await self._use_cases.monitoring.list_agents(from_proto(request, ListAgentsRequest))
         return to_proto(page, monitoring_pb2.ListAgentsResponse)
 
     async def ListProfiles(  # noqa: N802
         self, request: profiles_pb2.ListProfilesRequest, context: Context
     ) -> profiles_pb2.ListProfilesResponse:
-        """Capability profiles."""
-        page = await self._use.profiles.page(from_proto(request, ListProfilesRequest))
+        """Return capability profiles."""
+        page = await self._use_cases.profiles.page(from_proto(request, ListProfilesRequest))
         return to_proto(page, profiles_pb2.ListProfilesResponse)
 
     async def ResetProfiles(  # noqa: N802
         self, request: profiles_pb2.ResetProfilesRequest, context: Context
     ) -> profiles_pb2.ResetProfilesResponse:
-        """Put profiles back to where they start."""
-        ask = from_proto(request, ResetProfilesRequest)
-        reply = await self._use.profiles.reset(ask, key=caller(context, self._keyring))
-        return to_proto(reply, profiles_pb2.ResetProfilesResponse)
+        """Reset profiles to their start."""
+        value = from_proto(request, ResetProfilesRequest)
+        response = await self._use_cases.profiles.reset(value, key=caller(context, self._keyring))
+        return to_proto(response, profiles_pb2.ResetProfilesResponse)
 
     async def FreezeProfiles(  # noqa: N802
         self, request: profiles_pb2.FreezeProfilesRequest, context: Context
     ) -> profiles_pb2.FreezeProfilesResponse:
-        """Freeze profiles, or thaw them."""
-        ask = from_proto(request, FreezeProfilesRequest)
-        reply = await self._use.profiles.freeze(ask, key=caller(context, self._keyring))
-        return to_proto(reply, profiles_pb2.FreezeProfilesResponse)
+        """Freeze profiles, or unfreeze them."""
+        value = from_proto(request, FreezeProfilesRequest)
+        response = await self._use_cases.profiles.freeze(value, key=caller(context, self._keyring))
+        return to_proto(response, profiles_pb2.FreezeProfilesResponse)
 
     async def ExportProfiles(  # noqa: N802
         self, request: profiles_pb2.ExportProfilesRequest, context: Context
     ) -> profiles_pb2.ExportProfilesResponse:
-        """Profiles as they were at one moment."""
-        page = await self._use.profiles.export(from_proto(request, ExportProfilesRequest))
+        """Return profiles as they were at one moment."""
+        page = await self._use_cases.profiles.export(from_proto(request, ExportProfilesRequest))
         return to_proto(page, profiles_pb2.ExportProfilesResponse)
 
     async def ImportProfiles(  # noqa: N802
         self, request: profiles_pb2.ImportProfilesRequest, context: Context
     ) -> profiles_pb2.ImportProfilesResponse:
         """Import exported profiles."""
-        ask = from_proto(request, ImportProfilesRequest)
-        reply = await self._use.profiles.import_all(ask, key=caller(context, self._keyring))
-        return to_proto(reply, profiles_pb2.ImportProfilesResponse)
+        value = from_proto(request, ImportProfilesRequest)
+        response = await self._use_cases.profiles.import_all(value, key=caller(context, self._keyring))
+        return to_proto(response, profiles_pb2.ImportProfilesResponse)
 
     async def GetFlows(  # noqa: N802
         self, request: monitoring_pb2.GetFlowsRequest, context: Context
     ) -> monitoring_pb2.GetFlowsResponse:
-        """Who hands tasks to whom."""
-        page = await self._use.watching.flows(from_proto(request, GetFlowsRequest))
+        """Return how often each agent delegates to each other."""
+        page = await self._use_cases.monitoring.get_flows(from_proto(request, GetFlowsRequest))
         return to_proto(page, monitoring_pb2.GetFlowsResponse)
 
     async def GetReliability(  # noqa: N802
         self, request: monitoring_pb2.GetReliabilityRequest, context: Context
     ) -> monitoring_pb2.GetReliabilityResponse:
-        """How far confidence can be trusted."""
-        page = await self._use.watching.reliability(from_proto(request, GetReliabilityRequest))
+        """Return the reliability of confidences."""
+        page = await self._use_cases.monitoring.get_reliability(from_proto(request, GetReliabilityRequest))
         return to_proto(page, monitoring_pb2.GetReliabilityResponse)
 
     async def ListDriftEvents(  # noqa: N802
         self, request: monitoring_pb2.ListDriftEventsRequest, context: Context
     ) -> monitoring_pb2.ListDriftEventsResponse:
-        """Detected changes of competence."""
-        page = await self._use.watching.drift(from_proto(request, ListDriftEventsRequest))
+        """Return detected changes of competence."""
+        page = await self._use_cases.monitoring.list_drift_events(from_proto(request, ListDriftEventsRequest))
         return to_proto(page, monitoring_pb2.ListDriftEventsResponse)
 
     async def DiscoverCategories(  # noqa: N802
         self, request: categories_pb2.DiscoverCategoriesRequest, context: Context
     ) -> categories_pb2.DiscoverCategoriesResponse:
-        """Look for kinds of tasks, and propose them."""
-        ask = from_proto(request, DiscoverCategoriesRequest)
-        reply = await self._use.categories.discover(ask, key=caller(context, self._keyring))
-        return to_proto(reply, categories_pb2.DiscoverCategoriesResponse)
+        """Discover categories, and propose them."""
+        value = from_proto(request, DiscoverCategoriesRequest)
+        response = await self._use_cases.categories.discover(value, key=caller(context, self._keyring))
+        return to_proto(response, categories_pb2.DiscoverCategoriesResponse)
 
     async def ListCategories(  # noqa: N802
         self, request: categories_pb2.ListCategoriesRequest, context: Context
     ) -> categories_pb2.ListCategoriesResponse:
-        """Discovered categories."""
-        ask = from_proto(request, ListCategoriesRequest)
-        page = await self._use.categories.page(ask, key=caller(context, self._keyring))
+        """Return discovered categories."""
+        value = from_proto(request, ListCategoriesRequest)
+        page = await self._use_cases.categories.page(value, key=caller(context, self._keyring))
         return to_proto(page, categories_pb2.ListCategoriesResponse)
 
     async def AdoptCategory(  # noqa: N802
         self, request: categories_pb2.AdoptCategoryRequest, context: Context
     ) -> categories_pb2.AdoptCategoryResponse:
         """Make a category a dimension."""
-        ask = from_proto(request, AdoptCategoryRequest)
-        reply = await self._use.categories.adopt(ask, key=caller(context, self._keyring))
-        return to_proto(reply, categories_pb2.AdoptCategoryResponse)
+        value = from_proto(request, AdoptCategoryRequest)
+        response = await self._use_cases.categories.adopt(value, key=caller(context, self._keyring))
+        return to_proto(response, categories_pb2.AdoptCategoryResponse)

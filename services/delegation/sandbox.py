@@ -1,4 +1,4 @@
-"""The chassis' sandbox, with the switch and the refusals of this service."""
+"""This module gives the sandbox the switch and the errors of this service."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from services.delegation.service.result_merger import Tested
 
 
 class Sandbox:
-    """Runs code that a model wrote and nobody trusts, in a process that is locked in.
+    """Runs untrusted code that a model wrote, in a process without access to files and network.
 
     Args:
         enabled: Whether code may be run at all.
@@ -22,7 +22,7 @@ class Sandbox:
         """Return if the sandbox can be used.
 
         Raises:
-            SandboxUnavailable: When it is off or missing; says why.
+            SandboxUnavailable: When it is off or missing; states the reason.
         """
         if not self._enabled:
             raise SandboxUnavailable("unit tests are switched off; METACOG_DELEGATION_SANDBOX=true switches them on")
@@ -31,10 +31,10 @@ class Sandbox:
             raise SandboxUnavailable(f"this system has no sandbox for unit tests: {problem}")
 
     async def ready(self) -> None:
-        """`check`, beside whatever else goes on."""
+        """Run `check` in a thread."""
         await asyncio.to_thread(self.check)
 
     async def run(self, code: str, tests: str, *, timeout_s: float) -> Tested:
         """Run `code`, then `tests`, which raise when it is wrong, for at most `timeout_s` [s]."""
-        ran = await self._locked.run(code, tests, timeout_s=timeout_s)
-        return Tested(passed=ran.passed, detail=ran.detail)
+        result = await self._locked.run(code, tests, timeout_s=timeout_s)
+        return Tested(passed=result.passed, detail=result.detail)

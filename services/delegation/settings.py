@@ -1,4 +1,4 @@
-"""Settings of the delegation service."""
+"""This module defines the settings of the delegation service."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ from services.delegation.service.values import DimensionClassifier
 
 
 class Settings(FaceSettings):
-    """Environment variables `METACOG_DELEGATION_...`."""
+    """The settings are read from environment variables `METACOG_DELEGATION_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_DELEGATION_", env_ignore_empty=True, frozen=True)
 
-    rest_port: int = Field(8083, ge=0, le=65535, description="Port of the REST face")
-    grpc_port: int = Field(50054, ge=0, le=65535, description="Port of the gRPC face")
+    rest_port: int = Field(8083, ge=0, le=65535, description="Port of the REST API")
+    grpc_port: int = Field(50054, ge=0, le=65535, description="Port of the gRPC API")
     agents_file: Path | None = Field(None, description="The agents; empty: METACOG_AGENTS_FILE, else three specialists")
     dimensions_file: Path | None = Field(None, description="The dimensions; empty: the paper's five")
     config_version: str = Field("", description="Name recorded with each task; empty: `paper`, or a digest")
@@ -28,23 +28,31 @@ class Settings(FaceSettings):
     classifier: DimensionClassifier = Field(
         DimensionClassifier.MODEL, description="How dimensions are found: MODEL or EMBEDDING"
     )
-    confidence_threshold: float = Field(0.5, ge=0, le=1, description="Confidence that does a task, theta")
-    verbalized_weight: float = Field(0.6, ge=0, le=1, description="Weight of what an agent says of itself, lambda")
-    disagreement_threshold: float = Field(0.3, ge=0, le=1, description="Disagreement that tightens, theta_delta")
-    disagreement_gain: float = Field(0.2, ge=0, description="How much it tightens, gamma")
+    confidence_threshold: float = Field(
+        0.5, ge=0, le=1, description="Confidence from which an agent executes a task, theta"
+    )
+    verbalized_weight: float = Field(0.6, ge=0, le=1, description="Weight of the verbalized confidence, lambda")
+    disagreement_threshold: float = Field(
+        0.3, ge=0, le=1, description="Disagreement above which the threshold rises, theta_delta"
+    )
+    disagreement_gain: float = Field(0.2, ge=0, description="Rise of the threshold by disagreement, gamma")
     learning_rate: float = Field(0.1, gt=0, le=1, description="Step of a profile toward an outcome, alpha")
-    minimum_observations: int = Field(5, ge=0, description="Observations that let a profile stand for an unrated agent")
+    minimum_observations: int = Field(
+        5, ge=0, description="Observations from which on a profile replaces a missing rating"
+    )
     hand_over_rule: HandOverRule = Field(HandOverRule.BETTER, description="BETTER, or PAPER")
-    short_list_size: int = Field(4, ge=1, description="Other agents that are asked at most")
+    short_list_size: int = Field(4, ge=1, description="Other agents that are assessed at most")
     exploration: Exploration = Field(Exploration.THOMPSON, description="THOMPSON, UPPER_BOUND or NONE")
     skip_routine: bool = Field(False, description="Whether routine tasks skip self-assessment")
     routine_certainty: float = Field(0.8, ge=0, le=1, description="Certainty of the dimension of a routine task")
     routine_competence: float = Field(0.8, ge=0, le=1, description="Competence that makes a task routine")
-    routine_observations: int = Field(20, ge=0, description="Observations behind it")
-    recalibrate: bool = Field(True, description="Whether what agents say of themselves is recalibrated")
-    recalibration_minimum: int = Field(100, ge=20, description="Verdicts that recalibrating an agent takes")
-    drift_threshold: float = Field(9.0, gt=0, description="Statistic from which competence has changed [nats]")
-    drift_window: int = Field(200, ge=20, le=2000, description="Recent outcomes that are looked at for it")
+    routine_observations: int = Field(20, ge=0, description="Observations that make a task routine")
+    recalibrate: bool = Field(True, description="Whether verbalized confidences are recalibrated")
+    recalibration_minimum: int = Field(100, ge=20, description="Labels from which on an agent is recalibrated")
+    drift_threshold: float = Field(
+        9.0, gt=0, description="Statistic from which on a change of competence is detected [nats]"
+    )
+    drift_window: int = Field(200, ge=20, le=2000, description="Recent outcomes that the detector reads")
     sandbox: bool = Field(True, description="Whether unit tests may be run, in a sandbox")
-    test_timeout_ms: int = Field(5000, ge=100, le=60_000, description="Time that code and its tests get [ms]")
-    judge_agent: str = Field("", description="Agent that judges where none is named; empty: the plain model")
+    test_timeout_ms: int = Field(5000, ge=100, le=60_000, description="Time limit of code and its tests [ms]")
+    judge_agent: str = Field("", description="Agent that judges where the request names none; empty: the default model")

@@ -1,4 +1,4 @@
-"""Delegation as it is recorded for its evaluation: tasks with everybody's rating and answer, and records of them."""
+"""This module makes recordings for the evaluation of delegation: tasks with every agent's rating and answer."""
 
 from collections.abc import Mapping
 
@@ -20,32 +20,32 @@ def a_task(
     difficulty: str = "easy", answers: Mapping[str, str] | None = None, seed: int = 7,
     attempts: Mapping[str, int] | None = None, samples: tuple[Sampled, ...] = (),
 ) -> Task:  # fmt: skip
-    """A task on which the agents named in `right` (by initials) are right; the others each have a wrong answer."""
+    """Return a task on which the agents named in `right` (by initials) are right, and each other has a wrong answer."""
     item = Facts(
         id=f"t-{number}", dataset="t", dimensions=kinds, difficulty=difficulty, known=KNOWN, prompt_characters=10
     )
-    said = {agent: "4" if agent[0] in right else f"9{agent[0]}" for agent in AGENTS} | dict(answers or {})
+    given = {agent: "4" if agent[0] in right else f"9{agent[0]}" for agent in AGENTS} | dict(answers or {})
     tries = dict.fromkeys(AGENTS, 1) | dict(attempts or {})
     asking = {agent: Asking(calls=count, tokens=10 * count) for agent, count in tries.items()}
-    solved = {agent: Solved(answer=said[agent], right=said[agent] == "4", tokens=30) for agent in AGENTS}
+    solved = {agent: Solved(answer=given[agent], right=given[agent] == "4", tokens=30) for agent in AGENTS}
     return Task(item=item, seed=seed, verbalized=rated, solved=solved, asking=asking, skilled="gamma",
                 samples=samples)  # fmt: skip
 
 
 def a_recording(count: int, *, honest: bool) -> list[Record]:
-    """Tasks that alpha, beta and gamma are good at in turns; they say so, or rate themselves alike."""
-    made: list[Record] = [run_record(COMMAND, "assess", "solve", "skill-fixed")]
+    """Return records of tasks that alpha, beta and gamma solve in turns; honest ratings show it, others are alike."""
+    records: list[Record] = [run_record(COMMAND, "assess", "solve", "skill-fixed")]
     for number in range(count):
         name, able = f"t-{number}", AGENTS[(number // 3) % 3]
         kinds = ["math_computation"] if number % 4 else ["math_computation", "code_generation"]
-        about = {"dimensions": kinds, "proxy": ""}
-        made.append({**introduced(name, dataset="t"), **about, "difficulty": ("easy", "hard")[number % 2]})
+        facts = {"dimensions": kinds, "proxy": ""}
+        records.append({**introduced(name, dataset="t"), **facts, "difficulty": ("easy", "hard")[number % 2]})
         rated = [{"agent": a, "verbalized": (0.8 if a == able else 0.1) if honest else 0.45} for a in AGENTS]
-        votes = [vote(a, RIGHT if a == able else f"Final Answer: 9{place}") for place, a in enumerate(AGENTS)]
-        asked = {"assessments": rated, "usage": spent(3, 90, 30), "duration_ms": 3.0}
-        made += [
-            reply(name, "assess", asked, path="/v1/self-assessments"),
+        votes = [vote(a, RIGHT if a == able else f"Final Answer: 9{index}") for index, a in enumerate(AGENTS)]
+        assessed = {"assessments": rated, "usage": spent(3, 90, 30), "duration_ms": 3.0}
+        records += [
+            reply(name, "assess", assessed, path="/v1/self-assessments"),
             reply(name, "solve", task(RIGHT, votes), path="/v1/tasks"),
             reply(name, "skill-fixed", task(WRONG, executor="alpha"), path="/v1/tasks"),
         ]
-    return made
+    return records

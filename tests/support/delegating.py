@@ -1,9 +1,9 @@
-"""A delegation service on a scripted or real model, over a real database, both faces."""
+"""This module runs a delegation service on a scripted or real model, over a real database, with both APIs."""
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from chassis import database as db
@@ -12,16 +12,16 @@ from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from configuration.agents import AgentConfig, read_agents
-from inference.embeddings import Embeddings
+from inference import Embeddings
 from kernel.confidence.rules import Exploration, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
 from kernel.prices import Prices
-from services.delegation.compose import CONTRACT, Options, Parts, build_server, composed, with_paths
+from services.delegation.compose import CONTRACT, Parts, build_server, compose, with_paths
 from services.delegation.service.dimensions import Dimension, read_dimensions
-from services.delegation.service.process import TaskDefaults
 from services.delegation.service.recalibration import Recalibrator
 from services.delegation.service.use_cases import UseCases
+from services.delegation.settings import Settings
 from tests.support.faces import RestFace, RpcFace, Running, serving
 from tests.support.stack import MAX_BODY_BYTES, NO_PRICES, NOBODY, ROOT, Body, Server, voices_of
 
@@ -30,33 +30,52 @@ DIMENSIONS = read_dimensions(ROOT / "config" / "dimensions.yaml")
 LIMITS = Limits(max_generations=64, max_generated_tokens=16_384, timeout_ms=60_000)
 RULES = Rules(exploration=Exploration.NONE)
 
-__all__ = ["AGENTS", "CONTRACT", "DIMENSIONS", "Cast", "Delegation", "delegation_at", "new_names", "options", "who"]
+__all__ = [
+    "AGENTS",
+    "CONTRACT",
+    "DIMENSIONS",
+    "Cast",
+    "Delegation",
+    "agent_of",
+    "delegation_at",
+    "delegation_settings",
+    "new_names",
+    "stage_of",
+]
 
 
 @dataclass(frozen=True)
 class Delegation(Running):
-    """A running delegation service."""
+    """A delegation service runs at these addresses."""
 
-    use: UseCases
+    use_cases: UseCases
     recalibrator: Recalibrator
 
     def face(self, name: str, key: str = "") -> RestFace | RpcFace:
-        """The face called `name`, with a key."""
+        """Return a client of the API called `name`, with a key."""
         if name == "rest":
             return RestFace(self.rest, CONTRACT, {"authorization": f"Bearer {key}"} if key else {})
         return RpcFace(self.grpc, CONTRACT, (("authorization", f"Bearer {key}"),) if key else ())
 
 
-def options(
+def delegation_settings(
     rules: Rules = RULES,
     *,
     limits: Limits = LIMITS,
     drift: DriftLimits = DriftLimits(),  # noqa: B008 - an immutable value
     **more: Any,  # noqa: ANN401
-) -> Options:
-    """What ships, with exploration off, at a test's pace."""
-    given: dict[str, Any] = {"recalibration_every_s": 0.05, **more}
-    return Options(defaults=TaskDefaults(limits=limits, rules=rules), drift=drift, **given)
+) -> Settings:
+    """Return the settings of a test: the defaults without exploration, with the given numbers."""
+    numbers = {name: number for name, number in asdict(rules).items() if name in Settings.model_fields}
+    given: dict[str, Any] = {
+        **numbers,
+        **asdict(limits),
+        "drift_threshold": drift.threshold,
+        "drift_window": drift.window,
+        "config_version": "paper",
+        **more,
+    }
+    return Settings(**{name: value for name, value in given.items() if name in Settings.model_fields})
 
 
 @asynccontextmanager
@@ -66,38 +85,42 @@ async def delegation_at(
     *,
     agents: Sequence[AgentConfig] = AGENTS,
     dimensions: Sequence[Dimension] = DIMENSIONS,
-    behaviour: Options | None = None,
+    settings: Settings | None = None,
     keyring: Keyring | None = None,
     encoder_url: str = "",
     recalibrating: bool = False,
+    recalibration_interval_s: float = 0.05,
     prices: Prices = NO_PRICES,
 ) -> AsyncIterator[Delegation]:
-    """A delegation service on `llm`; without an encoder it can only ask a model for dimensions."""
+    """Run a delegation service on `llm`; without an encoder only a model can classify tasks."""
     keyring = keyring or Keyring()
     engine = db.build_engine(database)
-    voices = voices_of(llm, prices)
+    model_clients = voices_of(llm, prices)
     embeddings = Embeddings(encoder_url or f"http://{NOBODY}/v1")
-    world = Parts(
+    parts = Parts(
         sessions=db.build_sessions(engine),
-        voices=voices,
+        model_clients=model_clients,
         embedder=embeddings,
         agents=lambda: agents,
         dimensions=dimensions,
+        recalibration_interval_s=recalibration_interval_s,
     )
-    made = composed(world, behaviour or options())
+    service = compose(settings or delegation_settings(), parts)
     app = build_app("delegation", health=Health({}), keyring=keyring, max_body_bytes=MAX_BODY_BYTES)
     if recalibrating:
-        made.recalibrator.start()
-    async with serving(with_paths(app, made.use), build_server(made.use, keyring)) as running:
-        yield Delegation(rest=running.rest, grpc=running.grpc, use=made.use, recalibrator=made.recalibrator)
-    await made.recalibrator.close()
+        service.recalibrator.start()
+    async with serving(with_paths(app, service.use_cases), build_server(service.use_cases, keyring)) as running:
+        yield Delegation(
+            rest=running.rest, grpc=running.grpc, use_cases=service.use_cases, recalibrator=service.recalibrator
+        )
+    await service.recalibrator.close()
     await embeddings.close()
-    await voices.close()
+    await model_clients.close()
     await engine.dispose()
 
 
 def new_names(agents: Sequence[AgentConfig] = AGENTS) -> tuple[list[AgentConfig], Mapping[str, str]]:
-    """The same agents under names that no other test has used, with new profiles; the new names by the old ones."""
+    """Return the agents under names that no other test uses, with new profiles, and the new names by the old ones."""
     mark = new_id()[-12:]
     renamed = {agent.id: f"{agent.id}-{mark}" for agent in agents}
     changed = [
@@ -112,8 +135,8 @@ def new_names(agents: Sequence[AgentConfig] = AGENTS) -> tuple[list[AgentConfig]
     return changed, renamed
 
 
-def who(body: Body) -> str:
-    """The agent that a request to a model speaks for; empty for nobody in particular."""
+def agent_of(body: Body) -> str:
+    """Return the agent of a request to a model; empty for the model that classifies and judges."""
     system = body["messages"][0]
     if system["role"] != "system" or "[" not in system["content"]:
         return ""
@@ -122,7 +145,7 @@ def who(body: Body) -> str:
 
 
 def stage_of(body: Body) -> str:
-    """What a request to a model is for."""
+    """Return the stage of a request to a model."""
     prompt = str(body["messages"][-1]["content"])
     if "response_format" not in body:
         return "solve"
@@ -135,14 +158,14 @@ def stage_of(body: Body) -> str:
 
 @dataclass
 class Cast:
-    """What a scripted model answers for delegation.
+    """A scripted model replies so for agents.
 
     Attributes:
-        rated: What each agent says of itself [0..100].
-        answers: What each agent answers.
-        dimension: How tasks are classified.
-        judge: What the judge says [0..100].
-        same: Which answers say the same, as a model tells it.
+        rated: Self-assessment of each agent [0..100].
+        answers: Answer of each agent.
+        dimension: The dimension of every classification.
+        judge: The rating of the judge [0..100].
+        same: Which answers mean the same, as a model lists it.
     """
 
     rated: Mapping[str, int | str]
@@ -152,18 +175,18 @@ class Cast:
     same: Sequence[int] = ()
 
     def __call__(self, body: Body) -> Sequence[str]:
-        """The texts of the choices."""
-        return [self._said(body)] * (body.get("n") or 1)
+        """Return the texts of the choices."""
+        return [self._reply(body)] * (body.get("n") or 1)
 
-    def _said(self, body: Body) -> str:
+    def _reply(self, body: Body) -> str:
         match stage_of(body):
             case "assess":
-                level = self.rated.get(who(body), 50)
-                return level if isinstance(level, str) else json.dumps({"r": [level] * 3})
+                rating = self.rated.get(agent_of(body), 50)
+                return rating if isinstance(rating, str) else json.dumps({"r": [rating] * 3})
             case "classify":
                 return json.dumps({"abilities": [{"name": self.dimension, "sure": 90}]})
             case "judge":
                 return json.dumps({"r": [self.judge]})
             case "compare":
                 return json.dumps({"same": list(self.same)})
-        return self.answers.get(who(body), "Final Answer: 4")
+        return self.answers.get(agent_of(body), "Final Answer: 4")

@@ -1,6 +1,6 @@
-"""Feedback from many processes at once, each verdict delivered twice, the processes killed half-way and started again.
+"""Many processes deliver feedback at once and twice; all are killed half-way and started again.
 
-`storm` runs it and checks the profiles that come out; the processes are `profile_worker`s.
+`storm` runs the processes, which are `profile_worker`s, and checks the resulting profiles.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ DIMENSIONS = ("math_computation", "code_generation")
 
 @dataclass(frozen=True)
 class Storm:
-    """How it went.
+    """A storm is summed up in these figures.
 
     Attributes:
-        updates: Verdicts, each delivered twice at least [count].
+        updates: Labels, each delivered twice at least [count].
         kills: Processes that were killed [count].
-        deliveries: Verdicts that were delivered by processes that ran to their end [count].
-        seconds: Time that it took, making the tasks not included [s].
+        deliveries: Labels that were delivered by processes that ran to their end [count].
+        seconds: Duration without the insertion of the tasks [s].
         profiles: Profiles that learned [count].
-        drifts: Changes that the detector raised meanwhile [count].
+        drifts: Drift events [count].
     """
 
     updates: int
@@ -47,8 +47,8 @@ class Storm:
     drifts: int
 
 
-async def make_tasks(engine: AsyncEngine, mark: str, count: int) -> None:
-    """Tasks to be judged, each of one agent in one dimension."""
+async def insert_tasks(engine: AsyncEngine, mark: str, count: int) -> None:
+    """Insert tasks without a label, each of one agent in one dimension."""
     now = datetime.now(UTC)
     rows = [
         {
@@ -63,12 +63,12 @@ async def make_tasks(engine: AsyncEngine, mark: str, count: int) -> None:
             "dimensions": [DIMENSIONS[number // AGENTS % len(DIMENSIONS)]],
             "voters": [],
             "winners": [],
-            "beliefs": [],
+            "confidences": [],
             "learning_rate": 0.1,
-            "untaught_reason": "",
+            "not_learned_reason": "",
             "checker": "",
             "detail": "",
-            "taught": False,
+            "learned": False,
             "document": {},
         }
         for number in range(count)
@@ -79,55 +79,59 @@ async def make_tasks(engine: AsyncEngine, mark: str, count: int) -> None:
 
 
 async def storm(url: str, mark: str, *, updates: int, processes: int) -> Storm:
-    """Deliver everything twice from `processes` processes, kill them all half-way, start them again, and check.
+    """Deliver all labels twice from `processes` processes, kill them all half-way, start them again, and check.
 
     Raises:
         AssertionError: When an update is lost or doubled, or a profile is not the replay of its recorded order.
     """
     engine = db.build_engine(url)
-    await make_tasks(engine, mark, updates)
-    began = time.monotonic()
-    running = [_start(url, mark, place, processes, updates) for place in range(processes)]
+    await insert_tasks(engine, mark, updates)
+    started = time.monotonic()
+    running = [_start(url, mark, index, processes, updates) for index in range(processes)]
     while await _learned(engine, mark) < updates // 2:  # noqa: ASYNC110 - it happens in other processes
         await asyncio.sleep(0.05)
-    for one in running:
-        one.send_signal(signal.SIGKILL)
-        one.wait()
+    for process in running:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
     halted = await _learned(engine, mark)
-    assert updates // 2 <= halted < updates, f"they were to be killed half-way, and had done {halted} of {updates}"
-    running = [_start(url, mark, place, processes, updates) for place in range(processes)]
-    for one in running:
-        assert await asyncio.to_thread(one.wait) == 0
-    seconds = time.monotonic() - began
+    assert updates // 2 <= halted < updates, (
+        f"the processes must be killed half-way; they had applied {halted} of {updates}"
+    )
+    running = [_start(url, mark, index, processes, updates) for index in range(processes)]
+    for process in running:
+        assert await asyncio.to_thread(process.wait) == 0
+    seconds = time.monotonic() - started
     profiles, drifts = await _checked(engine, mark, updates)
     await engine.dispose()
     return Storm(updates, processes, 2 * updates, seconds, profiles, drifts)
 
 
-def _start(url: str, mark: str, place: int, processes: int, updates: int) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "tests.support.profile_worker", url, mark, *map(str, (place, processes, updates))]
+def _start(url: str, mark: str, index: int, processes: int, updates: int) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "tests.support.profile_worker", url, mark, *map(str, (index, processes, updates))]
     return subprocess.Popen(command, cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL)
 
 
 async def _learned(engine: AsyncEngine, mark: str) -> int:
-    counting = text("SELECT count(*) FROM delegation.history WHERE task_id LIKE :mark")
+    counting = text("SELECT count(*) FROM delegation.profile_updates WHERE task_id LIKE :mark")
     async with engine.connect() as connection:
         found: int = (await connection.execute(counting, {"mark": f"{mark}-%"})).scalar_one()
     return found
 
 
 async def _checked(engine: AsyncEngine, mark: str, updates: int) -> tuple[int, int]:
-    """Profiles that learned, and changes that were raised, once all is found right."""
+    """Check the profiles, and return how many learned, and how many drift events there are."""
     like = {"mark": f"{mark}-%"}
     async with engine.connect() as connection:
-        asked = text("SELECT * FROM delegation.profiles WHERE agent LIKE :mark")
-        profiles = (await connection.execute(asked, like)).mappings().all()
-        asked = text("SELECT * FROM delegation.history WHERE agent LIKE :mark ORDER BY agent, dimension, sequence")
-        history = (await connection.execute(asked, like)).mappings().all()
-        asked = text("SELECT count(*) FROM delegation.drift_events WHERE agent LIKE :mark")
-        drifts: int = (await connection.execute(asked, like)).scalar_one()
-    seen = Counter(row["task_id"] for row in history)
-    assert seen == Counter(f"{mark}-{number}" for number in range(updates)), "each update is in the history once"
+        query = text("SELECT * FROM delegation.profiles WHERE agent LIKE :mark")
+        profiles = (await connection.execute(query, like)).mappings().all()
+        query = text(
+            "SELECT * FROM delegation.profile_updates WHERE agent LIKE :mark ORDER BY agent, dimension, sequence"
+        )
+        history = (await connection.execute(query, like)).mappings().all()
+        query = text("SELECT count(*) FROM delegation.drift_events WHERE agent LIKE :mark")
+        drifts: int = (await connection.execute(query, like)).scalar_one()
+    counts = Counter(row["task_id"] for row in history)
+    assert counts == Counter(f"{mark}-{number}" for number in range(updates)), "each update is recorded once"
     for row in history:
         assert row["outcome"] == is_right(int(row["task_id"].rsplit("-", 1)[1]))
     for profile in profiles:

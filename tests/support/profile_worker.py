@@ -1,6 +1,6 @@
-"""One of the processes of `profile_storm`: delivers its share of the verdicts, and its neighbour's.
+"""A process of `profile_storm` delivers its share of the feedback, and the next one's.
 
-It imports little, since it is started often.
+It imports few modules, since it is started often.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ KEY = ApiKey(name="storm", sha256="")
 
 
 def is_right(number: int) -> bool:
-    """Verdict on a task."""
+    """Return the label of a task."""
     return number % 10 < 7
 
 
 async def deliver(url: str, mark: str, numbers: Sequence[int]) -> None:
-    """Submit the verdicts on some tasks, in an order of this process's own; each is sent until it is taken."""
+    """Submit feedback on some tasks in random order; each is repeated until it is stored."""
     engine = db.build_engine(url)
     tasks = PostgresTasks(db.build_sessions(engine), DriftLimits())
     waiting = list(numbers)
@@ -35,11 +35,11 @@ async def deliver(url: str, mark: str, numbers: Sequence[int]) -> None:
     async def work() -> None:
         while waiting:
             number = waiting.pop()
-            ask = TaskFeedbackRequest(
-                feedback_id=f"{mark}-verdict-{number}", task_id=f"{mark}-{number}", correct=is_right(number)
+            request = TaskFeedbackRequest(
+                feedback_id=f"{mark}-feedback-{number}", task_id=f"{mark}-{number}", correct=is_right(number)
             )
             try:
-                await submit_feedback(ask, key=KEY, tasks=tasks, judged=lambda: None)
+                await submit_feedback(request, key=KEY, tasks=tasks, on_label=lambda: None)
             except DatabaseUnavailable:
                 waiting.append(number)
                 await asyncio.sleep(0.05)
@@ -51,10 +51,10 @@ async def deliver(url: str, mark: str, numbers: Sequence[int]) -> None:
 
 
 def main() -> None:
-    """Deliver this process's share, and its neighbour's."""
+    """Deliver this process's share, and the next one's."""
     url, mark, *numbers = sys.argv[1:]
-    place, processes, updates = map(int, numbers)
-    shares = (place, (place + 1) % processes)
+    index, processes, updates = map(int, numbers)
+    shares = (index, (index + 1) % processes)
     asyncio.run(deliver(url, mark, [number for number in range(updates) if number % processes in shares]))
 
 

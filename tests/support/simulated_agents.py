@@ -1,8 +1,8 @@
-"""Agents of known competence and known miscalibration, behind a scripted model; they drive the real service.
+"""Simulated agents have a known competence and miscalibration; a scripted model replies for them.
 
-Of every task an agent has its own chance to be right: on average its competence in the task's dimension, now more, now
-less. What it says of itself is that chance, moved by its bias and blurred. Everything is drawn from (seed, agent,
-task), so that the same task finds the same agents under every way to route it.
+An agent has its own chance to solve a task: on average its competence in the task's dimension. Its verbalized
+confidence is that chance plus its bias and noise. Everything is drawn from (seed, agent, task), so that an agent
+behaves the same on a task under every routing.
 """
 
 import asyncio
@@ -20,59 +20,59 @@ from metacog.delegation.v1 import tasks_pb2
 
 from chassis.serving.wire import event, to_proto
 from configuration.agents import AgentConfig
-from tests.support.delegating import DIMENSIONS, Delegation, stage_of, who
+from tests.support.delegating import DIMENSIONS, Delegation, agent_of, stage_of
 from tests.support.llm_replies import Body
 
 NAMES = tuple(one.id for one in DIMENSIONS)
-# Of the Beta distribution that an agent's chances follow: smaller ones differ more from task to task.
+# Concentration of the Beta distribution of an agent's chances: smaller ones differ more from task to task.
 CONCENTRATION = 4.0
 _TASK = re.compile(r"Task (\d+) \[(\w+)\]")
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """An agent.
+    """A simulated agent has a known competence and bias.
 
     Attributes:
         name: Its name.
-        competence: Share of tasks that it does right, by dimension [0..1].
-        bias: What it adds to its chance when it speaks of itself; positive: overconfident.
-        after: The same competence from task `turns_at` on.
-        turns_at: Number of that task; None: it never changes.
-        skills: Dimensions that the keyword baseline believes it to be good at.
+        competence: Share of tasks that it solves right, by dimension [0..1].
+        bias: The bias of its verbalized confidence; positive: overconfident.
+        after: The same competence from task `changes_at` on.
+        changes_at: Number of that task; None: it never changes.
+        skills: Its skills for the keyword baseline.
     """
 
     name: str
     competence: Mapping[str, float]
     bias: float = 0.0
     after: Mapping[str, float] = field(default_factory=dict)
-    turns_at: int | None = None
+    changes_at: int | None = None
     skills: Sequence[str] = ()
 
     def configured(self) -> AgentConfig:
-        """The agent as the service knows it."""
+        """Return the configuration of the agent."""
         return AgentConfig(id=self.name, system_prompt=f"You are an agent. [{self.name}]", tags=self.skills)
 
 
 def specialists(count: int, mark: str, seed: int) -> list[Simulated]:
-    """Agents good in two dimensions and poor in the others; overconfident, truthful and underconfident in turn."""
+    """Return agents good in two dimensions and poor in others; overconfident, calibrated, underconfident in turn."""
     rng = np.random.default_rng(seed)
-    made = []
-    for place in range(count):
-        good = {NAMES[place % 5], NAMES[(place + 2) % 5]}
+    agents = []
+    for index in range(count):
+        good = {NAMES[index % 5], NAMES[(index + 2) % 5]}
         competence = {name: float(rng.uniform(0.8, 0.95) if name in good else rng.uniform(0.2, 0.5)) for name in NAMES}
-        bias = (0.25, 0.0, -0.15)[place % 3]
-        made.append(Simulated(f"agent{place:03}-{mark}", competence, bias, skills=[sorted(good)[0]]))
-    return made
+        bias = (0.25, 0.0, -0.15)[index % 3]
+        agents.append(Simulated(f"agent{index:03}-{mark}", competence, bias, skills=[sorted(good)[0]]))
+    return agents
 
 
 class Simulation:
-    """What the scripted model says for the agents.
+    """The scripted model replies for simulated agents.
 
     Args:
         agents: The agents.
-        seed: Of all chance.
-        noise: Standard deviation of what agents say of themselves [0..1].
+        seed: Seed of all draws.
+        noise: Standard deviation of verbalized confidences [0..1].
     """
 
     def __init__(self, agents: Sequence[Simulated], seed: int, *, noise: float = 0.1) -> None:
@@ -82,7 +82,7 @@ class Simulation:
         self.calls = 0
 
     def __call__(self, body: Body) -> Sequence[str]:
-        """The texts of a request's choices."""
+        """Return the texts of a request's choices."""
         self.calls += 1
         prompt = str(body["messages"][-1]["content"])
         found = _TASK.search(prompt)
@@ -90,30 +90,30 @@ class Simulation:
         number, dimension = int(found[1]), found[2]
         if stage_of(body) == "classify":
             return [json.dumps({"abilities": [{"name": dimension, "sure": 95}]})]
-        chance, spoken, luck = self._drawn(self.agents[who(body)], number, dimension)
+        chance, verbalized, draw = self._draw(self.agents[agent_of(body)], number, dimension)
         if stage_of(body) == "assess":
-            return [json.dumps({"r": [round(100 * min(1.0, max(0.0, spoken)))] * 3})]
-        wrong = truth(number) + 1 + number % 7
-        return [f"Final Answer: {truth(number) if luck < chance else wrong}"]
+            return [json.dumps({"r": [round(100 * min(1.0, max(0.0, verbalized)))] * 3})]
+        wrong = right_answer(number) + 1 + number % 7
+        return [f"Final Answer: {right_answer(number) if draw < chance else wrong}"]
 
-    def _drawn(self, agent: Simulated, number: int, dimension: str) -> tuple[float, float, float]:
-        """An agent's chance with a task, what it says of it, and the luck that decides."""
+    def _draw(self, agent: Simulated, number: int, dimension: str) -> tuple[float, float, float]:
+        """Return an agent's chance with a task, its verbalized confidence, and the draw that decides."""
         text = f"{self._seed}/{agent.name.split('-')[0]}/{number}"
         rng = np.random.default_rng(int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big"))
-        turned = agent.turns_at is not None and number >= agent.turns_at
-        mean = {**agent.competence, **(agent.after if turned else {})}[dimension]
+        has_changed = agent.changes_at is not None and number >= agent.changes_at
+        mean = {**agent.competence, **(agent.after if has_changed else {})}[dimension]
         chance = float(rng.beta(CONCENTRATION * mean, CONCENTRATION * (1 - mean)))
         return chance, chance + agent.bias + float(rng.normal(0, self._noise)), float(rng.random())
 
 
-def truth(number: int) -> int:
-    """The right answer to a task."""
+def right_answer(number: int) -> int:
+    """Return the right answer to a task."""
     return 1000 + number
 
 
 @dataclass(frozen=True)
-class Ran:
-    """How one way to route did on some tasks.
+class RoutingRun:
+    """A routing run holds the results of one way to route on some tasks.
 
     Attributes:
         tasks: The finished tasks, in their order.
@@ -125,30 +125,30 @@ class Ran:
 
     @property
     def accuracy(self) -> float:
-        """Share of right answers [0..1]."""
+        """Return the share of right answers [0..1]."""
         return float(np.mean([bool(task["label"]["correct"]) for task in self.tasks]))
 
     def precision(self) -> float | None:
-        """Share of right answers among tasks that were handed over [0..1]."""
-        handed = [task["label"]["correct"] for task in self.tasks if task["mode"] == "DELEGATED"]
-        return float(np.mean(handed)) if handed else None
+        """Return the share of right answers among delegated tasks [0..1]."""
+        delegated = [task["label"]["correct"] for task in self.tasks if task["mode"] == "DELEGATED"]
+        return float(np.mean(delegated)) if delegated else None
 
     def share(self, mode: str) -> float:
-        """Share of tasks that were solved so [0..1]."""
+        """Return the share of tasks that were solved in `mode` [0..1]."""
         return float(np.mean([task["mode"] == mode for task in self.tasks]))
 
-    def beliefs(self, start: int = 0) -> tuple[list[float], list[float]]:
-        """Confidences and whether the answers were right, from task `start` on."""
-        told = [task for task in self.tasks[start:] if task["confidence"] is not None]
-        return [task["confidence"] for task in told], [float(bool(task["label"]["correct"])) for task in told]
+    def confidences(self, start: int = 0) -> tuple[list[float], list[float]]:
+        """Return confidences and whether the answers were right, from task `start` on."""
+        tasks = [task for task in self.tasks[start:] if task["confidence"] is not None]
+        return [task["confidence"] for task in tasks], [float(bool(task["label"]["correct"])) for task in tasks]
 
     def ratings(self, start: int = 0) -> list[tuple[float, float, float]]:
-        """What executors said of themselves, the same as recalibrated, and whether they were right."""
+        """Return verbalized confidences of executors, the same recalibrated, and whether the answers were right."""
         return [
-            (made["verbalized_raw"], made["verbalized"], float(bool(task["label"]["correct"])))
+            (each["verbalized_raw"], each["verbalized"], float(bool(task["label"]["correct"])))
             for task in self.tasks[start:]
-            for made in task["assessments"]
-            if made["agent"] == task["executor"] and made["verbalized_raw"] is not None
+            for each in task["assessments"]
+            if each["agent"] == task["executor"] and each["verbalized_raw"] is not None
         ]
 
 
@@ -158,28 +158,28 @@ async def run(
     numbers: Sequence[int],
     *,
     at_once: int = 6,
-    **ask: Any,  # noqa: ANN401
-) -> Ran:
-    """Process tasks over gRPC, a few at a time; the answer is checked at once, and profiles learn."""
+    **fields: Any,  # noqa: ANN401
+) -> RoutingRun:
+    """Process tasks over gRPC, a few at a time; each answer is checked at once, and profiles learn."""
     before = simulation.calls
-    done: dict[int, Mapping[str, Any]] = {}
-    waiting = list(reversed(numbers))
+    finished: dict[int, Mapping[str, Any]] = {}
+    pending = list(reversed(numbers))
 
     async def work(stub: "pb_grpc.DelegationServiceAsyncStub") -> None:
-        while waiting:
-            number = waiting.pop()
+        while pending:
+            number = pending.pop()
             dimension = NAMES[number % len(NAMES)]
-            asked = {
+            request = {
                 "question": f"Task {number} [{dimension}]: which number is it?",
                 "dimension": dimension,
-                "expected": {"answer": str(truth(number)), "answer_type": "NUMBER"},
+                "expected": {"answer": str(right_answer(number)), "answer_type": "NUMBER"},
                 "seed": number,
-                **ask,
+                **fields,
             }
-            events = [event(reply) async for reply in stub.Process(to_proto(asked, tasks_pb2.ProcessRequest))]
-            done[number] = events[-1][1]
+            events = [event(reply) async for reply in stub.Process(to_proto(request, tasks_pb2.ProcessRequest))]
+            finished[number] = events[-1][1]
 
     async with aio.insecure_channel(running.grpc) as channel, asyncio.TaskGroup() as group:
         for _ in range(at_once):
             group.create_task(work(pb_grpc.DelegationServiceStub(channel)))
-    return Ran([done[number] for number in numbers], simulation.calls - before)
+    return RoutingRun([finished[number] for number in numbers], simulation.calls - before)

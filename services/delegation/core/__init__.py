@@ -1,1 +1,1 @@
-"""Delegation's decisions, pure: confidence, Algorithm 1, votes, learning, drift, trust."""
+"""The core makes pure decisions of delegation alone: short-list, routine filter, keywords, flows, categories."""

@@ -1,7 +1,7 @@
-"""Kinds of tasks, discovered among the tasks themselves: clusters of their vectors, with words that set them apart.
+"""Categories are discovered as clusters of the vectors of tasks, with the words that distinguish them.
 
-Source: SPEC 3.6. Average linkage on cosines: a cluster is what is alike on average, and no chain of near ones joins two
-kinds. The similarity at which it is cut belongs to the encoder; for all-MiniLM-L6-v2 unrelated texts lie about 0.04.
+Source: SPEC 3.6. Average linkage on cosines: tasks of a cluster are similar on average, and a chain of neighbours does
+not join two kinds. The cut depends on the encoder; for all-MiniLM-L6-v2 unrelated texts lie about 0.04.
 """
 
 import re
@@ -16,8 +16,8 @@ from kernel.values import value
 
 Vectors = npt.NDArray[np.float64]
 
-# Mean cosine between two parts of a cluster, at least [-1..1].
-ALIKE = 0.35
+# Least mean cosine between two parts of a cluster [-1..1].
+MIN_SIMILARITY = 0.35
 EXAMPLES = 3
 KEYWORDS = 6
 _WORD = re.compile(r"[a-zA-Z]{3,}")
@@ -32,57 +32,59 @@ _COMMON = frozenset({
 
 @value
 class DiscoveredCategory:
-    """A kind of task.
+    """A discovered category is a cluster of similar tasks.
 
     Attributes:
-        name: Name made of the words that set it apart.
-        keywords: Those words, the most telling first.
-        members: Places of its tasks, those nearest to its middle first.
-        middle: Its middle, of length 1.
-        cohesion: Mean cosine of its tasks with its middle [-1..1].
+        name: Name made of its keywords.
+        keywords: The words that distinguish it, the most distinctive first.
+        members: Indexes of its tasks, those nearest to its centroid first.
+        centroid: Its centroid, of length 1.
+        cohesion: Mean cosine of its tasks with its centroid [-1..1].
     """
 
     name: str
     keywords: Sequence[str]
     members: Sequence[int]
-    middle: Sequence[float]
+    centroid: Sequence[float]
     cohesion: float
 
 
-def discovered(texts: Sequence[str], vectors: Vectors, *, least: int, alike: float = ALIKE) -> list[DiscoveredCategory]:
-    """Clusters of at least `least` tasks, the largest first.
+def discovered(
+    texts: Sequence[str], vectors: Vectors, *, minimum: int, similarity: float = MIN_SIMILARITY
+) -> list[DiscoveredCategory]:
+    """Return clusters of at least `minimum` tasks, the largest first.
 
     Args:
         texts: The tasks.
         vectors: Their vectors, of length 1 each.
-        least: Tasks that make a category [count, >= 2].
-        alike: Mean cosine from which on two parts are one cluster [-1..1].
+        minimum: Tasks that make a category [count, >= 2].
+        similarity: Mean cosine from which on two parts are one cluster [-1..1].
     """
-    if len(texts) < max(2, least):
+    if len(texts) < max(2, minimum):
         return []
-    labels = fcluster(linkage(vectors, method="average", metric="cosine"), t=1.0 - alike, criterion="distance")
+    labels = fcluster(linkage(vectors, method="average", metric="cosine"), t=1.0 - similarity, criterion="distance")
     groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    large = sorted((group for group in groups if len(group) >= least), key=lambda group: (-len(group), group[0]))
-    everywhere = Counter(word for text in texts for word in _words(text))
-    return [_found(group, texts, vectors, everywhere) for group in large]
+    large = sorted((group for group in groups if len(group) >= minimum), key=lambda group: (-len(group), group[0]))
+    total_counts = Counter(word for text in texts for word in _words(text))
+    return [_category(group, texts, vectors, total_counts) for group in large]
 
 
-def _found(
-    group: npt.NDArray[np.intp], texts: Sequence[str], vectors: Vectors, everywhere: Counter[str]
+def _category(
+    group: npt.NDArray[np.intp], texts: Sequence[str], vectors: Vectors, total_counts: Counter[str]
 ) -> DiscoveredCategory:
-    middle = vectors[group].mean(axis=0)
-    middle = middle / np.linalg.norm(middle)
-    cosines = vectors[group] @ middle
-    inside = Counter(word for place in group for word in _words(texts[place]))
-    # Tasks of the group that hold the word, weighed by how much of all that hold it lie here.
-    telling = sorted(inside, key=lambda word: (-inside[word] * inside[word] / everywhere[word], word))
-    keywords = [word for word in telling if inside[word] > 1][:KEYWORDS] or telling[:1]
+    centroid = vectors[group].mean(axis=0)
+    centroid = centroid / np.linalg.norm(centroid)
+    cosines = vectors[group] @ centroid
+    own_counts = Counter(word for index in group for word in _words(texts[index]))
+    # The tasks of the group that hold the word, weighted by their share among all tasks that hold it.
+    ranked = sorted(own_counts, key=lambda word: (-own_counts[word] * own_counts[word] / total_counts[word], word))
+    keywords = [word for word in ranked if own_counts[word] > 1][:KEYWORDS] or ranked[:1]
     order = group[np.argsort(-cosines, kind="stable")]
     return DiscoveredCategory(
         name="_".join(keywords[:2]) or "tasks",
         keywords=keywords,
-        members=[int(place) for place in order],
-        middle=[float(part) for part in middle],
+        members=[int(index) for index in order],
+        centroid=[float(part) for part in centroid],
         cohesion=round(float(cosines.mean()), 9),
     )
 

@@ -1,4 +1,4 @@
-"""When a task is so ordinary that nobody needs to be asked.
+"""The routine filter finds tasks that need no self-assessment.
 
 Source: SPEC 3.6, the cheap pre-filter; its limits are ours.
 """
@@ -10,7 +10,7 @@ from kernel.values import value
 
 @value
 class Routine:
-    """When a task is routine.
+    """A task is routine from these limits on.
 
     Attributes:
         certainty: Least certainty of the dimension [0..1].
@@ -23,18 +23,18 @@ class Routine:
     observations: int = 20
 
 
-def is_routine(record: ProfileEstimate, certainty: float, *, threshold: float, limits: Routine) -> bool:
-    """Whether an agent's profile is well known and high for a task whose dimension is certain.
+def is_routine(estimate: ProfileEstimate, certainty: float, *, threshold: float, limits: Routine) -> bool:
+    """Return whether an agent's profile is well known and high for a task whose dimension is certain.
 
     Args:
-        record: What the first agent's record says about the task.
+        estimate: The first agent's competence in the task's dimensions.
         certainty: Certainty of the task's dimensions, the least of them [0..1].
-        threshold: Confidence from which an agent may do a task, theta [0..1]; the interval's lower end must reach it.
-        limits: What well known, high and certain mean.
+        threshold: Confidence from which an agent executes a task, theta [0..1]; the interval's lower end must reach it.
+        limits: The limits of well known, high and certain.
     """
     return (
         reaches(certainty, limits.certainty)
-        and record.observations >= limits.observations
-        and reaches(record.profile, limits.competence)
-        and reaches(record.low, threshold)
+        and estimate.observations >= limits.observations
+        and reaches(estimate.profile, limits.competence)
+        and reaches(estimate.low, threshold)
     )

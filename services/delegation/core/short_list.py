@@ -1,6 +1,6 @@
-"""Which other agents are worth asking, so that the number of calls is bounded however many agents there are.
+"""The short-list bounds the number of other agents that are assessed, for any number of agents.
 
-Source: SPEC 3.6. Agents known little keep a chance to be asked: by draws from their Beta reading (Thompson sampling) or
+Source: SPEC 3.6. Agents with few observations keep a chance: by draws from their Beta reading (Thompson sampling) or
 by the upper ends of their intervals.
 """
 
@@ -16,12 +16,12 @@ from kernel.values import value
 
 @value
 class ShortListed:
-    """An agent that is worth asking.
+    """A short-listed agent is assessed for a task.
 
     Attributes:
         agent: The agent.
         profile: Its competence in the task's dimensions [0..1].
-        rank_value: What it was ranked by, after exploration [0..1].
+        rank_value: The value it was ranked by, after exploration [0..1].
     """
 
     agent: str
@@ -35,13 +35,13 @@ def short_list(
     exploration: Exploration,
     rng: np.random.Generator,
 ) -> list[ShortListed]:
-    """The agents that are asked, best first.
+    """Return the agents to assess, best first.
 
     Args:
         profiles: Each agent's profiles in the task's dimensions.
         size: Agents at most [count, >= 1].
-        exploration: How agents known little keep a chance.
-        rng: Chance.
+        exploration: How agents with few observations keep a chance.
+        rng: Random generator.
 
     Returns:
         At most `size` agents by falling rank value, ties by identifier.
@@ -49,12 +49,12 @@ def short_list(
     ranked = [
         ShortListed(
             agent=agent,
-            profile=reading(of_agent).profile,
-            rank_value=round(_rank_value(of_agent, exploration, rng), DECIMALS),
+            profile=reading(own).profile,
+            rank_value=round(_rank_value(own, exploration, rng), DECIMALS),
         )
-        for agent, of_agent in sorted(profiles.items())
+        for agent, own in sorted(profiles.items())
     ]
-    return sorted(ranked, key=lambda one: (-one.rank_value, one.agent))[:size]
+    return sorted(ranked, key=lambda each: (-each.rank_value, each.agent))[:size]
 
 
 def _rank_value(profiles: Sequence[Profile], exploration: Exploration, rng: np.random.Generator) -> float:

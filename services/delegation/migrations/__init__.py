@@ -1,1 +1,1 @@
-"""Alembic migrations of the delegation service's schema."""
+"""This package holds the Alembic migrations of the delegation service's schema."""

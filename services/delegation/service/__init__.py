@@ -1,1 +1,1 @@
-"""Use cases of the delegation service."""
+"""This package holds the use cases of the delegation service."""

@@ -1,4 +1,4 @@
-"""Requests and results about discovered categories; field names are the contract's."""
+"""These use cases discover, list and adopt categories; field names are the contract's."""
 
 import asyncio
 import time
@@ -7,23 +7,22 @@ from datetime import UTC, datetime
 from typing import Annotated, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from chassis.ids import new_id
 from chassis.log import logger
-from chassis.page_tokens import InvalidPageToken
+from chassis.page_tokens import id_in
 from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from kernel.errors import MalformedRequest, MetacogError
 from kernel.values import value
 from services.delegation.core.categories import EXAMPLES, DiscoveredCategory, Vectors, discovered
-from services.delegation.service.dimensions import Dimension, Embedder
+from services.delegation.service.dimensions import Dimension, Embedder, unit_vectors
 from services.delegation.service.profiles import PageSize
 
 
 @value
 class Category:
-    """A kind of task that was discovered among the tasks themselves."""
+    """A category is a kind of task that was discovered among the tasks themselves."""
 
     category_id: str
     name: str
@@ -39,7 +38,7 @@ class Category:
 
 @value
 class DiscoverCategoriesRequest:
-    """Asks for categories to be looked for."""
+    """This request discovers categories."""
 
     tasks: Annotated[int, Field(ge=20, le=2000)] = 1000
     minimum_tasks: Annotated[int, Field(ge=3, le=2000)] = 8
@@ -47,7 +46,7 @@ class DiscoverCategoriesRequest:
 
 @value
 class DiscoverCategoriesResponse:
-    """What was discovered."""
+    """This response holds the categories that were discovered."""
 
     categories: Sequence[Category]
     tasks: int
@@ -55,7 +54,7 @@ class DiscoverCategoriesResponse:
 
 @value
 class ListCategoriesRequest:
-    """Asks for categories."""
+    """This request asks for a page of categories."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -63,7 +62,7 @@ class ListCategoriesRequest:
 
 @value
 class ListCategoriesResponse:
-    """A page of categories."""
+    """This response is a page of categories."""
 
     categories: Sequence[Category]
     next_page_token: str
@@ -71,7 +70,7 @@ class ListCategoriesResponse:
 
 @value
 class AdoptCategoryRequest:
-    """Asks for a category to become a dimension."""
+    """This request makes a category a dimension."""
 
     category_id: Annotated[str, Field(min_length=1, max_length=128)]
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,128}$")] = ""
@@ -79,47 +78,47 @@ class AdoptCategoryRequest:
 
 @value
 class AdoptCategoryResponse:
-    """What was adopted."""
+    """This response holds the category that was adopted."""
 
     category: Category
 
 
-EMBED_S = 60.0
-# What was adopted at another replica is known here after this time [s].
-KNOWN_WITHIN_S = 30.0
-MAX_EXAMPLE = 1_000
+EMBED_TIMEOUT_S = 60.0
+# Time after which a category that another replica adopted is read here [s].
+REFRESH_S = 30.0
+MAX_EXAMPLE_CHARACTERS = 1_000
 
 _log = logger(__name__)
 
 
 class CategoryStore(Protocol):
-    """Where categories are. Every method may raise `DatabaseUnavailable`."""
+    """This store holds categories. Every method may raise `DatabaseUnavailable`."""
 
-    async def texts(self, key_name: str, most: int) -> Sequence[str]:
-        """The newest tasks of a key, each text once."""
+    async def texts(self, key_name: str, limit: int) -> Sequence[str]:
+        """Return the newest questions of a key, each text once."""
 
     async def propose(self, key_name: str, categories: Sequence[Category]) -> None:
-        """Keep proposals in the place of the key's earlier ones that were not adopted."""
+        """Store proposals in place of the key's earlier ones that were not adopted."""
 
-    async def listed(self, key_name: str, before: str, most: int) -> Sequence[Category]:
-        """The key's proposals and everything that was adopted, newest first."""
+    async def listed(self, key_name: str, before: str, limit: int) -> Sequence[Category]:
+        """Return the key's proposals and all adopted categories, newest first, from the one after `before` on."""
 
     async def adopted(self) -> Sequence[Category]:
-        """Everything that was adopted, in the order of adoption."""
+        """Return all adopted categories, in the order of adoption."""
 
     async def adopt(self, key_name: str, category_id: str, name: str) -> Category:
-        """Make a category a dimension called `name`, or as it is proposed; again does nothing.
+        """Make a category a dimension called `name`, or by its proposed name; repeating it changes nothing.
 
         Raises:
-            CategoryNotFound: When there is none for the key.
+            CategoryNotFound: When there is no such category for the key.
         """
 
 
 class Categories:
-    """The use cases about categories, and the dimensions in force: the configured ones and those adopted.
+    """Serves the use cases about categories, and holds the dimensions in force: configured and adopted ones.
 
     Args:
-        store: Where categories are.
+        store: The store of categories.
         embedder: The sentence encoder.
         configured: The configured dimensions.
         clock: Monotonic clock [s].
@@ -141,97 +140,99 @@ class Categories:
         self._read_at = float("-inf")
 
     def dimensions(self) -> Sequence[Dimension]:
-        """The dimensions in force, as last read."""
+        """Return the dimensions in force, as last read."""
         return (*self._configured, *self._adopted)
 
     async def refresh(self) -> None:
-        """Read what was adopted, unless that was done a short while ago; a store that is away changes nothing."""
-        if self._clock() - self._read_at < KNOWN_WITHIN_S:
+        """Read the adopted categories, unless that was done a short while ago; without the database nothing changes."""
+        if self._clock() - self._read_at < REFRESH_S:
             return
         self._read_at = self._clock()
         try:
             self._adopted = self._as_dimensions(await self._store.adopted())
-        except MetacogError as away:
-            _log.warning("adopted categories could not be read", problem=away.message)
+        except MetacogError as error:
+            _log.warning("adopted categories could not be read", problem=error.message)
 
-    async def discover(self, ask: DiscoverCategoriesRequest, *, key: ApiKey) -> DiscoverCategoriesResponse:
-        """Look for categories among the newest tasks of the key, and propose them.
+    async def discover(self, request: DiscoverCategoriesRequest, *, key: ApiKey) -> DiscoverCategoriesResponse:
+        """Discover categories among the newest tasks of the key, and propose them.
 
         Raises:
             EncoderUnavailable: When the encoder cannot be reached or does not answer in time.
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        texts = await self._store.texts(key.name, ask.tasks)
-        if len(texts) < ask.minimum_tasks:
+        texts = await self._store.texts(key.name, request.tasks)
+        if len(texts) < request.minimum_tasks:
             await self._store.propose(key.name, [])
             return DiscoverCategoriesResponse(categories=[], tasks=len(texts))
-        vectors = _unit((await self._embedder.embed(texts, timeout_s=EMBED_S)).vectors)
-        found = await asyncio.to_thread(discovered, texts, vectors, least=ask.minimum_tasks)
-        middles = await self._middles()
-        proposals = [self._proposal(one, texts, middles) for one in found]
+        vectors = unit_vectors((await self._embedder.embed(texts, timeout_s=EMBED_TIMEOUT_S)).vectors)
+        found = await asyncio.to_thread(discovered, texts, vectors, minimum=request.minimum_tasks)
+        centroids = await self._centroids()
+        proposals = [self._proposal(each, texts, centroids) for each in found]
         await self._store.propose(key.name, proposals)
         return DiscoverCategoriesResponse(categories=proposals, tasks=len(texts))
 
-    async def page(self, ask: ListCategoriesRequest, *, key: ApiKey) -> ListCategoriesResponse:
-        """The key's proposals and everything that was adopted, newest first.
+    async def page(self, request: ListCategoriesRequest, *, key: ApiKey) -> ListCategoriesResponse:
+        """Return a page of the key's proposals and all adopted categories, newest first.
 
         Raises:
-            InvalidPageToken: For a token that is none.
-            DatabaseUnavailable: When the database is away.
+            InvalidPageToken: For a token that this service did not issue.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        if ask.page_token and len(ask.page_token) != 36:
-            raise InvalidPageToken(f"page_token {ask.page_token!r} was not given by this service", field="page_token")
-        found = await self._store.listed(key.name, ask.page_token, ask.page_size + 1)
-        shown = found[: ask.page_size]
-        token = shown[-1].category_id if len(found) > ask.page_size else ""
+        before = id_in(request.page_token) if request.page_token else ""
+        found = await self._store.listed(key.name, before, request.page_size + 1)
+        shown = found[: request.page_size]
+        token = shown[-1].category_id if len(found) > request.page_size else ""
         return ListCategoriesResponse(categories=shown, next_page_token=token)
 
-    async def adopt(self, ask: AdoptCategoryRequest, *, key: ApiKey) -> AdoptCategoryResponse:
+    async def adopt(self, request: AdoptCategoryRequest, *, key: ApiKey) -> AdoptCategoryResponse:
         """Make a category a dimension.
 
         Raises:
             TeachingNotAllowed: For a key that may not teach.
             MalformedRequest: For a name that a configured dimension has.
             CategoryNotFound: When there is no such category for the key.
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
         if not key.may_teach:
             raise TeachingNotAllowed("this key may not change what was learned", key=key.name)
-        if ask.name in [one.id for one in self._configured]:
-            raise MalformedRequest(f"name: {ask.name!r} is a configured dimension already", field="name")
-        adopted = await self._store.adopt(key.name, ask.category_id, ask.name)
+        if request.name in [each.id for each in self._configured]:
+            raise MalformedRequest(f"name: {request.name!r} is a configured dimension already", field="name")
+        adopted = await self._store.adopt(key.name, request.category_id, request.name)
         self._adopted = self._as_dimensions(await self._store.adopted())
         return AdoptCategoryResponse(category=adopted)
 
     def _as_dimensions(self, adopted: Sequence[Category]) -> tuple[Dimension, ...]:
-        known = {one.id for one in self._configured}
-        made = {one.name: _as_dimension(one) for one in adopted if one.name not in known}
-        return tuple(made.values())
+        known = {each.id for each in self._configured}
+        dimensions = {each.name: _as_dimension(each) for each in adopted if each.name not in known}
+        return tuple(dimensions.values())
 
-    async def _middles(self) -> dict[str, Vectors]:
-        """Middle of each dimension's prototypes."""
-        with_prototypes = [one for one in self.dimensions() if one.prototypes]
+    async def _centroids(self) -> dict[str, Vectors]:
+        """Return the centroid of each dimension's prototypes, of length 1."""
+        with_prototypes = [each for each in self.dimensions() if each.prototypes]
         if not with_prototypes:
             return {}
-        texts = [text for one in with_prototypes for text in one.prototypes]
-        vectors, made, at = _unit((await self._embedder.embed(texts, timeout_s=EMBED_S)).vectors), {}, 0
-        for one in with_prototypes:
-            made[one.id] = _unit(vectors[at : at + len(one.prototypes)].mean(axis=0, keepdims=True))[0]
-            at += len(one.prototypes)
-        return made
+        texts = [text for each in with_prototypes for text in each.prototypes]
+        vectors = unit_vectors((await self._embedder.embed(texts, timeout_s=EMBED_TIMEOUT_S)).vectors)
+        centroids: dict[str, Vectors] = {}
+        start = 0
+        for each in with_prototypes:
+            own = vectors[start : start + len(each.prototypes)]
+            centroids[each.id] = unit_vectors(own.mean(axis=0, keepdims=True))[0]
+            start += len(each.prototypes)
+        return centroids
 
-    def _proposal(self, found: DiscoveredCategory, texts: Sequence[str], middles: dict[str, Vectors]) -> Category:
-        nearness = {name: float(middle @ np.asarray(found.middle)) for name, middle in middles.items()}
-        nearest = max(nearness, key=lambda name: nearness[name], default="")
+    def _proposal(self, found: DiscoveredCategory, texts: Sequence[str], centroids: dict[str, Vectors]) -> Category:
+        similarities = {name: float(centroid @ np.asarray(found.centroid)) for name, centroid in centroids.items()}
+        nearest = max(similarities, key=lambda name: similarities[name], default="")
         return Category(
             category_id=new_id(),
             name=found.name,
             keywords=found.keywords,
-            examples=[texts[place][:MAX_EXAMPLE] for place in found.members[:EXAMPLES]],
+            examples=[texts[index][:MAX_EXAMPLE_CHARACTERS] for index in found.members[:EXAMPLES]],
             tasks=len(found.members),
             cohesion=found.cohesion,
             nearest_dimension=nearest,
-            nearest_similarity=round(nearness[nearest], 9) if nearest else None,
+            nearest_similarity=round(similarities[nearest], 9) if nearest else None,
             adopted=False,
             discovered_at=datetime.now(UTC),
         )
@@ -244,10 +245,3 @@ def _as_dimension(category: Category) -> Dimension:
         prototypes=[text for text in category.examples if text.strip()],
         keywords=list(category.keywords),
     )
-
-
-def _unit(vectors: npt.ArrayLike) -> Vectors:
-    rows = np.asarray(vectors, dtype=np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    made: Vectors = rows / np.where(lengths > 0, lengths, 1.0)
-    return made

@@ -1,38 +1,37 @@
-"""The dimensions of competence, as the configuration has them."""
+"""Dimensions of competence are configured in a file; those of a task are named or classified."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from configuration.yaml_file import YamlFile
-from inference.embeddings import Embedded, Encoder
-from inference.errors import UnparsableOutput
-from inference.sampling.structured import read
-from inference.values import Call
-from inference.values import WorkKind as Pool
-from kernel.errors import MetacogError
+from inference import Call, Embedded, Encoder, UnparsableOutput, WorkKind, read_document
+from kernel.errors import MalformedRequest, MetacogError
 from kernel.values import value
 from services.delegation import prompts
+from services.delegation.core.categories import Vectors
 from services.delegation.core.keywords import keyword_dimension
 from services.delegation.errors import UnknownDimension
 from services.delegation.service.task_context import TaskContext, chat
-from services.delegation.service.values import TaskDimension
+from services.delegation.service.values import DimensionClassifier, ProcessRequest, SelfAssessRequest, TaskDimension
 
 Text = Annotated[str, Field(min_length=1)]
 
 
 @value
 class Dimension:
-    """A kind of ability.
+    """A dimension is a kind of ability that tasks need.
 
     Attributes:
         id: Identifier, e.g. `math_computation`.
-        description: What it is, for the model that classifies.
-        prototypes: Tasks that ask for it, for the nearest in meaning.
-        keywords: Words that give it away, for the keyword baseline.
+        description: Its description, for the model that classifies.
+        prototypes: Tasks that need it, for classification by embedding.
+        keywords: Words that indicate it, for the keyword baseline.
     """
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
@@ -43,26 +42,26 @@ class Dimension:
 
 @value
 class DimensionsFile:
-    """The dimensions file."""
+    """The dimensions file lists all dimensions."""
 
     dimensions: Annotated[Sequence[Dimension], Field(min_length=1, max_length=100)]
 
 
 def read_dimensions(path: Path) -> tuple[Dimension, ...]:
-    """Dimensions of the file at `path`.
+    """Return the dimensions of the file at `path`.
 
     Raises:
         ConfigurationInvalid: When the file cannot be used; names the line and the reason.
     """
     file = YamlFile(path, DimensionsFile)
     listed = tuple(file.content.dimensions)
-    for place, dimension in enumerate(listed):
-        if dimension.id in [other.id for other in listed[:place]]:
-            raise file.wrong(["dimensions", place], f"id {dimension.id!r} is used twice")
+    for index, dimension in enumerate(listed):
+        if dimension.id in [other.id for other in listed[:index]]:
+            raise file.wrong(["dimensions", index], f"id {dimension.id!r} is used twice")
     return listed
 
 
-def known_dimension(name: str, known: Sequence[str] | Mapping[str, object]) -> None:
+def check_dimension(name: str, known: Sequence[str] | Mapping[str, object]) -> None:
     """Return if there is a dimension of that name.
 
     Raises:
@@ -73,56 +72,115 @@ def known_dimension(name: str, known: Sequence[str] | Mapping[str, object]) -> N
 
 
 CLASSIFY_MAX_TOKENS = 96
-MOST = 3
+MAX_DIMENSIONS = 3
 # A second dimension counts from this certainty on [0..1].
-SECOND = 0.5
-# Prototypes whose nearness makes the nearness of a dimension [count].
-NEAREST = 3
+SECOND_CERTAINTY = 0.5
+# Nearest prototypes whose mean cosine is the similarity of a dimension [count].
+NEAREST_PROTOTYPES = 3
 # Difference in cosine that makes one dimension e times as likely as another.
 SHARPNESS = 0.05
 # A second dimension counts from this share of the likelihood on [0..1].
 SECOND_SHARE = 0.3
-EMBED_S = 10.0
+EMBED_TIMEOUT_S = 10.0
 
 
 class Embedder(Protocol):
-    """The sentence encoder."""
+    """An embedder turns texts into vectors."""
 
     async def embed(self, texts: Sequence[str], *, timeout_s: float) -> Embedded:
-        """Vectors of `texts`."""
+        """Return the vectors of `texts`."""
 
 
-async def classified_by_model(work: TaskContext, known: Sequence[Dimension]) -> list[TaskDimension]:
-    """Dimensions of the task as a model chooses them, surest first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DimensionFinder:
+    """Finds the dimensions of a task: those that the request names, or those that a classifier finds.
 
-    A model that cannot be asked, or not in half of the time that is left, or not be read even after a second attempt,
-    leaves the choice to keywords, and degrades the answer.
+    Attributes:
+        dimensions: The configured dimensions, and those that were adopted.
+        refresh: Reads the adopted dimensions again, when that is due.
+        prototypes: Classifies by embedding.
+        classifier: How dimensions are found where the request does not choose.
     """
-    why = ""
+
+    dimensions: Callable[[], Sequence[Dimension]]
+    refresh: Callable[[], Awaitable[None]]
+    prototypes: "Prototypes"
+    classifier: DimensionClassifier
+
+    def keywords(self) -> dict[str, Sequence[str]]:
+        """Return the keywords of each dimension."""
+        return {each.id: each.keywords for each in self.dimensions()}
+
+    async def find(self, request: ProcessRequest | SelfAssessRequest, task: TaskContext) -> list[TaskDimension]:
+        """Return the dimensions of a task.
+
+        Raises:
+            MalformedRequest: When both `dimension` and `dimensions` are given.
+            UnknownDimension: For one that is not configured.
+            MetacogError: When the classifier cannot be called.
+        """
+        if request.dimension and request.dimensions:
+            raise MalformedRequest("give either dimension or dimensions", field="dimension")
+        await self.refresh()
+        known = self.dimensions()
+        named = list(dict.fromkeys([request.dimension] if request.dimension else request.dimensions))
+        for name in named:
+            check_dimension(name, [each.id for each in known])
+        if named:
+            return [TaskDimension(dimension=name) for name in named]
+        if len(known) == 1:
+            return [TaskDimension(dimension=known[0].id, certainty=1.0)]
+        match request.classifier or self.classifier:
+            case DimensionClassifier.EMBEDDING:
+                timeout_s = task.spend.seconds_left()
+                return await self.prototypes.classified(task.question, known, timeout_s=timeout_s)
+            case DimensionClassifier.MODEL:
+                return await classified_by_model(task, known)
+
+
+async def classified_by_model(task: TaskContext, known: Sequence[Dimension]) -> list[TaskDimension]:
+    """Return the dimensions of the task as a model chooses them, by falling certainty.
+
+    When the model fails, takes more than half of the time that is left, or gives no readable reply in two attempts,
+    keywords decide, and the answer is degraded.
+    """
+    problem = ""
     try:
-        async with work.half_the_time():
+        async with task.half_of_time_left():
             for attempt in (1, 2):
-                completion = await work.voices.assessor().complete(_call(work, known, attempt), work.spend)
+                call = _call(task, known, attempt)
+                completion = await task.model_clients.assessor().complete(call, task.spend)
                 try:
-                    return chosen(read(completion.samples[0].text, schema([one.id for one in known])).content)
+                    return chosen(
+                        read_document(completion.samples[0].text, schema([each.id for each in known])).content
+                    )
                 except UnparsableOutput as unreadable:
-                    why = unreadable.message
+                    problem = unreadable.message
     except TimeoutError:
-        why = "it took too long"
-    except MetacogError as refusal:
-        why = f"{refusal.reason}: {refusal.message}"
-    work.reasons.append(f"the model did not name a dimension ({why}); keywords decided")
-    return [by_keyword(work.question, known)]
+        problem = "it took too long"
+    except MetacogError as error:
+        problem = f"{error.reason}: {error.message}"
+    task.degraded_reasons.append(f"the model did not name a dimension ({problem}); keywords decided")
+    return [by_keyword(task.question, known)]
 
 
-def by_keyword(question: str, known: Sequence[Dimension]) -> TaskDimension:
-    """The dimension whose keywords the task holds; the first one, where it holds none."""
-    found = keyword_dimension(question, {one.id: one.keywords for one in known})
-    return TaskDimension(dimension=found or known[0].id, certainty=0.0)
+def _call(task: TaskContext, known: Sequence[Dimension], attempt: int) -> Call:
+    descriptions = {each.id: each.description for each in known}
+    prompt = task.recorded(prompts.classification(question=task.question, dimensions=descriptions))
+    return Call(
+        messages=chat("", prompt.text),
+        max_tokens=CLASSIFY_MAX_TOKENS,
+        schema=schema(list(descriptions)),
+        temperature=0.0 if attempt == 1 else 0.7,
+        seed=task.seed_of("classify", str(attempt)),
+        thinking=False,
+        stage="classify",
+        work=WorkKind.ASSESS,
+    )
 
 
 def schema(names: Sequence[str]) -> Mapping[str, Any]:
-    """JSON schema of a choice among dimensions."""
+    """Return the JSON schema of a choice among dimensions."""
     item = {
         "type": "object",
         "properties": {
@@ -132,7 +190,7 @@ def schema(names: Sequence[str]) -> Mapping[str, Any]:
         "required": ["name", "sure"],
         "additionalProperties": False,
     }
-    listed = {"type": "array", "items": item, "minItems": 1, "maxItems": MOST}
+    listed = {"type": "array", "items": item, "minItems": 1, "maxItems": MAX_DIMENSIONS}
     return {
         "type": "object",
         "properties": {"abilities": listed},
@@ -142,17 +200,23 @@ def schema(names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def chosen(document: Any) -> list[TaskDimension]:  # noqa: ANN401 - a document that follows the schema
-    """Dimensions of a choice, surest first: the surest one, and further ones that are more likely than not."""
-    sure: dict[str, float] = {}
+    """Return the dimensions of a choice by falling certainty: the first, and others that are more likely than not."""
+    certainties: dict[str, float] = {}
     for item in document["abilities"]:
-        sure[item["name"]] = max(sure.get(item["name"], 0.0), item["sure"] / 100)
-    ranked = sorted(sure.items(), key=lambda one: -one[1])
-    kept = ranked[:1] + [one for one in ranked[1:] if one[1] >= SECOND]
-    return [TaskDimension(dimension=name, certainty=certainty) for name, certainty in kept]
+        certainties[item["name"]] = max(certainties.get(item["name"], 0.0), item["sure"] / 100)
+    ranked = sorted(certainties.items(), key=lambda each: -each[1])
+    found = ranked[:1] + [each for each in ranked[1:] if each[1] >= SECOND_CERTAINTY]
+    return [TaskDimension(dimension=name, certainty=certainty) for name, certainty in found]
+
+
+def by_keyword(question: str, known: Sequence[Dimension]) -> TaskDimension:
+    """Return the dimension whose keywords the task holds; the first one, where it holds none."""
+    found = keyword_dimension(question, {each.id: each.keywords for each in known})
+    return TaskDimension(dimension=found or known[0].id, certainty=0.0)
 
 
 class Prototypes:
-    """Dimensions by the nearest prototypes; vectors of the prototypes are kept for as long as the encoder is the same.
+    """Finds dimensions by the nearest prototypes; vectors of the prototypes are cached while the encoder is the same.
 
     Args:
         embedder: The sentence encoder.
@@ -165,52 +229,41 @@ class Prototypes:
         self._vectors = np.zeros((0, 0), dtype=np.float64)
 
     async def classified(self, question: str, known: Sequence[Dimension], *, timeout_s: float) -> list[TaskDimension]:
-        """Dimensions of the task, likeliest first.
+        """Return the dimensions of the task by falling likelihood.
 
         Raises:
             EncoderUnavailable: When the encoder cannot be reached or does not answer in time.
         """
-        texts = tuple(text for one in known for text in one.prototypes)
+        texts = tuple(text for each in known for text in each.prototypes)
         if not texts:
             return [by_keyword(question, known)]
-        asked = await self._embedder.embed([question], timeout_s=min(EMBED_S, timeout_s))
-        if asked.encoder != self._encoder or texts != self._texts:
-            made = await self._embedder.embed(texts, timeout_s=timeout_s)
-            self._encoder, self._texts, self._vectors = made.encoder, texts, _unit(made.vectors)
-        cosines = self._vectors @ _unit(asked.vectors)[0]
+        embedded = await self._embedder.embed([question], timeout_s=min(EMBED_TIMEOUT_S, timeout_s))
+        if embedded.encoder != self._encoder or texts != self._texts:
+            prototypes = await self._embedder.embed(texts, timeout_s=timeout_s)
+            self._encoder, self._texts = prototypes.encoder, texts
+            self._vectors = unit_vectors(prototypes.vectors)
+        cosines = self._vectors @ unit_vectors(embedded.vectors)[0]
         return _likeliest(known, cosines)
 
 
-def _likeliest(known: Sequence[Dimension], cosines: Any) -> list[TaskDimension]:  # noqa: ANN401 - an array
-    nearness: dict[str, float] = {}
-    at = 0
-    for one in known:
-        if one.prototypes:
-            own = np.sort(cosines[at : at + len(one.prototypes)])[::-1]
-            nearness[one.id] = float(own[:NEAREST].mean())
-        at += len(one.prototypes)
-    levels = np.exp((np.array(list(nearness.values())) - max(nearness.values())) / SHARPNESS)
-    shares = dict(zip(nearness, (levels / levels.sum()).tolist(), strict=True))
-    ranked = sorted(shares.items(), key=lambda one: -one[1])
-    kept = ranked[:1] + [one for one in ranked[1:MOST] if one[1] >= SECOND_SHARE]
-    return [TaskDimension(dimension=name, certainty=round(share, 9)) for name, share in kept]
+def _likeliest(known: Sequence[Dimension], cosines: Vectors) -> list[TaskDimension]:
+    similarities: dict[str, float] = {}
+    start = 0
+    for each in known:
+        if each.prototypes:
+            own = np.sort(cosines[start : start + len(each.prototypes)])[::-1]
+            similarities[each.id] = float(own[:NEAREST_PROTOTYPES].mean())
+        start += len(each.prototypes)
+    levels = np.exp((np.array(list(similarities.values())) - max(similarities.values())) / SHARPNESS)
+    shares = dict(zip(similarities, (levels / levels.sum()).tolist(), strict=True))
+    ranked = sorted(shares.items(), key=lambda each: -each[1])
+    found = ranked[:1] + [each for each in ranked[1:MAX_DIMENSIONS] if each[1] >= SECOND_SHARE]
+    return [TaskDimension(dimension=name, certainty=round(share, 9)) for name, share in found]
 
 
-def _unit(vectors: Any) -> Any:  # noqa: ANN401 - an array
+def unit_vectors(vectors: npt.ArrayLike) -> Vectors:
+    """Return `vectors` (n, d) scaled to length 1; vectors of zeros stay as they are."""
     rows = np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, 1.0)
-
-
-def _call(work: TaskContext, known: Sequence[Dimension], attempt: int) -> Call:
-    prompt = work.note(prompts.classification(question=work.question, dimensions={d.id: d.description for d in known}))
-    return Call(
-        messages=chat("", prompt.text),
-        max_tokens=CLASSIFY_MAX_TOKENS,
-        schema=schema([one.id for one in known]),
-        temperature=0.0 if attempt == 1 else 0.7,
-        seed=work.seed_of("classify", str(attempt)),
-        thinking=False,
-        stage="classify",
-        work=Pool.ASSESS,
-    )
+    scaled: Vectors = rows / np.where(lengths > 0, lengths, 1.0)
+    return scaled

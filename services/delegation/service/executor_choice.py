@@ -1,4 +1,4 @@
-"""Who solves a task: Algorithm 1 around real agents, with baselines, ablations, short-list and routine filter."""
+"""Algorithm 1 chooses the agent that solves a task, with baselines, ablations, short-list and routine filter."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from kernel.thresholds import DECIMALS
 from services.delegation.core.keywords import keyword_dimension, skilled_agent
 from services.delegation.core.routine import Routine, is_routine
 from services.delegation.core.short_list import ShortListed, short_list
-from services.delegation.service.self_assessment import SelfAssessor, affordable
+from services.delegation.service.self_assessment import SelfAssessor, affordable_assessments
 from services.delegation.service.task_context import TaskContext
 from services.delegation.service.values import AgentAssessed, ModeChosen, ProcessRequest, TaskDimension
 
@@ -18,132 +18,140 @@ class ExecutorChoice:
     """Chooses who solves one task.
 
     Args:
-        work: The task.
-        profiles: Profiles of everybody who takes part, in the task's dimensions.
+        task: The task.
+        profiles: Profiles of all agents that take part, in the task's dimensions.
         dimensions: Those dimensions.
-        assessing: Takes self-assessments.
+        assessor: Obtains self-assessments.
         routine: When a task is routine.
 
     Attributes:
-        assessments: Everybody who was assessed, in order.
-        records: What each agent's record says about the task; empty without dimensions.
+        assessments: The assessments so far, in order.
+        estimates: Competence of each agent in the task's dimensions; empty without dimensions.
     """
 
     def __init__(
         self,
-        work: TaskContext,
+        task: TaskContext,
         profiles: Mapping[str, Sequence[Profile]],
         dimensions: Sequence[TaskDimension],
-        assessing: SelfAssessor,
+        assessor: SelfAssessor,
         routine: Routine,
     ) -> None:
-        self._work = work
+        self._task = task
         self._profiles = profiles
-        self._assessing = assessing
+        self._assessor = assessor
         self._routine = routine
-        named = [one.certainty for one in dimensions if one.certainty is not None]
-        self._certainty = min(named, default=1.0)
+        certainties = [each.certainty for each in dimensions if each.certainty is not None]
+        self._certainty = min(certainties, default=1.0)
         self.assessments: list[AgentAssessed] = []
-        self.records: Mapping[str, ProfileEstimate] = {name: reading(of) for name, of in profiles.items() if of}
+        self.estimates: Mapping[str, ProfileEstimate] = {name: reading(own) for name, own in profiles.items() if own}
 
     async def mode(self, first: str) -> ModeChosen:
-        """Who solves the task that was dispatched to `first`."""
-        ablations, rules = self._work.ablations, self._work.rules
-        record = self.records[first]
-        limits = self._routine
+        """Decide who solves the task that was dispatched to `first`."""
+        ablations, rules = self._task.ablations, self._task.rules
+        estimate = self.estimates[first]
         if rules.skip_routine and is_routine(
-            record, self._certainty, threshold=rules.confidence_threshold, limits=limits
+            estimate, self._certainty, threshold=rules.confidence_threshold, limits=self._routine
         ):
-            self._take(self._assessing.unasked(first, record, "skipped", profile_alone=True))
-            return _alone(first, "routine")
+            self._add(self._assessor.profile_based(first, estimate, "skipped", profile_alone=True))
+            return _executed(first, "routine")
         await self._assess([first])
-        stands = _standing(self.assessments[0])
-        others = [name for name in self._work.agents if name != first]
-        if is_confident(stands) or not others:
-            return _chosen(decided(stands, [], rules), first)
+        assessed = _assessed_agent(self.assessments[0])
+        others = [name for name in self._task.agents if name != first]
+        if is_confident(assessed) or not others:
+            return _mode_chosen(decided(assessed, [], rules), first)
         if Ablation.WITHOUT_DELEGATION in ablations:
-            return _alone(first, "ablation")
+            return _executed(first, "ablation")
         if Ablation.WITHOUT_CROSS_EVALUATION in ablations:
-            return self._to_the_next(first)
-        return await self._cross_evaluated(first, stands, others)
+            return self._next_agent(first)
+        return await self._cross_evaluated(first, assessed, others)
 
-    async def _cross_evaluated(self, first: str, stands: AssessedAgent, others: Sequence[str]) -> ModeChosen:
-        rules = self._work.rules
+    async def _assess(self, agents: Sequence[str]) -> None:
+        self.assessments += await self._assessor.assess_all(agents, self.estimates)
+
+    def _next_agent(self, first: str) -> ModeChosen:
+        """Delegate to the agent after `first` in the configuration, without an assessment."""
+        names = list(self._task.agents)
+        peer = names[(names.index(first) + 1) % len(names)]
+        self._add(self._assessor.profile_based(peer, self.estimates[peer], "ablation", profile_alone=True))
+        return ModeChosen(mode=TaskMode.DELEGATED, first_agent=first, executor=peer, reason="ablation")
+
+    async def _cross_evaluated(self, first: str, assessed: AssessedAgent, others: Sequence[str]) -> ModeChosen:
+        rules = self._task.rules
         listed = short_list(
             {name: self._profiles[name] for name in others},
             rules.short_list_size,
             rules.exploration,
-            self._work.chance("short_list"),
+            self._task.generator_of("short_list"),
         )
-        if affordable(self._work) < 1 and not self._free():
-            self._work.spend.ledger.exhausted = True
-            return _alone(first, "budget")
-        await self._assess([one.agent for one in listed])
-        peers = [_standing(one) for one in self.assessments[1:]]
-        return _chosen(decided(stands, peers, rules), first, listed)
+        if affordable_assessments(self._task) < 1 and not self._assessments_are_free():
+            self._task.spend.ledger.exhausted = True
+            return _executed(first, "budget")
+        await self._assess([each.agent for each in listed])
+        peers = [_assessed_agent(each) for each in self.assessments[1:]]
+        return _mode_chosen(decided(assessed, peers, rules), first, listed)
 
-    def _to_the_next(self, first: str) -> ModeChosen:
-        """The peer whose turn would be next takes the task, unassessed."""
-        names = list(self._work.agents)
-        peer = names[(names.index(first) + 1) % len(names)]
-        self._take(self._assessing.unasked(peer, self.records[peer], "ablation", profile_alone=True))
-        return ModeChosen(mode=TaskMode.DELEGATED, first_agent=first, executor=peer, reason="ablation")
+    def _assessments_are_free(self) -> bool:
+        """Return whether assessments cost nothing."""
+        return bool(self._task.ablations & {Ablation.WITHOUT_SELF_ASSESSMENT, Ablation.WITHOUT_VERBALIZED})
 
-    async def _assess(self, agents: Sequence[str]) -> None:
-        self.assessments += await self._assessing.all(agents, self.records)
-
-    def _take(self, made: AgentAssessed) -> None:
-        self.assessments.append(made)
-        self._work.emit(made)
-
-    def _free(self) -> bool:
-        """Whether assessments cost nothing."""
-        return bool(self._work.ablations & {Ablation.WITHOUT_SELF_ASSESSMENT, Ablation.WITHOUT_VERBALIZED})
+    def _add(self, assessment: AgentAssessed) -> None:
+        self.assessments.append(assessment)
+        self._task.emit(assessment)
 
 
-def dispatched(ask: ProcessRequest, profiles: Mapping[str, Sequence[Profile]], turn: int) -> str:
-    """The agent that a task goes to first.
+def dispatched(request: ProcessRequest, profiles: Mapping[str, Sequence[Profile]], index: int) -> str:
+    """Return the agent that a task goes to first.
 
     Args:
-        ask: The request.
-        profiles: Profiles of everybody who takes part, in the order of the configuration.
-        turn: Place of the agent whose turn it is.
+        request: The request.
+        profiles: Profiles of all agents that take part, in the order of the configuration.
+        index: Index of the agent that is next by round robin.
     """
     names = list(profiles)
-    if ask.first_agent:
-        return ask.first_agent
-    if ask.dispatch is Dispatch.BEST_PROFILE and ask.baseline is Baseline.NONE:
+    if request.first_agent:
+        return request.first_agent
+    if request.dispatch is Dispatch.BEST_PROFILE and request.baseline is Baseline.NONE:
         return min(names, key=lambda name: (-round(reading(profiles[name]).profile, DECIMALS), name))
-    return names[turn]
+    return names[index]
 
 
-def by_baseline(ask: ProcessRequest, work: TaskContext, turn: int, keywords: Mapping[str, Sequence[str]]) -> ModeChosen:
-    """Who solves a task under a baseline; `turn` is the place of the agent whose turn it is."""
-    names = list(work.agents)
-    default = ask.first_agent or names[0]
-    match ask.baseline:
+def baseline_choice(
+    request: ProcessRequest, task: TaskContext, index: int, keywords: Mapping[str, Sequence[str]]
+) -> ModeChosen:
+    """Return who solves a task under a baseline.
+
+    Args:
+        request: The request.
+        task: The task.
+        index: Index of the agent that is next by round robin.
+        keywords: Keywords of each dimension.
+    """
+    names = list(task.agents)
+    default = request.first_agent or names[0]
+    match request.baseline:
         case Baseline.MAJORITY_VOTE:
             return ModeChosen(mode=TaskMode.COLLABORATED, first_agent=default, executor="", reason="baseline")
         case Baseline.ROUND_ROBIN:
-            return _alone(names[turn], "baseline")
+            return _executed(names[index], "baseline")
         case Baseline.RANDOM:
-            return _alone(names[int(work.chance("random").integers(len(names)))], "baseline")
+            return _executed(names[int(task.generator_of("random").integers(len(names)))], "baseline")
         case Baseline.SKILL_FIXED:
-            named = next(filter(None, [ask.dimension, *ask.dimensions]), None)
-            needed = named or keyword_dimension(work.question, keywords)
-            skills = {name: work.agents[name].tags for name in [default, *(n for n in names if n != default)]}
+            named = next(filter(None, [request.dimension, *request.dimensions]), None)
+            needed = named or keyword_dimension(task.question, keywords)
+            skills = {name: task.agents[name].tags for name in [default, *(n for n in names if n != default)]}
             skilled = skilled_agent(needed, skills)
             mode = TaskMode.EXECUTED if skilled == default else TaskMode.DELEGATED
             return ModeChosen(mode=mode, first_agent=default, executor=skilled, reason="baseline")
-        case _:
-            return _alone(default, "baseline")
+        case Baseline.NONE | Baseline.SINGLE_AGENT:
+            return _executed(default, "baseline")
 
 
-def _alone(agent: str, reason: str) -> ModeChosen:
+def _executed(agent: str, reason: str) -> ModeChosen:
     return ModeChosen(mode=TaskMode.EXECUTED, first_agent=agent, executor=agent, reason=reason)
 
 
-def _chosen(decision: ExecutorDecision, first: str, listed: Sequence[ShortListed] = ()) -> ModeChosen:
+def _mode_chosen(decision: ExecutorDecision, first: str, listed: Sequence[ShortListed] = ()) -> ModeChosen:
     return ModeChosen(
         mode=decision.mode,
         first_agent=first,
@@ -153,14 +161,14 @@ def _chosen(decision: ExecutorDecision, first: str, listed: Sequence[ShortListed
     )
 
 
-def _standing(made: AgentAssessed) -> AssessedAgent:
+def _assessed_agent(assessment: AgentAssessed) -> AssessedAgent:
     return AssessedAgent(
-        agent=made.agent,
-        verbalized=made.verbalized,
-        profile=made.profile,
-        confidence=made.confidence,
-        disagreement=made.disagreement,
-        threshold=made.threshold,
-        eligible=made.eligible,
-        ineligible_reason=made.ineligible_reason,
+        agent=assessment.agent,
+        verbalized=assessment.verbalized,
+        profile=assessment.profile,
+        confidence=assessment.confidence,
+        disagreement=assessment.disagreement,
+        threshold=assessment.threshold,
+        eligible=assessment.eligible,
+        ineligible_reason=assessment.ineligible_reason,
     )

@@ -1,4 +1,4 @@
-"""Requests and results of watching how delegation does; field names are the contract's."""
+"""These use cases report agents, flows, reliability and drift; field names are the contract's."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,21 +8,22 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from chassis.page_tokens import InvalidPageToken, page, parts_of, token_of
+from chassis.page_tokens import id_in, invalid_token, page, parts_of, token_of
+from inference import ModelClients
 from kernel.confidence.rules import Baseline, ConfidenceSource
 from kernel.learning.trust import SelfAssessmentTrust, self_assessment_trust
 from kernel.statistics.recalibration import Points
 from kernel.statistics.reliability import ReliabilityBin, chance_calibration_error, reliability
 from kernel.values import value
-from services.delegation.core.flows import HandOvers, better_profile_share, delegation_precision, precision
-from services.delegation.service.dimensions import Dimension, known_dimension
+from services.delegation.core.flows import DelegationCounts, better_profile_share, delegation_precision, precision
+from services.delegation.service.dimensions import Dimension, check_dimension
 from services.delegation.service.profiles import PageSize
-from services.delegation.service.task_context import Agents, TaskModelClients
+from services.delegation.service.task_context import Agents
 
 
 @value
 class Agent:
-    """An agent as its configuration declares it."""
+    """An agent is described as its configuration declares it."""
 
     id: str
     model: str
@@ -32,7 +33,7 @@ class Agent:
 
 @value
 class AgentStatus:
-    """An agent, as configured and as it has turned out."""
+    """An agent's status is its configuration and the trust in its self-assessments."""
 
     configuration: Agent
     trust: SelfAssessmentTrust
@@ -40,7 +41,7 @@ class AgentStatus:
 
 @value
 class ListAgentsRequest:
-    """Asks for the agents."""
+    """This request asks for a page of agents."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -48,7 +49,7 @@ class ListAgentsRequest:
 
 @value
 class ListAgentsResponse:
-    """A page of agents."""
+    """This response is a page of agents."""
 
     agents: Sequence[AgentStatus]
     next_page_token: str
@@ -56,7 +57,7 @@ class ListAgentsResponse:
 
 @value
 class Flow:
-    """Hand-overs from one agent to another."""
+    """A flow summarizes the delegations from one agent to another."""
 
     from_agent: str
     to_agent: str
@@ -71,7 +72,7 @@ class Flow:
 
 @value
 class GetFlowsRequest:
-    """Asks for flows."""
+    """This request asks for a page of flows."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -83,7 +84,7 @@ class GetFlowsRequest:
 
 @value
 class GetFlowsResponse:
-    """A page of flows, and all flows taken together."""
+    """This response is a page of flows with totals of all flows."""
 
     flows: Sequence[Flow]
     next_page_token: str
@@ -100,7 +101,7 @@ class GetFlowsResponse:
 
 @value
 class ReliabilityRow:
-    """How far one kind of confidence can be trusted."""
+    """A row states the reliability of one kind of confidence."""
 
     agent: str
     dimension: str
@@ -114,7 +115,7 @@ class ReliabilityRow:
 
 @value
 class GetReliabilityRequest:
-    """Asks for reliability."""
+    """This request asks for a page of reliabilities."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -128,7 +129,7 @@ class GetReliabilityRequest:
 
 @value
 class GetReliabilityResponse:
-    """A page of reliability."""
+    """This response is a page of reliabilities."""
 
     reliabilities: Sequence[ReliabilityRow]
     next_page_token: str
@@ -136,7 +137,7 @@ class GetReliabilityResponse:
 
 @value
 class DriftEvent:
-    """A detected change of an agent's competence in one dimension."""
+    """A drift event is a detected change of an agent's competence in one dimension."""
 
     event_id: str
     agent: str
@@ -155,7 +156,7 @@ class DriftEvent:
 
 @value
 class ListDriftEventsRequest:
-    """Asks for drift events."""
+    """This request asks for a page of drift events."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -167,23 +168,23 @@ class ListDriftEventsRequest:
 
 @value
 class ListDriftEventsResponse:
-    """A page of drift events."""
+    """This response is a page of drift events."""
 
     events: Sequence[DriftEvent]
     next_page_token: str
 
 
-# Newest judged self-assessments of an agent that its trust rests on [count].
-MOST_RATED = 10_000
+# Newest labelled self-assessments of an agent that its trust is computed from [count].
+MAX_TRUST_RATINGS = 10_000
 
 
 @value
-class LabelledTask:
-    """A confidence against how the answer turned out.
+class LabelledConfidence:
+    """A labelled confidence has the label of its answer.
 
     Attributes:
-        agent: Whose; empty for a vote.
-        source: Where it comes from.
+        agent: The agent; empty for a vote.
+        source: The kind of confidence.
         dimensions: Dimensions of the task.
         confidence: The confidence [0..1].
         raw: The same before recalibration [0..1].
@@ -200,10 +201,10 @@ class LabelledTask:
 
 @value
 class SelfRating:
-    """What an agent said of itself before a task, against how its answer turned out.
+    """A self-rating is an agent's verbalized confidence with the label of its answer.
 
     Attributes:
-        raw: What it said, before recalibration [0..1].
+        raw: The confidence before recalibration [0..1].
         correct: Whether the answer was right.
     """
 
@@ -212,8 +213,8 @@ class SelfRating:
 
 
 @value
-class Modes:
-    """How many tasks were solved in each way [count]."""
+class ModeCounts:
+    """Tasks are counted by how they were solved [count]."""
 
     tasks: int
     executed: int
@@ -222,15 +223,15 @@ class Modes:
 
 
 @value
-class Map:
-    """A map from what an agent says of itself to how it does; without points, none is in force.
+class RecalibrationMap:
+    """The map takes an agent's verbalized confidence to its share of right answers; without points it is not in force.
 
     Attributes:
         agent: The agent.
         version: Its version.
-        method: Its form; empty without points.
-        points: Points of it.
-        observations: Judged self-assessments behind it [count].
+        method: How it was fitted; empty without points.
+        points: Its points.
+        observations: Labelled self-assessments that it was fitted to [count].
         brier_before: Brier score without it [0..1].
         brier_after: Cross-validated Brier score with it [0..1].
     """
@@ -245,83 +246,82 @@ class Map:
 
 
 class MonitoringStore(Protocol):
-    """What was recorded. Every method may raise `DatabaseUnavailable`."""
+    """This store holds recorded tasks and labels. Every method may raise `DatabaseUnavailable`."""
 
-    async def modes(self, ask: GetFlowsRequest) -> Modes:
-        """How many tasks were solved in each way."""
+    async def mode_counts(self, request: GetFlowsRequest) -> ModeCounts:
+        """Return how many tasks were solved in each way."""
 
-    async def hand_overs(self, ask: GetFlowsRequest) -> Sequence[HandOvers]:
-        """Hand-overs by pair of agents."""
+    async def delegations(self, request: GetFlowsRequest) -> Sequence[DelegationCounts]:
+        """Return delegations by pair of agents."""
 
-    async def judged(self, ask: GetReliabilityRequest) -> Sequence[LabelledTask]:
-        """Judged confidences, newest first."""
+    async def labelled(self, request: GetReliabilityRequest) -> Sequence[LabelledConfidence]:
+        """Return labelled confidences, newest first."""
 
-    async def newest_rated(self, agent: str, most: int) -> Sequence[SelfRating]:
-        """The newest judged self-assessments of an agent."""
+    async def newest_ratings(self, agent: str, limit: int) -> Sequence[SelfRating]:
+        """Return the newest labelled self-assessments of an agent."""
 
-    async def drift_events(self, ask: ListDriftEventsRequest) -> Sequence[DriftEvent]:
-        """A page of detected changes and one more, newest first."""
+    async def drift_events(self, request: ListDriftEventsRequest, *, before: str, limit: int) -> Sequence[DriftEvent]:
+        """Return drift events, newest first, from the one after the event `before` on; empty: from the newest on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """The use cases of watching.
+    """Serves the use cases of monitoring.
 
     Attributes:
-        records: What was recorded.
+        records: The store of recorded tasks and labels.
         agents: The configured agents.
         dimensions: The configured dimensions.
-        voices: Who speaks for whom.
+        model_clients: Model clients of the agents.
         maps: Recalibrations in force, by agent.
     """
 
     records: MonitoringStore
     agents: Agents
     dimensions: Callable[[], Sequence[Dimension]]
-    voices: TaskModelClients
-    maps: Callable[[], Mapping[str, Map]]
+    model_clients: ModelClients
+    maps: Callable[[], Mapping[str, RecalibrationMap]]
 
-    async def list_agents(self, ask: ListAgentsRequest) -> ListAgentsResponse:
-        """The configured agents, and how far the self-assessment of each deserves trust.
+    async def list_agents(self, request: ListAgentsRequest) -> ListAgentsResponse:
+        """Return a page of the configured agents, each with the trust in its self-assessments.
 
         Raises:
-            InvalidPageToken: For a token that is none.
-            DatabaseUnavailable: When the database is away.
+            InvalidPageToken: For a token that this service did not issue.
+            DatabaseUnavailable: When the database cannot be reached.
         """
         agents = list(self.agents())
-        first = _place(agents, ask.page_token)
-        shown = agents[first : first + ask.page_size]
+        first = _start_index(agents, request.page_token)
+        shown = agents[first : first + request.page_size]
         maps = self.maps()
         statuses = []
         for agent in shown:
-            own = await self.records.newest_rated(agent.id, MOST_RATED)
-            made = maps.get(agent.id)
-            version = made.version if made and made.points else ""
-            trust = await asyncio.to_thread(
-                self_assessment_trust, [one.raw for one in own], [float(one.correct) for one in own], version
-            )
-            model = self.voices.of(agent).model
-            told = Agent(id=agent.id, model=model, capacity=agent.capacity, tags=agent.tags)
-            statuses.append(AgentStatus(configuration=told, trust=trust))
+            ratings = await self.records.newest_ratings(agent.id, MAX_TRUST_RATINGS)
+            current = maps.get(agent.id)
+            version = current.version if current and current.points else ""
+            raw, labels = [each.raw for each in ratings], [float(each.correct) for each in ratings]
+            trust = await asyncio.to_thread(self_assessment_trust, raw, labels, version)
+            model = self.model_clients.of(agent).model
+            configuration = Agent(id=agent.id, model=model, capacity=agent.capacity, tags=agent.tags)
+            statuses.append(AgentStatus(configuration=configuration, trust=trust))
         more = first + len(shown) < len(agents)
         return ListAgentsResponse(agents=statuses, next_page_token=token_of(shown[-1].id) if more else "")
 
-    async def flows(self, ask: GetFlowsRequest) -> GetFlowsResponse:
-        """Who hands tasks to whom, how often and how well.
+    async def get_flows(self, request: GetFlowsRequest) -> GetFlowsResponse:
+        """Return how often each agent delegates to each other, and the share of right answers.
 
         Raises:
             UnknownDimension: For one that is not configured.
-            InvalidPageToken: For a token that is none.
-            DatabaseUnavailable: When the database is away.
+            InvalidPageToken: For a token that this service did not issue.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        if ask.dimension:
-            known_dimension(ask.dimension, [one.id for one in self.dimensions()])
-        modes, handed = await self.records.modes(ask), await self.records.hand_overs(ask)
-        every = sum(one.tasks for one in handed)
-        flows = [_flow(one, every) for one in handed]
+        if request.dimension:
+            check_dimension(request.dimension, [each.id for each in self.dimensions()])
+        modes, delegations = await self.records.mode_counts(request), await self.records.delegations(request)
+        all_tasks = sum(each.tasks for each in delegations)
+        flows = [_flow(each, all_tasks) for each in delegations]
         ordered = sorted(flows, key=_flow_name)
-        shown, token = page(ordered, _flow_name, ask.page_token, ask.page_size, parts=3)
-        total = delegation_precision(handed)
+        shown, token = page(ordered, _flow_name, request.page_token, request.page_size, parts=3)
+        total = delegation_precision(delegations)
         return GetFlowsResponse(
             flows=shown,
             next_page_token=token,
@@ -333,74 +333,73 @@ class Monitoring:
             delegation_precision=total.precision,
             delegation_precision_low=total.low,
             delegation_precision_high=total.high,
-            better_profile_share=better_profile_share(handed),
+            better_profile_share=better_profile_share(delegations),
         )
 
-    async def reliability(self, ask: GetReliabilityRequest) -> GetReliabilityResponse:
-        """How far confidence can be trusted, by agent, dimension and source.
+    async def get_reliability(self, request: GetReliabilityRequest) -> GetReliabilityResponse:
+        """Return the reliability of confidences by agent, dimension and source.
 
         Raises:
-            InvalidPageToken: For a token that is none.
-            DatabaseUnavailable: When the database is away.
+            InvalidPageToken: For a token that this service did not issue.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        groups = grouped(await self.records.judged(ask), agent=ask.agent, dimension=ask.dimension)
-        names, token = page(sorted(groups), lambda name: name, ask.page_token, ask.page_size, parts=3)
-        rows = await asyncio.to_thread(lambda: [_row(name, groups[name], ask.bins) for name in names])
+        groups = grouped(await self.records.labelled(request), agent=request.agent, dimension=request.dimension)
+        names, token = page(sorted(groups), lambda name: name, request.page_token, request.page_size, parts=3)
+        rows = await asyncio.to_thread(lambda: [_row(name, groups[name], request.bins) for name in names])
         return GetReliabilityResponse(reliabilities=rows, next_page_token=token)
 
-    async def drift(self, ask: ListDriftEventsRequest) -> ListDriftEventsResponse:
-        """Detected changes, newest first.
+    async def list_drift_events(self, request: ListDriftEventsRequest) -> ListDriftEventsResponse:
+        """Return a page of detected changes of competence, newest first.
 
         Raises:
-            InvalidPageToken: For a token that is none.
-            DatabaseUnavailable: When the database is away.
+            InvalidPageToken: For a token that this service did not issue.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        if ask.page_token and len(ask.page_token) != 36:
-            raise InvalidPageToken(f"page_token {ask.page_token!r} was not given by this service", field="page_token")
-        found = await self.records.drift_events(ask)
-        shown = found[: ask.page_size]
-        token = shown[-1].event_id if len(found) > ask.page_size else ""
+        before = id_in(request.page_token) if request.page_token else ""
+        found = await self.records.drift_events(request, before=before, limit=request.page_size + 1)
+        shown = found[: request.page_size]
+        token = shown[-1].event_id if len(found) > request.page_size else ""
         return ListDriftEventsResponse(events=shown, next_page_token=token)
 
 
 def grouped(
-    judged: Iterable[LabelledTask], *, agent: str = "", dimension: str = ""
-) -> dict[tuple[str, str, str], list[LabelledTask]]:
-    """Judged confidences by agent, dimension and source; under an empty name, those of all."""
-    groups: dict[tuple[str, str, str], list[LabelledTask]] = {}
-    for one in judged:
-        agents = [agent] if agent else list(dict.fromkeys(["", one.agent]))
-        dimensions = [dimension] if dimension else ["", *one.dimensions]
+    labelled: Iterable[LabelledConfidence], *, agent: str = "", dimension: str = ""
+) -> dict[tuple[str, str, str], list[LabelledConfidence]]:
+    """Return labelled confidences by agent, dimension and source; under an empty name, those of all."""
+    groups: dict[tuple[str, str, str], list[LabelledConfidence]] = {}
+    for each in labelled:
+        agents = [agent] if agent else list(dict.fromkeys(["", each.agent]))
+        dimensions = [dimension] if dimension else ["", *each.dimensions]
         for by_agent in agents:
             for by_dimension in dimensions:
-                groups.setdefault((by_agent, by_dimension, one.source.value), []).append(one)
+                groups.setdefault((by_agent, by_dimension, each.source.value), []).append(each)
     return groups
 
 
-def _row(name: tuple[str, str, str], judged: Sequence[LabelledTask], bins: int) -> ReliabilityRow:
-    confidences = [one.confidence for one in judged]
-    told = reliability(confidences, [float(one.correct) for one in judged], bins)
+def _row(name: tuple[str, str, str], labelled: Sequence[LabelledConfidence], bins: int) -> ReliabilityRow:
+    confidences = [each.confidence for each in labelled]
+    measured = reliability(confidences, [float(each.correct) for each in labelled], bins)
     return ReliabilityRow(
         agent=name[0],
         dimension=name[1],
         confidence_source=ConfidenceSource(name[2]),
-        observations=len(judged),
-        calibration_error=told.calibration_error,
+        observations=len(labelled),
+        calibration_error=measured.calibration_error,
         chance_calibration_error=chance_calibration_error(confidences, bins),
-        brier_score=told.brier_score,
-        bins=told.bins,
+        brier_score=measured.brier_score,
+        bins=measured.bins,
     )
 
 
-def _flow(one: HandOvers, every: int) -> Flow:
-    share = precision(one.correct, one.judged)
+def _flow(counts: DelegationCounts, all_tasks: int) -> Flow:
+    share = precision(counts.correct, counts.labelled)
     return Flow(
-        from_agent=one.from_agent,
-        to_agent=one.to_agent,
-        tasks=one.tasks,
-        share=one.tasks / every,
-        judged=one.judged,
-        correct=one.correct,
+        from_agent=counts.from_agent,
+        to_agent=counts.to_agent,
+        tasks=counts.tasks,
+        share=counts.tasks / all_tasks,
+        judged=counts.labelled,
+        correct=counts.correct,
         precision=share.precision,
         precision_low=share.low,
         precision_high=share.high,
@@ -408,15 +407,15 @@ def _flow(one: HandOvers, every: int) -> Flow:
 
 
 def _flow_name(flow: Flow) -> tuple[str, ...]:
-    """Name by which flows are ordered: the largest first, ties by agents."""
+    """Return the name by which flows are ordered: the largest first, ties by agents."""
     return (f"{10**10 - flow.tasks:011d}", flow.from_agent, flow.to_agent)
 
 
-def _place(agents: Sequence[object], token: str) -> int:
+def _start_index(agents: Sequence[object], token: str) -> int:
     if not token:
         return 0
     names = [getattr(agent, "id", "") for agent in agents]
     (last,) = parts_of(token, 1)
     if last not in names:
-        raise InvalidPageToken(f"page_token {token!r} was not given by this service", field="page_token")
+        raise invalid_token(token)
     return names.index(last) + 1

@@ -1,16 +1,17 @@
-"""One task, from its dispatch to what is learned from it."""
+"""This use case processes one task, from its dispatch to what profiles learn from it."""
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 
+from chassis.idempotency import Attempt, RequestStore, once
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
@@ -19,39 +20,36 @@ from chassis.serving.events import emitted
 from chassis.serving.wire import from_plain
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
-from inference.spend import Spend
+from inference import ModelClients, Spend
 from kernel.answers import AnswerType
-from kernel.confidence.rules import Ablation, Baseline, Rules
-from kernel.envelope import Limits, limits
+from kernel.confidence.rules import Ablation, Baseline
+from kernel.envelope import limits
 from kernel.errors import MalformedRequest, MetacogError
-from kernel.learning.profiles import Profile
-from services.delegation.core.routine import Routine
+from kernel.outcomes import degraded_reasons, is_degraded
 from services.delegation.metrics import TASKS
-from services.delegation.service.dimensions import Dimension, Prototypes, classified_by_model, known_dimension
-from services.delegation.service.executor_choice import ExecutorChoice, by_baseline, dispatched
-from services.delegation.service.idempotency import Once, RequestStore, once
-from services.delegation.service.result_merger import JUDGE_MAX_TOKENS, ResultMerger, judged
+from services.delegation.service.dimensions import DimensionFinder
+from services.delegation.service.executor_choice import ExecutorChoice, baseline_choice, dispatched
+from services.delegation.service.result_merger import JUDGE_MAX_TOKENS, ResultMerger
 from services.delegation.service.self_assessment import Recalibrations, SelfAssessor
-from services.delegation.service.solving import TaskSolver
+from services.delegation.service.solver import TaskSolver
 from services.delegation.service.task_context import (
     Agents,
+    ProfileLookup,
     TaskContext,
-    TaskModelClients,
-    known_agent,
+    TaskDefaults,
+    check_agent,
+    clients_of,
     participants,
     question_text,
     rules_in_force,
-    speakers,
 )
-from services.delegation.service.task_records import TaskStore
-from services.delegation.service.task_result import TaskOutcome, finished, recorded
+from services.delegation.service.task_records import TaskDocument, TaskStore
+from services.delegation.service.task_result import TaskOutcome, finished_task, task_record
 from services.delegation.service.values import (
     AnswerJudged,
-    DimensionClassifier,
     Event,
     ModeChosen,
     ProcessRequest,
-    SelfAssessRequest,
     TaskDimension,
     TaskDispatched,
     TaskFinished,
@@ -61,278 +59,222 @@ from services.delegation.service.values import (
 _log = logger(__name__)
 
 
-class ProfileLookup(Protocol):
-    """Where profiles are. Every method may raise `DatabaseUnavailable`."""
-
-    async def of(self, agents: Sequence[str], dimensions: Sequence[str]) -> Mapping[str, Sequence[Profile]]:
-        """Profiles of `agents` in `dimensions`, in their order; those that never changed are at their start."""
-
-
-class Turns(Protocol):
-    """Whose turn it is, counted once for all replicas."""
+class RoundRobin(Protocol):
+    """The round robin gives tasks to agents in turn, with one counter for all replicas."""
 
     async def next(self, agents: list[str]) -> int:
-        """Place of the agent whose turn it is among `agents`."""
-
-
-async def _nothing() -> None:
-    """Nothing to bring up to date."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskDefaults:
-    """What a request that leaves something out gets.
-
-    Attributes:
-        limits: The envelope.
-        rules: The numbers that decide.
-        classifier: How dimensions are found.
-        answer_max_tokens: Tokens of an answer [count].
-        task_characters: Characters that a task may have [count].
-        routine: When a task is routine.
-        config_version: Version of all this.
-    """
-
-    limits: Limits
-    rules: Rules = field(default_factory=Rules)
-    classifier: DimensionClassifier = DimensionClassifier.MODEL
-    answer_max_tokens: int = 512
-    task_characters: int = 100_000
-    routine: Routine = field(default_factory=Routine)
-    config_version: str = "paper"
+        """Return the index in `agents` of the agent that is next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessContext:
-    """Everybody and everything that a task needs from the world.
+    """The context holds everything that processing a task needs.
 
     Attributes:
         agents: The configured agents.
-        dimensions: The configured dimensions, and those that were adopted.
-        voices: Who speaks for whom.
-        profiles: Where profiles are.
-        tasks: Where tasks are kept.
-        turns: Whose turn it is.
-        requests: Where requests are known by name.
-        prototypes: Finds dimensions by meaning.
-        merger: Judges answers.
-        recalibrations: Maps of what agents say of themselves.
-        judged: Told that there is a new verdict.
-        refreshed: Brings the dimensions up to date, now and then.
-        defaults: What a request that leaves something out gets.
+        dimensions: Finds the dimensions of a task.
+        model_clients: Model clients of the agents.
+        profiles: The source of profiles.
+        tasks: The store of tasks.
+        round_robin: Gives tasks to agents in turn.
+        requests: The store of request identifiers.
+        merger: Checks answers.
+        recalibrations: Maps of verbalized confidences, by agent.
+        on_label: Called when there is a new label.
+        defaults: The values of what a request leaves out.
         now: Wall clock.
     """
 
     agents: Agents
-    dimensions: Callable[[], Sequence[Dimension]]
-    voices: TaskModelClients
+    dimensions: DimensionFinder
+    model_clients: ModelClients
     profiles: ProfileLookup
     tasks: TaskStore
-    turns: Turns
-    requests: RequestStore
-    prototypes: Prototypes
+    round_robin: RoundRobin
+    requests: RequestStore[TaskDocument]
     merger: ResultMerger
     defaults: TaskDefaults
     recalibrations: Recalibrations = dict
-    judged: Callable[[], None] = lambda: None
-    refreshed: Callable[[], Awaitable[None]] = _nothing
+    on_label: Callable[[], None] = lambda: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-def process(ask: ProcessRequest, *, key: ApiKey, hub: ProcessContext) -> AsyncGenerator[Event, None]:
-    """Events of one task; the last is `TaskFinished`. Closing the iterator stops the work.
+def process(request: ProcessRequest, *, key: ApiKey, context: ProcessContext) -> AsyncGenerator[Event, None]:
+    """Yield the events of one task; the last is `TaskFinished`. Closing the iterator stops the work.
 
     Raises:
         MalformedRequest: For a request that contradicts itself.
         RequestOverLimit: For a task that is too long.
         UnknownDimension, UnknownAgent, NoAgents: For what is not configured.
-        SandboxUnavailable: When unit tests were asked for and cannot be run.
+        SandboxUnavailable: When the request has unit tests and they cannot be run.
         UnpricedModel: When the cost is limited, and a model that takes part has no price.
-        RequestIdReused, RequestInProgress: For a name that was used before.
-        MetacogError: The refusal that left no answer at all.
+        RequestIdReused, RequestInProgress: For an identifier that was used before.
+        MetacogError: The error that left no answer at all.
     """
-    checked(ask, hub.agents())
-    agents = participants(ask.agents, hub.agents())
-    if ask.first_agent:
-        known_agent(ask.first_agent, agents)
-    question = question_text(ask.question, ask.messages, hub.defaults.task_characters)
-    everybody = {agent.id: agent for agent in hub.agents()}
-    judge = [everybody[ask.judge.agent]] if ask.judge and ask.judge.agent else []
-    work = partial(
+    check_request(request, context.agents())
+    agents = participants(request.agents, context.agents())
+    if request.first_agent:
+        check_agent(request.first_agent, agents)
+    question = question_text(request.question, request.messages, context.defaults.task_characters)
+    all_agents = {agent.id: agent for agent in context.agents()}
+    judge = [all_agents[request.judge.agent]] if request.judge and request.judge.agent else []
+    models = clients_of(context.model_clients, [*agents.values(), *judge])
+    new_task = partial(
         TaskContext,
         question=question,
         agents=agents,
-        everybody=everybody,
-        rules=rules_in_force(ask.parameters, hub.defaults.rules),
-        ablations=_ablations(ask),
-        spend=Spend(limits(ask.envelope, hub.defaults.limits), models=speakers(hub.voices, [*agents.values(), *judge])),
-        voices=hub.voices,
-        seed=ask.seed,
+        all_agents=all_agents,
+        rules=rules_in_force(request.parameters, context.defaults.rules),
+        ablations=_ablations(request),
+        spend=Spend(limits(request.envelope, context.defaults.limits), models=models),
+        model_clients=context.model_clients,
+        seed=request.seed,
     )
-    return emitted(lambda emit: _produce(ask, key, hub, work(emit=emit)))
+    return emitted(lambda emit: _produce(request, key, context, new_task(emit=emit)))
 
 
-def checked(ask: ProcessRequest, agents: Sequence[AgentConfig]) -> None:
+def check_request(request: ProcessRequest, agents: Sequence[AgentConfig]) -> None:
     """Return if the request does not contradict itself and its judge is configured.
 
     Raises:
         MalformedRequest: For two checks, or an answer type that does not go with the check.
         UnknownAgent: For a judge that is not configured.
     """
-    given = [name for name in ("expected", "unit_tests", "judge") if getattr(ask, name) is not None]
+    given = [name for name in ("expected", "unit_tests", "judge") if getattr(request, name) is not None]
     if len(given) > 1:
         raise MalformedRequest(f"give one of {', '.join(given)}, not several", field=given[1])
-    needed = ask.expected.answer_type if ask.expected else AnswerType.CODE if ask.unit_tests else None
-    if needed and ask.answer_type not in (None, needed):
-        said = f"answer_type {ask.answer_type} does not go with {given[0]}, which needs {needed}"
-        raise MalformedRequest(said, field="answer_type")
-    if ask.judge is not None and ask.judge.agent:
-        known_agent(ask.judge.agent, {agent.id: agent for agent in agents})
+    needed = request.expected.answer_type if request.expected else AnswerType.CODE if request.unit_tests else None
+    if needed and request.answer_type not in (None, needed):
+        message = f"answer_type {request.answer_type} does not go with {given[0]}, which needs {needed}"
+        raise MalformedRequest(message, field="answer_type")
+    if request.judge is not None and request.judge.agent:
+        check_agent(request.judge.agent, {agent.id: agent for agent in agents})
 
 
-def _ablations(ask: ProcessRequest) -> frozenset[Ablation]:
-    if ask.baseline is not Baseline.NONE:
+def _ablations(request: ProcessRequest) -> frozenset[Ablation]:
+    if request.baseline is not Baseline.NONE:
         return frozenset()
-    return frozenset(one for one in ask.ablations if one is not None)
+    return frozenset(ablation for ablation in request.ablations if ablation is not None)
 
 
-async def _produce(ask: ProcessRequest, key: ApiKey, hub: ProcessContext, work: TaskContext) -> None:
-    if ask.unit_tests is not None:
-        await hub.merger.sandbox.ready()
-    digest = sha256(dumps(ask)).hexdigest()
-    async with once(hub.requests, key.name, ask.request_id, digest, work.spend) as place:
-        if place.earlier is not None:
-            told = from_plain(place.earlier["finished"], TaskFinished)
-            names = list(work.agents)
-            work.emit(TaskStarted(task_id=told.task_id, run_id=told.run_id, agents=names))
-            work.emit(told)
+async def _produce(request: ProcessRequest, key: ApiKey, context: ProcessContext, task: TaskContext) -> None:
+    if request.unit_tests is not None:
+        await context.merger.sandbox.ready()
+    digest = sha256(dumps(request)).hexdigest()
+    async with once(context.requests, key.name, request.request_id, digest, task.spend.seconds_left) as attempt:
+        if attempt.earlier is not None:
+            finished = from_plain(attempt.earlier["finished"], TaskFinished)
+            names = list(task.agents)
+            task.emit(TaskStarted(task_id=finished.task_id, run_id=finished.run_id, agents=names))
+            task.emit(finished)
         else:
-            await _Task(ask, key, hub, work, place).run()
+            await _TaskRun(request, key, context, task, attempt).run()
 
 
-async def dimensions_of(
-    ask: ProcessRequest | SelfAssessRequest, work: TaskContext, hub: ProcessContext
-) -> list[TaskDimension]:  # fmt: skip
-    """Dimensions of a task: as the caller names them, or as they are classified.
+class _TaskRun:
+    """A run takes one task through its steps, from start to end."""
 
-    Raises:
-        MalformedRequest: When both `dimension` and `dimensions` are given.
-        UnknownDimension: For one that is not configured.
-        MetacogError: When the classifier cannot be asked.
-    """
-    if ask.dimension and ask.dimensions:
-        raise MalformedRequest("give either dimension or dimensions", field="dimension")
-    await hub.refreshed()
-    known = hub.dimensions()
-    named = list(dict.fromkeys([ask.dimension] if ask.dimension else ask.dimensions))
-    for name in named:
-        known_dimension(name, [one.id for one in known])
-    if named:
-        return [TaskDimension(dimension=name) for name in named]
-    if len(known) == 1:
-        return [TaskDimension(dimension=known[0].id, certainty=1.0)]
-    if (ask.classifier or hub.defaults.classifier) is DimensionClassifier.EMBEDDING:
-        return await hub.prototypes.classified(work.question, known, timeout_s=work.spend.seconds_left())
-    return await classified_by_model(work, known)
-
-
-class _Task:
-    """One task under way."""
-
-    def __init__(self, ask: ProcessRequest, key: ApiKey, hub: ProcessContext, work: TaskContext, place: Once) -> None:
-        self._ask = ask
+    def __init__(
+        self,
+        request: ProcessRequest,
+        key: ApiKey,
+        context: ProcessContext,
+        task: TaskContext,
+        attempt: Attempt[TaskDocument],
+    ) -> None:
+        self._request = request
         self._key = key
-        self._hub = hub
-        self._work = work
-        self._place = place
+        self._context = context
+        self._task = task
+        self._attempt = attempt
         self._task_id = new_id()
-        self._created_at = hub.now()
-        self._began = time.monotonic()
+        self._created_at = context.now()
+        self._started = time.monotonic()
         self._dimensions: list[TaskDimension] = []
-        self._max_tokens = ask.answer_max_tokens or hub.defaults.answer_max_tokens
+        self._max_tokens = request.answer_max_tokens or context.defaults.answer_max_tokens
 
     async def run(self) -> None:
-        """Emit every event, the finish last."""
-        ask, work = self._ask, self._work
-        work.emit(TaskStarted(task_id=self._task_id, run_id=ask.run_id, agents=list(work.agents)))
-        with work.kept_for("execute", self._max_tokens):
-            deciding, decision = await self._decided()
-        solving = TaskSolver(work, ask, deciding, self._max_tokens)
-        with work.kept_for("judge", JUDGE_MAX_TOKENS) if self._judge_is_affordable() else nullcontext():
-            await solving.solve(decision)
-            solved = await solving.solved()
-        if solved.winner is None and solving.refusal is not None:
-            raise solving.refusal
-        label = await judged(ask, work, solved.winner, solved.answer_type, self._hub.merger)
+        """Emit every event, `TaskFinished` last."""
+        request, task = self._request, self._task
+        task.emit(TaskStarted(task_id=self._task_id, run_id=request.run_id, agents=list(task.agents)))
+        with task.reserved_for("execute", self._max_tokens):
+            choice, decision = await self._choose_executor()
+        solver = TaskSolver(task, request, choice, self._max_tokens)
+        with task.reserved_for("judge", JUDGE_MAX_TOKENS) if self._judge_is_affordable() else nullcontext():
+            await solver.solve(decision)
+            solution = await solver.solution()
+        if solution.winner is None and solver.error is not None:
+            raise solver.error
+        label = await self._context.merger.check(request, task, solution.winner, solution.answer_type)
         if label is not None:
-            work.emit(AnswerJudged(**{name: getattr(label, name) for name in label.__dataclass_fields__}))
+            task.emit(AnswerJudged(**{name: getattr(label, name) for name in label.__dataclass_fields__}))
         await self._finish(
             TaskOutcome(
                 task_id=self._task_id,
-                ask=ask,
-                work=work,
+                request=request,
+                task=task,
                 dimensions=self._dimensions,
-                assessments=deciding.assessments,
-                records=deciding.records,
-                solved=solved,
+                assessments=choice.assessments,
+                estimates=choice.estimates,
+                solution=solution,
                 label=label,
                 created_at=self._created_at,
-                began=self._began,
-                config_version=self._hub.defaults.config_version,
+                started=self._started,
+                config_version=self._context.defaults.config_version,
             )
         )
 
+    async def _choose_executor(self) -> tuple[ExecutorChoice, ModeChosen]:
+        """Decide who solves the task, emitting its dimensions and the self-assessments on the way."""
+        request, task, context = self._request, self._task, self._context
+        is_baseline = request.baseline is not Baseline.NONE
+        is_named = bool(request.dimension or request.dimensions)
+        self._dimensions = await context.dimensions.find(request, task) if is_named or not is_baseline else []
+        profiles = await context.profiles.of(list(task.agents), [each.dimension for each in self._dimensions])
+        assessor = SelfAssessor(task, context.recalibrations)
+        choice = ExecutorChoice(task, profiles, self._dimensions, assessor, context.defaults.routine)
+        counts = request.baseline is Baseline.ROUND_ROBIN or not (is_baseline or request.first_agent)
+        index = await context.round_robin.next(list(task.agents)) if counts else 0
+        if is_baseline:
+            decision = baseline_choice(request, task, index, context.dimensions.keywords())
+            self._emit_dispatch(decision.first_agent)
+            return choice, decision
+        first = dispatched(request, profiles, index)
+        self._emit_dispatch(first)
+        return choice, await choice.mode(first)
+
+    def _emit_dispatch(self, first: str) -> None:
+        self._task.emit(TaskDispatched(dimensions=self._dimensions, first_agent=first, dispatch=self._request.dispatch))
+
     def _judge_is_affordable(self) -> bool:
-        ledger = self._work.spend.ledger
-        return self._ask.judge is not None and ledger.generations_left > 1 and ledger.tokens_left > 2 * JUDGE_MAX_TOKENS
+        ledger = self._task.spend.ledger
+        needed = 2 * JUDGE_MAX_TOKENS
+        return self._request.judge is not None and ledger.generations_left > 1 and ledger.tokens_left > needed
 
-    async def _decided(self) -> tuple[ExecutorChoice, ModeChosen]:
-        """Who solves the task; what it is about and who was asked is told on the way."""
-        ask, work = self._ask, self._work
-        plain = ask.baseline is not Baseline.NONE
-        named = bool(ask.dimension or ask.dimensions)
-        self._dimensions = await dimensions_of(ask, work, self._hub) if named or not plain else []
-        profiles = await self._hub.profiles.of(list(work.agents), [one.dimension for one in self._dimensions])
-        assessing = SelfAssessor(work, self._hub.recalibrations)
-        deciding = ExecutorChoice(work, profiles, self._dimensions, assessing, self._hub.defaults.routine)
-        turns = ask.baseline is Baseline.ROUND_ROBIN or not (plain or ask.first_agent)
-        turn = await self._hub.turns.next(list(work.agents)) if turns else 0
-        if plain:
-            keywords = {one.id: one.keywords for one in self._hub.dimensions()}
-            chosen = by_baseline(ask, work, turn, keywords)
-            self._tell_dispatch(chosen.first_agent)
-            return deciding, chosen
-        first = dispatched(ask, profiles, turn)
-        self._tell_dispatch(first)
-        return deciding, await deciding.mode(first)
-
-    def _tell_dispatch(self, first: str) -> None:
-        told = TaskDispatched(dimensions=self._dimensions, first_agent=first, dispatch=self._ask.dispatch)
-        self._work.emit(told)
-
-    async def _finish(self, end: TaskOutcome) -> None:
-        """Keep the task, learn from it, and tell its end; a store that is away is told, and loses no answer."""
-        told, record = finished(end), recorded(end, self._key.name)
+    async def _finish(self, outcome: TaskOutcome) -> None:
+        """Store the task, learn from it, and emit its end; without the database the answer is degraded, not lost."""
+        finished, record = finished_task(outcome), task_record(outcome, self._key.name)
         try:
-            updates = await self._hub.tasks.keep(
+            updates = await self._context.tasks.add(
                 record,
-                lambda updates: self._document(replace(told, profile_updates=updates)),
-                end.label,
-                teaches=self._key.may_teach,
-                request_id=self._ask.request_id,
+                lambda updates: self._document(replace(finished, profile_updates=updates)),
+                outcome.label,
+                may_teach=self._key.may_teach,
+                request_id=self._request.request_id,
             )
-            self._place.answered()
-            told = replace(told, profile_updates=updates)
-        except MetacogError as away:
-            _log.warning("a task could not be kept", task_id=self._task_id, problem=away.message)
-            reasons = [*told.degraded_reasons, f"{away.reason}: the task is not kept, and learns from no feedback"]
-            told = replace(told, degraded=True, degraded_reasons=reasons)
-        if end.label is not None:
-            self._hub.judged()
-        decision = told.decision
-        TASKS.labels(told.mode or "", decision.reason if decision else "").inc()
-        STAGE_SECONDS.labels("delegation").observe(told.duration_ms / 1000)
-        self._work.emit(told)
+            self._attempt.mark_answered()
+            finished = replace(finished, profile_updates=updates)
+        except MetacogError as error:
+            _log.warning("a task could not be stored", task_id=self._task_id, problem=error.message)
+            reason = f"{error.reason}: the task is not kept, and learns from no feedback"
+            reasons = degraded_reasons(finished.outcome, finished.degraded_reasons, [reason])
+            finished = replace(finished, degraded=is_degraded(reasons), degraded_reasons=reasons)
+        if outcome.label is not None:
+            self._context.on_label()
+        decision = finished.decision
+        TASKS.labels(finished.mode or "", decision.reason if decision else "").inc()
+        STAGE_SECONDS.labels("delegation").observe(finished.duration_ms / 1000)
+        self._task.emit(finished)
 
-    def _document(self, told: TaskFinished) -> dict[str, Any]:
-        return {"question": self._work.question, "finished": orjson.loads(dumps(told))}
+    def _document(self, finished: TaskFinished) -> TaskDocument:
+        return {"question": self._task.question, "finished": orjson.loads(dumps(finished))}

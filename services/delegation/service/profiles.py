@@ -1,4 +1,4 @@
-"""Requests and results about profiles; field names are the contract's."""
+"""These use cases list, reset, freeze, export and import profiles; field names are the contract's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from chassis.errors import RequestOverLimit
-from chassis.page_tokens import InvalidPageToken, page, parts_of, token_of
+from chassis.page_tokens import page, parts_of, time_in, token_of
 from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from chassis.serving.wire import MAX_COUNT
 from kernel.errors import MalformedRequest
 from kernel.learning.profiles import Change, Profile, ProfileChange, interval, replayed
 from kernel.values import value
 from services.delegation.errors import InvalidProfile
-from services.delegation.service.dimensions import Dimension, known_dimension
-from services.delegation.service.task_context import Agents, known_agent
+from services.delegation.service.dimensions import Dimension, check_dimension
+from services.delegation.service.task_context import Agents, check_agent
 from services.delegation.service.values import ProfileUpdate
 
 MAX_PAGE = 1000
@@ -25,7 +25,7 @@ PageSize = Annotated[int, Field(ge=1, le=MAX_PAGE)]
 
 
 class ImportRule(StrEnum):
-    """What happens to profiles that exist when others are imported."""
+    """An import replaces or keeps existing profiles."""
 
     REPLACE = "REPLACE"
     KEEP = "KEEP"
@@ -33,7 +33,7 @@ class ImportRule(StrEnum):
 
 @value
 class CapabilityProfile:
-    """An agent's record in one dimension, learned from outcomes."""
+    """A capability profile is an agent's competence in one dimension, learned from outcomes."""
 
     agent: str
     dimension: str
@@ -49,7 +49,7 @@ class CapabilityProfile:
 
 @value
 class ListProfilesRequest:
-    """Asks for profiles."""
+    """This request asks for a page of profiles."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -59,7 +59,7 @@ class ListProfilesRequest:
 
 @value
 class ListProfilesResponse:
-    """A page of profiles."""
+    """This response is a page of profiles."""
 
     profiles: Sequence[CapabilityProfile]
     next_page_token: str
@@ -67,7 +67,7 @@ class ListProfilesResponse:
 
 @value
 class ResetProfilesRequest:
-    """Asks for profiles to be put back."""
+    """This request resets profiles to their start."""
 
     agent: str = ""
     dimension: str = ""
@@ -75,14 +75,14 @@ class ResetProfilesRequest:
 
 @value
 class ResetProfilesResponse:
-    """What was put back."""
+    """This response counts the profiles that were reset."""
 
     reset: int
 
 
 @value
 class FreezeProfilesRequest:
-    """Asks for profiles to be frozen or thawed."""
+    """This request freezes profiles, or unfreezes them."""
 
     frozen: bool
     agent: str = ""
@@ -91,7 +91,7 @@ class FreezeProfilesRequest:
 
 @value
 class FreezeProfilesResponse:
-    """What was frozen or thawed."""
+    """This response counts the profiles that were frozen or unfrozen."""
 
     changed: int
     frozen: bool
@@ -99,7 +99,7 @@ class FreezeProfilesResponse:
 
 @value
 class ExportedProfile:
-    """A profile with all that made it."""
+    """An exported profile has its history."""
 
     profile: CapabilityProfile
     history: Sequence[ProfileUpdate] = ()
@@ -107,7 +107,7 @@ class ExportedProfile:
 
 @value
 class ExportProfilesRequest:
-    """Asks for an export."""
+    """This request asks for a page of an export."""
 
     page_size: PageSize = 100
     page_token: str = ""
@@ -118,7 +118,7 @@ class ExportProfilesRequest:
 
 @value
 class ExportProfilesResponse:
-    """A page of an export."""
+    """This response is a page of an export."""
 
     profiles: Sequence[ExportedProfile]
     next_page_token: str
@@ -127,7 +127,7 @@ class ExportProfilesResponse:
 
 @value
 class ImportedProfile:
-    """What is read of an exported profile; the rest of it is taken and not looked at."""
+    """The import reads these fields of an exported profile; further fields are accepted and ignored."""
 
     agent: str
     dimension: str
@@ -143,7 +143,7 @@ class ImportedProfile:
 
 @value
 class ImportedUpdate:
-    """What is read of an exported change."""
+    """The import reads these fields of an exported change."""
 
     agent: str = ""
     dimension: str = ""
@@ -160,8 +160,8 @@ class ImportedUpdate:
 
 
 @value
-class Imported:
-    """One profile of an import."""
+class ImportEntry:
+    """An entry is a profile to import, with its history."""
 
     profile: ImportedProfile | None = None
     history: Sequence[ImportedUpdate] = ()
@@ -169,15 +169,15 @@ class Imported:
 
 @value
 class ImportProfilesRequest:
-    """Asks for an import."""
+    """This request imports profiles."""
 
-    profiles: Sequence[Imported] = ()
+    profiles: Sequence[ImportEntry] = ()
     rule: ImportRule = ImportRule.REPLACE
 
 
 @value
 class ImportProfilesResponse:
-    """What was imported."""
+    """This response counts the profiles that were imported, and those that were kept."""
 
     imported: int
     kept: int
@@ -186,147 +186,168 @@ class ImportProfilesResponse:
 Pair = tuple[str, str]
 
 
+@value
+class FreezeRule:
+    """A freeze rule states whether new profiles are frozen.
+
+    Attributes:
+        agent: Their agent; empty for all.
+        dimension: Their dimension; empty for all.
+        frozen: Whether they are frozen.
+    """
+
+    agent: str
+    dimension: str
+    frozen: bool
+
+    def applies_to(self, pair: Pair) -> bool:
+        """Return whether the rule applies to the profile of an agent and a dimension."""
+        return self.agent in ("", pair[0]) and self.dimension in ("", pair[1])
+
+
 class ProfileStore(Protocol):
-    """Where profiles are. Every method may raise `DatabaseUnavailable`."""
+    """This store holds profiles. Every method may raise `DatabaseUnavailable`."""
 
     async def listed(self, agent: str = "", dimension: str = "") -> Mapping[Pair, CapabilityProfile]:
-        """Profiles that ever changed, or were frozen, by agent and dimension."""
+        """Return profiles that ever changed, or were frozen, by agent and dimension."""
 
-    async def frozen_to_come(self) -> Sequence[tuple[str, str, bool]]:
-        """What was said of whether profiles still to come are frozen, the latest first; empty names stand for all."""
+    async def freeze_rules(self) -> Sequence[FreezeRule]:
+        """Return the rules of whether new profiles are frozen, the latest first."""
 
     async def reset(self, agent: str, dimension: str) -> int:
-        """Put profiles back to where they start; their history is kept. Returns how many changed."""
+        """Reset profiles to their start and keep their history. Return how many changed."""
 
     async def freeze(self, agent: str, dimension: str, *, frozen: bool) -> int:
-        """Freeze profiles or thaw them, those still to come included. Returns how many changed."""
+        """Freeze or unfreeze profiles, new ones included. Return how many changed."""
 
     async def export(
-        self, moment: datetime, after: Pair | None, *, agent: str, dimension: str, most: int, with_history: bool
+        self, moment: datetime, after: Pair | None, *, agent: str, dimension: str, limit: int, with_history: bool
     ) -> Sequence[ExportedProfile]:
-        """At most `most` profiles as they were at `moment`, by agent and dimension, after the pair `after`."""
+        """Return at most `limit` profiles as they were at `moment`, by agent and dimension, after the pair `after`."""
 
-    async def import_all(self, profiles: Sequence[Imported], rule: ImportRule) -> tuple[int, int]:
-        """Import profiles, all or none. Returns how many were imported, and how many were left as they are."""
+    async def import_all(self, profiles: Sequence[ImportEntry], rule: ImportRule) -> tuple[int, int]:
+        """Import profiles, all or none. Return how many were imported, and how many were kept as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiles:
-    """The use cases about profiles.
+    """Serves the use cases about profiles.
 
     Attributes:
-        shelf: Where profiles are.
+        store: The store of profiles.
         agents: The configured agents.
         dimensions: The configured dimensions.
-        learning_rate: Step in ordinary times, alpha (0..1].
+        learning_rate: Step of a profile without a recent change, alpha (0..1].
         now: Wall clock.
     """
 
-    shelf: ProfileStore
+    store: ProfileStore
     agents: Agents
     dimensions: Callable[[], Sequence[Dimension]]
     learning_rate: float = 0.1
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    async def page(self, ask: ListProfilesRequest) -> ListProfilesResponse:
-        """Profiles by agent and dimension: those of all configured pairs, and what was learned of others.
+    async def page(self, request: ListProfilesRequest) -> ListProfilesResponse:
+        """Return a page of profiles by agent and dimension: of all configured pairs, and learned ones of others.
 
         Raises:
-            InvalidPageToken: For a token that is none.
-            DatabaseUnavailable: When the database is away.
+            InvalidPageToken: For a token that this service did not issue.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        held = dict(await self.shelf.listed(ask.agent, ask.dimension))
-        said = await self.shelf.frozen_to_come()
-        pairs = [(agent.id, one.id) for agent in self.agents() for one in self.dimensions()]
-        wanted = [pair for pair in pairs if ask.agent in ("", pair[0]) and ask.dimension in ("", pair[1])]
-        listed = {pair: self._unlearned(pair, said) for pair in wanted} | held
+        stored = dict(await self.store.listed(request.agent, request.dimension))
+        rules = await self.store.freeze_rules()
+        pairs = [(agent.id, dimension.id) for agent in self.agents() for dimension in self.dimensions()]
+        wanted = [pair for pair in pairs if request.agent in ("", pair[0]) and request.dimension in ("", pair[1])]
+        listed = {pair: self._initial(pair, rules) for pair in wanted} | stored
         ordered = [listed[pair] for pair in sorted(listed)]
-        shown, token = page(ordered, lambda one: (one.agent, one.dimension), ask.page_token, ask.page_size, parts=2)
+        shown, token = page(
+            ordered, lambda each: (each.agent, each.dimension), request.page_token, request.page_size, parts=2
+        )
         return ListProfilesResponse(profiles=shown, next_page_token=token)
 
-    async def reset(self, ask: ResetProfilesRequest, *, key: ApiKey) -> ResetProfilesResponse:
-        """Put profiles back to where they start; their history is kept.
+    async def reset(self, request: ResetProfilesRequest, *, key: ApiKey) -> ResetProfilesResponse:
+        """Reset profiles to their start; their history is kept.
 
         Raises:
             TeachingNotAllowed: For a key that may not teach.
             UnknownAgent, UnknownDimension: For what is not configured.
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        self._check(key, ask.agent, ask.dimension)
-        return ResetProfilesResponse(reset=await self.shelf.reset(ask.agent, ask.dimension))
+        self._check(key, request.agent, request.dimension)
+        return ResetProfilesResponse(reset=await self.store.reset(request.agent, request.dimension))
 
-    async def freeze(self, ask: FreezeProfilesRequest, *, key: ApiKey) -> FreezeProfilesResponse:
-        """Freeze profiles, so that outcomes teach them nothing, or thaw them.
+    async def freeze(self, request: FreezeProfilesRequest, *, key: ApiKey) -> FreezeProfilesResponse:
+        """Freeze profiles, so that they do not learn from outcomes, or unfreeze them.
 
         Raises:
             TeachingNotAllowed: For a key that may not teach.
             UnknownAgent, UnknownDimension: For what is not configured.
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        self._check(key, ask.agent, ask.dimension)
-        changed = await self.shelf.freeze(ask.agent, ask.dimension, frozen=ask.frozen)
-        return FreezeProfilesResponse(changed=changed, frozen=ask.frozen)
+        self._check(key, request.agent, request.dimension)
+        changed = await self.store.freeze(request.agent, request.dimension, frozen=request.frozen)
+        return FreezeProfilesResponse(changed=changed, frozen=request.frozen)
 
-    async def export(self, ask: ExportProfilesRequest) -> ExportProfilesResponse:
-        """A page of profiles as they were when the first page was asked for.
+    async def export(self, request: ExportProfilesRequest) -> ExportProfilesResponse:
+        """Return a page of profiles as they were when the first page was requested.
 
         Raises:
-            InvalidPageToken: For a token that is none.
+            InvalidPageToken: For a token that this service did not issue.
             UnknownAgent, UnknownDimension: For what is not configured.
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        self._check_names(ask.agent, ask.dimension)
+        self._check_names(request.agent, request.dimension)
         moment, after = self.now(), None
-        if ask.page_token:
-            told, *pair = parts_of(ask.page_token, 3)
-            moment, after = _moment(told, ask.page_token), (pair[0], pair[1])
-        shown = await self.shelf.export(
+        if request.page_token:
+            text, agent, dimension = parts_of(request.page_token, 3)
+            moment, after = time_in(text, request.page_token), (agent, dimension)
+        shown = await self.store.export(
             moment,
             after,
-            agent=ask.agent,
-            dimension=ask.dimension,
-            most=ask.page_size + 1,
-            with_history=ask.include_history,
+            agent=request.agent,
+            dimension=request.dimension,
+            limit=request.page_size + 1,
+            with_history=request.include_history,
         )
-        left = len(shown) > ask.page_size
-        shown = shown[: ask.page_size]
-        # A page that histories have cut short has a next one, which may be empty.
-        more = left or (ask.include_history and bool(shown) and len(shown) < ask.page_size)
+        has_more = len(shown) > request.page_size
+        shown = shown[: request.page_size]
+        # A page that is cut short by long histories has a next one, which may be empty.
+        has_more = has_more or (request.include_history and bool(shown) and len(shown) < request.page_size)
         last = shown[-1].profile if shown else None
-        token = token_of(moment.isoformat(), last.agent, last.dimension) if more and last else ""
+        token = token_of(moment.isoformat(), last.agent, last.dimension) if has_more and last else ""
         return ExportProfilesResponse(profiles=shown, next_page_token=token, exported_at=moment)
 
-    async def import_all(self, ask: ImportProfilesRequest, *, key: ApiKey) -> ImportProfilesResponse:
+    async def import_all(self, request: ImportProfilesRequest, *, key: ApiKey) -> ImportProfilesResponse:
         """Import exported profiles, all or none.
 
         Raises:
             TeachingNotAllowed: For a key that may not teach.
-            MalformedRequest, RequestOverLimit: For none, or too many.
+            MalformedRequest, RequestOverLimit: For no profile, or too many.
             UnknownAgent, UnknownDimension: For what is not configured.
-            InvalidProfile: For the first one that cannot be.
-            DatabaseUnavailable: When the database is away.
+            InvalidProfile: For the first one that is not possible.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        if not ask.profiles:
+        if not request.profiles:
             raise MalformedRequest("give at least one profile", field="profiles")
-        if len(ask.profiles) > MAX_PAGE:
-            said = f"there are {len(ask.profiles)} profiles; the limit is {MAX_PAGE} in one request"
-            raise RequestOverLimit(said, field="profiles", limit=str(MAX_PAGE))
+        if len(request.profiles) > MAX_PAGE:
+            message = f"there are {len(request.profiles)} profiles; the limit is {MAX_PAGE} in one request"
+            raise RequestOverLimit(message, field="profiles", limit=str(MAX_PAGE))
         self._check(key, "", "")
         seen: set[Pair] = set()
-        for one in ask.profiles:
-            self._check_imported(one, seen)
-        imported, kept = await self.shelf.import_all(ask.profiles, ask.rule)
+        for entry in request.profiles:
+            self._check_entry(entry, seen)
+        imported, kept = await self.store.import_all(request.profiles, request.rule)
         return ImportProfilesResponse(imported=imported, kept=kept)
 
-    def _check_imported(self, one: Imported, seen: set[Pair]) -> None:
-        if one.profile is None:
+    def _check_entry(self, entry: ImportEntry, seen: set[Pair]) -> None:
+        if entry.profile is None:
             raise MalformedRequest("profiles: one has no profile", field="profiles")
-        pair = (one.profile.agent, one.profile.dimension)
-        known_agent(pair[0], {agent.id: agent for agent in self.agents()})
-        known_dimension(pair[1], [dimension.id for dimension in self.dimensions()])
-        complaint = "is there twice" if pair in seen else _complaint(one)
-        if complaint:
-            raise InvalidProfile(f"profile of {pair[0]} in {pair[1]} {complaint}", agent=pair[0], dimension=pair[1])
+        pair = (entry.profile.agent, entry.profile.dimension)
+        check_agent(pair[0], {agent.id: agent for agent in self.agents()})
+        check_dimension(pair[1], [dimension.id for dimension in self.dimensions()])
+        problem = "is there twice" if pair in seen else _problem(entry)
+        if problem:
+            raise InvalidProfile(f"profile of {pair[0]} in {pair[1]} {problem}", agent=pair[0], dimension=pair[1])
         seen.add(pair)
 
     def _check(self, key: ApiKey, agent: str, dimension: str) -> None:
@@ -336,12 +357,13 @@ class Profiles:
 
     def _check_names(self, agent: str, dimension: str) -> None:
         if agent:
-            known_agent(agent, {one.id: one for one in self.agents()})
+            check_agent(agent, {each.id: each for each in self.agents()})
         if dimension:
-            known_dimension(dimension, [one.id for one in self.dimensions()])
+            check_dimension(dimension, [each.id for each in self.dimensions()])
 
-    def _unlearned(self, pair: Pair, said: Sequence[tuple[str, str, bool]]) -> CapabilityProfile:
-        frozen = next((is_frozen for a, d, is_frozen in said if a in ("", pair[0]) and d in ("", pair[1])), False)
+    def _initial(self, pair: Pair, rules: Sequence[FreezeRule]) -> CapabilityProfile:
+        """Return a profile that never changed."""
+        frozen = next((rule.frozen for rule in rules if rule.applies_to(pair)), False)
         start = Profile(agent=pair[0], dimension=pair[1], learning_rate=self.learning_rate)
         limits = interval(start)
         return CapabilityProfile(
@@ -357,22 +379,15 @@ class Profiles:
         )
 
 
-def _moment(told: str, token: str) -> datetime:
-    try:
-        return datetime.fromisoformat(told)
-    except ValueError as wrong:
-        raise InvalidPageToken(f"page_token {token!r} was not given by this service", field="page_token") from wrong
-
-
-def _complaint(one: Imported) -> str:
-    """What is wrong with an imported profile; empty for nothing."""
-    given = one.profile
+def _problem(entry: ImportEntry) -> str:
+    """Return what is wrong with an imported profile; empty for a valid one."""
+    given = entry.profile
     assert given is not None
     if not 0 <= given.competence <= 1:
         return f"has the competence {given.competence}; it must lie in [0, 1]"
     if given.observations < 0:
         return f"has {given.observations} observations; there cannot be fewer than none"
-    if [change.sequence for change in one.history] != list(range(1, len(one.history) + 1)):
+    if [change.sequence for change in entry.history] != list(range(1, len(entry.history) + 1)):
         return "has a history whose places are not 1, 2, 3, ..."
     try:
         changes = [
@@ -382,11 +397,11 @@ def _complaint(one: Imported) -> str:
                 learning_rate=change.learning_rate,
                 competence_after=change.competence_after,
             )
-            for change in one.history
+            for change in entry.history
         ]
-        ends = replayed(changes)
+        final = replayed(changes)
     except (ValueError, AssertionError):
         return "has a history with an incomplete change"
-    if changes and ends != given.competence:
-        return f"has a history that ends at {ends}, not at its competence {given.competence}"
+    if changes and final != given.competence:
+        return f"has a history that ends at {final}, not at its competence {given.competence}"
     return ""

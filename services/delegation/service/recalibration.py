@@ -1,7 +1,7 @@
-"""What agents say of themselves, mapped to how they do: fitted where there is data, versioned, and applied.
+"""Recalibration maps verbalized confidences to shares of right answers, where there is enough data.
 
-Maps are kept in the database, so that all replicas use the same ones; each replica reads them again now and then, and
-fits one anew when enough verdicts have come.
+Maps are versioned and stored in the database, so that all replicas use the same ones; each replica reads them again
+now and then, and fits one anew when enough labels have arrived.
 """
 
 import asyncio
@@ -11,125 +11,135 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Protocol
 
-from chassis.log import logger
-from kernel.errors import MetacogError
+from chassis.worker import BackgroundWorker
 from kernel.statistics.recalibration import Points, recalibration
-from services.delegation.service.monitoring import Map, SelfRating
+from services.delegation.service.monitoring import RecalibrationMap, SelfRating
 
-# Judged self-assessments from which on a map is fitted, and of which the newest are used [count].
-ENOUGH = 100
-NEWEST = 2_000
-# A map is fitted anew when as many verdicts have come since as this share of those that it was made of.
+# Labelled self-assessments from which on a map is fitted, and of which the newest are used [count].
+MIN_RATINGS = 100
+MAX_RATINGS = 2_000
+# A map is fitted anew when as many labels have arrived since as this share of those that it was fitted to.
 GROWTH = 0.2
-EVERY_S = 30.0
-
-_log = logger(__name__)
+INTERVAL_S = 30.0
+FIRST_PAUSE_S = 0.5
 
 
 class AgentRecalibrationStore(Protocol):
-    """Where maps are. Every method may raise `DatabaseUnavailable`."""
+    """This store holds recalibration maps. Every method may raise `DatabaseUnavailable`."""
 
-    async def maps(self) -> Mapping[str, Map]:
-        """The newest recalibration of each agent; one without points says that none is in force."""
+    async def maps(self) -> Mapping[str, RecalibrationMap]:
+        """Return the newest map of each agent; one without points means that none is in force."""
 
-    async def add_map(self, made: Map) -> None:
-        """Keep a recalibration; it is in force from now on."""
+    async def add_map(self, fitted: RecalibrationMap) -> None:
+        """Store a map; it is in force from now on."""
 
-    async def rated(self) -> Mapping[str, int]:
-        """How many judged self-assessments there are of each agent [count]."""
+    async def rating_counts(self) -> Mapping[str, int]:
+        """Return how many labelled self-assessments there are of each agent [count]."""
 
-    async def newest_rated(self, agent: str, most: int) -> Sequence[SelfRating]:
-        """The newest judged self-assessments of an agent."""
+    async def newest_ratings(self, agent: str, limit: int) -> Sequence[SelfRating]:
+        """Return the newest labelled self-assessments of an agent."""
 
 
 class Recalibrator:
-    """Keeps the maps up to date.
+    """Keeps the recalibration maps up to date, in a background worker.
 
     Args:
-        store: Where they are.
-        enough: Judged self-assessments from which on a map is fitted [count].
-        every_s: Time between two looks, at least [s].
+        store: The store of the maps.
+        min_ratings: Labelled self-assessments from which on a map is fitted [count].
+        interval_s: Time between two refreshes, at least [s].
+        first_pause_s: Pause before the first restart after a failure [s].
     """
 
-    def __init__(self, store: AgentRecalibrationStore, *, enough: int = ENOUGH, every_s: float = EVERY_S) -> None:
+    def __init__(
+        self,
+        store: AgentRecalibrationStore,
+        *,
+        min_ratings: int = MIN_RATINGS,
+        interval_s: float = INTERVAL_S,
+        first_pause_s: float = FIRST_PAUSE_S,
+    ) -> None:
         self._store = store
-        self._enough = enough
-        self._every_s = every_s
-        self._maps: Mapping[str, Map] = {}
+        self._min_ratings = min_ratings
+        self._maps: Mapping[str, RecalibrationMap] = {}
         self._due = asyncio.Event()
-        self._worker: asyncio.Task[None] | None = None
+        self._worker = BackgroundWorker("recalibration", self._work, interval_s=interval_s, first_pause_s=first_pause_s)
 
-    def maps(self) -> Mapping[str, Map]:
-        """Recalibrations by agent, as last read."""
+    def maps(self) -> Mapping[str, RecalibrationMap]:
+        """Return the maps by agent, as last read."""
         return self._maps
 
     def points(self) -> Mapping[str, Points]:
-        """Their points, of those that are in force."""
-        return {agent: made.points for agent, made in self._maps.items() if made.points}
+        """Return the points of the maps that are in force, by agent."""
+        return {agent: each.points for agent, each in self._maps.items() if each.points}
 
-    def judged(self) -> None:
-        """There is a new verdict."""
+    def on_label(self) -> None:
+        """Note that there is a new label: a refresh is due."""
         self._due.set()
 
     def start(self) -> None:
-        """Begin to keep them up to date."""
+        """Start to keep the maps up to date."""
         self._due.set()
-        self._worker = asyncio.create_task(self._work())
+        self._worker.start()
 
-    async def close(self) -> None:
-        """Stop."""
-        if self._worker is not None:
-            self._worker.cancel()
-            await asyncio.wait({self._worker})
-
-    async def refresh(self) -> None:
-        """Read the maps, and fit those anew that enough verdicts have come for.
+    async def check(self) -> None:
+        """Return while the maps are kept up to date.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            WorkerFailing: While refreshes fail, or before `start`; names the last failure.
+        """
+        await self._worker.check()
+
+    async def close(self) -> None:
+        """Stop the worker, also in the middle of a refresh."""
+        await self._worker.close(within_s=0.0)
+
+    async def refresh(self) -> None:
+        """Read the maps, and fit those anew for which enough labels have arrived.
+
+        Raises:
+            DatabaseUnavailable: When the database cannot be reached.
         """
         maps = dict(await self._store.maps())
-        for agent, count in (await self._store.rated()).items():
-            if count >= max(self._enough, _due_at(maps.get(agent))):
-                newest = await self._store.newest_rated(agent, NEWEST)
-                maps[agent] = await asyncio.to_thread(fitted, agent, newest, count)
+        for agent, count in (await self._store.rating_counts()).items():
+            if count >= max(self._min_ratings, _due_count(maps.get(agent))):
+                newest = await self._store.newest_ratings(agent, MAX_RATINGS)
+                maps[agent] = await asyncio.to_thread(fitted_map, agent, newest, count)
                 await self._store.add_map(maps[agent])
         self._maps = maps
 
-    async def _work(self) -> None:
-        while True:
-            await self._due.wait()
-            self._due.clear()
-            try:
-                await self.refresh()
-            except MetacogError as away:
-                _log.warning("self-assessments are not recalibrated", problem=away.message)
-                self._due.set()
-            except Exception as error:  # noqa: BLE001 - whatever happens to one fit, the worker goes on
-                _log.error("recalibration stumbled", exc_info=error)
-            await asyncio.sleep(self._every_s)
+    async def _work(self, _stop: asyncio.Event) -> None:
+        """Refresh once, when that is due; after a failure it is due again."""
+        await self._due.wait()
+        self._due.clear()
+        try:
+            await self.refresh()
+        except Exception:
+            self._due.set()
+            raise
 
 
-def _due_at(held: Map | None) -> float:
-    """Judged self-assessments at which a map is fitted anew [count]."""
-    return held.observations + max(1.0, GROWTH * min(held.observations, NEWEST)) if held else 0.0
+def _due_count(current: RecalibrationMap | None) -> float:
+    """Return the labelled self-assessments at which a map is fitted anew [count]."""
+    if current is None:
+        return 0.0
+    return current.observations + max(1.0, GROWTH * min(current.observations, MAX_RATINGS))
 
 
-def fitted(agent: str, newest: Sequence[SelfRating], count: int) -> Map:
-    """The map that the newest of an agent's `count` judged self-assessments give; no points where it improves nothing.
+def fitted_map(agent: str, newest: Sequence[SelfRating], count: int) -> RecalibrationMap:
+    """Return the map of the newest of an agent's `count` labelled self-assessments; no points where it does not help.
 
     Source:
         SPEC 4: a recalibration map, isotonic or Platt, only with enough data.
     """
-    made = recalibration([one.raw for one in newest], [float(one.correct) for one in newest])
-    points = list(made.points) if made.improves else []
+    fitted = recalibration([each.raw for each in newest], [float(each.correct) for each in newest])
+    points = list(fitted.points) if fitted.improves else []
     content = json.dumps([agent, [asdict(point) for point in points]])
-    return Map(
+    return RecalibrationMap(
         agent=agent,
         version=sha256(content.encode()).hexdigest()[:12],
-        method=made.method if points else "",
+        method=fitted.method if points else "",
         points=points,
         observations=count,
-        brier_before=made.brier_before,
-        brier_after=made.brier_after,
+        brier_before=fitted.brier_before,
+        brier_after=fitted.brier_after,
     )

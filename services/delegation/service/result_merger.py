@@ -1,41 +1,43 @@
-"""The Result Merger: whether an answer is right, by comparison, by tests that its code passes, or by a model."""
+"""The Result Merger compares the answers of a vote by meaning, and checks whether the final answer is right."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
-from inference.errors import UnparsableOutput
-from inference.sampling.structured import read
-from inference.values import Call
-from inference.values import WorkKind as Pool
-from kernel.answers import AnswerType, extract, is_right
+from chassis.prompts import shortened
+from inference import Call, UnparsableOutput, WorkKind, read_document
+from kernel.answers import AnswerType, SameMeaning, candidate_pairs, extract, is_right
 from kernel.confidence.rules import Checker
 from kernel.confidence.voting import answer_in
 from kernel.errors import MetacogError
 from kernel.msv.ratings import SCALE, rating_schema
 from services.delegation import prompts
 from services.delegation.metrics import JUDGED
-from services.delegation.service.task_context import TaskContext, TaskModelClient, chat
+from services.delegation.service.task_context import TaskContext, chat
 from services.delegation.service.values import AgentAnswered, AnswerLabel, Expected, Judge, ProcessRequest, UnitTests
 
+# Tokens of a comparison by meaning: around the numbers, of each number, and of each text that is shown [count].
+COMPARE_TOKENS, COMPARE_TOKENS_EACH = 24, 6
+SHOWN_TOKENS = 384
+
 JUDGE_MAX_TOKENS = 24
-# Time beyond that of the tests themselves, for the sandbox to come and go [s].
+# Time beyond that of the tests themselves, for the sandbox to start and end [s].
 SANDBOX_SPARE_S = 2.0
 RIGHT = ("right",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tested:
-    """How code did in the sandbox; `passed` is None when the sandbox itself failed."""
+    """This is the result of unit tests in the sandbox; `passed` is None when the sandbox itself failed."""
 
     passed: bool | None
     detail: str
 
 
 class SandboxRunner(Protocol):
-    """Runs code that nobody trusts."""
+    """The runner executes untrusted code."""
 
     async def ready(self) -> None:
         """Return if it can be used.
@@ -50,12 +52,12 @@ class SandboxRunner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultMerger:
-    """Everything that judging needs from the world.
+    """Checks final answers by comparison, by unit tests, or by a judge model.
 
     Attributes:
         sandbox: Runs code.
         test_timeout_s: Time that code and tests get [s].
-        judge: Agent that judges where none is named; empty: nobody in particular.
+        judge: Agent that judges where the request names none; empty: the model that classifies.
         now: Wall clock.
     """
 
@@ -64,83 +66,143 @@ class ResultMerger:
     test_timeout_s: float = 5.0
     judge: str = ""
 
+    async def check(
+        self, request: ProcessRequest, task: TaskContext, winner: AgentAnswered | None, kind: AnswerType
+    ) -> AnswerLabel | None:
+        """Return whether the answer is right; None without a check, or without a text to check."""
+        if winner is None or not winner.text:
+            return None
+        label: AnswerLabel | None = None
+        if request.expected is not None:
+            label = self._compare(request.expected, winner, kind)
+        elif request.unit_tests is not None:
+            label = await self._test(request.unit_tests, winner.text, task)
+        elif request.judge is not None:
+            label = await self._rate(request.judge, winner, task)
+        if label is not None:
+            JUDGED.labels(label.checker, str(label.correct).lower()).inc()
+        return label
 
-async def judged(
-    ask: ProcessRequest, work: TaskContext, best: AgentAnswered | None, kind: AnswerType, merger: ResultMerger
-) -> AnswerLabel | None:
-    """Whether the answer is right; None when nobody is to judge, or there is nothing to judge."""
-    if best is None or not best.text:
-        return None
-    label: AnswerLabel | None = None
-    if ask.expected is not None:
-        label = _compared(ask.expected, best, kind, merger.now())
-    elif ask.unit_tests is not None:
-        label = await _tested(ask.unit_tests, best.text, work, merger)
-    elif ask.judge is not None:
-        label = await _rated(ask.judge, best, work, merger)
-    if label is not None:
-        JUDGED.labels(label.checker, str(label.correct).lower()).inc()
-    return label
+    def _compare(self, expected: Expected, winner: AgentAnswered, kind: AnswerType) -> AnswerLabel:
+        answer = answer_in(winner.text, kind)
+        correct = False if answer is None else is_right(answer, expected.answer, kind, aliases=expected.aliases)
+        details = {True: "equal to the expected answer", False: "not equal to the expected answer"}
+        detail = "equality cannot tell" if correct is None else details[correct]
+        detail = detail if answer is not None else "the text holds no answer"
+        return AnswerLabel(correct=correct, checker=Checker.EXPECTED, detail=detail, judged_at=self.now())
+
+    async def _test(self, tests: UnitTests, text: str, task: TaskContext) -> AnswerLabel:
+        code = extract(text, AnswerType.CODE)
+        if code is None:
+            detail = "the text holds no code"
+            return AnswerLabel(correct=False, checker=Checker.UNIT_TESTS, detail=detail, judged_at=self.now())
+        wanted_s = tests.timeout_ms / 1000 if tests.timeout_ms else self.test_timeout_s
+        timeout_s = min(wanted_s, max(0.1, task.spend.seconds_left()))
+        try:
+            async with asyncio.timeout(timeout_s + SANDBOX_SPARE_S):
+                tested = await self.sandbox.run(code, tests.code, timeout_s=timeout_s)
+        except TimeoutError:  # the sandbox was busy with other tests all the time
+            tested = Tested(passed=None, detail="there was no time left for the tests")
+            task.degraded_reasons.append(tested.detail)
+        return AnswerLabel(
+            correct=tested.passed, checker=Checker.UNIT_TESTS, detail=tested.detail, judged_at=self.now()
+        )
+
+    async def _rate(self, judge: Judge, winner: AgentAnswered, task: TaskContext) -> AnswerLabel:
+        correct: bool | None = None
+        try:
+            agent = task.all_agents.get(judge.agent or self.judge)
+            client = task.model_clients.of(agent) if agent else task.model_clients.assessor()
+            system = agent.system_prompt if agent else ""
+            completion = await client.complete(_judge_call(task, judge, winner, system), task.spend)
+            level = _level(completion.samples[0].text)
+            correct, detail = level >= SCALE / 2, f"judged {level} of {SCALE}"
+        except MetacogError as error:
+            detail = f"{error.reason}: {error.message}"
+            task.degraded_reasons.append(f"the judge failed: {detail}")
+        return AnswerLabel(correct=correct, checker=Checker.JUDGE, detail=detail, judged_at=self.now())
 
 
-def _compared(expected: Expected, best: AgentAnswered, kind: AnswerType, now: datetime) -> AnswerLabel:
-    answer = answer_in(best.text, kind)
-    correct = False if answer is None else is_right(answer, expected.answer, kind, aliases=expected.aliases)
-    words = {True: "equal to the expected answer", False: "not equal to the expected answer"}
-    detail = "equality cannot tell" if correct is None else words[correct]
-    detail = detail if answer is not None else "the text holds no answer"
-    return AnswerLabel(correct=correct, checker=Checker.EXPECTED, detail=detail, judged_at=now)
-
-
-async def _tested(tests: UnitTests, text: str, work: TaskContext, merger: ResultMerger) -> AnswerLabel:
-    code = extract(text, AnswerType.CODE)
-    if code is None:
-        detail = "the text holds no code"
-        return AnswerLabel(correct=False, checker=Checker.UNIT_TESTS, detail=detail, judged_at=merger.now())
-    wanted_s = tests.timeout_ms / 1000 if tests.timeout_ms else merger.test_timeout_s
-    timeout_s = min(wanted_s, max(0.1, work.spend.seconds_left()))
-    try:
-        async with asyncio.timeout(timeout_s + SANDBOX_SPARE_S):
-            tested = await merger.sandbox.run(code, tests.code, timeout_s=timeout_s)
-    except TimeoutError:  # others were tested all the while
-        tested = Tested(passed=None, detail="there was no time left for the tests")
-        work.reasons.append(tested.detail)
-    return AnswerLabel(correct=tested.passed, checker=Checker.UNIT_TESTS, detail=tested.detail, judged_at=merger.now())
-
-
-async def _rated(asked: Judge, best: AgentAnswered, work: TaskContext, merger: ResultMerger) -> AnswerLabel:
-    name = asked.agent or merger.judge
-    correct: bool | None = None
-    try:
-        agent = work.everybody.get(name)
-        voice: TaskModelClient = work.voices.of(agent) if agent else work.voices.assessor()
-        system = agent.system_prompt if agent else ""
-        completion = await voice.complete(_call(work, asked, best, system), work.spend)
-        level = _level(completion.samples[0].text)
-        correct, detail = level >= SCALE / 2, f"judged {level} of {SCALE}"
-    except MetacogError as refusal:
-        detail = f"{refusal.reason}: {refusal.message}"
-        work.reasons.append(f"the judge failed: {detail}")
-    return AnswerLabel(correct=correct, checker=Checker.JUDGE, detail=detail, judged_at=merger.now())
+def _judge_call(task: TaskContext, judge: Judge, winner: AgentAnswered, system: str) -> Call:
+    prompt = task.recorded(prompts.judgement(question=task.question, answer=winner.text, criteria=judge.criteria))
+    return Call(
+        messages=chat(system, prompt.text),
+        max_tokens=JUDGE_MAX_TOKENS,
+        schema=rating_schema(RIGHT),
+        temperature=0.0,
+        seed=task.seed_of("judge"),
+        thinking=False,
+        stage="judge",
+        work=WorkKind.ASSESS,
+    )
 
 
 def _level(text: str) -> int:
-    document = read(text, rating_schema(RIGHT)).content
+    document = read_document(text, rating_schema(RIGHT)).content
     numbers = document.get("r") if isinstance(document, dict) else None
     if not isinstance(numbers, list) or not isinstance(numbers[0], int | float):
         raise UnparsableOutput("the judgement is no number", problem="no number")
     return int(numbers[0])
 
 
-def _call(work: TaskContext, asked: Judge, best: AgentAnswered, system: str) -> Call:
-    prompt = work.note(prompts.judgement(question=work.question, answer=best.text, criteria=asked.criteria))
+async def same_meanings(task: TaskContext, answers: Sequence[str], kind: AnswerType) -> SameMeaning | None:
+    """Return a judgement of which of `answers` mean the same; None where there is none to make, or it failed.
+
+    Args:
+        task: The task; its answer is degraded when texts could not be compared.
+        answers: The answers as they are written.
+        kind: Their type.
+    """
+    pairs = candidate_pairs(answers, kind)
+    if not pairs:
+        return None
+    texts = sorted({text for pair in pairs for text in pair})
+    try:
+        completion = await task.model_clients.assessor().complete(_compare_call(task, texts), task.spend)
+        groups = dict(zip(texts, _groups(completion.samples[0].text, len(texts)), strict=True))
+    except MetacogError as error:
+        task.degraded_reasons.append(f"{error.reason}: answers were not compared by meaning: {error.message}")
+        return None
+    return lambda a, b: groups.get(a, a) == groups.get(b, b)
+
+
+def _compare_call(task: TaskContext, texts: Sequence[str]) -> Call:
+    shown = [shortened(text, SHOWN_TOKENS)[0] for text in texts]
+    prompt = task.recorded(prompts.same_meaning(question=task.question, answers=shown))
     return Call(
-        messages=chat(system, prompt.text),
-        max_tokens=JUDGE_MAX_TOKENS,
-        schema=rating_schema(RIGHT),
+        messages=chat("", prompt.text),
+        max_tokens=COMPARE_TOKENS + COMPARE_TOKENS_EACH * len(texts),
+        schema=_groups_schema(len(texts)),
         temperature=0.0,
-        seed=work.seed_of("judge"),
+        seed=task.seed_of("compare"),
         thinking=False,
-        stage="judge",
-        work=Pool.ASSESS,
+        stage="compare",
+        work=WorkKind.ASSESS,
     )
+
+
+def _groups_schema(count: int) -> Mapping[str, Any]:
+    """Return the JSON schema of a judgement of `count` texts."""
+    numbers = {
+        "type": "array",
+        "items": {"type": "integer", "minimum": 0, "maximum": count - 1},
+        "minItems": count - 1,
+        "maxItems": count - 1,
+    }
+    return {"type": "object", "properties": {"same": numbers}, "required": ["same"], "additionalProperties": False}
+
+
+def _groups(text: str, count: int) -> list[int]:
+    """Return for each text the index of the first one that means the same.
+
+    Raises:
+        UnparsableOutput: When the judgement cannot be read.
+    """
+    document = read_document(text, _groups_schema(count)).content
+    numbers = document.get("same") if isinstance(document, dict) else None
+    if not isinstance(numbers, list) or len(numbers) != count - 1:
+        raise UnparsableOutput("the judgement of meaning lists no numbers", problem="no numbers")
+    groups = [0]
+    for index, number in enumerate(numbers, start=1):
+        groups.append(groups[int(number) - 1] if 1 <= number <= index else index)
+    return groups

@@ -1,26 +1,35 @@
-"""How agents see themselves before a task: what they say, what their record says, and the two combined."""
+"""Agents assess themselves: their verbalized confidence and their profile are combined."""
 
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 
 from configuration.agents import AgentConfig
-from inference.errors import UnparsableOutput
-from inference.sampling.structured import read
-from inference.values import Call
-from inference.values import WorkKind as Pool
+from inference import Call, ModelClients, Spend, UnparsableOutput, WorkKind, read_document
 from kernel.confidence.decision import standing
 from kernel.confidence.rules import Ablation
-from kernel.envelope import BudgetExhausted, StageUsage
+from kernel.envelope import BudgetExhausted, StageUsage, limits
 from kernel.errors import MetacogError
-from kernel.learning.profiles import ProfileEstimate
+from kernel.learning.profiles import ProfileEstimate, reading
 from kernel.msv.ratings import SCALE, rating_schema, read_rating
 from kernel.statistics.recalibration import Points, calibrated
 from services.delegation import prompts
 from services.delegation.metrics import ASSESSED
-from services.delegation.service.task_context import TaskContext, chat
-from services.delegation.service.values import AgentAssessed
+from services.delegation.service.dimensions import DimensionFinder
+from services.delegation.service.task_context import (
+    Agents,
+    ProfileLookup,
+    TaskContext,
+    TaskDefaults,
+    chat,
+    clients_of,
+    participants,
+    question_text,
+    rules_in_force,
+)
+from services.delegation.service.values import AgentAssessed, SelfAssessRequest, SelfAssessResponse
 
 # The three questions, in the order of the prompt.
 QUESTIONS = ("expertise", "approach", "knowledge")
@@ -30,118 +39,177 @@ ATTEMPTS = 2
 Recalibrations = Callable[[], Mapping[str, Points]]
 
 
-def affordable(work: TaskContext) -> int:
-    """Assessments that the envelope pays for [count]."""
-    ledger = work.spend.ledger
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfAssessContext:
+    """The context holds everything that self-assessments without a solution need.
+
+    Attributes:
+        agents: The configured agents.
+        dimensions: Finds the dimensions of a task.
+        model_clients: Model clients of the agents.
+        profiles: The source of profiles.
+        recalibrations: Maps of verbalized confidences, by agent.
+        defaults: The values of what a request leaves out.
+    """
+
+    agents: Agents
+    dimensions: DimensionFinder
+    model_clients: ModelClients
+    profiles: ProfileLookup
+    recalibrations: Recalibrations
+    defaults: TaskDefaults
+
+
+async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext) -> SelfAssessResponse:
+    """Return each agent's assessment of a task that no agent solves, in the order of the request.
+
+    Raises:
+        MalformedRequest, RequestOverLimit: For an unusable task.
+        UnknownDimension, UnknownAgent, NoAgents: For what is not configured.
+        UnpricedModel: When the cost is limited, and a model that takes part has no price.
+        MetacogError: When the dimension had to be classified and could not be.
+    """
+    started = time.monotonic()
+    agents = participants(request.agents, context.agents())
+    models = clients_of(context.model_clients, agents.values())
+    task = TaskContext(
+        question=question_text(request.question, request.messages, context.defaults.task_characters),
+        agents=agents,
+        rules=rules_in_force(request.parameters, context.defaults.rules),
+        spend=Spend(limits(request.envelope, context.defaults.limits), models=models),
+        model_clients=context.model_clients,
+        emit=lambda _event: None,
+        seed=request.seed,
+    )
+    dimensions = await context.dimensions.find(request, task)
+    profiles = await context.profiles.of(list(agents), [each.dimension for each in dimensions])
+    names = list(dict.fromkeys(request.agents)) or list(agents)
+    ledger = task.spend.ledger
+    assessor = SelfAssessor(task, context.recalibrations, alone=True)
+    assessments = await assessor.assess_all(names, {name: reading(own) for name, own in profiles.items()})
+    return SelfAssessResponse(
+        assessments=assessments,
+        dimensions=dimensions,
+        parameters=task.rules,
+        usage=ledger.usage(),
+        budget_exhausted=ledger.exhausted,
+        duration_ms=round((time.monotonic() - started) * 1000, 3),
+    )
+
+
+def affordable_assessments(task: TaskContext) -> int:
+    """Return how many assessments the envelope pays for [count]."""
+    ledger = task.spend.ledger
     return min(ledger.generations_left, ledger.tokens_left // ASSESS_MAX_TOKENS)
 
 
 class SelfAssessor:
-    """Takes self-assessments for one task, inside its envelope.
+    """Obtains self-assessments for one task, inside its envelope.
 
     Args:
-        work: The task.
-        recalibrations: Maps of what each agent says of itself to how it does.
+        task: The task.
+        recalibrations: Maps of verbalized confidences, by agent.
         alone: Whether nothing comes after them; else each round of them gets half of the time that is left.
     """
 
-    def __init__(self, work: TaskContext, recalibrations: Recalibrations, *, alone: bool = False) -> None:
-        self._work = work
+    def __init__(self, task: TaskContext, recalibrations: Recalibrations, *, alone: bool = False) -> None:
+        self._task = task
         self._alone = alone
-        constant = Ablation.WITHOUT_SELF_ASSESSMENT in work.ablations
-        self._maps = recalibrations() if work.rules.recalibrate and not constant else {}
+        is_constant = Ablation.WITHOUT_SELF_ASSESSMENT in task.ablations
+        self._maps = recalibrations() if task.rules.recalibrate and not is_constant else {}
 
-    async def all(self, agents: Sequence[str], records: Mapping[str, ProfileEstimate]) -> list[AgentAssessed]:
-        """Assessments of `agents`, taken in parallel and told as they come; of as many as the envelope pays for."""
-        most = affordable(self._work)
+    async def assess_all(self, agents: Sequence[str], estimates: Mapping[str, ProfileEstimate]) -> list[AgentAssessed]:
+        """Return assessments of `agents`, obtained in parallel and emitted as they arrive, inside the envelope."""
+        affordable = affordable_assessments(self._task)
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self.one(agent, records[agent], pays=place < most))
-                for place, agent in enumerate(agents)
+            pending = [
+                group.create_task(self.assess(agent, estimates[agent], is_affordable=index < affordable))
+                for index, agent in enumerate(agents)
             ]
-        return [task.result() for task in tasks]
+        return [each.result() for each in pending]
 
-    async def one(self, agent: str, record: ProfileEstimate, *, pays: bool = True) -> AgentAssessed:
-        """Assessment of one agent; what it says of itself is unknown where it cannot be asked or read."""
-        ablations = self._work.ablations
+    async def assess(self, agent: str, estimate: ProfileEstimate, *, is_affordable: bool = True) -> AgentAssessed:
+        """Return the assessment of one agent; without a readable reply its verbalized confidence is unknown."""
+        ablations = self._task.ablations
         if Ablation.WITHOUT_VERBALIZED in ablations:
-            made = self.unasked(agent, record, "ablation", profile_alone=True)
+            assessment = self.profile_based(agent, estimate, "ablation", profile_alone=True)
         elif Ablation.WITHOUT_SELF_ASSESSMENT in ablations:
-            made = self._assessed(agent, record, self._work.rules.constant_verbalized, profile_alone=False)
-        elif not pays:
-            self._work.spend.ledger.exhausted = True
-            made = self.unasked(agent, record, "budget")
+            constant = self._task.rules.constant_verbalized
+            assessment = self._assessment(agent, estimate, constant, profile_alone=False)
+        elif not is_affordable:
+            self._task.spend.ledger.exhausted = True
+            assessment = self.profile_based(agent, estimate, "budget")
         else:
-            made = await self._asked(self._work.agents[agent], record)
-        self._work.emit(made)
-        return made
+            assessment = await self._verbalized(self._task.agents[agent], estimate)
+        self._task.emit(assessment)
+        return assessment
 
-    def unasked(
-        self, agent: str, record: ProfileEstimate, reason: str, *, profile_alone: bool = False
+    def profile_based(
+        self, agent: str, estimate: ProfileEstimate, reason: str, *, profile_alone: bool = False
     ) -> AgentAssessed:
-        """Assessment of an agent that is not asked, for `reason`: its profile stands for it."""
+        """Return the assessment of an agent by its profile; `reason` is why there is no verbalized confidence."""
         ASSESSED.labels(reason).inc()
-        return self._assessed(agent, record, None, profile_alone=profile_alone, unknown_reason=reason)
+        return self._assessment(agent, estimate, None, profile_alone=profile_alone, unknown_reason=reason)
 
-    async def _asked(self, agent: AgentConfig, record: ProfileEstimate) -> AgentAssessed:
-        began = time.monotonic()
-        prompt = self._work.note(prompts.self_assessment(question=self._work.question))
-        heard = _Heard()
+    async def _verbalized(self, agent: AgentConfig, estimate: ProfileEstimate) -> AgentAssessed:
+        started = time.monotonic()
+        prompt = self._task.recorded(prompts.self_assessment(question=self._task.question))
+        reply = _RatingReply()
         try:
-            async with nullcontext() if self._alone else self._work.half_the_time():
-                await self._hear(heard, agent, prompt.text)
+            async with nullcontext() if self._alone else self._task.half_of_time_left():
+                await self._request_ratings(reply, agent, prompt.text)
         except TimeoutError:
-            heard.reason = "too_slow"
-        ratings, reason = heard.ratings, heard.reason
+            reply.unknown_reason = "too_slow"
+        ratings, reason = reply.ratings, reply.unknown_reason
         raw = round(sum(ratings.values()) / len(ratings), 12) if ratings else None
         ASSESSED.labels("rated" if ratings else reason).inc()
-        return self._assessed(
+        return self._assessment(
             agent.id,
-            record,
+            estimate,
             raw,
             profile_alone=False,
             ratings=ratings,
             unknown_reason="" if ratings else reason,
-            attempts=heard.attempts,
+            attempts=reply.attempts,
             prompt_digest=prompt.digest,
-            usage=heard.usage,
-            duration_ms=round((time.monotonic() - began) * 1000, 3),
+            usage=reply.usage,
+            duration_ms=round((time.monotonic() - started) * 1000, 3),
         )
 
-    async def _hear(self, heard: "_Heard", agent: AgentConfig, prompt: str) -> None:
-        """Ask for the ratings, a second time where they cannot be read."""
-        voice = self._work.voices.of(agent)
+    async def _request_ratings(self, reply: "_RatingReply", agent: AgentConfig, prompt: str) -> None:
+        """Request the ratings, a second time where they cannot be read."""
+        client = self._task.model_clients.of(agent)
         try:
             for attempt in range(1, ATTEMPTS + 1):
-                heard.attempts = attempt
-                completion = await voice.complete(self._call(agent, prompt, attempt), self._work.spend)
-                heard.usage = heard.usage.plus(completion.usage)
+                reply.attempts = attempt
+                completion = await client.complete(self._call(agent, prompt, attempt), self._task.spend)
+                reply.usage = reply.usage.plus(completion.usage)
                 with suppress(UnparsableOutput):
-                    heard.ratings = read_ratings(completion.samples[0].text)
+                    reply.ratings = read_ratings(completion.samples[0].text)
                     return
         except BudgetExhausted:
-            heard.reason = "budget"
-        except MetacogError as refusal:
-            heard.reason = refusal.reason
+            reply.unknown_reason = "budget"
+        except MetacogError as error:
+            reply.unknown_reason = error.reason
 
-    def _assessed(
-        self, agent: str, record: ProfileEstimate, raw: float | None, *, profile_alone: bool, **more: object
+    def _assessment(
+        self, agent: str, estimate: ProfileEstimate, raw: float | None, *, profile_alone: bool, **more: object
     ) -> AgentAssessed:
-        said = None if raw is None else calibrated(self._maps.get(agent, ()), raw)
-        stands = standing(said, record, self._work.rules, profile_alone=profile_alone)
+        verbalized = None if raw is None else calibrated(self._maps.get(agent, ()), raw)
+        combined = standing(verbalized, estimate, self._task.rules, profile_alone=profile_alone)
         facts: dict[str, object] = {
             "agent": agent,
-            "model": self._work.voices.of(self._work.agents[agent]).model,
-            "verbalized": said,
-            "profile": record.profile,
-            "confidence": round(stands.confidence, 12),
-            "disagreement": None if stands.disagreement is None else round(stands.disagreement, 12),
-            "threshold": round(stands.threshold, 12),
+            "model": self._task.model_clients.of(self._task.agents[agent]).model,
+            "verbalized": verbalized,
+            "profile": estimate.profile,
+            "confidence": round(combined.confidence, 12),
+            "disagreement": None if combined.disagreement is None else round(combined.disagreement, 12),
+            "threshold": round(combined.threshold, 12),
             "verbalized_raw": raw,
-            "limiting_dimension": record.limiting_dimension,
-            "observations": record.observations,
-            "eligible": stands.eligible,
-            "ineligible_reason": stands.ineligible_reason,
+            "limiting_dimension": estimate.limiting_dimension,
+            "observations": estimate.observations,
+            "eligible": combined.eligible,
+            "ineligible_reason": combined.ineligible_reason,
             **more,
         }
         return AgentAssessed(**facts)  # type: ignore[arg-type]
@@ -152,26 +220,26 @@ class SelfAssessor:
             max_tokens=ASSESS_MAX_TOKENS,
             schema=rating_schema(QUESTIONS),
             temperature=0.0 if attempt == 1 else 0.7,
-            seed=self._work.seed_of("assess", agent.id, str(attempt)),
+            seed=self._task.seed_of("assess", agent.id, str(attempt)),
             thinking=False,
             stage="assess",
-            work=Pool.ASSESS,
+            work=WorkKind.ASSESS,
             floor_tokens=min(ASSESS_MAX_TOKENS, 16),
         )
 
 
-class _Heard:
-    """What one agent has said of itself so far."""
+class _RatingReply:
+    """The reply holds the ratings of one agent as far as they have arrived."""
 
     def __init__(self) -> None:
         self.ratings: Mapping[str, float] = {}
-        self.reason = "unparseable"
+        self.unknown_reason = "unparseable"
         self.attempts = 0
         self.usage = StageUsage()
 
 
 def read_ratings(text: str) -> dict[str, float]:
-    """An agent's answers to the three questions by name [0..1].
+    """Return an agent's answers to the three questions by name [0..1].
 
     Raises:
         UnparsableOutput: When they are not there.
@@ -180,7 +248,7 @@ def read_ratings(text: str) -> dict[str, float]:
         >>> read_ratings('{"r": [90, 45, 0]}')
         {'expertise': 0.9, 'approach': 0.45, 'knowledge': 0.0}
     """
-    document = read(text, rating_schema(QUESTIONS)).content
+    document = read_document(text, rating_schema(QUESTIONS)).content
     try:
         return {name: number / SCALE for name, number in read_rating(document, QUESTIONS).items()}
     except ValueError as wrong:

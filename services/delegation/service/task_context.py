@@ -1,8 +1,8 @@
-"""What everything done for one task shares."""
+"""All steps of one task share its context; its agents and its question are checked here."""
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
@@ -13,137 +13,133 @@ from chassis.errors import RequestOverLimit
 from chassis.prompts import Prompt
 from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
-from inference.spend import Spend
-from inference.values import Call, Completion, Delta
+from inference import ModelClient, ModelClients, Spend
 from kernel.confidence.rules import Ablation, Rules
-from kernel.conversation import Turn
+from kernel.conversation import Turn, conversation, transcript
+from kernel.envelope import Limits
 from kernel.errors import MalformedRequest, NoAgents, UnknownAgent
-from kernel.prices import Price
+from kernel.learning.profiles import Profile
 from kernel.seeds import derived_seed
-from services.delegation.service.values import Event, Parameters
+from services.delegation.core.routine import Routine
+from services.delegation.service.values import DimensionClassifier, Event, Parameters
 
-# An answer needs this many tokens at least to be worth keeping them for it [count].
-LEAST_KEPT_TOKENS = 32
+# An answer needs this many tokens at least to be worth a reservation [count].
+MIN_RESERVED_TOKENS = 32
 
-
-class TaskStream(Protocol):
-    """A text as it is generated."""
-
-    @property
-    def completion(self) -> Completion:
-        """The whole text and its cost, once the iteration has ended."""
-
-    def __aiter__(self) -> AsyncIterator[Delta]:
-        """Pieces of the text."""
-
-    async def aclose(self) -> None:
-        """Stop the generation."""
+Agents = Callable[[], Sequence[AgentConfig]]
 
 
-class TaskModelClient(Protocol):
-    """A model that speaks for an agent."""
+class ProfileLookup(Protocol):
+    """This source returns profiles. Every method may raise `DatabaseUnavailable`."""
 
-    model: str
-    price: Price | None
-
-    async def stream(self, call: Call, spend: Spend) -> TaskStream:
-        """The text of one call, as it is generated."""
-
-    async def complete(self, call: Call, spend: Spend) -> Completion:
-        """The samples of one call."""
+    async def of(self, agents: Sequence[str], dimensions: Sequence[str]) -> Mapping[str, Sequence[Profile]]:
+        """Return profiles of `agents` in `dimensions`, in their order; those that never changed are at their start."""
 
 
-class TaskModelClients(Protocol):
-    """Everybody's voice."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDefaults:
+    """A request gets these values for what it leaves out.
 
-    def of(self, agent: AgentConfig) -> TaskModelClient:
-        """Voice of an agent."""
+    Attributes:
+        limits: The envelope.
+        rules: The numbers that decide.
+        classifier: How dimensions are found.
+        answer_max_tokens: Tokens of an answer [count].
+        task_characters: Characters that a task may have [count].
+        routine: When a task is routine.
+        config_version: Version of all these values.
+    """
 
-    def assessor(self) -> TaskModelClient:
-        """Voice of nobody in particular: classifies and judges."""
+    limits: Limits
+    rules: Rules = field(default_factory=Rules)
+    classifier: DimensionClassifier = DimensionClassifier.MODEL
+    answer_max_tokens: int = 512
+    task_characters: int = 100_000
+    routine: Routine = field(default_factory=Routine)
+    config_version: str = "paper"
 
 
 @dataclass(slots=True, kw_only=True)
 class TaskContext:
-    """One task, or one round of self-assessments, under way.
+    """The context is the state of one task, or of one round of self-assessments, while it runs.
 
     Attributes:
         question: The question as one text.
         agents: Agents that take part, in the order of the configuration.
         rules: The numbers in force.
         ablations: Parts that are switched off.
-        spend: What may be spent.
-        voices: Who speaks for whom.
-        emit: Tells of an event.
-        everybody: All configured agents, those that take no part too.
+        spend: The budget of the request.
+        model_clients: Model clients of the agents.
+        emit: Sends an event to the caller.
+        all_agents: All configured agents, including those that take no part.
         seed: Makes calls repeatable; None leaves them to the backends.
-        reasons: Why the answer is less than what was asked for.
-        digests: Digest of each prompt template used, by its name.
+        degraded_reasons: Why the answer is less than what was asked for.
+        prompt_digests: Digest of each prompt template used, by its name.
     """
 
     question: str
     agents: Mapping[str, AgentConfig]
     rules: Rules
     spend: Spend
-    voices: TaskModelClients
+    model_clients: ModelClients
     emit: Emit[Event]
-    everybody: Mapping[str, AgentConfig] = field(default_factory=dict)
+    all_agents: Mapping[str, AgentConfig] = field(default_factory=dict)
     ablations: frozenset[Ablation] = frozenset()
     seed: int | None = None
-    reasons: list[str] = field(default_factory=list)
-    digests: dict[str, str] = field(default_factory=dict)
+    degraded_reasons: list[str] = field(default_factory=list)
+    prompt_digests: dict[str, str] = field(default_factory=dict)
 
     def seed_of(self, *names: str) -> int | None:
-        """Seed of the call that `names` tell; None where none was asked for."""
+        """Return the seed of the call that `names` identify; None when the request has no seed."""
         return None if self.seed is None else derived_seed(self.seed, *names)
 
-    def chance(self, *names: str) -> np.random.Generator:
-        """Chance for what `names` tell: the same for the same seed."""
+    def generator_of(self, *names: str) -> np.random.Generator:
+        """Return a random generator for the choice that `names` identify: the same for the same seed."""
         seed = self.seed_of(*names)
         return np.random.default_rng(secrets.randbits(64) if seed is None else seed)
 
     @contextmanager
-    def kept_for(self, stage: str, tokens: int) -> Iterator[None]:
-        """Keep a generation of `tokens` tokens, or of half of what is left, for `stage` until the block ends."""
+    def reserved_for(self, stage: str, tokens: int) -> Iterator[None]:
+        """Reserve a generation of `tokens` tokens, or of half of what is left, for `stage` until the block ends."""
         ledger = self.spend.ledger
-        affordable = min(tokens, max(LEAST_KEPT_TOKENS, ledger.tokens_left // 2), ledger.tokens_left)
-        kept = ledger.reserve(stage, 1, affordable)
+        affordable = min(tokens, max(MIN_RESERVED_TOKENS, ledger.tokens_left // 2), ledger.tokens_left)
+        reservation = ledger.reserve(stage, 1, affordable)
         try:
             yield
         finally:
-            kept.release()
+            reservation.release()
 
-    def half_the_time(self) -> asyncio.Timeout:
-        """Half of the time that is left: what comes before an answer gets no more, so that one can follow."""
+    def half_of_time_left(self) -> asyncio.Timeout:
+        """Return a timeout of half of the time that is left, so that an answer can follow."""
         return asyncio.timeout(self.spend.seconds_left() / 2)
 
-    def note(self, prompt: Prompt) -> Prompt:
-        """`prompt`, whose digest is remembered."""
-        self.digests[prompt.name] = prompt.digest
+    def recorded(self, prompt: Prompt) -> Prompt:
+        """Return `prompt` after recording its digest."""
+        self.prompt_digests[prompt.name] = prompt.digest
         return prompt
 
 
-def speakers(voices: TaskModelClients, agents: Iterable[AgentConfig]) -> list[TaskModelClient]:
-    """Everybody who may be asked: the voices of `agents`, and the one that classifies and judges."""
-    return [voices.assessor(), *map(voices.of, agents)]
+def clients_of(model_clients: ModelClients, agents: Iterable[AgentConfig]) -> list[ModelClient]:
+    """Return every client that a task may call: those of `agents`, and the one that classifies and judges."""
+    return [model_clients.assessor(), *map(model_clients.of, agents)]
 
 
-def participants(asked: Sequence[str], configured: Sequence[AgentConfig]) -> dict[str, AgentConfig]:
-    """Agents that take part, in the order of the configuration.
+def participants(requested: Sequence[str], configured: Sequence[AgentConfig]) -> dict[str, AgentConfig]:
+    """Return the agents that take part, in the order of the configuration.
 
     Raises:
-        NoAgents: When nobody is configured.
-        UnknownAgent: For one that is not.
+        NoAgents: When no agent is configured.
+        UnknownAgent: For one that is not configured.
     """
     known = {agent.id: agent for agent in configured}
-    for name in asked:
-        known_agent(name, known)
+    for name in requested:
+        check_agent(name, known)
     if not known:
         raise NoAgents("no agents are configured")
-    return {name: agent for name, agent in known.items() if not asked or name in asked}
+    return {name: agent for name, agent in known.items() if not requested or name in requested}
 
 
-def known_agent(name: str, known: Mapping[str, Any]) -> None:
+def check_agent(name: str, known: Mapping[str, Any]) -> None:
     """Return if there is an agent of that name.
 
     Raises:
@@ -154,43 +150,37 @@ def known_agent(name: str, known: Mapping[str, Any]) -> None:
         raise UnknownAgent(f"agent {name!r} is not configured, or takes no part; there are {listed}", agent=name)
 
 
-def question_text(question: str, messages: Sequence[Turn], most: int) -> str:
-    """The question as one text: a conversation of several turns as its transcript.
+def question_text(question: str, messages: Sequence[Turn], max_characters: int) -> str:
+    """Return the question as one text: a conversation of several turns as its transcript.
 
     Args:
-        question: The question, or nothing.
-        messages: A conversation, or nothing.
-        most: Characters that it may have [count].
+        question: The question, or an empty text.
+        messages: A conversation, or no turns; turns without text are left out.
+        max_characters: Characters that it may have [count].
 
     Raises:
         MalformedRequest: When neither or both are given.
         RequestOverLimit: When it is too long.
     """
-    if question.strip() and messages:
-        raise MalformedRequest("give either question or messages", field="question")
-    turns = [turn for turn in messages if turn.content.strip()]
-    text = turns[0].content if len(turns) == 1 else "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
-    text = text if turns else question
-    if not text.strip():
+    turns = [turn for turn in conversation(question, messages) if turn.content.strip()]
+    if not turns:
         raise MalformedRequest("give a question, or messages with some text", field="question")
-    if len(text) > most:
-        said = f"the question has {len(text)} characters; the limit is {most}"
-        raise RequestOverLimit(said, field="question", limit=str(most))
+    text = transcript(turns)
+    if len(text) > max_characters:
+        message = f"the question has {len(text)} characters; the limit is {max_characters}"
+        raise RequestOverLimit(message, field="question", limit=str(max_characters))
     return text
 
 
-def rules_in_force(asked: Parameters | None, default: Rules) -> Rules:
-    """The numbers in force: what the caller asked for, and `default` for what was left out."""
-    if asked is None:
+def rules_in_force(requested: Parameters | None, default: Rules) -> Rules:
+    """Return the numbers in force: those of the request, and `default` for what it leaves out."""
+    if requested is None:
         return default
-    given = {one.name: getattr(asked, one.name) for one in fields(asked)}
-    return replace(default, **{name: item for name, item in given.items() if item is not None})
+    given = {each.name: getattr(requested, each.name) for each in fields(requested)}
+    return replace(default, **{name: number for name, number in given.items() if number is not None})
 
 
 def chat(system: str, user: str) -> list[dict[str, str]]:
-    """Messages of one prompt."""
+    """Return the messages of one prompt."""
     head = [{"role": "system", "content": system}] if system else []
     return [*head, {"role": "user", "content": user}]
-
-
-Agents = Callable[[], Sequence[AgentConfig]]

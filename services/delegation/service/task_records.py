@@ -1,4 +1,4 @@
-"""A task as it is kept, and what a verdict on it does."""
+"""A task is stored as a record, and this use case submits feedback on it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -14,12 +14,12 @@ from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskF
 
 
 @value
-class Belief:
-    """A confidence that somebody had in the task; the vote's is nobody's.
+class TaskConfidence:
+    """One agent or a vote has this confidence in a task's answer.
 
     Attributes:
-        agent: Whose; empty for a vote.
-        source: Where it comes from.
+        agent: The agent; empty for a vote.
+        source: The kind of confidence.
         confidence: The confidence [0..1].
         raw: The same before recalibration [0..1].
     """
@@ -32,23 +32,23 @@ class Belief:
 
 @value
 class TaskRecord:
-    """What a verdict on a task needs, now or later.
+    """The record stores everything of a task that a label needs, now or later.
 
     Attributes:
-        task_id: Its name.
-        key_name: Key it came in with.
+        task_id: Its identifier.
+        key_name: Name of the API key of its request.
         created_at: When it began.
         baseline: Baseline in force.
-        mode: How it was solved; empty when nobody could be asked.
+        mode: How it was solved; empty when no agent could be called.
         first_agent: Agent it was dispatched to.
-        executor: Who solved it; empty when all did.
+        executor: Agent that solved it; empty after a vote.
         better_profile: Whether the executor's profile was better than the first agent's.
         dimensions: Its dimensions.
-        voters: Everybody who wrote something, when all did.
+        voters: Agents that wrote a text in a vote.
         winners: Those of them whose answer won.
-        beliefs: Confidences to be held against the verdict.
+        confidences: Confidences to compare with the label.
         learning_rate: Step toward an outcome, alpha (0..1].
-        untaught_reason: Why nothing may be learned from it: `ablation`, `baseline` or `no_answer`; empty when it may.
+        not_learned_reason: Why no profile may learn from it: `ablation`, `baseline` or `no_answer`; else empty.
     """
 
     task_id: str
@@ -62,59 +62,61 @@ class TaskRecord:
     dimensions: Sequence[str]
     voters: Sequence[str]
     winners: Sequence[str]
-    beliefs: Sequence[Belief]
+    confidences: Sequence[TaskConfidence]
     learning_rate: float
-    untaught_reason: str = ""
+    not_learned_reason: str = ""
 
     def lessons(self, correct: bool) -> list[Lesson]:
-        """Who learns what from a verdict."""
+        """Return what each agent learns from a label."""
         if not self.executor and not self.voters:
             return []
         return lessons(executor=self.executor, voters=self.voters, winners=set(self.winners), correct=correct)
 
 
-Document = Callable[[Sequence[ProfileUpdate]], Mapping[str, Any]]
-"""A task as it is told, given what the profiles learned from it."""
+# The stored document of a task: its question and its last event.
+TaskDocument = Mapping[str, Any]
+# Makes the document from the changes of profiles that the task caused.
+MakeDocument = Callable[[Sequence[ProfileUpdate]], TaskDocument]
 
 
 class TaskStore(Protocol):
-    """Where tasks are kept. Every method may raise `DatabaseUnavailable`."""
+    """This store holds tasks. Every method may raise `DatabaseUnavailable`."""
 
-    async def keep(
-        self, record: TaskRecord, document: Document, label: AnswerLabel | None, *, teaches: bool, request_id: str
+    async def add(
+        self, record: TaskRecord, document: MakeDocument, label: AnswerLabel | None, *, may_teach: bool, request_id: str
     ) -> Sequence[ProfileUpdate]:
-        """Keep a task as the answer to a request, and learn from the verdict on it, if there is one; all or nothing."""
+        """Store a task as the answer to a request, and learn from its label, if there is one; all or nothing."""
 
-    async def judge(
-        self, ask: TaskFeedbackRequest, *, key_name: str, teaches: bool, digest: str
+    async def add_feedback(
+        self, request: TaskFeedbackRequest, *, key_name: str, may_teach: bool, digest: str
     ) -> TaskFeedbackResponse:
-        """Keep a verdict from outside and learn from it, both or neither; a repetition repeats the first reply.
+        """Store feedback and learn from it, both or neither; a repetition returns the first response.
 
         Raises:
             TaskNotFound: When there is no such task for the key.
-            RequestIdReused: When the identifier belongs to another verdict.
+            RequestIdReused: When the identifier belongs to other feedback.
             FeedbackConflict: When the task has a different label already.
         """
 
 
 async def submit_feedback(
-    ask: TaskFeedbackRequest, *, key: ApiKey, tasks: TaskStore, judged: Callable[[], None]
+    request: TaskFeedbackRequest, *, key: ApiKey, tasks: TaskStore, on_label: Callable[[], None]
 ) -> TaskFeedbackResponse:
-    """Keep a verdict, once however often it is sent, and have the profiles learn from it.
+    """Store feedback, once however often it is sent, and have the profiles learn from it.
 
     Args:
-        ask: The verdict.
-        key: Key it came in with; one that may not teach is heard, and teaches nothing.
-        tasks: Where tasks are kept.
-        judged: Told that there is a new verdict.
+        request: The feedback.
+        key: Key of the request; feedback of one that may not teach is stored, and no profile learns from it.
+        tasks: The store of tasks.
+        on_label: Called when there is a new label.
 
     Raises:
         TaskNotFound: When there is no such task for the key.
-        RequestIdReused: When the identifier belongs to another verdict.
+        RequestIdReused: When the identifier belongs to other feedback.
         FeedbackConflict: When the task has a different label already.
-        DatabaseUnavailable: When the database is away; then nothing has happened.
+        DatabaseUnavailable: When the database cannot be reached; then nothing has changed.
     """
-    digest = sha256(dumps([ask.task_id, ask.correct, ask.note])).hexdigest()
-    reply = await tasks.judge(ask, key_name=key.name, teaches=key.may_teach, digest=digest)
-    judged()
-    return reply
+    digest = sha256(dumps([request.task_id, request.correct, request.note])).hexdigest()
+    response = await tasks.add_feedback(request, key_name=key.name, may_teach=key.may_teach, digest=digest)
+    on_label()
+    return response

@@ -1,4 +1,4 @@
-"""A task's end: what is told of it, and what is kept."""
+"""This module makes the last event of a task and its stored record."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from datetime import datetime
 from kernel.confidence.rules import Ablation, Baseline, ConfidenceSource, TaskMode
 from kernel.envelope import BudgetExhausted
 from kernel.learning.profiles import ProfileEstimate
-from kernel.outcomes import Outcome
+from kernel.outcomes import NO_VALID_ANSWER, Outcome, degraded_reasons, is_degraded
 from kernel.thresholds import exceeds
-from services.delegation.service.solving import TaskSolution
+from services.delegation.service.solver import TaskSolution
 from services.delegation.service.task_context import TaskContext
-from services.delegation.service.task_records import Belief, TaskRecord
+from services.delegation.service.task_records import TaskConfidence, TaskRecord
 from services.delegation.service.values import (
     AgentAssessed,
     AnswerLabel,
@@ -24,32 +24,32 @@ from services.delegation.service.values import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOutcome:
-    """All that is known of a task at its end.
+    """The outcome is everything that is known of a task at its end.
 
     Attributes:
-        task_id: Its name.
-        ask: The request.
-        work: What it was done with.
+        task_id: Its identifier.
+        request: The request.
+        task: Its state.
         dimensions: Its dimensions.
-        assessments: Everybody who was assessed.
-        records: What each agent's record says about it.
-        solved: What became of it.
-        verdict: Whether the answer is right.
+        assessments: The assessments of agents.
+        estimates: Competence of each agent in its dimensions.
+        solution: Its answers.
+        label: Whether the answer is right; None without a check.
         created_at: When it began.
-        began: The same on the monotonic clock [s].
+        started: The same on the monotonic clock [s].
         config_version: Version of the configuration in force.
     """
 
     task_id: str
-    ask: ProcessRequest
-    work: TaskContext
+    request: ProcessRequest
+    task: TaskContext
     dimensions: Sequence[TaskDimension]
     assessments: Sequence[AgentAssessed]
-    records: Mapping[str, ProfileEstimate]
-    solved: TaskSolution
+    estimates: Mapping[str, ProfileEstimate]
+    solution: TaskSolution
     label: AnswerLabel | None
     created_at: datetime
-    began: float
+    started: float
     config_version: str
 
 
@@ -59,119 +59,127 @@ class _Confidence:
     source: ConfidenceSource | None
 
 
-def finished(end: TaskOutcome) -> TaskFinished:
-    """The last event of a task, before anything was learned from it."""
-    solved, work = end.solved, end.work
-    best, decision = solved.winner, solved.decision
-    confidence = _confidence(end)
-    together = decision is not None and decision.mode is TaskMode.COLLABORATED
-    exhausted = work.spend.ledger.exhausted or any(r.startswith(BudgetExhausted.reason) for r in work.reasons)
+def finished_task(outcome: TaskOutcome) -> TaskFinished:
+    """Return the last event of a task, before any profile learns from it."""
+    solution, task = outcome.solution, outcome.task
+    winner, decision = solution.winner, solution.decision
+    confidence = _confidence(outcome)
+    is_vote = decision is not None and decision.mode is TaskMode.COLLABORATED
+    state = Outcome.ABSTAINED if solution.votes.answer is None else Outcome.ANSWERED
+    # Reasons of single agents do not state that the whole task has no answer.
+    abstention = [NO_VALID_ANSWER] if state is Outcome.ABSTAINED else []
+    reasons = degraded_reasons(state, task.degraded_reasons, abstention)
+    exhausted = task.spend.ledger.exhausted or any(each.startswith(BudgetExhausted.reason) for each in reasons)
     return TaskFinished(
-        task_id=end.task_id,
-        answer=solved.tally.answer or "",
+        task_id=outcome.task_id,
+        answer=solution.votes.answer or "",
         mode=decision.mode if decision else None,
-        assessments=end.assessments,
+        assessments=outcome.assessments,
         executor=decision.executor if decision else "",
-        outcome=Outcome.ABSTAINED if solved.tally.answer is None else Outcome.ANSWERED,
-        answer_text=best.text if best else "",
-        answer_type=solved.answer_type,
+        outcome=state,
+        answer_text=winner.text if winner else "",
+        answer_type=solution.answer_type,
         confidence=confidence.level,
         confidence_source=confidence.source,
-        dimensions=end.dimensions,
+        dimensions=outcome.dimensions,
         decision=decision,
-        votes=solved.answers,
-        vote_weights=solved.tally.weights if together else {},
-        label=end.label,
+        votes=solution.answers,
+        vote_weights=solution.votes.weights if is_vote else {},
+        label=outcome.label,
         profile_updates=(),
-        usage=work.spend.ledger.usage(),
+        usage=task.spend.ledger.usage(),
         budget_exhausted=exhausted,
-        degraded=bool(work.reasons) or best is None,
-        degraded_reasons=list(work.reasons),
-        parameters=work.rules,
-        baseline=end.ask.baseline,
-        ablations=sorted(work.ablations),
-        config_version=end.config_version,
-        prompt_digests=dict(sorted(work.digests.items())),
-        run_id=end.ask.run_id,
-        request_id=end.ask.request_id,
-        created_at=end.created_at,
-        duration_ms=round((time.monotonic() - end.began) * 1000, 3),
+        degraded=is_degraded(reasons),
+        degraded_reasons=reasons,
+        parameters=task.rules,
+        baseline=outcome.request.baseline,
+        ablations=sorted(task.ablations),
+        config_version=outcome.config_version,
+        prompt_digests=dict(sorted(task.prompt_digests.items())),
+        run_id=outcome.request.run_id,
+        request_id=outcome.request.request_id,
+        created_at=outcome.created_at,
+        duration_ms=round((time.monotonic() - outcome.started) * 1000, 3),
     )
 
 
-def recorded(end: TaskOutcome, key_name: str) -> TaskRecord:
-    """What a verdict on the task needs, now or later."""
-    decision, solved = end.solved.decision, end.solved
+def task_record(outcome: TaskOutcome, key_name: str) -> TaskRecord:
+    """Return the record of a task that a label needs, now or later."""
+    decision, solution = outcome.solution.decision, outcome.solution
     executor = decision.executor if decision else ""
-    wrote = [one.agent for one in solved.answers if one.text]
+    writers = [each.agent for each in solution.answers if each.text]
     return TaskRecord(
-        task_id=end.task_id,
+        task_id=outcome.task_id,
         key_name=key_name,
-        created_at=end.created_at,
-        baseline=end.ask.baseline,
+        created_at=outcome.created_at,
+        baseline=outcome.request.baseline,
         mode=decision.mode if decision else "",
         first_agent=decision.first_agent if decision else "",
-        executor=executor if wrote else "",
-        better_profile=_is_better(end.records, executor, decision.first_agent if decision else ""),
-        dimensions=[one.dimension for one in end.dimensions],
-        voters=[] if executor else wrote,
-        winners=[] if executor else [one.agent for one in solved.answers if one.won],
-        beliefs=_beliefs(end),
-        learning_rate=end.work.rules.learning_rate,
-        untaught_reason=_untaught_reason(end, answered=bool(wrote if executor else solved.tally.winners)),
+        executor=executor if writers else "",
+        better_profile=_is_better(outcome.estimates, executor, decision.first_agent if decision else ""),
+        dimensions=[each.dimension for each in outcome.dimensions],
+        voters=[] if executor else writers,
+        winners=[] if executor else [each.agent for each in solution.answers if each.won],
+        confidences=_confidences(outcome),
+        learning_rate=outcome.task.rules.learning_rate,
+        not_learned_reason=_not_learned_reason(outcome, answered=bool(writers if executor else solution.votes.winners)),
     )
 
 
-def _untaught_reason(end: TaskOutcome, *, answered: bool) -> str:
+def _not_learned_reason(outcome: TaskOutcome, *, answered: bool) -> str:
     if not answered:
         return "no_answer"
-    if end.ask.baseline is not Baseline.NONE:
+    if outcome.request.baseline is not Baseline.NONE:
         return "baseline"
-    return "ablation" if Ablation.WITHOUT_LEARNING in end.work.ablations else ""
+    return "ablation" if Ablation.WITHOUT_LEARNING in outcome.task.ablations else ""
 
 
-def _is_better(records: Mapping[str, ProfileEstimate], executor: str, first: str) -> bool:
-    if executor not in records or first not in records:
+def _is_better(estimates: Mapping[str, ProfileEstimate], executor: str, first: str) -> bool:
+    if executor not in estimates or first not in estimates:
         return False
-    return exceeds(records[executor].profile, records[first].profile)
+    return exceeds(estimates[executor].profile, estimates[first].profile)
 
 
-def _confidence(end: TaskOutcome) -> _Confidence:
-    """Belief that the answer is right: the executor's confidence, or the winner's share of the votes' weights."""
-    decision, tally = end.solved.decision, end.solved.tally
-    if decision is None or tally.answer is None:
+def _confidence(outcome: TaskOutcome) -> _Confidence:
+    """Return the confidence that the answer is right: the executor's, or the winner's share of the votes' weights."""
+    decision, votes = outcome.solution.decision, outcome.solution.votes
+    if decision is None or votes.answer is None:
         return _Confidence(None, None)
     if decision.mode is TaskMode.COLLABORATED:
-        return _Confidence(tally.share, ConfidenceSource.VOTE)
-    made = next((one for one in end.assessments if one.agent == decision.executor), None)
-    if made is not None:
-        alone = made.verbalized is None
-        return _Confidence(made.confidence, ConfidenceSource.PROFILE if alone else ConfidenceSource.COMBINED)
-    record = end.records.get(decision.executor)
-    if record is None or end.ask.baseline is not Baseline.NONE:
+        return _Confidence(votes.share, ConfidenceSource.VOTE)
+    assessment = next((each for each in outcome.assessments if each.agent == decision.executor), None)
+    if assessment is not None:
+        by_profile = assessment.verbalized is None
+        source = ConfidenceSource.PROFILE if by_profile else ConfidenceSource.COMBINED
+        return _Confidence(assessment.confidence, source)
+    estimate = outcome.estimates.get(decision.executor)
+    if estimate is None or outcome.request.baseline is not Baseline.NONE:
         return _Confidence(None, None)
-    return _Confidence(record.profile, ConfidenceSource.PROFILE)
+    return _Confidence(estimate.profile, ConfidenceSource.PROFILE)
 
 
-def _beliefs(end: TaskOutcome) -> list[Belief]:
-    """Every confidence that a verdict can be held against; baselines are no part of what is served of delegation."""
-    if end.ask.baseline is not Baseline.NONE:
+def _confidences(outcome: TaskOutcome) -> list[TaskConfidence]:
+    """Return every confidence that a label can be compared with; none under a baseline."""
+    if outcome.request.baseline is not Baseline.NONE:
         return []
-    answers = {one.agent: one for one in end.solved.answers if one.text}
-    found = [belief for one in end.assessments if one.agent in answers for belief in _of_agent(one, end)]
-    share = _confidence(end)
-    if share.source is ConfidenceSource.VOTE and share.level is not None:
-        found.append(Belief(agent="", source=share.source, confidence=share.level, raw=share.level))
+    writers = {each.agent for each in outcome.solution.answers if each.text}
+    assessed = [each for each in outcome.assessments if each.agent in writers]
+    found = [confidence for each in assessed for confidence in _of_agent(each, outcome)]
+    vote = _confidence(outcome)
+    if vote.source is ConfidenceSource.VOTE and vote.level is not None:
+        found.append(TaskConfidence(agent="", source=vote.source, confidence=vote.level, raw=vote.level))
     return found
 
 
-def _of_agent(made: AgentAssessed, end: TaskOutcome) -> list[Belief]:
-    said = [Belief(agent=made.agent, source=ConfidenceSource.PROFILE, confidence=made.profile, raw=made.profile)]
-    constant = Ablation.WITHOUT_SELF_ASSESSMENT in end.work.ablations
-    if made.verbalized is not None and made.verbalized_raw is not None and not constant:
-        source = ConfidenceSource.VERBALIZED
-        said.append(Belief(agent=made.agent, source=source, confidence=made.verbalized, raw=made.verbalized_raw))
-    if made.verbalized is not None and not constant:
-        source, level = ConfidenceSource.COMBINED, made.confidence
-        said.append(Belief(agent=made.agent, source=source, confidence=level, raw=level))
-    return said
+def _of_agent(assessment: AgentAssessed, outcome: TaskOutcome) -> list[TaskConfidence]:
+    is_constant = Ablation.WITHOUT_SELF_ASSESSMENT in outcome.task.ablations
+    verbalized, raw = assessment.verbalized, assessment.verbalized_raw
+    levels = {ConfidenceSource.PROFILE: (assessment.profile, assessment.profile)}
+    if verbalized is not None and raw is not None and not is_constant:
+        levels[ConfidenceSource.VERBALIZED] = (verbalized, raw)
+    if verbalized is not None and not is_constant:
+        levels[ConfidenceSource.COMBINED] = (assessment.confidence, assessment.confidence)
+    return [
+        TaskConfidence(agent=assessment.agent, source=source, confidence=level, raw=before)
+        for source, (level, before) in levels.items()
+    ]

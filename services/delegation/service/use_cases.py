@@ -1,4 +1,4 @@
-"""What the delegation service can do."""
+"""This module lists the use cases of the delegation service."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from services.delegation.service.values import Event, SelfAssessResponse, TaskFe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseCases:
-    """The use cases, each bound to what it needs from the world.
+    """Each use case is bound to its context.
 
     Attributes:
-        process: Process a task.
-        self_assess: Let agents assess themselves.
-        submit_feedback: Say whether a task's answer was right.
-        profiles: What there is to do with profiles.
-        watching: What there is to see.
-        categories: What there is to do with discovered categories.
+        process: Processes a task.
+        self_assess: Has agents assess themselves.
+        submit_feedback: Records whether a task's answer was right.
+        profiles: Operations on profiles.
+        monitoring: Agents, flows, reliability and drift.
+        categories: Operations on discovered categories.
     """
 
     process: Callable[..., AsyncGenerator[Event, None]]
     self_assess: Callable[..., Awaitable[SelfAssessResponse]]
     submit_feedback: Callable[..., Awaitable[TaskFeedbackResponse]]
     profiles: Profiles
-    watching: Monitoring
+    monitoring: Monitoring
     categories: Categories

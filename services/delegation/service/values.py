@@ -1,4 +1,4 @@
-"""Requests, results and events of processing tasks; field names are the contract's."""
+"""These values are the requests, results and events of processing tasks; field names are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -37,7 +37,7 @@ Name = Annotated[str, Field(max_length=128)]
 
 
 class DimensionClassifier(StrEnum):
-    """How the dimensions of a task are found."""
+    """A classifier finds the dimensions of a task."""
 
     MODEL = "MODEL"
     EMBEDDING = "EMBEDDING"
@@ -45,7 +45,7 @@ class DimensionClassifier(StrEnum):
 
 @value
 class Parameters:
-    """The numbers that decide; what is left out takes the service's default."""
+    """These numbers decide; one that is left out takes the service's default."""
 
     confidence_threshold: Unit | None = None
     verbalized_weight: Unit | None = None
@@ -63,7 +63,7 @@ class Parameters:
 
 @value
 class Expected:
-    """The right answer."""
+    """The answer is compared with this right answer."""
 
     answer: Annotated[str, Field(min_length=1)]
     answer_type: AnswerType | None = None
@@ -72,7 +72,7 @@ class Expected:
 
 @value
 class UnitTests:
-    """Tests that right code passes."""
+    """Right code passes these unit tests."""
 
     code: Annotated[str, Field(min_length=1)]
     timeout_ms: Count | None = None
@@ -80,7 +80,7 @@ class UnitTests:
 
 @value
 class Judge:
-    """Asks a model whether the answer is right."""
+    """A judge model checks the answer."""
 
     agent: str = ""
     criteria: str = ""
@@ -88,7 +88,7 @@ class Judge:
 
 @value
 class ProcessRequest:
-    """Asks for a task to be processed."""
+    """This request has a task processed."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -115,7 +115,7 @@ class ProcessRequest:
 
 @value
 class SelfAssessRequest:
-    """Asks agents to assess themselves."""
+    """This request has agents assess themselves."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -131,7 +131,7 @@ class SelfAssessRequest:
 
 @value
 class TaskDimension:
-    """A dimension of a task; its certainty is None when the caller named it."""
+    """A task has this dimension; its certainty is None when the caller named it."""
 
     dimension: str
     certainty: float | None = None
@@ -139,7 +139,7 @@ class TaskDimension:
 
 @value
 class AgentAssessed:
-    """How one agent sees itself before a task."""
+    """This event reports the assessment of one agent before the task."""
 
     agent: str
     model: str
@@ -163,7 +163,7 @@ class AgentAssessed:
 
 @value
 class TaskStarted:
-    """The task is accepted."""
+    """This event reports that the task is accepted."""
 
     task_id: str
     run_id: str
@@ -172,7 +172,7 @@ class TaskStarted:
 
 @value
 class TaskDispatched:
-    """The task's dimensions are known, and it goes to its first agent."""
+    """This event reports the task's dimensions and its first agent."""
 
     dimensions: Sequence[TaskDimension]
     first_agent: str
@@ -181,7 +181,7 @@ class TaskDispatched:
 
 @value
 class ModeChosen:
-    """It is decided who solves the task."""
+    """This event reports who solves the task, and why."""
 
     mode: TaskMode
     first_agent: str
@@ -192,7 +192,7 @@ class ModeChosen:
 
 @value
 class AnswerToken:
-    """Text of the executor's answer, as it is generated; text before another `ModeChosen` is void."""
+    """This event is a piece of the executor's answer; text before another `ModeChosen` is void."""
 
     agent: str
     text: str
@@ -200,7 +200,7 @@ class AnswerToken:
 
 @value
 class AgentAnswered:
-    """What one agent answered."""
+    """This event reports the answer or the failure of one agent."""
 
     agent: str
     model: str
@@ -216,7 +216,7 @@ class AgentAnswered:
 
 @value
 class AnswerLabel:
-    """Whether the answer is right; None when the check could not tell."""
+    """A label states whether the answer is right; None when the check could not decide."""
 
     correct: bool | None
     checker: Checker
@@ -226,12 +226,12 @@ class AnswerLabel:
 
 @value
 class AnswerJudged(AnswerLabel):
-    """The answer is judged."""
+    """This event reports the label of the answer."""
 
 
 @value
 class ProfileUpdate:
-    """One change of one profile."""
+    """An update is a change of one profile."""
 
     agent: str
     dimension: str
@@ -249,7 +249,7 @@ class ProfileUpdate:
 
 @value
 class TaskFinished:
-    """The task has ended."""
+    """This event ends the task with its answer."""
 
     task_id: str
     answer: str
@@ -296,7 +296,7 @@ Event = (
 
 @value
 class SelfAssessResponse:
-    """How the agents see themselves."""
+    """This response holds the self-assessments of agents."""
 
     assessments: Sequence[AgentAssessed]
     dimensions: Sequence[TaskDimension]
@@ -308,7 +308,7 @@ class SelfAssessResponse:
 
 @value
 class TaskFeedbackRequest:
-    """Says whether a task's answer was right."""
+    """This request submits feedback on a task's answer."""
 
     feedback_id: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
     task_id: Annotated[str, Field(min_length=1, max_length=128)]
@@ -318,7 +318,7 @@ class TaskFeedbackRequest:
 
 @value
 class TaskFeedbackResponse:
-    """What the feedback did."""
+    """This response states the effect of feedback."""
 
     feedback_id: str
     task_id: str

@@ -1,1 +1,1 @@
-"""Profiles, tasks, verdicts and what was learned, in PostgreSQL."""
+"""The stores keep the data of the delegation service in PostgreSQL."""

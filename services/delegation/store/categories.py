@@ -1,4 +1,4 @@
-"""Discovered categories in PostgreSQL."""
+"""This store keeps discovered categories in PostgreSQL."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,19 +11,19 @@ from services.delegation.errors import CategoryNotFound
 from services.delegation.service.categories import Category
 from services.delegation.store.tables import CategoryRow, TaskRow
 
-TOLD = tuple(name for name in Category.__dataclass_fields__ if name != "adopted")
+FIELDS = tuple(name for name in Category.__dataclass_fields__ if name != "adopted")
 
 
 class PostgresCategories:
-    """Categories in the delegation service's schema. Every method may raise `DatabaseUnavailable`."""
+    """Stores categories in the delegation service's schema. Every method may raise `DatabaseUnavailable`."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    async def texts(self, key_name: str, most: int) -> Sequence[str]:
-        """The newest tasks of a key, each text once."""
+    async def texts(self, key_name: str, limit: int) -> Sequence[str]:
+        """Return the newest questions of a key, each text once."""
         text = TaskRow.document["question"].astext
-        wanted = select(text).where(TaskRow.key_name == key_name).order_by(TaskRow.created_at.desc()).limit(most)
+        wanted = select(text).where(TaskRow.key_name == key_name).order_by(TaskRow.created_at.desc()).limit(limit)
         try:
             async with self._sessions.begin() as session:
                 found = (await session.scalars(wanted)).all()
@@ -32,9 +32,9 @@ class PostgresCategories:
         return list(dict.fromkeys(text for text in found if text and text.strip()))
 
     async def propose(self, key_name: str, categories: Sequence[Category]) -> None:
-        """Keep proposals in the place of the key's earlier ones that were not adopted."""
+        """Store proposals in place of the key's earlier ones that were not adopted."""
         earlier = delete(CategoryRow).where(CategoryRow.key_name == key_name, CategoryRow.adopted_at.is_(None))
-        rows = [{**without_nul(asdict(one)), "key_name": key_name} for one in categories]
+        rows = [{**without_nul(asdict(each)), "key_name": key_name} for each in categories]
         for row in rows:
             del row["adopted"]
         try:
@@ -45,23 +45,23 @@ class PostgresCategories:
         except ERRORS as error:
             raise refusal(error) from error
 
-    async def listed(self, key_name: str, before: str, most: int) -> Sequence[Category]:
-        """The key's proposals and everything that was adopted, newest first."""
+    async def listed(self, key_name: str, before: str, limit: int) -> Sequence[Category]:
+        """Return the key's proposals and all adopted categories, newest first, from the one after `before` on."""
         visible = or_(CategoryRow.key_name == key_name, CategoryRow.adopted_at.is_not(None))
-        place = [CategoryRow.category_id < without_nul(before)] if before else []
-        wanted = select(CategoryRow).where(visible, *place).order_by(CategoryRow.category_id.desc()).limit(most)
+        following = [CategoryRow.category_id < without_nul(before)] if before else []
+        wanted = select(CategoryRow).where(visible, *following).order_by(CategoryRow.category_id.desc()).limit(limit)
         return await self._all(wanted)
 
     async def adopted(self) -> Sequence[Category]:
-        """Everything that was adopted, in the order of adoption."""
+        """Return all adopted categories, in the order of adoption."""
         wanted = select(CategoryRow).where(CategoryRow.adopted_at.is_not(None))
         return await self._all(wanted.order_by(CategoryRow.adopted_at, CategoryRow.category_id))
 
     async def adopt(self, key_name: str, category_id: str, name: str) -> Category:
-        """Make a category a dimension called `name`, or as it is proposed; again does nothing.
+        """Make a category a dimension called `name`, or by its proposed name; repeating it changes nothing.
 
         Raises:
-            CategoryNotFound: When there is none for the key.
+            CategoryNotFound: When there is no such category for the key.
         """
         named = (CategoryRow.category_id == without_nul(category_id), CategoryRow.key_name == key_name)
         try:
@@ -72,17 +72,17 @@ class PostgresCategories:
                 if row.adopted_at is None:
                     row.name = name or row.name
                     row.adopted_at = (await session.scalars(select(func.now()))).one()
-                return _told(row)
+                return _category(row)
         except ERRORS as error:
             raise refusal(error) from error
 
     async def _all(self, statement: Select[CategoryRow]) -> Sequence[Category]:
         try:
             async with self._sessions.begin() as session:
-                return [_told(row) for row in await session.scalars(statement)]
+                return [_category(row) for row in await session.scalars(statement)]
         except ERRORS as error:
             raise refusal(error) from error
 
 
-def _told(row: CategoryRow) -> Category:
-    return Category(**{name: getattr(row, name) for name in TOLD}, adopted=row.adopted_at is not None)
+def _category(row: CategoryRow) -> Category:
+    return Category(**{name: getattr(row, name) for name in FIELDS}, adopted=row.adopted_at is not None)

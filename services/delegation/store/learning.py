@@ -1,8 +1,8 @@
-"""Profiles move: one atomic statement for each outcome, with its place in the order.
+"""Profiles learn each outcome by one atomic statement, with a sequence number.
 
-The statement changes the row and writes its history in one go, so that no update is lost, whoever else is at it, and
-the recorded order gives the same profile when it is replayed, bit for bit. What the drift detector finds is applied in
-the same transaction, while the row is still locked.
+The statement changes the row and records the change at once, so that concurrent transactions lose no update, and a
+replay of the recorded order gives the same profile, bit for bit. The drift detector runs in the same transaction, while
+the row is still locked.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ from kernel.learning.profiles import START, Lesson, memory
 from kernel.values import value
 from services.delegation.metrics import DRIFTS, LEARNED
 from services.delegation.service.values import ProfileUpdate
-from services.delegation.store.tables import DriftRow, FreezeRow, HistoryRow, ProfileRow
+from services.delegation.store.tables import DriftRow, FreezeRuleRow, ProfileRow, ProfileUpdateRow
 
-# Eq. 4. The rate is max(alpha, 2 / (s + 2)), s the observations since a recent change; GREATEST passes over NULL. A
+# Eq. 4. The rate is max(alpha, 2 / (s + 2)), s the observations since a recent change; GREATEST ignores NULL. A
 # change is recent until the rate is alpha again. `weight` and `squares` follow the weights of outcomes in the mean.
 LEARN = text(
     """
-    WITH moved AS (
+    WITH changed AS (
         UPDATE delegation.profiles SET
             previous_competence = competence,
             learning_rate = greatest(CAST(:alpha AS float8), CAST(2 AS float8) / (since_change + 2)),
@@ -43,33 +43,33 @@ LEARN = text(
             updated_at = clock_timestamp()
         WHERE agent = :agent AND dimension = :dimension AND NOT frozen
         RETURNING *
-    ), noted AS (
-    INSERT INTO delegation.history (agent, dimension, sequence, change, outcome, learning_rate, competence_before,
-        competence_after, observations, memory, task_id, feedback_id, applied_at)
+    ), recorded AS (
+    INSERT INTO delegation.profile_updates (agent, dimension, sequence, change, outcome, learning_rate,
+        competence_before, competence_after, observations, memory, task_id, feedback_id, applied_at)
     SELECT agent, dimension, sequence, 'OUTCOME', CAST(:outcome AS int), learning_rate, previous_competence,
         competence, observations, CASE WHEN squares > 0 THEN weight * weight / squares ELSE 0 END,
         :task_id, :feedback_id, updated_at
-    FROM moved
+    FROM changed
     RETURNING agent, dimension, sequence, change, outcome, learning_rate, competence_before, competence_after,
         observations, task_id, feedback_id, applied_at
     )
-    SELECT noted.*, moved.change_point, moved.weight, moved.squares FROM noted CROSS JOIN moved
+    SELECT recorded.*, changed.change_point, changed.weight, changed.squares FROM recorded CROSS JOIN changed
     """
 )
 
-OF_UPDATE = tuple(ProfileUpdate.__dataclass_fields__)
+UPDATE_FIELDS = tuple(ProfileUpdate.__dataclass_fields__)
 
 
 @value
-class Teaching:
-    """What is taught.
+class LessonBatch:
+    """A batch holds the lessons of one label.
 
     Attributes:
-        lessons: Who learns what.
-        dimensions: In which dimensions.
+        lessons: The outcome of each agent.
+        dimensions: The dimensions that they apply to.
         learning_rate: Step toward an outcome, alpha (0..1].
-        task_id: Task it is learned from.
-        feedback_id: Feedback it is learned from; empty when the service itself judged.
+        task_id: Task of the label.
+        feedback_id: Feedback with the label; empty when the service checked the answer itself.
     """
 
     lessons: Sequence[Lesson]
@@ -79,29 +79,29 @@ class Teaching:
     feedback_id: str = ""
 
 
-async def teach(session: AsyncSession, teaching: Teaching, limits: DriftLimits) -> list[ProfileUpdate]:
-    """Apply outcomes, each once in each dimension, in an order that two transactions always share."""
+async def apply_lessons(session: AsyncSession, batch: LessonBatch, limits: DriftLimits) -> list[ProfileUpdate]:
+    """Apply outcomes, each once in each dimension, in the same order in every transaction."""
     pairs = sorted(
         (lesson.agent, dimension, lesson.outcome)
-        for lesson in teaching.lessons
-        for dimension in dict.fromkeys(teaching.dimensions)
+        for lesson in batch.lessons
+        for dimension in dict.fromkeys(batch.dimensions)
     )
-    learned: list[ProfileUpdate] = []
+    updates: list[ProfileUpdate] = []
     for agent, dimension, outcome in pairs:
-        row = await _moved(session, agent, dimension, outcome, teaching)
+        row = await _learn(session, agent, dimension, outcome, batch)
         if row is not None:
-            learned.append(ProfileUpdate(**{name: row[name] for name in OF_UPDATE}))
+            updates.append(ProfileUpdate(**{name: row[name] for name in UPDATE_FIELDS}))
             LEARNED.labels(str(outcome)).inc()
-            await _watch(session, row, limits)
-    return learned
+            await _detect_drift(session, row, limits)
+    return updates
 
 
 async def ensure_profile(session: AsyncSession, agent: str, dimension: str, learning_rate: float) -> None:
-    """Have a row for a profile, at its start, frozen if that was said of those still to come."""
-    said = (
-        select(FreezeRow.frozen)
-        .where(FreezeRow.agent.in_(["", agent]), FreezeRow.dimension.in_(["", dimension]))
-        .order_by(FreezeRow.said_at.desc())
+    """Insert a profile at its start, unless it exists; a freeze rule may freeze it."""
+    rule = (
+        select(FreezeRuleRow.frozen)
+        .where(FreezeRuleRow.agent.in_(["", agent]), FreezeRuleRow.dimension.in_(["", dimension]))
+        .order_by(FreezeRuleRow.changed_at.desc())
         .limit(1)
     )
     start = {
@@ -115,44 +115,44 @@ async def ensure_profile(session: AsyncSession, agent: str, dimension: str, lear
         "squares": 0.0,
         "learning_rate": learning_rate,
         "change_point": 0,
-        "frozen": func.coalesce(said.scalar_subquery(), False),
+        "frozen": func.coalesce(rule.scalar_subquery(), False),
     }
     await session.execute(insert(ProfileRow).values(start).on_conflict_do_nothing())
 
 
-async def _moved(
-    session: AsyncSession, agent: str, dimension: str, outcome: int, teaching: Teaching
+async def _learn(
+    session: AsyncSession, agent: str, dimension: str, outcome: int, batch: LessonBatch
 ) -> RowMapping | None:
-    """The update, with what the detector needs of the profile, or None when the profile is frozen."""
+    """Return the update with the columns that the detector needs, or None when the profile is frozen."""
     values = {
         "agent": agent,
         "dimension": dimension,
         "outcome": outcome,
-        "alpha": teaching.learning_rate,
-        "task_id": teaching.task_id,
-        "feedback_id": teaching.feedback_id,
+        "alpha": batch.learning_rate,
+        "task_id": batch.task_id,
+        "feedback_id": batch.feedback_id,
     }
     row = (await session.execute(LEARN, values)).mappings().first()
     if row is None:
-        await ensure_profile(session, agent, dimension, teaching.learning_rate)
+        await ensure_profile(session, agent, dimension, batch.learning_rate)
         row = (await session.execute(LEARN, values)).mappings().first()
     return row
 
 
-async def _watch(session: AsyncSession, row: RowMapping, limits: DriftLimits) -> None:
-    """Look for a change in what a profile has learned lately; its row is locked by the update before."""
+async def _detect_drift(session: AsyncSession, row: RowMapping, limits: DriftLimits) -> None:
+    """Detect a change in the recent outcomes of a profile; its row is locked by the update before."""
     if row["sequence"] - row["change_point"] < 2 * limits.least:
         return
     agent, dimension, weight = row["agent"], row["dimension"], row["weight"]
     recent = (
-        select(HistoryRow.outcome)
+        select(ProfileUpdateRow.outcome)
         .where(
-            HistoryRow.agent == agent,
-            HistoryRow.dimension == dimension,
-            HistoryRow.sequence > row["change_point"],
-            HistoryRow.outcome.is_not(None),
+            ProfileUpdateRow.agent == agent,
+            ProfileUpdateRow.dimension == dimension,
+            ProfileUpdateRow.sequence > row["change_point"],
+            ProfileUpdateRow.outcome.is_not(None),
         )
-        .order_by(HistoryRow.sequence.desc())
+        .order_by(ProfileUpdateRow.sequence.desc())
         .limit(limits.window)
     )
     outcomes = [outcome or 0 for outcome in reversed((await session.scalars(recent)).all())]

@@ -1,4 +1,4 @@
-"""Flows, reliability, drift and recalibration in PostgreSQL."""
+"""This store reads flows, reliability and drift, and keeps recalibration maps, in PostgreSQL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -12,86 +12,92 @@ from chassis.database import ERRORS, Sessions, refusal, utc, without_nul
 from chassis.serving.wire import from_plain
 from kernel.confidence.rules import ConfidenceSource, TaskMode
 from kernel.statistics.recalibration import Point
-from services.delegation.core.flows import HandOvers
+from services.delegation.core.flows import DelegationCounts
 from services.delegation.service.monitoring import (
     DriftEvent,
     GetFlowsRequest,
     GetReliabilityRequest,
-    LabelledTask,
+    LabelledConfidence,
     ListDriftEventsRequest,
-    Map,
-    Modes,
+    ModeCounts,
+    RecalibrationMap,
     SelfRating,
 )
-from services.delegation.store.tables import DriftRow, JudgementRow, RecalibrationRow, TaskRow
+from services.delegation.store.tables import DriftRow, LabelledConfidenceRow, RecalibrationRow, TaskRow
 
-# Newest judged answers that figures and maps are made of [count].
-MOST_JUDGED = 200_000
+# Newest labelled confidences that reliability is computed from [count].
+MAX_LABELLED = 200_000
 
 
 class PostgresMonitoring:
-    """What was recorded, as those who watch need it. Every method may raise `DatabaseUnavailable`."""
+    """Reads recorded tasks and labels, and stores recalibration maps. Every method may raise `DatabaseUnavailable`."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    async def modes(self, ask: GetFlowsRequest) -> Modes:
-        """How many tasks were solved in each way."""
-        counting = select(TaskRow.mode, func.count()).where(*_of_flows(ask)).group_by(TaskRow.mode)
+    async def mode_counts(self, request: GetFlowsRequest) -> ModeCounts:
+        """Return how many tasks were solved in each way."""
+        counting = select(TaskRow.mode, func.count()).where(*_of_flows(request)).group_by(TaskRow.mode)
         counts: dict[str, int] = {mode: count for mode, count in await self._rows(counting)}
-        return Modes(
+        return ModeCounts(
             tasks=sum(counts.values()),
             executed=counts.get(TaskMode.EXECUTED, 0),
             delegated=counts.get(TaskMode.DELEGATED, 0),
             collaborated=counts.get(TaskMode.COLLABORATED, 0),
         )
 
-    async def hand_overs(self, ask: GetFlowsRequest) -> Sequence[HandOvers]:
-        """Hand-overs by pair of agents."""
+    async def delegations(self, request: GetFlowsRequest) -> Sequence[DelegationCounts]:
+        """Return delegations by pair of agents."""
         right = func.coalesce(func.sum(cast(TaskRow.correct, Integer)), 0)
         better = func.coalesce(func.sum(case((TaskRow.better_profile, 1), else_=0)), 0)
         counting = (
             select(TaskRow.first_agent, TaskRow.executor, func.count(), func.count(TaskRow.correct), right, better)
-            .where(TaskRow.mode == TaskMode.DELEGATED, *_of_flows(ask))
+            .where(TaskRow.mode == TaskMode.DELEGATED, *_of_flows(request))
             .group_by(TaskRow.first_agent, TaskRow.executor)
         )
-        names = ("from_agent", "to_agent", "tasks", "judged", "correct", "better")
-        return [HandOvers(**dict(zip(names, row, strict=True))) for row in await self._rows(counting)]
+        names = ("from_agent", "to_agent", "tasks", "labelled", "correct", "better")
+        return [DelegationCounts(**dict(zip(names, row, strict=True))) for row in await self._rows(counting)]
 
-    async def judged(self, ask: GetReliabilityRequest) -> Sequence[LabelledTask]:
-        """Judged confidences, newest first."""
+    async def labelled(self, request: GetReliabilityRequest) -> Sequence[LabelledConfidence]:
+        """Return labelled confidences, newest first."""
         columns = (
-            JudgementRow.agent,
-            JudgementRow.source,
-            JudgementRow.dimensions,
-            JudgementRow.confidence,
-            JudgementRow.raw,
-            JudgementRow.correct,
+            LabelledConfidenceRow.agent,
+            LabelledConfidenceRow.source,
+            LabelledConfidenceRow.dimensions,
+            LabelledConfidenceRow.confidence,
+            LabelledConfidenceRow.raw,
+            LabelledConfidenceRow.correct,
         )
-        wanted = select(*columns).where(*_of_reliability(ask)).order_by(JudgementRow.created_at.desc())
-        return [_judged(*row) for row in await self._rows(wanted.limit(MOST_JUDGED))]
+        wanted = select(*columns).where(*_of_reliability(request)).order_by(LabelledConfidenceRow.created_at.desc())
+        return [_labelled(*row) for row in await self._rows(wanted.limit(MAX_LABELLED))]
 
-    async def rated(self) -> Mapping[str, int]:
-        """How many judged self-assessments there are of each agent [count]."""
-        said = JudgementRow.source == ConfidenceSource.VERBALIZED
-        counting = select(JudgementRow.agent, func.count()).where(said).group_by(JudgementRow.agent)
+    async def rating_counts(self) -> Mapping[str, int]:
+        """Return how many labelled self-assessments there are of each agent [count]."""
+        is_verbalized = LabelledConfidenceRow.source == ConfidenceSource.VERBALIZED
+        counting = (
+            select(LabelledConfidenceRow.agent, func.count()).where(is_verbalized).group_by(LabelledConfidenceRow.agent)
+        )
         return {agent: count for agent, count in await self._rows(counting)}
 
-    async def newest_rated(self, agent: str, most: int) -> Sequence[SelfRating]:
-        """The newest judged self-assessments of an agent."""
-        own = (JudgementRow.agent == agent, JudgementRow.source == ConfidenceSource.VERBALIZED)
-        wanted = select(JudgementRow.raw, JudgementRow.correct).where(*own).order_by(JudgementRow.created_at.desc())
-        return [SelfRating(raw=raw, correct=correct) for raw, correct in await self._rows(wanted.limit(most))]
+    async def newest_ratings(self, agent: str, limit: int) -> Sequence[SelfRating]:
+        """Return the newest labelled self-assessments of an agent."""
+        own = (LabelledConfidenceRow.agent == agent, LabelledConfidenceRow.source == ConfidenceSource.VERBALIZED)
+        wanted = (
+            select(LabelledConfidenceRow.raw, LabelledConfidenceRow.correct)
+            .where(*own)
+            .order_by(LabelledConfidenceRow.created_at.desc())
+        )
+        return [SelfRating(raw=raw, correct=correct) for raw, correct in await self._rows(wanted.limit(limit))]
 
-    async def drift_events(self, ask: ListDriftEventsRequest) -> Sequence[DriftEvent]:
-        """A page of detected changes and one more, newest first."""
+    async def drift_events(self, request: ListDriftEventsRequest, *, before: str, limit: int) -> Sequence[DriftEvent]:
+        """Return drift events, newest first, from the one after the event `before` on; empty: from the newest on."""
         names = [column.key for column in DriftRow.__table__.columns]
-        wanted = select(DriftRow).where(*_of_drift(ask)).order_by(DriftRow.event_id.desc()).limit(ask.page_size + 1)
+        wanted = select(DriftRow).where(*_of_drift(request, before)).order_by(DriftRow.event_id.desc()).limit(limit)
         rows = [row for (row,) in await self._rows(wanted)]
         return [DriftEvent(**{name: getattr(row, name) for name in names}) for row in rows]
 
-    async def maps(self) -> Mapping[str, Map]:
-        """The newest recalibration of each agent; one without points says that none is in force."""
+    async def maps(self) -> Mapping[str, RecalibrationMap]:
+        """Return the newest map of each agent; one without points means that none is in force."""
         newest = (
             select(RecalibrationRow)
             .ext(distinct_on(RecalibrationRow.agent))
@@ -99,9 +105,13 @@ class PostgresMonitoring:
         )
         return {row.agent: _map(row) for (row,) in await self._rows(newest)}
 
-    async def add_map(self, made: Map) -> None:
-        """Keep a recalibration; it is in force from now on. The same one again is put in force anew."""
-        row = {**asdict(made), "points": [asdict(point) for point in made.points], "fitted_at": func.clock_timestamp()}
+    async def add_map(self, fitted: RecalibrationMap) -> None:
+        """Store a map; it is in force from now on, also when it was stored before."""
+        row = {
+            **asdict(fitted),
+            "points": [asdict(point) for point in fitted.points],
+            "fitted_at": func.clock_timestamp(),
+        }
         adding = insert(RecalibrationRow).values(row)
         adding = adding.on_conflict_do_update(
             index_elements=[RecalibrationRow.agent, RecalibrationRow.version],
@@ -121,10 +131,10 @@ class PostgresMonitoring:
             raise refusal(error) from error
 
 
-def _judged(
+def _labelled(
     agent: str, source: str, dimensions: Sequence[str], confidence: float, raw: float, correct: bool
-) -> LabelledTask:  # fmt: skip
-    return LabelledTask(
+) -> LabelledConfidence:  # fmt: skip
+    return LabelledConfidence(
         agent=agent,
         source=ConfidenceSource(source),
         dimensions=tuple(dimensions),
@@ -134,8 +144,8 @@ def _judged(
     )
 
 
-def _map(row: RecalibrationRow) -> Map:
-    return Map(
+def _map(row: RecalibrationRow) -> RecalibrationMap:
+    return RecalibrationMap(
         agent=row.agent,
         version=row.version,
         method=row.method,
@@ -146,30 +156,34 @@ def _map(row: RecalibrationRow) -> Map:
     )
 
 
-def _of_flows(ask: GetFlowsRequest) -> list[Any]:
-    inside = [TaskRow.dimensions.any_() == ask.dimension] if ask.dimension else []
-    return [TaskRow.baseline == ask.baseline, *inside, *_between(TaskRow.created_at, ask.since, ask.until)]
+def _of_flows(request: GetFlowsRequest) -> list[Any]:
+    matching = [TaskRow.dimensions.any_() == request.dimension] if request.dimension else []
+    return [
+        TaskRow.baseline == request.baseline,
+        *matching,
+        *_between(TaskRow.created_at, request.since, request.until),
+    ]
 
 
-def _of_reliability(ask: GetReliabilityRequest) -> list[Any]:
-    wanted: list[Any] = [JudgementRow.agent == without_nul(ask.agent)] if ask.agent else []
-    if ask.dimension:
-        wanted.append(JudgementRow.dimensions.any_() == without_nul(ask.dimension))
-    if ask.confidence_source:
-        wanted.append(JudgementRow.source == ask.confidence_source)
-    return [*wanted, *_between(JudgementRow.created_at, ask.since, ask.until)]
+def _of_reliability(request: GetReliabilityRequest) -> list[Any]:
+    wanted: list[Any] = [LabelledConfidenceRow.agent == without_nul(request.agent)] if request.agent else []
+    if request.dimension:
+        wanted.append(LabelledConfidenceRow.dimensions.any_() == without_nul(request.dimension))
+    if request.confidence_source:
+        wanted.append(LabelledConfidenceRow.source == request.confidence_source)
+    return [*wanted, *_between(LabelledConfidenceRow.created_at, request.since, request.until)]
 
 
-def _of_drift(ask: ListDriftEventsRequest) -> list[Any]:
-    named = [(DriftRow.agent, ask.agent), (DriftRow.dimension, ask.dimension)]
-    before = [DriftRow.event_id < without_nul(ask.page_token)] if ask.page_token else []
+def _of_drift(request: ListDriftEventsRequest, before: str) -> list[Any]:
+    named = [(DriftRow.agent, request.agent), (DriftRow.dimension, request.dimension)]
+    earlier = [DriftRow.event_id < without_nul(before)] if before else []
     return [
         *(column == without_nul(name) for column, name in named if name),
-        *before,
-        *_between(DriftRow.detected_at, ask.since, ask.until),
+        *earlier,
+        *_between(DriftRow.detected_at, request.since, request.until),
     ]
 
 
 def _between(column: Any, since: datetime | None, until: datetime | None) -> list[Any]:  # noqa: ANN401 - a column
-    began = [column >= utc(since)] if since else []
-    return [*began, *([column < utc(until)] if until else [])]
+    start = [column >= utc(since)] if since else []
+    return [*start, *([column < utc(until)] if until else [])]

@@ -1,4 +1,4 @@
-"""Capability profiles in PostgreSQL: read, put back, frozen, exported, imported."""
+"""This store keeps capability profiles in PostgreSQL: reading, reset, freezing, export and import."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,23 +10,23 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import ERRORS, Sessions, refusal, without_nul
 from kernel.learning.profiles import START, Profile, ProfileChange, interval, memory, memory_rate
-from services.delegation.service.profiles import CapabilityProfile, ExportedProfile, Imported, ImportRule
+from services.delegation.service.profiles import CapabilityProfile, ExportedProfile, FreezeRule, ImportEntry, ImportRule
 from services.delegation.service.values import ProfileUpdate
-from services.delegation.store.learning import OF_UPDATE, ensure_profile
-from services.delegation.store.tables import FreezeRow, HistoryRow, ProfileRow
+from services.delegation.store.learning import UPDATE_FIELDS, ensure_profile
+from services.delegation.store.tables import FreezeRuleRow, ProfileRow, ProfileUpdateRow
 
 # Changes that one page of an export carries at most, unless a single profile has more.
-MOST_CHANGES = 5_000
+MAX_PAGE_CHANGES = 5_000
 
 Pair = tuple[str, str]
 
 
 class PostgresProfiles:
-    """Profiles in the delegation service's schema.
+    """Stores profiles in the delegation service's schema.
 
     Args:
         sessions: Sessions of the database.
-        learning_rate: Step in ordinary times, alpha (0..1].
+        learning_rate: Step of a profile without a recent change, alpha (0..1].
     """
 
     def __init__(self, sessions: Sessions, learning_rate: float) -> None:
@@ -34,10 +34,10 @@ class PostgresProfiles:
         self._rate = learning_rate
 
     async def of(self, agents: Sequence[str], dimensions: Sequence[str]) -> Mapping[str, Sequence[Profile]]:
-        """Profiles of `agents` in `dimensions`, in their order; those that never changed are at their start.
+        """Return profiles of `agents` in `dimensions`, in their order; those that never changed are at their start.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
         wanted = select(ProfileRow).where(ProfileRow.agent.in_(agents), ProfileRow.dimension.in_(dimensions))
         rows = {(row.agent, row.dimension): row for row in await self._all(wanted)}
@@ -47,31 +47,31 @@ class PostgresProfiles:
         }
 
     async def listed(self, agent: str = "", dimension: str = "") -> Mapping[Pair, CapabilityProfile]:
-        """Profiles that ever changed, or were frozen, by agent and dimension.
+        """Return profiles that ever changed, or were frozen, by agent and dimension.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
         rows = await self._all(select(ProfileRow).where(*_matching(ProfileRow, agent, dimension)))
-        return {(row.agent, row.dimension): self._told(row) for row in rows}
+        return {(row.agent, row.dimension): self._capability(row) for row in rows}
 
-    async def frozen_to_come(self) -> Sequence[tuple[str, str, bool]]:
-        """What was said of whether profiles still to come are frozen, the latest first; empty names stand for all.
+    async def freeze_rules(self) -> Sequence[FreezeRule]:
+        """Return the rules of whether new profiles are frozen, the latest first.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        rows = await self._all(select(FreezeRow).order_by(FreezeRow.said_at.desc()))
-        return [(row.agent, row.dimension, row.frozen) for row in rows]
+        rows = await self._all(select(FreezeRuleRow).order_by(FreezeRuleRow.changed_at.desc()))
+        return [FreezeRule(agent=row.agent, dimension=row.dimension, frozen=row.frozen) for row in rows]
 
     async def reset(self, agent: str, dimension: str) -> int:
-        """Put profiles back to where they start; their history is kept. Returns how many changed.
+        """Reset profiles to their start and keep their history. Return how many changed.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
         changed = (ProfileRow.observations > 0) | (ProfileRow.competence != START)
-        moving = (
+        resetting = (
             update(ProfileRow)
             .where(*_matching(ProfileRow, agent, dimension), changed)
             .values(_set_to(START, observations=0, weight=0.0, squares=0.0))
@@ -80,23 +80,23 @@ class PostgresProfiles:
         try:
             async with self._sessions.begin() as session:
                 await session.execute(_locking(agent, dimension))
-                rows = (await session.scalars(moving)).all()
-                await _note(session, rows, ProfileChange.RESET)
+                rows = (await session.scalars(resetting)).all()
+                await _record(session, rows, ProfileChange.RESET)
         except ERRORS as error:
             raise refusal(error) from error
         return len(rows)
 
     async def freeze(self, agent: str, dimension: str, *, frozen: bool) -> int:
-        """Freeze profiles or thaw them, those still to come included. Returns how many changed.
+        """Freeze or unfreeze profiles, new ones included. Return how many changed.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        said = {"agent": agent, "dimension": dimension, "frozen": frozen, "said_at": func.clock_timestamp()}
-        saying = insert(FreezeRow).values(said)
-        saying = saying.on_conflict_do_update(
-            index_elements=[FreezeRow.agent, FreezeRow.dimension],
-            set_={"frozen": saying.excluded.frozen, "said_at": saying.excluded.said_at},
+        rule = {"agent": agent, "dimension": dimension, "frozen": frozen, "changed_at": func.clock_timestamp()}
+        adding = insert(FreezeRuleRow).values(rule)
+        adding = adding.on_conflict_do_update(
+            index_elements=[FreezeRuleRow.agent, FreezeRuleRow.dimension],
+            set_={"frozen": adding.excluded.frozen, "changed_at": adding.excluded.changed_at},
         )
         freezing = (
             update(ProfileRow)
@@ -107,88 +107,101 @@ class PostgresProfiles:
         try:
             async with self._sessions.begin() as session:
                 await session.execute(_locking(agent, dimension))
-                await session.execute(saying)
+                await session.execute(adding)
                 return len((await session.scalars(freezing)).all())
         except ERRORS as error:
             raise refusal(error) from error
 
     async def export(
-        self, moment: datetime, after: Pair | None, *, agent: str, dimension: str, most: int, with_history: bool
+        self, moment: datetime, after: Pair | None, *, agent: str, dimension: str, limit: int, with_history: bool
     ) -> Sequence[ExportedProfile]:
-        """At most `most` profiles as they were at `moment`, by agent and dimension, after the pair `after`.
+        """Return at most `limit` profiles as they were at `moment`, by agent and dimension, after the pair `after`.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        place = [tuple_(HistoryRow.agent, HistoryRow.dimension) > tuple(map(without_nul, after))] if after else []
+        following = (
+            [tuple_(ProfileUpdateRow.agent, ProfileUpdateRow.dimension) > tuple(map(without_nul, after))]
+            if after
+            else []
+        )
         wanted = (
-            select(HistoryRow)
-            .where(*_matching(HistoryRow, agent, dimension), HistoryRow.applied_at <= moment, *place)
-            .ext(distinct_on(HistoryRow.agent, HistoryRow.dimension))
-            .order_by(HistoryRow.agent, HistoryRow.dimension, HistoryRow.sequence.desc())
-            .limit(most)
+            select(ProfileUpdateRow)
+            .where(*_matching(ProfileUpdateRow, agent, dimension), ProfileUpdateRow.applied_at <= moment, *following)
+            .ext(distinct_on(ProfileUpdateRow.agent, ProfileUpdateRow.dimension))
+            .order_by(ProfileUpdateRow.agent, ProfileUpdateRow.dimension, ProfileUpdateRow.sequence.desc())
+            .limit(limit)
         )
         rows = await self._all(wanted)
         exported: list[ExportedProfile] = []
-        carried = 0
+        page_changes = 0
         for row in rows:
-            if with_history and exported and carried + row.sequence > MOST_CHANGES:
+            if with_history and exported and page_changes + row.sequence > MAX_PAGE_CHANGES:
                 break
             history = await self._history(row.agent, row.dimension, row.sequence) if with_history else []
-            carried += len(history)
+            page_changes += len(history)
             exported.append(ExportedProfile(profile=self._as_it_was(row), history=history))
         return exported
 
-    async def import_all(self, profiles: Sequence[Imported], rule: ImportRule) -> tuple[int, int]:
-        """Import profiles, all or none. Returns how many were imported, and how many were left as they are.
+    async def import_all(self, profiles: Sequence[ImportEntry], rule: ImportRule) -> tuple[int, int]:
+        """Import profiles, all or none. Return how many were imported, and how many were kept as they are.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
         kept = 0
-        ordered = sorted(profiles, key=lambda one: (one.profile.agent, one.profile.dimension) if one.profile else ())
+        ordered = sorted(
+            profiles, key=lambda each: (each.profile.agent, each.profile.dimension) if each.profile else ()
+        )
         try:
             async with self._sessions.begin() as session:
-                for one in ordered:
-                    kept += not await self._imported(session, one, rule)
+                for entry in ordered:
+                    kept += not await self._import(session, entry, rule)
         except ERRORS as error:
             raise refusal(error) from error
         return len(profiles) - kept, kept
 
-    async def _imported(self, session: AsyncSession, one: Imported, rule: ImportRule) -> bool:
-        given = one.profile
+    async def _import(self, session: AsyncSession, entry: ImportEntry, rule: ImportRule) -> bool:
+        given = entry.profile
         assert given is not None
         named = (ProfileRow.agent == given.agent, ProfileRow.dimension == given.dimension)
         await ensure_profile(session, given.agent, given.dimension, self._rate)
-        held = (await session.scalars(select(ProfileRow).where(*named).with_for_update())).one()
-        if held.sequence > 0:
+        stored = (await session.scalars(select(ProfileRow).where(*named).with_for_update())).one()
+        if stored.sequence > 0:
             if rule is ImportRule.KEEP:
                 return False
-            if (held.competence, held.observations) == (given.competence, given.observations):
+            if (stored.competence, stored.observations) == (given.competence, given.observations):
                 return True
-        lived = (1.0 - self._rate) ** given.observations
+        remainder = (1.0 - self._rate) ** given.observations
         weights = {
-            "weight": 1.0 - lived,
-            "squares": self._rate * (1.0 - lived * lived) / (2.0 - self._rate),
+            "weight": 1.0 - remainder,
+            "squares": self._rate * (1.0 - remainder * remainder) / (2.0 - self._rate),
         }
         values = _set_to(given.competence, observations=given.observations, **weights)
-        if held.sequence == 0 and one.history:
+        if stored.sequence == 0 and entry.history:
             await session.execute(
-                insert(HistoryRow), [_history_row(given.agent, given.dimension, h) for h in one.history]
+                insert(ProfileUpdateRow),
+                [_imported_update(given.agent, given.dimension, each) for each in entry.history],
             )
-            last = max(change.sequence for change in one.history)
+            last = max(change.sequence for change in entry.history)
             values |= {"sequence": last + 1, "change_point": last + 1}
         rows = (await session.scalars(update(ProfileRow).where(*named).values(values).returning(ProfileRow))).all()
-        await _note(session, rows, ProfileChange.IMPORT)
+        await _record(session, rows, ProfileChange.IMPORT)
         return True
 
     async def _history(self, agent: str, dimension: str, until: int) -> list[ProfileUpdate]:
         wanted = (
-            select(HistoryRow)
-            .where(HistoryRow.agent == agent, HistoryRow.dimension == dimension, HistoryRow.sequence <= until)
-            .order_by(HistoryRow.sequence)
+            select(ProfileUpdateRow)
+            .where(
+                ProfileUpdateRow.agent == agent,
+                ProfileUpdateRow.dimension == dimension,
+                ProfileUpdateRow.sequence <= until,
+            )
+            .order_by(ProfileUpdateRow.sequence)
         )
-        return [ProfileUpdate(**{name: getattr(row, name) for name in OF_UPDATE}) for row in await self._all(wanted)]
+        return [
+            ProfileUpdate(**{name: getattr(row, name) for name in UPDATE_FIELDS}) for row in await self._all(wanted)
+        ]
 
     async def _all(self, statement: Select[Any]) -> Sequence[Any]:
         try:
@@ -211,10 +224,10 @@ class PostgresProfiles:
             frozen=row.frozen,
         )
 
-    def _told(self, row: ProfileRow) -> CapabilityProfile:
-        return told_profile(self._profile(row.agent, row.dimension, row), row.updated_at)
+    def _capability(self, row: ProfileRow) -> CapabilityProfile:
+        return capability_profile(self._profile(row.agent, row.dimension, row), row.updated_at)
 
-    def _as_it_was(self, row: HistoryRow) -> CapabilityProfile:
+    def _as_it_was(self, row: ProfileUpdateRow) -> CapabilityProfile:
         rate = row.learning_rate or self._rate
         profile = Profile(
             agent=row.agent,
@@ -225,11 +238,11 @@ class PostgresProfiles:
             weight=1.0 - (1.0 - rate) ** row.observations,
             learning_rate=rate,
         )
-        return told_profile(profile, row.applied_at)
+        return capability_profile(profile, row.applied_at)
 
 
-def told_profile(profile: Profile, updated_at: datetime | None) -> CapabilityProfile:
-    """A profile as the contract has it, with its interval."""
+def capability_profile(profile: Profile, updated_at: datetime | None) -> CapabilityProfile:
+    """Return a profile as the contract defines it, with its interval."""
     limits = interval(profile)
     return CapabilityProfile(
         agent=profile.agent,
@@ -245,13 +258,13 @@ def told_profile(profile: Profile, updated_at: datetime | None) -> CapabilityPro
     )
 
 
-def _matching(table: type[ProfileRow] | type[HistoryRow], agent: str, dimension: str) -> list[Any]:
+def _matching(table: type[ProfileRow] | type[ProfileUpdateRow], agent: str, dimension: str) -> list[Any]:
     named = [(table.agent, agent), (table.dimension, dimension)]
     return [column == without_nul(name) for column, name in named if name]
 
 
 def _locking(agent: str, dimension: str) -> Select[Any]:
-    """Lock profiles in the order in which outcomes are taught, so that nobody waits for one another."""
+    """Return a statement that locks profiles in the order of `apply_lessons`, so that transactions do not deadlock."""
     return (
         select(ProfileRow.agent)
         .where(*_matching(ProfileRow, agent, dimension))
@@ -274,8 +287,8 @@ def _set_to(competence: float, *, observations: int, weight: float, squares: flo
     }
 
 
-async def _note(session: AsyncSession, rows: Sequence[ProfileRow], change: ProfileChange) -> None:
-    notes = [
+async def _record(session: AsyncSession, rows: Sequence[ProfileRow], change: ProfileChange) -> None:
+    updates = [
         {
             "agent": row.agent,
             "dimension": row.dimension,
@@ -291,12 +304,12 @@ async def _note(session: AsyncSession, rows: Sequence[ProfileRow], change: Profi
         }
         for row in rows
     ]
-    if notes:
-        await session.execute(insert(HistoryRow), notes)
+    if updates:
+        await session.execute(insert(ProfileUpdateRow), updates)
 
 
-def _history_row(agent: str, dimension: str, change: Any) -> dict[str, Any]:  # noqa: ANN401 - an imported change
-    """An imported change as a row; the tasks that it names are not ours, so they teach nothing here again."""
+def _imported_update(agent: str, dimension: str, change: Any) -> dict[str, Any]:  # noqa: ANN401 - an imported change
+    """Return an imported change as a row."""
     return {
         "agent": agent,
         "dimension": dimension,

@@ -1,35 +1,38 @@
-"""Requests that were made before, and whose turn it is, in PostgreSQL: the same for all replicas."""
+"""Request identifiers and the round-robin counter in PostgreSQL, shared by all replicas."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any
 
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import ERRORS, Sessions, refusal
-from chassis.idempotency import RequestIdReused
-from services.delegation.store.tables import RequestRow, TaskRow, TurnRow
+from chassis.idempotency import reused
+from services.delegation.service.task_records import TaskDocument
+from services.delegation.store.tables import RequestRow, RoundRobinRow, TaskRow
 
-# Rounds after which the count begins anew.
-ROUND = 100_000
+# Time between two checks of whether another replica has answered a request [s].
+POLL_S = 0.1
+# Rounds after which the count starts again.
+MAX_ROUNDS = 100_000
 
 
 class PostgresRequests:
-    """Requests by the names that callers gave them."""
+    """Stores requests by their identifiers."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> bool:
-        """Whether the caller is to answer the request; False while somebody else does, or when somebody has.
+        """Return whether the caller shall answer the request; False while another does, or when it is answered.
 
-        A request whose lease has run out without an answer was lost, and is taken over.
+        A request whose lease has expired without an answer was lost; the caller shall answer it.
 
         Raises:
             RequestIdReused: When the identifier belongs to another request.
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
         now = datetime.now(UTC)
         row = {
@@ -40,7 +43,7 @@ class PostgresRequests:
             "task_id": "",
         }
         lost = (RequestRow.task_id == "") & (RequestRow.expires_at < now) & (RequestRow.digest == digest)
-        taking = (
+        claiming = (
             insert(RequestRow)
             .values(row)
             .on_conflict_do_update(
@@ -52,21 +55,20 @@ class PostgresRequests:
         )
         try:
             async with self._sessions.begin() as session:
-                if (await session.scalars(taking)).first() is not None:
+                if (await session.scalars(claiming)).first() is not None:
                     return True
-                held = await session.get(RequestRow, (key_name, request_id))
+                stored = await session.get(RequestRow, (key_name, request_id))
         except ERRORS as error:
             raise refusal(error) from error
-        if held is not None and held.digest != digest:
-            said = f"request_id {request_id!r} was used for another request; choose a new one"
-            raise RequestIdReused(said, request_id=request_id)
+        if stored is not None and stored.digest != digest:
+            raise reused(request_id)
         return False
 
-    async def answered(self, key_name: str, request_id: str) -> dict[str, Any] | None:
-        """Document of the task that answered a request; None while there is none.
+    async def answered(self, key_name: str, request_id: str) -> TaskDocument | None:
+        """Return the document of the task that answered a request; None while there is none.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
         wanted = (
             select(TaskRow.document)
@@ -80,10 +82,10 @@ class PostgresRequests:
             raise refusal(error) from error
 
     async def leave(self, key_name: str, request_id: str) -> None:
-        """Leave a request that was not answered to the next attempt.
+        """Let the next attempt answer a request that was not answered.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
         try:
             async with self._sessions.begin() as session:
@@ -91,9 +93,13 @@ class PostgresRequests:
         except ERRORS as error:
             raise refusal(error) from error
 
+    async def wait(self, key_name: str, request_id: str, *, at_most_s: float) -> None:
+        """Wait a short while, since another replica may be answering the request."""
+        await asyncio.sleep(min(POLL_S, at_most_s))
+
 
 async def answer_request(session: AsyncSession, key_name: str, request_id: str, task_id: str) -> None:
-    """Remember the task that answers a request, in the transaction that keeps the task."""
+    """Store the task that answers a request, in the transaction that stores the task."""
     answering = update(RequestRow).where(*_unanswered(key_name, request_id)).values(task_id=task_id)
     await session.execute(answering)
 
@@ -102,31 +108,31 @@ def _unanswered(key_name: str, request_id: str) -> tuple[ColumnElement[bool], ..
     return RequestRow.key_name == key_name, RequestRow.request_id == request_id, RequestRow.task_id == ""
 
 
-class PostgresTurns:
-    """Whose turn it is, counted once for all replicas."""
+class PostgresRoundRobin:
+    """Gives tasks to agents in turn, with one counter for all replicas."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    async def next(self, agents: "list[str]") -> int:
-        """Place of the agent whose turn it is among `agents`.
+    async def next(self, agents: list[str]) -> int:
+        """Return the index in `agents` of the agent that is next.
 
         Raises:
-            DatabaseUnavailable: When the database is away.
+            DatabaseUnavailable: When the database cannot be reached.
         """
-        name = sha256("\x1f".join(agents).encode()).hexdigest()
+        digest = sha256("\x1f".join(agents).encode()).hexdigest()
         counting = (
-            insert(TurnRow)
-            .values(agents=name, number=0)
+            insert(RoundRobinRow)
+            .values(agents_digest=digest, position=0)
             .on_conflict_do_update(
-                index_elements=[TurnRow.agents],
-                set_={"number": (TurnRow.number + 1) % (len(agents) * ROUND)},
+                index_elements=[RoundRobinRow.agents_digest],
+                set_={"position": (RoundRobinRow.position + 1) % (len(agents) * MAX_ROUNDS)},
             )
-            .returning(TurnRow.number)
+            .returning(RoundRobinRow.position)
         )
         try:
             async with self._sessions.begin() as session:
-                number = (await session.scalars(counting)).one()
+                position = (await session.scalars(counting)).one()
         except ERRORS as error:
             raise refusal(error) from error
-        return number % len(agents)
+        return position % len(agents)

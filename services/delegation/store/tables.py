@@ -1,4 +1,4 @@
-"""Tables of the delegation service."""
+"""The delegation service has these tables."""
 
 from datetime import datetime
 from typing import Any
@@ -11,16 +11,16 @@ SCHEMA = "delegation"
 
 
 class DelegationTable(DeclarativeBase):
-    """Tables of the delegation service."""
+    """All tables of the delegation service have this base."""
 
     metadata = MetaData(schema=SCHEMA)
 
 
 class ProfileRow(DelegationTable):
-    """One agent's record in one dimension.
+    """A profile is one agent's competence in one dimension.
 
-    The weights are those of all outcomes in the competence: their sum, and the sum of their squares. `since_change`
-    counts the observations since a change that was detected a short while ago; the detector looks at what came after
+    `weight` is the sum of the weights of all outcomes in the competence, `squares` the sum of their squares.
+    `since_change` counts the observations since a recently detected change; the detector reads the outcomes after
     `change_point`.
     """
 
@@ -41,12 +41,19 @@ class ProfileRow(DelegationTable):
     updated_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
 
 
-class HistoryRow(DelegationTable):
-    """One change of a profile, in the order of application."""
+class ProfileUpdateRow(DelegationTable):
+    """An update is a change of a profile; `sequence` is the order of application."""
 
-    __tablename__ = "history"
+    __tablename__ = "profile_updates"
     __table_args__ = (
-        Index("ix_history_task", "task_id", "agent", "dimension", unique=True, postgresql_where=text("task_id <> ''")),
+        Index(
+            "ix_profile_updates_task",
+            "task_id",
+            "agent",
+            "dimension",
+            unique=True,
+            postgresql_where=text("task_id <> ''"),
+        ),
     )
 
     agent: Mapped[str] = mapped_column(String(128), primary_key=True)
@@ -64,19 +71,19 @@ class HistoryRow(DelegationTable):
     applied_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 
-class FreezeRow(DelegationTable):
-    """What was said last of whether profiles are frozen, for those still to come; an empty name stands for all."""
+class FreezeRuleRow(DelegationTable):
+    """A freeze rule states whether new profiles are frozen; an empty name stands for all."""
 
-    __tablename__ = "freezes"
+    __tablename__ = "freeze_rules"
 
     agent: Mapped[str] = mapped_column(String(128), primary_key=True)
     dimension: Mapped[str] = mapped_column(String(128), primary_key=True)
     frozen: Mapped[bool] = mapped_column(Boolean)
-    said_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    changed_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 
 class TaskRow(DelegationTable):
-    """One task: what a verdict needs, and all of it as a document."""
+    """A task has the columns that a label needs, and all of it as a document."""
 
     __tablename__ = "tasks"
     __table_args__ = (Index("ix_tasks_flows", "baseline", "created_at"),)
@@ -92,19 +99,19 @@ class TaskRow(DelegationTable):
     dimensions: Mapped[list[str]] = mapped_column(ARRAY(String))
     voters: Mapped[list[str]] = mapped_column(ARRAY(String))
     winners: Mapped[list[str]] = mapped_column(ARRAY(String))
-    beliefs: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
+    confidences: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
     learning_rate: Mapped[float] = mapped_column(Float)
-    untaught_reason: Mapped[str] = mapped_column(String(16))
+    not_learned_reason: Mapped[str] = mapped_column(String(16))
     correct: Mapped[bool | None] = mapped_column(Boolean)
     checker: Mapped[str] = mapped_column(String(16))
     detail: Mapped[str] = mapped_column(String)
     judged_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
-    taught: Mapped[bool] = mapped_column(Boolean)
+    learned: Mapped[bool] = mapped_column(Boolean)
     document: Mapped[dict[str, Any]] = mapped_column(JSONB)
 
 
 class TaskFeedbackRow(DelegationTable):
-    """One verdict that somebody gave."""
+    """Feedback on a task is stored with its response."""
 
     __tablename__ = "feedback"
 
@@ -113,17 +120,17 @@ class TaskFeedbackRow(DelegationTable):
     task_id: Mapped[str] = mapped_column(String(36), index=True)
     correct: Mapped[bool] = mapped_column(Boolean)
     note: Mapped[str] = mapped_column(String)
-    teaches: Mapped[bool] = mapped_column(Boolean)
+    may_teach: Mapped[bool] = mapped_column(Boolean)
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
     request_digest: Mapped[str] = mapped_column(String(64))
-    reply: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    response: Mapped[dict[str, Any]] = mapped_column(JSONB)
 
 
-class JudgementRow(DelegationTable):
-    """One confidence of one agent, or of a vote, against how the answer turned out; `raw` is before recalibration."""
+class LabelledConfidenceRow(DelegationTable):
+    """A confidence of an agent, or of a vote, is stored with the label of the answer; `raw` is before recalibration."""
 
-    __tablename__ = "judgements"
-    __table_args__ = (Index("ix_judgements_agent", "agent", "source", "created_at"),)
+    __tablename__ = "labelled_confidences"
+    __table_args__ = (Index("ix_labelled_confidences_agent", "agent", "source", "created_at"),)
 
     task_id: Mapped[str] = mapped_column(String(36), primary_key=True)
     agent: Mapped[str] = mapped_column(String(128), primary_key=True)
@@ -136,7 +143,7 @@ class JudgementRow(DelegationTable):
 
 
 class DriftRow(DelegationTable):
-    """One detected change of competence."""
+    """A drift event is a detected change of competence."""
 
     __tablename__ = "drift_events"
     __table_args__ = (Index("ix_drift_agent", "agent", "dimension", "event_id"),)
@@ -157,7 +164,7 @@ class DriftRow(DelegationTable):
 
 
 class RequestRow(DelegationTable):
-    """A caller's name for a request, and the task that answers it; without one it is under way, or was lost."""
+    """A request identifier belongs to the task that answers it; without a task the request is running, or was lost."""
 
     __tablename__ = "requests"
 
@@ -168,17 +175,17 @@ class RequestRow(DelegationTable):
     task_id: Mapped[str] = mapped_column(String(36))
 
 
-class TurnRow(DelegationTable):
-    """Whose turn it is, among the agents of one set."""
+class RoundRobinRow(DelegationTable):
+    """The position counts the tasks that were dispatched among one set of agents."""
 
-    __tablename__ = "turns"
+    __tablename__ = "round_robin"
 
-    agents: Mapped[str] = mapped_column(String(64), primary_key=True)
-    number: Mapped[int] = mapped_column(Integer)
+    agents_digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    position: Mapped[int] = mapped_column(Integer)
 
 
 class RecalibrationRow(DelegationTable):
-    """A map from what an agent says of itself to how it does."""
+    """The map takes an agent's verbalized confidence to its share of right answers."""
 
     __tablename__ = "recalibrations"
     __table_args__ = (Index("ix_recalibrations_newest", "agent", "fitted_at"),)
@@ -194,7 +201,7 @@ class RecalibrationRow(DelegationTable):
 
 
 class CategoryRow(DelegationTable):
-    """A kind of task that was discovered, and the dimension that was made of it."""
+    """A category was discovered among tasks; with `adopted_at` it is a dimension."""
 
     __tablename__ = "categories"
     __table_args__ = (Index("ix_categories_key", "key_name", "category_id"),)

@@ -1,4 +1,4 @@
-"""Each face in turn; one test body holds for both."""
+"""This fixture runs one test body over REST and over gRPC."""
 
 import pytest
 

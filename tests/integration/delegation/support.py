@@ -1,73 +1,84 @@
-"""Agents of one test alone, and a model that says what they say."""
+"""A scenario is a delegation service with agents of one test alone, and a scripted model that replies for them."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.support.delegating import AGENTS, Cast, Delegation, delegation_at, new_names, stage_of, who
+from tests.support.delegating import (
+    AGENTS,
+    Cast,
+    Delegation,
+    agent_of,
+    delegation_at,
+    new_names,
+    stage_of,
+)
 from tests.support.scripted_llm import ScriptedLLM
 
 TASK = {"question": "What is 20 + 20?", "dimension": "math_computation"}
 RIGHT = {"answer": "40", "answer_type": "NUMBER"}
 
 
-class Stage:
-    """Agents of this test alone, and a model that says what they say."""
+class Scenario:
+    """A scenario is a running service with agents of one test alone, and a scripted model that replies for them."""
 
-    def __init__(self, llm: ScriptedLLM, running: Delegation, names: dict[str, str]) -> None:
+    def __init__(self, llm: ScriptedLLM, service: Delegation, names: dict[str, str]) -> None:
         self.llm = llm
-        self.running = running
+        self.service = service
         self.names = names
 
-    def says(
-        self, answers: dict[str, str] | None = None, judge: int = 90, same: Sequence[int] = (), **rated: int | str
+    def script(
+        self, answers: dict[str, str] | None = None, judge: int = 90, same: Sequence[int] = (), **ratings: int | str
     ) -> None:
-        """What agents say of themselves and of tasks, by their plain names."""
+        """Set the answers and the self-assessments of agents, by their original names."""
         self.llm.answer = Cast(
-            {self.names[name]: level for name, level in rated.items()},
+            {self.names[name]: rating for name, rating in ratings.items()},
             {self.names[name]: text for name, text in (answers or {}).items()},
             judge=judge,
             same=same,
         )
 
-    async def process(self, face: str, **ask: Any) -> dict[str, Any]:  # noqa: ANN401
-        """The finished task, with plain names."""
-        given = {**TASK, **ask}
+    async def process(self, face: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+        """Return the finished task, with original names."""
+        given = {**TASK, **fields}
         if "first_agent" in given:
             given["first_agent"] = self.names[given["first_agent"]]
-        return self.plain(await self.running.face(face).ask("Process", **given))
+        finished: dict[str, Any] = self.original(await self.service.face(face).ask("Process", **given))
+        return finished
 
-    def plain(self, told: Any) -> Any:  # noqa: ANN401
-        """What was told, with plain names."""
-        if isinstance(told, dict):
-            return {self.plain(key): self.plain(item) for key, item in told.items()}
-        if isinstance(told, list):
-            return [self.plain(item) for item in told]
-        return {new: old for old, new in self.names.items()}.get(told, told) if isinstance(told, str) else told
+    def original(self, response: Any) -> Any:  # noqa: ANN401
+        """Return a response with the original names of the agents."""
+        if isinstance(response, dict):
+            return {self.original(key): self.original(item) for key, item in response.items()}
+        if isinstance(response, list):
+            return [self.original(item) for item in response]
+        originals = {new: old for old, new in self.names.items()}
+        return originals.get(response, response) if isinstance(response, str) else response
 
     def calls(self, stage: str) -> list[str]:
-        """Agents that were called for `stage`, by their plain names."""
-        return [self.plain(who(body)) for body in self.llm.bodies if stage_of(body) == stage]
+        """Return the agents that were called for `stage`, by their original names."""
+        return [self.original(agent_of(body)) for body in self.llm.bodies if stage_of(body) == stage]
 
 
 @asynccontextmanager
-async def staged(llm: ScriptedLLM, database: str, **more: Any) -> AsyncIterator[Stage]:  # noqa: ANN401
+async def scenario_at(llm: ScriptedLLM, database: str, **more: Any) -> AsyncIterator[Scenario]:  # noqa: ANN401
+    """Run a delegation service with agents of one test alone."""
     agents, names = new_names(more.pop("agents", AGENTS))
-    async with delegation_at(llm, database, agents=agents, **more) as running:
-        yield Stage(llm, running, dict(names))
+    async with delegation_at(llm, database, agents=agents, **more) as service:
+        yield Scenario(llm, service, dict(names))
 
 
-async def imported(stage: Stage, **competences: float) -> None:
-    """Give agents a record in arithmetic."""
+async def import_profiles(scenario: Scenario, **competences: float) -> None:
+    """Give agents a profile with 50 observations in arithmetic."""
     profiles = [
         {
             "profile": {
-                "agent": stage.names[name],
+                "agent": scenario.names[name],
                 "dimension": "math_computation",
-                "competence": level,
+                "competence": competence,
                 "observations": 50,
             }
         }
-        for name, level in competences.items()
+        for name, competence in competences.items()
     ]
-    await stage.running.face("rest").ask("ImportProfiles", profiles=profiles)
+    await scenario.service.face("rest").ask("ImportProfiles", profiles=profiles)

@@ -1,4 +1,4 @@
-"""Categories that are discovered among the tasks themselves, with the real encoder, and adopted only on demand."""
+"""Categories are discovered among tasks with the real encoder, and adopted only on request."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -17,7 +17,7 @@ from tests.support.stack import Database
 
 @pytest.fixture(scope="module")
 def database_url() -> Iterator[str]:
-    """A database of its own: what is adopted is there for everybody."""
+    """Return the URL of a database of its own, since adopted categories are shared by all keys."""
     with Database() as database:
         db.migrate("services.delegation", database.url)
         yield database.url
@@ -41,17 +41,17 @@ BREAD = [
 ]
 
 
-async def test_kinds_of_tasks_are_proposed_and_become_dimensions_only_on_demand(
+async def test_categories_are_proposed_and_become_dimensions_only_on_request(
     scripted: ScriptedLLM, database_url: str, encoder_url: str, face: str
 ) -> None:
     agents, _ = new_names()
     scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
-    owner, stranger = new_id(), new_id()
-    keyring = Keyring([ApiKey(name=key, sha256=sha256(key.encode()).hexdigest()) for key in (owner, stranger)])
+    owner, other = new_id(), new_id()
+    keyring = Keyring([ApiKey(name=key, sha256=sha256(key.encode()).hexdigest()) for key in (owner, other)])
     async with delegation_at(
         scripted, database_url, agents=agents, encoder_url=encoder_url, keyring=keyring
     ) as running:
-        mine, theirs = running.face(face, owner), running.face(face, stranger)
+        mine, theirs = running.face(face, owner), running.face(face, other)
         for task in (*CHESS, *BREAD):
             await mine.ask("Process", question=task, dimension="knowledge_retrieval")
         found = await mine.ask("DiscoverCategories", minimum_tasks=4)
@@ -62,7 +62,7 @@ async def test_kinds_of_tasks_are_proposed_and_become_dimensions_only_on_demand(
         adopted = await mine.ask("AdoptCategory", category_id=chess["category_id"], name=name)
         after = await dimensions(theirs, agents[0].id)
         asked = await mine.ask("Process", question="Which chess piece moves diagonally?", classifier="EMBEDDING")
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Refused) as raised:
             await theirs.ask("AdoptCategory", category_id=found["categories"][-1]["category_id"])
 
     assert found["tasks"] == 12
@@ -75,11 +75,11 @@ async def test_kinds_of_tasks_are_proposed_and_become_dimensions_only_on_demand(
     assert (adopted["category"]["name"], adopted["category"]["adopted"]) == (name, True)
     assert name in after
     assert asked["dimensions"][0]["dimension"].startswith("chess-")
-    assert refused.value.reason == "CATEGORY_NOT_FOUND"
+    assert raised.value.reason == "CATEGORY_NOT_FOUND"
 
 
 async def dimensions(face: Any, agent: str) -> list[str]:  # noqa: ANN401
-    """Dimensions in which an agent has a profile."""
+    """Return the dimensions in which an agent has a profile."""
     page = await face.ask("ListProfiles", agent=agent, page_size=1000)
     return [profile["dimension"] for profile in page["profiles"]]
 
@@ -95,23 +95,25 @@ async def test_a_dimension_is_found_by_its_nearest_prototypes(
         "In which year did the French Revolution begin?": "knowledge_retrieval",
     }
     async with delegation_at(scripted, database_url, agents=agents, encoder_url=encoder_url) as running:
-        told = {
+        finished = {
             task: await running.face("rest").ask("Process", question=task, classifier="EMBEDDING") for task in tasks
         }
 
     for task, dimension in tasks.items():
-        found = told[task]["dimensions"]
+        found = finished[task]["dimensions"]
         assert dimension in [one["dimension"] for one in found]
         assert sum(one["certainty"] for one in found) <= 1 + 1e-6
-        assert "classify" not in told[task]["usage"]["stages"]
+        assert "classify" not in finished[task]["usage"]["stages"]
 
 
-async def test_without_the_encoder_meaning_cannot_be_asked(scripted: ScriptedLLM, database_url: str) -> None:
+async def test_classification_by_embedding_without_the_encoder_is_an_error(
+    scripted: ScriptedLLM, database_url: str
+) -> None:
     agents, _ = new_names()
     async with delegation_at(scripted, database_url, agents=agents) as running:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Refused) as raised:
             await running.face("rest").ask(
                 "Process", question="?", classifier="EMBEDDING", envelope={"timeout_ms": 1500}
             )
 
-    assert refused.value.reason == "ENCODER_UNAVAILABLE"
+    assert raised.value.reason == "ENCODER_UNAVAILABLE"

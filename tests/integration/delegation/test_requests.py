@@ -1,4 +1,4 @@
-"""Every field of every request does something, on both faces."""
+"""Every field of every request has an effect, in both APIs."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -6,34 +6,34 @@ from typing import Any
 import pytest
 
 from chassis.ids import new_id
-from tests.integration.delegation.support import RIGHT, TASK, Stage, imported, staged
+from tests.integration.delegation.support import RIGHT, TASK, Scenario, import_profiles, scenario_at
 from tests.support.delegating import CONTRACT, stage_of
 from tests.support.faces import Refused
 from tests.support.scripted_llm import ScriptedLLM
 
-Told = Mapping[str, Any]
-Holds = Callable[[Told, Stage], bool]
+Response = Mapping[str, Any]
+Holds = Callable[[Response, Scenario], bool]
 
 
 @pytest.fixture
-async def stage(scripted: ScriptedLLM, database_url: str) -> AsyncIterator[Stage]:
-    async with staged(scripted, database_url) as made:
-        yield made
+async def scenario(scripted: ScriptedLLM, database_url: str) -> AsyncIterator[Scenario]:
+    async with scenario_at(scripted, database_url) as running_scenario:
+        yield running_scenario
 
 
 def fields(operation: str, *skipped: str) -> set[str]:
-    """Fields of an operation's request."""
+    """Return the fields of an operation's request."""
     return {field.name for field in CONTRACT.methods_by_name[operation].input_type.fields} - set(skipped)
 
 
-def prompts(stage: Stage, kind: str) -> list[str]:
-    """What models were asked for one purpose."""
-    return [str(body["messages"][-1]["content"]) for body in stage.llm.bodies if stage_of(body) == kind]
+def prompts(scenario: Scenario, kind: str) -> list[str]:
+    """Return the prompts of one stage."""
+    return [str(body["messages"][-1]["content"]) for body in scenario.llm.bodies if stage_of(body) == kind]
 
 
-def body(stage: Stage, kind: str) -> dict[str, Any]:
-    """The last request to a model for one purpose."""
-    return next(one for one in reversed(stage.llm.bodies) if stage_of(one) == kind)
+def body(scenario: Scenario, kind: str) -> dict[str, Any]:
+    """Return the last request to a model in one stage."""
+    return next(one for one in reversed(scenario.llm.bodies) if stage_of(one) == kind)
 
 
 TASKS: dict[str, tuple[dict[str, Any], Holds]] = {
@@ -93,7 +93,7 @@ TASKS: dict[str, tuple[dict[str, Any], Holds]] = {
     "answer_max_tokens": ({"answer_max_tokens": 77}, lambda _, s: body(s, "solve")["max_tokens"] == 77),
 }
 
-# alpha says 90 and has the record .9, beta says 60 and has .5, gamma says 10 and has .5; five observations each.
+# alpha rates itself 90 and has the profile .9, beta 60 and .5, gamma 10 and .5; 50 observations each.
 PARAMETERS: dict[str, tuple[Any, dict[str, Any], Holds]] = {
     "confidence_threshold": (0.95, {}, lambda t, _: t["decision"]["reason"] != "confident"),
     "verbalized_weight": (0.0, {}, lambda t, _: t["assessments"][0]["confidence"] == 0.9),
@@ -133,58 +133,61 @@ PARAMETERS: dict[str, tuple[Any, dict[str, Any], Holds]] = {
         lambda t, _: t["assessments"][0]["verbalized"] == 0.7,
     ),
 }
-SAYS = {"alpha": 90, "beta": 60, "gamma": 10}
+RATINGS: dict[str, Any] = {"alpha": 90, "beta": 60, "gamma": 10}
 ANSWERS = {"beta": "Final Answer: four", "gamma": "```python\ndef f():\n    while True: pass\n```"}
 
 
-def renamed(stage: Stage, ask: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked, with the names that the agents have in this test."""
+def renamed(scenario: Scenario, ask: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request with the names that the agents have in this test."""
     names = {"first_agent", "agent"}
-    given = {name: stage.names.get(item, item) if name in names else item for name, item in ask.items()}
+    given = {name: scenario.names.get(item, item) if name in names else item for name, item in ask.items()}
     if "agents" in given:
-        given["agents"] = [stage.names[name] for name in given["agents"]]
+        given["agents"] = [scenario.names[name] for name in given["agents"]]
     if "judge" in given:
-        given["judge"] = renamed(stage, given["judge"])
+        given["judge"] = renamed(scenario, given["judge"])
     if "request_id" in given:
         given["request_id"] = f"{given['request_id']}-{new_id()}"
     return given
 
 
-async def processed(stage: Stage, face: str, ask: Mapping[str, Any], rated: Mapping[str, Any] | None = None) -> Told:
-    """The finished task, with plain names, after everybody's record was put in place."""
-    stage.llm.requests.clear()
-    stage.says(ANSWERS, **{**SAYS, **(rated or {})})
-    given = renamed(stage, {**TASK, "first_agent": "alpha", **ask})
-    told: Told = stage.plain(await stage.running.face(face).ask("Process", **given))
-    return told
+async def processed(
+    scenario: Scenario, face: str, ask: Mapping[str, Any], rated: Mapping[str, Any] | None = None
+) -> Response:
+    """Return the finished task, with original names, after requests of earlier tasks are cleared."""
+    scenario.llm.requests.clear()
+    scenario.script(ANSWERS, **{**RATINGS, **(rated or {})})
+    given = renamed(scenario, {**TASK, "first_agent": "alpha", **ask})
+    response: Response = scenario.original(await scenario.service.face(face).ask("Process", **given))
+    return response
 
 
-async def test_every_field_of_a_task_is_read(stage: Stage, face: str) -> None:
-    await imported(stage, alpha=0.9, beta=0.5, gamma=0.5)
+async def test_every_field_of_a_task_is_read(scenario: Scenario, face: str) -> None:
+    await import_profiles(scenario, alpha=0.9, beta=0.5, gamma=0.5)
 
     ignored = [
-        name for name, (ask, holds) in TASKS.items() if not holds(await processed(stage, face, ask), stage)
+        name for name, (ask, holds) in TASKS.items() if not holds(await processed(scenario, face, ask), scenario)
     ]  # fmt: skip
 
     assert ignored == []
     assert set(TASKS) == fields("Process")
 
 
-async def test_every_number_that_decides_is_read(stage: Stage, face: str) -> None:
+async def test_every_number_that_decides_is_read(scenario: Scenario, face: str) -> None:
     ignored = []
     for name, (level, more, holds) in PARAMETERS.items():
-        await imported(stage, alpha=0.9, beta=0.5, gamma=0.5)
+        await import_profiles(scenario, alpha=0.9, beta=0.5, gamma=0.5)
         ask = {"expected": RIGHT, **more, "parameters": {**more.get("parameters", {}), name: level}}
-        told = await processed(stage, face, {k: v for k, v in ask.items() if k != "rated"}, ask.get("rated"))
-        if not holds(told, stage):
+        response = await processed(scenario, face, {k: v for k, v in ask.items() if k != "rated"}, ask.get("rated"))
+        if not holds(response, scenario):
             ignored.append(name)
 
     assert ignored == []
     numbers = CONTRACT.methods_by_name["Process"].input_type.fields_by_name["parameters"].message_type
+    assert numbers is not None
     assert set(PARAMETERS) == {field.name for field in numbers.fields}
 
 
-async def test_every_field_of_a_self_assessment_is_read(stage: Stage, face: str) -> None:
+async def test_every_field_of_a_self_assessment_is_read(scenario: Scenario, face: str) -> None:
     checks: dict[str, tuple[dict[str, Any], Holds]] = {
         "question": ({"question": "Name 3 cats."}, lambda _, s: "3 cats" in prompts(s, "assess")[0]),
         "messages": (
@@ -212,13 +215,13 @@ async def test_every_field_of_a_self_assessment_is_read(stage: Stage, face: str)
         "seed": ({"seed": 1}, lambda _, s: "seed" in body(s, "assess")),
         "run_id": ({"run_id": "any"}, lambda t, _: len(t["assessments"]) == 3),
     }
-    await imported(stage, alpha=0.9, beta=0.5, gamma=0.5)
+    await import_profiles(scenario, alpha=0.9, beta=0.5, gamma=0.5)
     ignored = []
     for name, (ask, holds) in checks.items():
-        stage.llm.requests.clear()
-        stage.says(**SAYS)
-        told = await stage.running.face(face).ask("SelfAssess", **renamed(stage, {**TASK, **ask}))
-        if not holds(stage.plain(told), stage):
+        scenario.llm.requests.clear()
+        scenario.script(**RATINGS)
+        response = await scenario.service.face(face).ask("SelfAssess", **renamed(scenario, {**TASK, **ask}))
+        if not holds(scenario.original(response), scenario):
             ignored.append(name)
 
     assert ignored == []
@@ -228,10 +231,10 @@ async def test_every_field_of_a_self_assessment_is_read(stage: Stage, face: str)
 LISTS = ("ListProfiles", "ExportProfiles", "GetFlows", "GetReliability", "ListDriftEvents")
 
 
-async def test_lists_are_narrowed_by_every_field_they_have(stage: Stage, face: str) -> None:
-    stage.says({"alpha": "Final Answer: 40"}, alpha=90)
-    await stage.process(face, first_agent="alpha", expected=RIGHT)
-    agent, service = stage.names["alpha"], stage.running.face(face)
+async def test_every_field_of_a_list_filters_it(scenario: Scenario, face: str) -> None:
+    scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
+    await scenario.process(face, first_agent="alpha", expected=RIGHT)
+    agent, service = scenario.names["alpha"], scenario.service.face(face)
     base = {"agent": agent, "dimension": "math_computation", "page_size": 1}
     early, late = "2000-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
 
@@ -256,16 +259,25 @@ async def test_lists_are_narrowed_by_every_field_they_have(stage: Stage, face: s
     assert flows[0] == flows[1] > 0
     assert flows[2:] == [0, 0]
     assert drifts == [[], []]
-    asked = {"page_size", "page_token", "agent", "dimension", "include_history", "confidence_source", "bins", "since"}
-    assert set().union(*(fields(name) for name in LISTS)) == asked | {"until", "baseline"}
+    expected = {
+        "page_size",
+        "page_token",
+        "agent",
+        "dimension",
+        "include_history",
+        "confidence_source",
+        "bins",
+        "since",
+    }
+    assert set().union(*(fields(name) for name in LISTS)) == expected | {"until", "baseline"}
 
 
 @pytest.mark.parametrize("operation", ["ListProfiles", "ExportProfiles", "GetReliability"])
-async def test_pages_join_to_the_whole(stage: Stage, face: str, operation: str) -> None:
-    stage.says({name: "Final Answer: 40" for name in SAYS}, **SAYS)
+async def test_pages_join_to_the_whole(scenario: Scenario, face: str, operation: str) -> None:
+    scenario.script({name: "Final Answer: 40" for name in RATINGS}, **RATINGS)
     for dimension in ("math_computation", "code_generation", "logical_reasoning"):
-        await stage.process(face, first_agent="alpha", dimension=dimension, expected=RIGHT)
-    service, ask = stage.running.face(face), {"agent": stage.names["alpha"]}
+        await scenario.process(face, first_agent="alpha", dimension=dimension, expected=RIGHT)
+    service, ask = scenario.service.face(face), {"agent": scenario.names["alpha"]}
     kind = {"GetReliability": "reliabilities"}.get(operation, "profiles")
 
     whole = (await service.ask(operation, **ask, page_size=1000))[kind]
@@ -281,13 +293,13 @@ async def test_pages_join_to_the_whole(stage: Stage, face: str, operation: str) 
     assert len(whole) > 2
 
 
-REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
+REJECTED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("Process", {"question": "", "dimension": ""}, "MALFORMED_REQUEST"),
     ("Process", {"messages": [{"role": "user", "content": "And?"}]}, "MALFORMED_REQUEST"),
     ("Process", {"dimension": "music"}, "UNKNOWN_DIMENSION"),
-    ("Process", {"agents": ["nobody"]}, "UNKNOWN_AGENT"),
-    ("Process", {"first_agent": "nobody"}, "UNKNOWN_AGENT"),
-    ("Process", {"judge": {"agent": "nobody"}}, "UNKNOWN_AGENT"),
+    ("Process", {"agents": ["missing"]}, "UNKNOWN_AGENT"),
+    ("Process", {"first_agent": "missing"}, "UNKNOWN_AGENT"),
+    ("Process", {"judge": {"agent": "missing"}}, "UNKNOWN_AGENT"),
     ("Process", {"question": "x" * 100_001}, "REQUEST_OVER_LIMIT"),
     ("Process", {"parameters": {"learning_rate": 0.0}}, "MALFORMED_REQUEST"),
     ("Process", {"parameters": {"confidence_threshold": 1.5}}, "MALFORMED_REQUEST"),
@@ -298,14 +310,14 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("Process", {"envelope": {"max_generations": 0}}, "INVALID_ENVELOPE"),
     ("Process", {"temperature": 2.5}, "MALFORMED_REQUEST"),
     ("SelfAssess", {"dimension": "music"}, "UNKNOWN_DIMENSION"),
-    ("SelfAssess", {"agents": ["nobody"]}, "UNKNOWN_AGENT"),
+    ("SelfAssess", {"agents": ["missing"]}, "UNKNOWN_AGENT"),
     ("SubmitFeedback", {"feedback_id": "a b", "task_id": "t", "correct": True}, "MALFORMED_REQUEST"),
     ("SubmitFeedback", {"feedback_id": "f", "task_id": "t"}, "MALFORMED_REQUEST"),
     ("SubmitFeedback", {"feedback_id": "f", "task_id": "t", "correct": True}, "TASK_NOT_FOUND"),
     ("FreezeProfiles", {}, "MALFORMED_REQUEST"),
-    ("FreezeProfiles", {"frozen": True, "agent": "nobody"}, "UNKNOWN_AGENT"),
+    ("FreezeProfiles", {"frozen": True, "agent": "missing"}, "UNKNOWN_AGENT"),
     ("ResetProfiles", {"dimension": "music"}, "UNKNOWN_DIMENSION"),
-    ("ExportProfiles", {"agent": "nobody"}, "UNKNOWN_AGENT"),
+    ("ExportProfiles", {"agent": "missing"}, "UNKNOWN_AGENT"),
     ("ImportProfiles", {"profiles": []}, "MALFORMED_REQUEST"),
     ("ListProfiles", {"page_size": 1001}, "MALFORMED_REQUEST"),
     ("GetFlows", {"dimension": "music"}, "UNKNOWN_DIMENSION"),
@@ -316,20 +328,20 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-async def test_what_cannot_be_asked_is_refused_by_name(stage: Stage, face: str) -> None:
-    told = []
-    for operation, ask, _ in REFUSED:
+async def test_invalid_requests_are_rejected_with_their_reasons(scenario: Scenario, face: str) -> None:
+    reasons = []
+    for operation, ask, _ in REJECTED:
         given = {**TASK, **ask} if operation in ("Process", "SelfAssess") else ask
-        with pytest.raises(Refused) as refused:
-            await stage.running.face(face).ask(operation, **given)
-        told.append((operation, ask, refused.value.reason))
+        with pytest.raises(Refused) as raised:
+            await scenario.service.face(face).ask(operation, **given)
+        reasons.append((operation, ask, raised.value.reason))
 
-    assert told == list(REFUSED)
-    assert stage.llm.bodies == []
+    assert reasons == list(REJECTED)
+    assert scenario.llm.bodies == []
 
 
-async def test_two_checks_of_one_answer_are_refused(stage: Stage) -> None:
-    with pytest.raises(Refused) as refused:
-        await stage.process("rest", expected=RIGHT, judge={})
+async def test_two_checks_of_one_answer_are_rejected(scenario: Scenario) -> None:
+    with pytest.raises(Refused) as raised:
+        await scenario.process("rest", expected=RIGHT, judge={})
 
-    assert refused.value.reason == "MALFORMED_REQUEST"
+    assert raised.value.reason == "MALFORMED_REQUEST"

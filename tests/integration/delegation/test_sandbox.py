@@ -1,4 +1,4 @@
-"""Code that nobody trusts can compute, and nothing else."""
+"""Untrusted code in the sandbox can compute, and has no other access."""
 
 import pytest
 
@@ -10,21 +10,21 @@ SECONDS = 5.0
 
 @pytest.fixture(scope="module")
 def sandbox() -> Sandbox:
-    made = Sandbox()
-    made.check()
-    return made
+    runner = Sandbox()
+    runner.check()
+    return runner
 
 
-async def test_right_code_passes_with_the_standard_library_at_hand(sandbox: Sandbox) -> None:
+async def test_right_code_passes_and_may_use_the_standard_library(sandbox: Sandbox) -> None:
     code = "import math, random, json, re, itertools, collections\ndef f(x):\n    print('hi')\n    return math.sqrt(x)"
 
-    told = await sandbox.run(code, "assert f(4) == 2", timeout_s=SECONDS)
+    result = await sandbox.run(code, "assert f(4) == 2", timeout_s=SECONDS)
 
-    assert (told.passed, told.detail) == (True, "all tests passed")
+    assert (result.passed, result.detail) == (True, "all tests passed")
 
 
 @pytest.mark.parametrize(
-    ("code", "tests", "said"),
+    ("code", "tests", "detail"),
     [
         ("x = 1", "assert x == 2, 'it is one'", "tests: AssertionError: it is one"),
         ("x =", "", "SyntaxError: invalid syntax"),
@@ -36,11 +36,11 @@ async def test_right_code_passes_with_the_standard_library_at_hand(sandbox: Sand
         ('print(\'{"word": "guess", "failure": ""}\'); import os; os._exit(0)', "", "ended the process by itself"),
     ],
 )
-async def test_wrong_code_fails_and_says_how(sandbox: Sandbox, code: str, tests: str, said: str) -> None:
-    told = await sandbox.run(code, tests, timeout_s=SECONDS)
+async def test_wrong_code_fails_with_a_detail(sandbox: Sandbox, code: str, tests: str, detail: str) -> None:
+    result = await sandbox.run(code, tests, timeout_s=SECONDS)
 
-    assert told.passed is False
-    assert said in told.detail
+    assert result.passed is False
+    assert detail in result.detail
 
 
 @pytest.mark.parametrize(
@@ -62,23 +62,23 @@ async def test_wrong_code_fails_and_says_how(sandbox: Sandbox, code: str, tests:
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**40, 2**40))",
     ],
 )
-async def test_there_is_no_way_out(sandbox: Sandbox, code: str) -> None:
-    told = await sandbox.run(code, "", timeout_s=SECONDS)
+async def test_code_has_no_access_outside_the_sandbox(sandbox: Sandbox, code: str) -> None:
+    result = await sandbox.run(code, "", timeout_s=SECONDS)
 
-    assert told.passed is False
+    assert result.passed is False
 
 
-async def test_what_writes_without_end_is_ended(sandbox: Sandbox) -> None:
-    told = await sandbox.run("import os\nwhile True: os.write(1, b'x' * 65536)", "", timeout_s=SECONDS)
+async def test_code_that_writes_without_end_is_stopped(sandbox: Sandbox) -> None:
+    result = await sandbox.run("import os\nwhile True: os.write(1, b'x' * 65536)", "", timeout_s=SECONDS)
 
-    assert (told.passed, told.detail) == (False, "the code wrote more than 1048576 bytes")
+    assert (result.passed, result.detail) == (False, "the code wrote more than 1048576 bytes")
 
 
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)"])
-async def test_what_does_not_end_is_ended(sandbox: Sandbox, code: str) -> None:
-    told = await sandbox.run(code, "", timeout_s=1.0)
+async def test_code_that_does_not_end_is_stopped(sandbox: Sandbox, code: str) -> None:
+    result = await sandbox.run(code, "", timeout_s=1.0)
 
-    assert (told.passed, told.detail) == (False, "not done within 1 s")
+    assert (result.passed, result.detail) == (False, "not done within 1 s")
 
 
 async def test_the_environment_is_empty(sandbox: Sandbox) -> None:
@@ -87,6 +87,6 @@ async def test_the_environment_is_empty(sandbox: Sandbox) -> None:
     assert (await sandbox.run(code, "", timeout_s=SECONDS)).passed
 
 
-def test_a_sandbox_that_is_switched_off_says_so() -> None:
+def test_a_sandbox_that_is_off_is_unavailable() -> None:
     with pytest.raises(SandboxUnavailable):
         Sandbox(enabled=False).check()

@@ -1,4 +1,4 @@
-"""Agents whose true competence is known, through the real service over gRPC. `python -m bench delegation` is larger."""
+"""Agents of known competence run through the real service over gRPC. `python -m bench delegation` is larger."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ import pytest
 
 from chassis.ids import new_id
 from kernel.confidence.rules import Exploration, Rules
-from tests.support.delegating import Delegation, delegation_at, options
+from tests.support.delegating import Delegation, delegation_at, delegation_settings
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.simulated_agents import NAMES, Simulated, Simulation, run, specialists
 
@@ -21,8 +21,8 @@ async def simulated(
     llm.answer = simulation
     given = Rules(**{"exploration": Exploration.THOMPSON, **rules})  # type: ignore[arg-type]
     configured = [agent.configured() for agent in agents]
-    behaviour = options(given, recalibration_minimum=50)
-    async with delegation_at(llm, database, agents=configured, behaviour=behaviour, recalibrating=True) as running:
+    settings = delegation_settings(given, recalibration_minimum=50)
+    async with delegation_at(llm, database, agents=configured, settings=settings, recalibrating=True) as running:
         yield running, simulation
 
 
@@ -31,7 +31,7 @@ def mark() -> str:
     return new_id()[-12:]
 
 
-async def test_the_service_learns_who_can_do_what_and_beats_routing_by_rule(
+async def test_the_service_learns_competences_and_beats_fixed_routing(
     scripted: ScriptedLLM, database_url: str, mark: str
 ) -> None:
     agents = specialists(3, mark, seed=2)
@@ -54,7 +54,8 @@ async def test_the_service_learns_who_can_do_what_and_beats_routing_by_rule(
     assert precision is not None
     assert precision > robin.accuracy
     assert len(learned) >= 4
-    assert np.corrcoef(*zip(*learned, strict=True))[0, 1] > 0.5
+    true, competences = zip(*learned, strict=True)
+    assert np.corrcoef(true, competences)[0, 1] > 0.5
 
 
 async def test_a_hundred_agents_cost_no_more_calls_than_five(
@@ -68,12 +69,12 @@ async def test_a_hundred_agents_cost_no_more_calls_than_five(
     assert all(len(task["assessments"]) <= 5 for task in ours.tasks)
 
 
-async def test_a_loss_of_competence_is_noticed_and_the_profile_turns_faster(
+async def test_a_loss_of_competence_is_detected_and_the_profile_learns_faster(
     scripted: ScriptedLLM, database_url: str, mark: str
 ) -> None:
     name = f"alone-{mark}"
     steady = dict.fromkeys(NAMES, 0.95)
-    lost = Simulated(name, steady, after=dict.fromkeys(NAMES, 0.1), turns_at=200)
+    lost = Simulated(name, steady, after=dict.fromkeys(NAMES, 0.1), changes_at=200)
     numbers = [*range(0, 200, 5), *range(200, 300, 5)]  # all of them of one dimension
     async with simulated(scripted, database_url, [lost]) as (running, simulation):
         face = running.face("rpc")

@@ -1,4 +1,4 @@
-"""The schema, and what happens when the database is away."""
+"""These tests check the schema, and the behaviour without the database."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from services.delegation.store.profiles import PostgresProfiles
 from services.delegation.store.requests import PostgresRequests
 from services.delegation.store.tables import SCHEMA, DelegationTable
 from services.delegation.store.tasks import PostgresTasks
-from tests.integration.delegation.support import RIGHT, TASK, imported, staged
+from tests.integration.delegation.support import RIGHT, TASK, import_profiles, scenario_at
 from tests.support.delegating import CONTRACT, stage_of
 from tests.support.faces import Refused, RestFace, RpcFace
 from tests.support.llm_replies import Body
@@ -27,7 +27,7 @@ from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, Database, process
 
 
-def test_the_migrations_make_the_tables_that_the_code_expects(database_url: str) -> None:
+def test_the_migration_creates_the_tables_that_the_code_expects(database_url: str) -> None:
     engine = create_engine(database_url)
     options = {
         "include_schemas": True,
@@ -42,39 +42,39 @@ def test_the_migrations_make_the_tables_that_the_code_expects(database_url: str)
     assert differences == []
 
 
-async def test_without_profiles_there_is_nothing_to_decide_by(scripted: ScriptedLLM, face: str) -> None:
-    async with staged(scripted, f"postgresql+psycopg://nobody@{NOBODY}/none") as stage:
-        refusals = []
+async def test_without_the_database_requests_are_rejected(scripted: ScriptedLLM, face: str) -> None:
+    async with scenario_at(scripted, f"postgresql+psycopg://nobody@{NOBODY}/none") as scenario:
+        reasons = []
         for operation, body in (("Process", TASK), ("SelfAssess", TASK), ("ListProfiles", {}), ("GetFlows", {})):
-            with pytest.raises(Refused) as refused:
-                await stage.running.face(face).ask(operation, **body)
-            refusals.append(refused.value.reason)
+            with pytest.raises(Refused) as raised:
+                await scenario.service.face(face).ask(operation, **body)
+            reasons.append(raised.value.reason)
 
-    assert refusals == ["DATABASE_UNAVAILABLE"] * 4
+    assert reasons == ["DATABASE_UNAVAILABLE"] * 4
 
 
-async def test_an_answer_is_not_lost_with_the_database(scripted: ScriptedLLM) -> None:
+async def test_an_answer_is_returned_when_the_database_stops(scripted: ScriptedLLM) -> None:
     with Database() as database:
         db.migrate("services.delegation", database.url)
-        async with staged(scripted, database.url) as stage:
-            stage.says({"alpha": "Final Answer: 40"}, alpha=90)
-            cast = stage.llm.answer
-            assert cast is not None
+        async with scenario_at(scripted, database.url) as scenario:
+            scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
+            script = scenario.llm.answer
+            assert script is not None
 
             def answer(body: Body) -> list[str]:
                 if stage_of(body) == "solve":
                     database.stop()
-                return list(cast(body))  # type: ignore[arg-type]
+                return list(script(body))  # type: ignore[arg-type]
 
-            stage.llm.answer = answer
-            told = await stage.process("rest", first_agent="alpha", expected=RIGHT)
+            scenario.llm.answer = answer
+            response = await scenario.process("rest", first_agent="alpha", expected=RIGHT)
 
-    assert (told["answer"], told["label"]["correct"], told["degraded"]) == ("40", True, True)
-    assert told["degraded_reasons"][0].startswith("DATABASE_UNAVAILABLE: the task is not kept")
-    assert told["profile_updates"] == []
+    assert (response["answer"], response["label"]["correct"], response["degraded"]) == ("40", True, True)
+    assert response["degraded_reasons"][0].startswith("DATABASE_UNAVAILABLE: the task is not kept")
+    assert response["profile_updates"] == []
 
 
-async def test_a_task_and_what_is_learned_from_it_are_kept_together_or_not_at_all(database_url: str) -> None:
+async def test_a_task_and_its_lessons_are_stored_together_or_not_at_all(database_url: str) -> None:
     mark = new_id()[-12:]
     record = TaskRecord(
         task_id=f"{mark}-task",
@@ -88,26 +88,26 @@ async def test_a_task_and_what_is_learned_from_it_are_kept_together_or_not_at_al
         dimensions=["math_computation"],
         voters=[],
         winners=[],
-        beliefs=[],
+        confidences=[],
         learning_rate=0.1,
     )
     label = AnswerLabel(correct=True, checker=Checker.EXPECTED, detail="", judged_at=datetime.now(UTC))
     engine = db.build_engine(database_url)
     sessions = db.build_sessions(engine)
     tasks, requests = PostgresTasks(sessions, DriftLimits()), PostgresRequests(sessions)
-    shelf = PostgresProfiles(sessions, 0.1)
+    profiles = PostgresProfiles(sessions, 0.1)
     await requests.begin("ann", mark, "digest", lease_s=60)
 
     def broken(_: object) -> dict[str, object]:
         raise RuntimeError("the process ends here")
 
     with pytest.raises(RuntimeError):
-        await tasks.keep(record, broken, label, teaches=True, request_id=mark)
-    before = (await shelf.listed(mark), await requests.answered("ann", mark))
-    learned = await tasks.keep(
-        record, lambda updates: {"learned": len(updates)}, label, teaches=True, request_id=mark
+        await tasks.add(record, broken, label, may_teach=True, request_id=mark)
+    before = (await profiles.listed(mark), await requests.answered("ann", mark))
+    learned = await tasks.add(
+        record, lambda updates: {"learned": len(updates)}, label, may_teach=True, request_id=mark
     )  # fmt: skip
-    after = (await shelf.listed(mark), await requests.answered("ann", mark))
+    after = (await profiles.listed(mark), await requests.answered("ann", mark))
     await engine.dispose()
 
     assert before == ({}, None)
@@ -115,28 +115,30 @@ async def test_a_task_and_what_is_learned_from_it_are_kept_together_or_not_at_al
     assert (len(after[0]), after[1]) == (1, {"learned": 1})
 
 
-async def test_what_the_database_cannot_keep_is_left_out(scripted: ScriptedLLM, database_url: str, face: str) -> None:
-    async with staged(scripted, database_url) as stage:
-        stage.says({"alpha": "Fin\x00al.\nFinal Answer: 40"}, alpha=90)
-        told = await stage.process(face, question="What\x00 is it?", first_agent="alpha", expected=RIGHT)
-        strange = await stage.running.face("rpc").ask("ListProfiles", agent="al\x00pha")
+async def test_characters_that_the_database_cannot_store_are_left_out(
+    scripted: ScriptedLLM, database_url: str, face: str
+) -> None:
+    async with scenario_at(scripted, database_url) as scenario:
+        scenario.script({"alpha": "Fin\x00al.\nFinal Answer: 40"}, alpha=90)
+        response = await scenario.process(face, question="What\x00 is it?", first_agent="alpha", expected=RIGHT)
+        strange = await scenario.service.face("rpc").ask("ListProfiles", agent="al\x00pha")
 
-    assert (told["degraded"], len(told["profile_updates"])) == (False, 1)
+    assert (response["degraded"], len(response["profile_updates"])) == (False, 1)
     assert strange["profiles"] == []
 
 
-async def test_imports_of_one_profile_at_once_leave_one_of_them(scripted: ScriptedLLM, database_url: str) -> None:
-    async with staged(scripted, database_url) as stage:
+async def test_concurrent_imports_of_one_profile_store_one_of_them(scripted: ScriptedLLM, database_url: str) -> None:
+    async with scenario_at(scripted, database_url) as scenario:
         async with asyncio.TaskGroup() as group:
             for level in (0.1, 0.2, 0.3, 0.4):
-                group.create_task(imported(stage, alpha=level, beta=level))
-        page = await stage.running.face("rpc").ask("ListProfiles", dimension="math_computation", page_size=1000)
+                group.create_task(import_profiles(scenario, alpha=level, beta=level))
+        page = await scenario.service.face("rpc").ask("ListProfiles", dimension="math_computation", page_size=1000)
 
-    levels = {p["agent"]: p["competence"] for p in page["profiles"] if p["agent"] in stage.names.values()}
-    assert levels[stage.names["alpha"]] in (0.1, 0.2, 0.3, 0.4)
+    levels = {p["agent"]: p["competence"] for p in page["profiles"] if p["agent"] in scenario.names.values()}
+    assert levels[scenario.names["alpha"]] in (0.1, 0.2, 0.3, 0.4)
 
 
-async def test_the_process_is_ready_once_model_and_database_are_there(
+async def test_the_process_is_ready_with_a_model_and_a_database(
     scripted: ScriptedLLM, database_url: str, face: str
 ) -> None:
     settings = {
@@ -147,7 +149,10 @@ async def test_the_process_is_ready_once_model_and_database_are_there(
     async with process("delegation", **settings) as running:
         async with httpx.AsyncClient(base_url=running.rest, timeout=30) as client:
             ready = (await client.get("/readyz")).json()
-        faces = {"rest": RestFace(running.rest, CONTRACT), "rpc": RpcFace(running.grpc, CONTRACT)}
+        faces: dict[str, RestFace | RpcFace] = {
+            "rest": RestFace(running.rest, CONTRACT),
+            "rpc": RpcFace(running.grpc, CONTRACT),
+        }
         agents = await faces[face].ask("ListAgents")
 
     assert ready["ready"] is True

@@ -1,4 +1,4 @@
-"""`metacog/delegation`: the router hands a query to the delegation service, and verdicts on runs reach the profiles."""
+"""`metacog/delegation`: the router sends questions to the delegation service, and feedback on runs reaches profiles."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, At, router_at, until
 
 
-async def test_a_verdict_on_a_run_teaches_the_profile_of_the_one_who_answered(
+async def test_the_executors_profile_learns_from_feedback_on_a_run(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     agents, _ = new_names()
@@ -21,18 +21,20 @@ async def test_a_verdict_on_a_run_teaches_the_profile_of_the_one_who_answered(
         router_at(scripted, database_url, tmp_path, others={"delegation": delegation.grpc}) as router,
     ):
         face = RpcFace(router.grpc, ROUTER)
-        ask = {
+        fields = {
             "question": "What is 2 + 2?",
             "strategy": "delegation",
             "answer_type": "NUMBER",
             "seed": 5,
             "max_tokens": 20,
         }
-        events = await face.events("Answer", **ask)
+        events = await face.events("Answer", **fields)
         run = events[-1][1]["run"]
         rest = RestFace(router.rest, ROUTER)
         whole = (await rest.ask("GetRun", run_id=run["run_id"]))["run"]
-        told = await face.ask("SubmitFeedback", feedback_id=f"v-{run['run_id']}", run_id=run["run_id"], correct=True)
+        feedback = await face.ask(
+            "SubmitFeedback", feedback_id=f"v-{run['run_id']}", run_id=run["run_id"], correct=True
+        )
         executor = whole["deliberation"]["executor"]
 
         async def has_learned() -> bool:
@@ -42,44 +44,48 @@ async def test_a_verdict_on_a_run_teaches_the_profile_of_the_one_who_answered(
         await until(has_learned)
         page = await delegation.face("rpc").ask("ExportProfiles", agent=executor, include_history=True)
 
-    account: dict[str, Any] = whole["deliberation"]
-    told_live = {name: data for name, data in events}
-    assert {"task_dispatched", "task_agent_assessed", "mode_chosen", "agent_answered"} <= set(told_live)
-    assert told_live["task_agent_assessed"]["confidence"] > 0
+    deliberation: dict[str, Any] = whole["deliberation"]
+    streamed = {name: data for name, data in events}
+    assert {"task_dispatched", "task_agent_assessed", "mode_chosen", "agent_answered"} <= set(streamed)
+    assert streamed["task_agent_assessed"]["confidence"] > 0
     assert (run["task"]["executor"], run["deliberation"]) == (executor, None)
     assert (run["strategy"], run["degraded"], run["answer"]) == ("delegation", False, "Final Answer: 4")
-    assert (account["answer"], account["run_id"], account["answer_type"]) == ("4", run["run_id"], "NUMBER")
-    assert run["confidence"] == account["confidence"] == 0.74
-    assert account["votes"][0]["model"] == run["model"] == scripted.model
-    assert told["delegation_tasks"] == 1
+    assert (deliberation["answer"], deliberation["run_id"], deliberation["answer_type"]) == (
+        "4",
+        run["run_id"],
+        "NUMBER",
+    )
+    assert run["confidence"] == deliberation["confidence"] == 0.74
+    assert deliberation["votes"][0]["model"] == run["model"] == scripted.model
+    assert feedback["delegation_tasks"] == 1
     [step] = page["profiles"][0]["history"]
-    assert (step["task_id"], step["outcome"]) == (account["task_id"], 1)
+    assert (step["task_id"], step["outcome"]) == (deliberation["task_id"], 1)
     [solve] = [body for body in scripted.bodies if "response_format" not in body]
     assert solve["max_tokens"] == 20
     assert "seed" in solve
 
 
-async def test_the_executors_text_is_streamed_and_ends_where_the_caller_wants(
+async def test_the_executors_text_is_streamed_and_ends_at_a_stop_text(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     agents, _ = new_names()
     text = "one two END three"
     scripted.answer = Cast({agent.id: 90 for agent in agents}, {agent.id: text for agent in agents})
-    asked: Any = {"model": "metacog/delegation", "messages": [{"role": "user", "content": "Why?"}]}
+    fields: Any = {"model": "metacog/delegation", "messages": [{"role": "user", "content": "Why?"}]}
     async with (
         delegation_at(scripted, database_url, agents=agents) as delegation,
         router_at(scripted, database_url, tmp_path, others={"delegation": delegation.grpc}) as router,
         AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none") as client,
     ):
-        whole = [chunk async for chunk in await client.chat.completions.create(stream=True, **asked)]
-        ended = [chunk async for chunk in await client.chat.completions.create(stream=True, stop="END", **asked)]
+        full = [chunk async for chunk in await client.chat.completions.create(stream=True, **fields)]
+        ended = [chunk async for chunk in await client.chat.completions.create(stream=True, stop="END", **fields)]
         events = await RpcFace(router.grpc, ROUTER).events(
             "Answer", question="Why?", strategy="delegation", stop=["END"]
         )
 
     pieces, until_stop = [
         [choice.delta.content for chunk in chunks for choice in chunk.choices if choice.delta.content]
-        for chunks in (whole, ended)
+        for chunks in (full, ended)
     ]
     tokens = "".join(data["text"] for name, data in events if name == "answer_token")
     assert ("".join(pieces), len(pieces) > 1) == (text, True)
@@ -103,11 +109,11 @@ async def test_a_real_model_assesses_itself_and_answers(llm_url: str, database_u
     assert len(rated["assessments"]) == 3
     for one in rated["assessments"]:
         assert one["verbalized"] is not None or one["unknown_reason"]
-    told = events[-1][1]
+    finished = events[-1][1]
     assert events[-1][0] == "task_finished"
-    assert told["dimensions"]
-    assert told["usage"]["generations"] <= 16
-    assert told["answer_text"]
-    assert told["label"]["correct"] in (True, False)
-    # Where all voted and nobody gave a valid answer, nobody's was judged.
-    assert told["profile_updates"] or told["outcome"] == "ABSTAINED"
+    assert finished["dimensions"]
+    assert finished["usage"]["generations"] <= 16
+    assert finished["answer_text"]
+    assert finished["label"]["correct"] in (True, False)
+    # After a vote without a valid answer no answer is labelled.
+    assert finished["profile_updates"] or finished["outcome"] == "ABSTAINED"

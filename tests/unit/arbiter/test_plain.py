@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.answers import AnswerType, cluster
-from kernel.arbitration.tallies import is_plain, plain_forms
 from services.arbiter.service.samples import AnswerForm, counted
 
 NUMBERS = st.one_of(
@@ -47,11 +46,5 @@ def test_solvers_and_arbiter_share_their_canonical_forms() -> None:
     assert found.spelled == {"12": min(Counter(["$12", "12.0", "12"]))}
 
 
-def test_what_takes_more_than_reading_is_left_to_the_kernel() -> None:
-    assert plain_forms(["2", r"\sqrt{4}"], AnswerType.NUMBER) is None
-    assert plain_forms(["paris"], AnswerType.TEXT) is None
-
-
-def test_digits_of_other_scripts_are_not_plain() -> None:
-    assert not is_plain("1\u0663", AnswerType.NUMBER)
+def test_digits_of_other_scripts_are_read() -> None:
     assert by_us(["1\u0663", "13"], AnswerType.NUMBER) == {"13": 2}

@@ -15,59 +15,59 @@ def profiles(**competences: float) -> dict[str, list[Profile]]:
     }
 
 
-def chance(seed: int = 0) -> np.random.Generator:
+def generator(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def test_without_exploration_the_best_profiles_are_asked_ties_by_name() -> None:
-    listed = short_list(profiles(d=0.4, c=0.9, b=0.6, a=0.6), 3, Exploration.NONE, chance())
+def test_without_exploration_the_best_profiles_are_listed_ties_by_name() -> None:
+    listed = short_list(profiles(d=0.4, c=0.9, b=0.6, a=0.6), 3, Exploration.NONE, generator())
 
-    assert [(one.agent, one.rank_value) for one in listed] == [("c", 0.9), ("a", 0.6), ("b", 0.6)]
+    assert [(each.agent, each.rank_value) for each in listed] == [("c", 0.9), ("a", 0.6), ("b", 0.6)]
 
 
-def test_the_list_is_never_longer_than_it_may_be_however_many_there_are() -> None:
+def test_the_list_has_the_given_size_for_any_number_of_agents() -> None:
     many = profiles(**{f"agent{place:03}": place / 200 for place in range(100)})
 
     for exploration in Exploration:
-        assert len(short_list(many, 4, exploration, chance())) == 4
+        assert len(short_list(many, 4, exploration, generator())) == 4
 
 
-def test_the_upper_bound_prefers_who_is_known_little() -> None:
+def test_the_upper_bound_prefers_an_agent_with_few_observations() -> None:
     known = profiles(known=0.6)
     new = {"new": [Profile(agent="new", dimension="d")]}
 
-    listed = short_list(known | new, 1, Exploration.UPPER_BOUND, chance())
+    listed = short_list(known | new, 1, Exploration.UPPER_BOUND, generator())
 
     assert listed[0].agent == "new"
 
 
-def test_thompson_sampling_gives_everybody_known_little_a_chance() -> None:
+def test_thompson_sampling_lists_every_new_agent_sometimes() -> None:
     good = profiles(good=0.8)
     new = {f"new{place}": [Profile(agent=f"new{place}", dimension="d")] for place in range(5)}
-    rng = chance(1)
+    rng = generator(1)
 
     first = [short_list(good | new, 1, Exploration.THOMPSON, rng)[0].agent for _ in range(200)]
 
     assert set(first) == set(good | new)
 
 
-def test_thompson_sampling_settles_on_the_best_once_all_are_known() -> None:
+def test_thompson_sampling_prefers_the_best_of_known_agents() -> None:
     known = profiles(best=0.95, worse=0.3, worst=0.1)
-    rng = chance(2)
+    rng = generator(2)
 
     first = [short_list(known, 1, Exploration.THOMPSON, rng)[0].agent for _ in range(200)]
 
     assert first.count("best") > 195
 
 
-def test_the_same_chance_gives_the_same_list() -> None:
-    one, other = (short_list(profiles(a=0.5, b=0.5, c=0.5), 3, Exploration.THOMPSON, chance(7)) for _ in range(2))
+def test_the_same_seed_gives_the_same_list() -> None:
+    one, other = (short_list(profiles(a=0.5, b=0.5, c=0.5), 3, Exploration.THOMPSON, generator(7)) for _ in range(2))
 
     assert one == other
 
 
 @pytest.mark.parametrize(
-    ("record", "certainty", "routine"),
+    ("estimate", "certainty", "routine"),
     [
         ({}, 1.0, True),
         ({}, 0.79, False),
@@ -76,13 +76,11 @@ def test_the_same_chance_gives_the_same_list() -> None:
         ({"low": 0.49}, 1.0, False),
     ],
 )
-def test_a_task_is_routine_only_when_everything_speaks_for_it(
-    record: dict[str, float], certainty: float, routine: bool
-) -> None:
-    facts = {"profile": 0.8, "observations": 20, "low": 0.5, **record}
-    told = ProfileEstimate(agent="a", limiting_dimension="d", **facts)  # type: ignore[arg-type]
+def test_a_task_is_routine_only_within_every_limit(estimate: dict[str, float], certainty: float, routine: bool) -> None:
+    facts = {"profile": 0.8, "observations": 20, "low": 0.5, **estimate}
+    first = ProfileEstimate(agent="a", limiting_dimension="d", **facts)  # type: ignore[arg-type]
 
-    assert is_routine(told, certainty, threshold=0.5, limits=Routine()) is routine
+    assert is_routine(first, certainty, threshold=0.5, limits=Routine()) is routine
 
 
 def test_keywords_route_by_whole_words_and_the_first_of_equals() -> None:
@@ -93,7 +91,7 @@ def test_keywords_route_by_whole_words_and_the_first_of_equals() -> None:
     assert keyword_dimension("the sum", words) == "math"
 
 
-def test_the_default_agent_takes_what_nobody_is_skilled_in() -> None:
+def test_the_default_agent_takes_tasks_without_a_skilled_agent() -> None:
     skills = {"alpha": ["math"], "gamma": ["code"]}
 
     assert skilled_agent("code", skills) == "gamma"

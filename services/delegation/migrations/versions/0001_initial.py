@@ -1,10 +1,10 @@
-"""Profiles with their history, tasks, verdicts, drift, and whose turn it is."""
+"""This migration creates the schema: profiles, tasks, feedback, monitoring, requests and categories."""
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-revision = "0001"
+revision = "0001_initial"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -12,15 +12,16 @@ depends_on = None
 SCHEMA = "delegation"
 TABLES = (
     "profiles",
-    "history",
-    "freezes",
+    "profile_updates",
+    "freeze_rules",
     "tasks",
     "feedback",
-    "judgements",
+    "labelled_confidences",
     "drift_events",
     "requests",
-    "turns",
+    "round_robin",
     "recalibrations",
+    "categories",
 )
 
 
@@ -47,8 +48,9 @@ def flag(name: str, **more: bool) -> sa.Column[bool]:
 def upgrade() -> None:
     _create_profiles()
     _create_tasks()
-    _create_verdicts()
-    _create_others()
+    _create_feedback()
+    _create_monitoring()
+    _create_categories()
 
 
 def _create_profiles() -> None:
@@ -70,7 +72,7 @@ def _create_profiles() -> None:
         schema=SCHEMA,
     )
     op.create_table(
-        "history",
+        "profile_updates",
         *(text(name, length, primary_key=True) for name, length in pair),
         count("sequence", primary_key=True),
         text("change", 16),
@@ -86,18 +88,18 @@ def _create_profiles() -> None:
         schema=SCHEMA,
     )
     op.create_index(
-        "ix_history_task",
-        "history",
+        "ix_profile_updates_task",
+        "profile_updates",
         ["task_id", "agent", "dimension"],
         unique=True,
         schema=SCHEMA,
         postgresql_where=sa.text("task_id <> ''"),
     )
     op.create_table(
-        "freezes",
+        "freeze_rules",
         *(text(name, length, primary_key=True) for name, length in pair),
         flag("frozen"),
-        moment("said_at"),
+        moment("changed_at"),
         schema=SCHEMA,
     )
 
@@ -114,14 +116,14 @@ def _create_tasks() -> None:
         text("executor", 128),
         flag("better_profile"),
         *(sa.Column(name, ARRAY(sa.String), nullable=False) for name in ("dimensions", "voters", "winners")),
-        sa.Column("beliefs", JSONB, nullable=False),
+        sa.Column("confidences", JSONB, nullable=False),
         number("learning_rate"),
-        text("untaught_reason", 16),
+        text("not_learned_reason", 16),
         flag("correct", nullable=True),
         text("checker", 16),
         text("detail"),
         moment("judged_at", nullable=True),
-        flag("taught"),
+        flag("learned"),
         sa.Column("document", JSONB, nullable=False),
         schema=SCHEMA,
     )
@@ -137,7 +139,7 @@ def _create_tasks() -> None:
     )
 
 
-def _create_verdicts() -> None:
+def _create_feedback() -> None:
     op.create_table(
         "feedback",
         text("key_name", primary_key=True),
@@ -145,14 +147,14 @@ def _create_verdicts() -> None:
         text("task_id", 36, index=True),
         flag("correct"),
         text("note"),
-        flag("teaches"),
+        flag("may_teach"),
         moment("created_at"),
         text("request_digest", 64),
-        sa.Column("reply", JSONB, nullable=False),
+        sa.Column("response", JSONB, nullable=False),
         schema=SCHEMA,
     )
     op.create_table(
-        "judgements",
+        "labelled_confidences",
         text("task_id", 36, primary_key=True),
         text("agent", 128, primary_key=True),
         text("source", 16, primary_key=True),
@@ -163,10 +165,12 @@ def _create_verdicts() -> None:
         moment("created_at"),
         schema=SCHEMA,
     )
-    op.create_index("ix_judgements_agent", "judgements", ["agent", "source", "created_at"], schema=SCHEMA)
+    op.create_index(
+        "ix_labelled_confidences_agent", "labelled_confidences", ["agent", "source", "created_at"], schema=SCHEMA
+    )
 
 
-def _create_others() -> None:
+def _create_monitoring() -> None:
     op.create_table(
         "drift_events",
         text("event_id", 36, primary_key=True),
@@ -185,7 +189,7 @@ def _create_others() -> None:
         schema=SCHEMA,
     )
     op.create_index("ix_drift_agent", "drift_events", ["agent", "dimension", "event_id"], schema=SCHEMA)
-    op.create_table("turns", text("agents", 64, primary_key=True), count("number"), schema=SCHEMA)
+    op.create_table("round_robin", text("agents_digest", 64, primary_key=True), count("position"), schema=SCHEMA)
     op.create_table(
         "recalibrations",
         text("agent", 128, primary_key=True),
@@ -199,6 +203,24 @@ def _create_others() -> None:
         schema=SCHEMA,
     )
     op.create_index("ix_recalibrations_newest", "recalibrations", ["agent", "fitted_at"], schema=SCHEMA)
+
+
+def _create_categories() -> None:
+    op.create_table(
+        "categories",
+        text("category_id", 36, primary_key=True),
+        text("key_name"),
+        text("name", 128),
+        *(sa.Column(name, ARRAY(sa.String), nullable=False) for name in ("keywords", "examples")),
+        count("tasks"),
+        number("cohesion"),
+        text("nearest_dimension", 128),
+        number("nearest_similarity", nullable=True),
+        moment("discovered_at"),
+        moment("adopted_at", nullable=True),
+        schema=SCHEMA,
+    )
+    op.create_index("ix_categories_key", "categories", ["key_name", "category_id"], schema=SCHEMA)
 
 
 def downgrade() -> None:
