@@ -59,7 +59,7 @@ async def rows(engine: AsyncEngine, table: str, run: Run) -> list[dict[str, Any]
 
 async def is_told(engine: AsyncEngine, run: Run) -> bool:
     found = await rows(engine, "outbox", run)
-    return bool(found) and all(row["done_at"] or row["parked_at"] for row in found)
+    return bool(found) and all(row["delivered_at"] or row["parked_at"] for row in found)
 
 
 async def test_fifty_times_the_same_at_once_is_one_verdict_with_one_answer(
@@ -282,9 +282,9 @@ async def test_what_delegation_will_never_take_is_parked_and_holds_up_nothing(
         await records.checks["outbox"]()
 
     gone, there = await rows(engine, "outbox", run)
-    assert (gone["done_at"], gone["attempts"]) == (None, 1)
+    assert (gone["delivered_at"], gone["attempts"]) == (None, 1)
     assert gone["last_error"] == "TASK_NOT_FOUND: delegation: there is no task 'gone'"
-    assert there["done_at"] is not None
+    assert there["delivered_at"] is not None
     assert (delegation.of("there"), delegation.of("gone")) == (({"there": 1},) * 2, ({}, {"gone": 1}))
 
 

@@ -154,7 +154,7 @@ async def _is_gone(url: str, run: Run) -> bool:
 
 
 async def _all_told(url: str, run: Run) -> bool:
-    return '"done_at":null' not in await dumped(url, run.run_id)
+    return '"delivered_at":null' not in await dumped(url, run.run_id)
 
 
 async def test_without_contents_no_word_reaches_the_database_and_the_caller_has_it_all(

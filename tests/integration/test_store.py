@@ -3,16 +3,12 @@
 import subprocess
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
 import orjson
 import psycopg
 import pytest
-from alembic import command as command_of_alembic
-from alembic.config import Config
-from psycopg.types.json import Jsonb
-from sqlalchemy import make_url, text
+from sqlalchemy import Inspector, Table, create_engine, inspect, make_url
 
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable
@@ -28,9 +24,13 @@ from services.router.service.answering.values import MSV
 from services.router.service.assessment.values import RouteResponse
 from services.router.service.feedback.feedback import FeedbackLabel, effects
 from services.router.service.runs.values import ListRunsRequest, Run
+from services.router.store import calibration, knowledge_tables
 from services.router.store.feedback import PostgresFeedback
 from services.router.store.runs import PostgresRuns, RunNotFound
+from services.router.store.tables import RouterTable
 from tests.support.stack import NOBODY, ROOT, command, environment
+
+DECLARING = (calibration, knowledge_tables)  # importing a module declares its tables
 
 
 @pytest.fixture
@@ -223,29 +223,6 @@ async def test_runs_are_filtered_by_how_they_ended_and_what_was_said_of_them(
     assert await found(request_id="a\x00b", error_reason="a\x00b") == []
 
 
-async def test_runs_of_an_earlier_version_are_found_by_what_came_later(database_url: str) -> None:
-    fresh = fresh_database(database_url)
-    upgrade(fresh, "0001")
-    old = run_of(outcome=Outcome.ANSWERED, confidence=0.75, confidence_source="assessment", config_version="paper")
-    document = {**orjson.loads(dumps(old)), "route": orjson.loads(dumps(routed(Route.SYSTEM_ONE)))}
-    for later in ("confidence_raw", "calibration_version", "feedback"):
-        document.pop(later)
-    insert_run(fresh, document)
-
-    db.migrate("services.router", fresh)
-
-    engine = db.build_engine(fresh)
-    page = await PostgresRuns(db.build_sessions(engine)).page(
-        ListRunsRequest(outcome=Outcome.ANSWERED, assessor="draft", judged=False)
-    )
-    async with engine.connect() as connection:
-        columns = "confidence, confidence_raw, confidence_source, because, config_version"
-        [row] = (await connection.execute(text(f"SELECT {columns} FROM router.runs"))).all()
-    assert [run.run_id for run in page.runs] == [old.run_id]
-    assert tuple(row) == (0.75, 0.75, "assessment", "activation", "paper")
-    await engine.dispose()
-
-
 async def test_a_run_spooled_by_an_earlier_version_is_kept(runs: PostgresRuns) -> None:
     run = run_of(confidence=0.5)
     document = orjson.loads(dumps(run))
@@ -288,6 +265,18 @@ async def test_without_a_database_every_method_says_so() -> None:
     await engine.dispose()
 
 
+def test_the_migration_creates_the_tables_columns_and_indexes_that_the_models_declare(database_url: str) -> None:
+    engine = create_engine(fresh_database(database_url))
+    db.migrate("services.router", engine.url.render_as_string(hide_password=False))
+
+    inspector = inspect(engine)
+    created = {name: of_database(inspector, name) for name in inspector.get_table_names("router")}
+    engine.dispose()
+
+    created.pop("alembic_version")
+    assert created == {table.name: of_model(table) for table in RouterTable.metadata.tables.values()}
+
+
 async def test_a_database_without_the_schema_is_away_until_it_is_migrated(database_url: str) -> None:
     fresh = fresh_database(database_url)
     engine = db.build_engine(fresh)
@@ -303,21 +292,18 @@ async def test_a_database_without_the_schema_is_away_until_it_is_migrated(databa
     await engine.dispose()
 
 
-def upgrade(url: str, revision: str) -> None:
-    """Bring the schema to a version."""
-    config = Config()
-    config.set_main_option("script_location", str(ROOT / "services" / "router" / "migrations"))
-    config.attributes["url"] = url
-    command_of_alembic.upgrade(config, revision)
+def of_database(inspector: Inspector, table: str) -> tuple[dict[str, bool], set[str | None]]:
+    """The columns of a table, by name whether they may be null, and the names of its indexes."""
+    constraints = {constraint["name"] for constraint in inspector.get_unique_constraints(table, "router")}
+    indexes = {index["name"] for index in inspector.get_indexes(table, "router")}
+    columns = inspector.get_columns(table, "router")
+    return {column["name"]: column["nullable"] for column in columns}, indexes - constraints
 
 
-def insert_run(url: str, document: dict[str, Any]) -> None:
-    """A run as the first version of the schema had it."""
-    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    columns = "run_id, created_at, request_id, key_name, system, strategy, degraded, document"
-    facts = (document["run_id"], document["created_at"], "", "", "SYSTEM_ONE", "system1", False, Jsonb(document))
-    with psycopg.connect(plain, autocommit=True) as connection:
-        connection.execute(f"INSERT INTO router.runs ({columns}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)", facts)  # type: ignore[call-overload]
+def of_model(table: Table) -> tuple[dict[str, bool], set[str | None]]:
+    """The same as a model declares it."""
+    nullable = {column.name: bool(column.nullable) for column in table.columns}
+    return nullable, {None if index.name is None else str(index.name) for index in table.indexes}
 
 
 def migrating(url: str) -> "subprocess.Popen[bytes]":

@@ -187,7 +187,7 @@ class PostgresOutbox:
 
 
 def _pending(kinds: Sequence[str]) -> list[Any]:
-    return [OutboxRow.done_at.is_(None), OutboxRow.parked_at.is_(None), OutboxRow.kind.in_(kinds)]
+    return [OutboxRow.delivered_at.is_(None), OutboxRow.parked_at.is_(None), OutboxRow.kind.in_(kinds)]
 
 
 def _noted(told: DeliveryResult) -> dict[str, Any]:
@@ -195,5 +195,5 @@ def _noted(told: DeliveryResult) -> dict[str, Any]:
     if told.parked:
         return {"parked_at": func.now(), **error}
     if told.pause_s is None:
-        return {"done_at": func.now(), **error}
+        return {"delivered_at": func.now(), **error}
     return {"next_attempt_at": func.now() + timedelta(seconds=told.pause_s), **error}

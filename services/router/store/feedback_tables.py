@@ -33,7 +33,7 @@ class OutboxRow(RouterTable):
 
     __tablename__ = "outbox"
     __table_args__ = (
-        Index("ix_outbox_due", "next_attempt_at", postgresql_where="done_at IS NULL AND parked_at IS NULL"),
+        Index("ix_outbox_due", "next_attempt_at", postgresql_where="delivered_at IS NULL AND parked_at IS NULL"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
@@ -43,6 +43,6 @@ class OutboxRow(RouterTable):
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
     attempts: Mapped[int] = mapped_column(Integer, server_default="0")
     next_attempt_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
-    done_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+    delivered_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
     parked_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
     last_error: Mapped[str] = mapped_column(String, server_default="")

@@ -88,7 +88,7 @@ class DocumentRow(RouterTable):
     """A document, without its text."""
 
     __tablename__ = "documents"
-    __table_args__ = (Index("ix_documents_newest", "added_at", "document_id"),)
+    __table_args__ = (Index("ix_documents_added_at", "added_at", "document_id"),)
 
     document_id: Mapped[str] = mapped_column(String, primary_key=True)
     title: Mapped[str] = mapped_column(String)

@@ -50,7 +50,7 @@ class RunRow(RouterTable):
         Index("ix_runs_error", "error_reason", "run_id", postgresql_where="error_reason <> ''"),
         Index("ix_runs_assessor", "assessor", "run_id", postgresql_where="assessor <> ''"),
         Index(
-            "ix_runs_asked",
+            "ix_runs_caller_request",
             text("(document->>'request_id')"),
             postgresql_where="document->>'request_id' <> ''",
         ),
@@ -289,7 +289,7 @@ class PostgresOldRuns:
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        over = or_(OutboxRow.done_at.is_not(None), OutboxRow.parked_at.is_not(None))
+        over = or_(OutboxRow.delivered_at.is_not(None), OutboxRow.parked_at.is_not(None))
         try:
             async with self._sessions.begin() as session:
                 await session.execute(delete(OutboxRow).where(OutboxRow.run_id.in_(run_ids), over))
