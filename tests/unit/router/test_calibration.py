@@ -1,11 +1,12 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from chassis.errors import DatabaseUnavailable
+from chassis.worker import WorkerFailing
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from services.router.core.calibration import FittingRules, Progress, is_due, version_in_force, version_of_fit
 from services.router.service.calibration.recalibration import Calibrator, as_it_is, refit, served
@@ -133,6 +134,13 @@ class FakeMaps:
             raise DatabaseUnavailable("the database cannot be reached")
 
 
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 - the worker has no event for it
+            await asyncio.sleep(0.001)
+
+
 async def test_only_what_is_due_is_fitted() -> None:
     store = FakeMaps()
 
@@ -149,8 +157,7 @@ async def test_verdicts_are_learned_from_one_fit_at_a_time() -> None:
     for _ in range(20):
         calibrator.judged()
         await asyncio.sleep(0)
-    while not store.kept:  # noqa: ASYNC110 - a fit runs in a thread
-        await asyncio.sleep(0.001)
+    await until(lambda: bool(store.kept))
     await calibrator.close()
 
     assert (store.most_fitting, len(store.kept)) == (1, 1)
@@ -180,24 +187,35 @@ async def test_a_database_that_is_away_leaves_the_last_map_and_the_fit_for_later
     assert calibrator("dialectic", "assessment", 0.8) == (0.8, "")
     assert store.looks == 0
     store.away = False
-    while not store.looks:  # noqa: ASYNC110 - the calibrator looks by itself
-        await asyncio.sleep(0.001)
+    await until(lambda: store.looks > 0)
     await calibrator.close()
 
 
-async def test_a_calibrator_that_has_ended_says_so() -> None:
+async def test_a_bug_in_one_round_does_not_end_the_calibrator_and_readiness_names_it() -> None:
     class Broken(FakeMaps):
-        async def in_force(self) -> Sequence[CalibrationMap]:
-            raise ZeroDivisionError
+        broken = True
+        broken_rounds = 0
 
-    calibrator = Calibrator(Broken(), rules=RULES, pause_s=0)
-    await calibrator.check()
+        async def progress(self) -> Sequence[Progress]:
+            if self.broken:
+                self.broken_rounds += 1
+                raise ZeroDivisionError("a bug")
+            return await super().progress()
+
+    store = Broken()
+    calibrator = Calibrator(store, rules=RULES, refresh_s=60, pause_s=0)
     calibrator.start()
-    await asyncio.sleep(0.01)
-    while not calibrator._worker or not calibrator._worker.done():  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
-
-    with pytest.raises(DatabaseUnavailable, match="recalibration has ended"):
+    await until(lambda: store.broken_rounds > 0)
+    with pytest.raises(WorkerFailing, match=r"the worker calibration failed .* ZeroDivisionError: a bug"):
         await calibrator.check()
-    with pytest.raises(ZeroDivisionError):
-        await calibrator.close()
+
+    store.broken = False
+    await until(lambda: calibrator("system1", "assessment", 0.8)[1] == "v1")
+    await calibrator.close()
+
+    await calibrator.check()
+
+
+async def test_a_calibrator_that_is_not_started_is_not_ready() -> None:
+    with pytest.raises(WorkerFailing, match="the worker calibration has not been started"):
+        await Calibrator(FakeMaps()).check()

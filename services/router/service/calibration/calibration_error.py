@@ -62,8 +62,16 @@ class CalibrationErrors:
         if not self._is_stale or self._clock() < self._due_at:
             return
         self._is_stale, self._due_at = False, self._clock() + self._every_s
-        for one in await self._store.progress():
-            seen = await self._store.observed(one.strategy, one.confidence_source, GetCalibrationRequest())
-            error = (await asyncio.to_thread(reliability, seen.served, seen.scores)).calibration_error
+        try:
+            await self._measure()
+        except Exception:
+            self._is_stale = True
+            raise
+
+    async def _measure(self) -> None:
+        for progress in await self._store.progress():
+            pair = (progress.strategy, progress.confidence_source)
+            observed = await self._store.observed(*pair, GetCalibrationRequest())
+            error = (await asyncio.to_thread(reliability, observed.served, observed.scores)).calibration_error
             if error is not None:
-                CALIBRATION_ERROR.labels(one.strategy, one.confidence_source).set(error)
+                CALIBRATION_ERROR.labels(*pair).set(error)

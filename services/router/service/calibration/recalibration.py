@@ -4,20 +4,21 @@ Answers read the maps from memory and never wait for the database: while it is a
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from prometheus_client import Counter, Gauge
 
-from chassis.errors import DatabaseUnavailable
 from chassis.log import logger
+from chassis.worker import BackgroundWorker
 from kernel.errors import MetacogError
 from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
 from services.router.core.calibration import FittingRules, Progress, is_due
 from services.router.service.calibration.calibration_error import CalibrationErrors
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
+from services.router.service.timeouts import wait_within
 
 REFRESH_S = 30.0
 # Verdicts that come in at a rush are looked at together [s].
@@ -114,8 +115,8 @@ class Calibrator:
         self._errors = CalibrationErrors(store)
         self._pending = True
         self._wake = asyncio.Event()
-        self._stop = asyncio.Event()
-        self._worker: asyncio.Task[None] | None = None
+        self._pause_ends, self._round_is_due = 0.0, 0.0
+        self._worker = BackgroundWorker("calibration", self._run_round)
 
     def __call__(self, strategy: str, source: str, confidence: float) -> tuple[float, str]:
         """`confidence` as it is served, and the version of the map that made it so; never waits."""
@@ -124,7 +125,7 @@ class Calibrator:
 
     def start(self) -> None:
         """Begin to follow the maps in force, and to fit."""
-        self._worker = asyncio.create_task(self._work())
+        self._worker.start()
 
     def judged(self) -> None:
         """A verdict has come in: look soon whether it is time for a fit; never waits."""
@@ -141,48 +142,47 @@ class Calibrator:
         IN_FORCE.set(len(self._maps))
 
     async def check(self) -> None:
-        """Return if maps are followed.
+        """Return while maps are followed.
 
         Raises:
-            DatabaseUnavailable: When nobody does any more.
+            WorkerFailing: While the worker fails, or before `start`.
         """
-        if self._worker is not None and self._worker.done() and not self._stop.is_set():
-            raise DatabaseUnavailable("recalibration has ended; see the log")
+        await self._worker.check()
 
     async def close(self) -> None:
         """Stop, after the fit under way."""
-        self._stop.set()
         self._wake.set()
-        if self._worker is not None:
-            await self._worker
+        await self._worker.close()
 
-    async def _work(self) -> None:
-        while not self._stop.is_set():
-            self._wake.clear()
-            if self._pending:
-                await self._refit()
+    async def _run_round(self, stop: asyncio.Event) -> None:
+        """Refresh, fit and measure once, `refresh_s` after the last time; after `pause_s` if there is feedback."""
+        await wait_within(stop, self._pause_ends - time.monotonic())
+        await wait_within(self._wake, self._round_is_due - time.monotonic())
+        if stop.is_set():
+            return
+        self._wake.clear()
+        await self.refresh()
+        if self._pending and await self._refit():
             await self.refresh()
-            await self._measure()
-            await self._sleep()
+        await self._measure()
+        self._pause_ends = time.monotonic() + self._pause_s
+        self._round_is_due = time.monotonic() + self._refresh_s
 
-    async def _refit(self) -> None:
+    async def _refit(self) -> bool:
+        """Whether a map was fitted; what fails is tried again in the next round."""
         self._pending = False
         try:
-            await refit(self._store, self._rules)
-        except MetacogError as refusal:
+            return bool(await refit(self._store, self._rules))
+        except MetacogError as error:
             self._pending = True
-            _log.warning("no recalibration map was fitted", reason=refusal.message)
+            _log.warning("no recalibration map was fitted", reason=error.message)
+            return False
+        except Exception:
+            self._pending = True
+            raise
 
     async def _measure(self) -> None:
         try:
             await self._errors.measure()
-        except MetacogError as refusal:
-            self._errors.judged()
-            _log.warning("the calibration error was not measured", reason=refusal.message)
-
-    async def _sleep(self) -> None:
-        """Wait for verdicts, as long as `refresh_s`, at least `pause_s` unless it is the end."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), self._pause_s)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), max(0.0, self._refresh_s - self._pause_s))
+        except MetacogError as error:
+            _log.warning("the calibration error was not measured", reason=error.message)
