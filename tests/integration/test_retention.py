@@ -114,7 +114,7 @@ async def test_one_replica_at_a_time_forgets(database_url: str, tmp_path: Path) 
         await kept(records, old)
     runs = PostgresOldRuns(db.build_sessions(engine))
 
-    async with runs.alone() as first:
+    async with runs.lock() as first:
         second = await Retention(runs, days=30).sweep()
     third = await Retention(runs, days=30).sweep()
 

@@ -258,7 +258,7 @@ class PostgresOldRuns:
         self._sessions = sessions
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[bool]:
+    async def lock(self) -> AsyncIterator[bool]:
         """Whether this replica may forget runs meanwhile; the lock ends with its transaction, whatever happens.
 
         Raises:
