@@ -132,7 +132,7 @@ class PostgresOutbox:
         self._sessions = sessions
 
     async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[OutboxMessage]:
-        """Messages that are due, oldest attempt first; nobody else gets them while the lease lasts.
+        """Return messages that are due, longest due first; no other replica gets them while the lease lasts.
 
         Raises:
             DatabaseUnavailable: When the database is away.
@@ -158,21 +158,21 @@ class PostgresOutbox:
             raise refusal(error) from error
         return [OutboxMessage(**row._mapping) for row in rows]
 
-    async def note(self, told: Sequence[DeliveryResult]) -> None:
-        """Remember how telling them went.
+    async def record(self, results: Sequence[DeliveryResult]) -> None:
+        """Record the results of deliveries.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
         try:
             async with self._sessions.begin() as session:
-                for one in told:
-                    await session.execute(update(OutboxRow).where(OutboxRow.id == one.id).values(_noted(one)))
+                for result in results:
+                    await session.execute(update(OutboxRow).where(OutboxRow.id == result.id).values(_after(result)))
         except ERRORS as error:
             raise refusal(error) from error
 
-    async def waiting(self, kinds: Sequence[str]) -> OutboxBacklog:
-        """What waits to be told.
+    async def backlog(self, kinds: Sequence[str]) -> OutboxBacklog:
+        """Return the messages that wait.
 
         Raises:
             DatabaseUnavailable: When the database is away.
@@ -190,10 +190,10 @@ def _pending(kinds: Sequence[str]) -> list[Any]:
     return [OutboxRow.delivered_at.is_(None), OutboxRow.parked_at.is_(None), OutboxRow.kind.in_(kinds)]
 
 
-def _noted(told: DeliveryResult) -> dict[str, Any]:
-    error = {"last_error": without_nul(told.error)[:MAX_ERROR]}
-    if told.parked:
+def _after(result: DeliveryResult) -> dict[str, Any]:
+    error = {"last_error": without_nul(result.error)[:MAX_ERROR]}
+    if result.parked:
         return {"parked_at": func.now(), **error}
-    if told.pause_s is None:
+    if result.pause_s is None:
         return {"delivered_at": func.now(), **error}
-    return {"next_attempt_at": func.now() + timedelta(seconds=told.pause_s), **error}
+    return {"next_attempt_at": func.now() + timedelta(seconds=result.pause_s), **error}
