@@ -1,17 +1,19 @@
 """PostgreSQL: one engine a process, and the migrations of one service's own schema."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
 from alembic import command, context
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, MetaData, create_engine, pool, text
 from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.ext.asyncio import AsyncSession as Session
 
-from chassis.errors import DatabaseUnavailable
+from chassis.errors import ConfigurationInvalid, DatabaseUnavailable
 from kernel.errors import Code, MetacogError
 
 POOL = {"pool_size": 8, "max_overflow": 8, "pool_timeout": 2.0, "pool_pre_ping": True, "pool_recycle": 1800}
@@ -78,6 +80,7 @@ def migrate(package: str, url: str) -> None:
 
     Raises:
         DatabaseUnavailable: When the database cannot be reached.
+        ConfigurationInvalid: When another build made the schema, and this one cannot read it.
     """
     config = Config()
     config.set_main_option("script_location", str(files(package) / "migrations"))
@@ -107,8 +110,23 @@ def _run(connection: Connection, metadata: MetaData) -> None:
     context.configure(
         connection=connection, target_metadata=metadata, version_table_schema=schema, include_schemas=True
     )
+    _check_revisions(context.get_context().get_current_heads(), schema or "public")
     with context.begin_transaction():
         context.run_migrations()
+
+
+def _check_revisions(applied: Iterable[str], schema: str) -> None:
+    """Raise `ConfigurationInvalid` for a revision that this build does not have."""
+    known = {revision.revision for revision in ScriptDirectory.from_config(context.config).walk_revisions()}
+    unknown = ", ".join(sorted(set(applied) - known))
+    if unknown:
+        raise ConfigurationInvalid(
+            f"schema {schema} of the database is at revision {unknown}, which this build does not have. "
+            "Set METACOG_DATABASE_URL to a new database, or drop the schema with all that it holds: "
+            f'DROP SCHEMA "{schema}" CASCADE',
+            setting="METACOG_DATABASE_URL",
+            revision=unknown,
+        )
 
 
 def without_nul(item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind

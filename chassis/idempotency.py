@@ -1,17 +1,179 @@
-"""Requests that were made before: errors that both routers of requests give."""
+"""A request that is made twice is answered once.
+
+    async with once(store, key.name, request.request_id, digest, spend.seconds_left) as attempt:
+        if attempt.earlier is not None:
+            return attempt.earlier
+        ...
+
+A store knows which requests are being answered and which answers exist: `LocalRequests` for the requests of one process
+whose answers are looked up elsewhere, a database table with leases for those of several replicas.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Generic, Protocol, TypeVar
 
 from kernel.errors import Code, MetacogError
 
+A = TypeVar("A")
+Found = TypeVar("Found", covariant=True)
+
+# Time beyond the deadline of a request, before a request without an answer counts as lost [s].
+SPARE_S = 10.0
+
 
 class RequestIdReused(MetacogError):
-    """A request identifier came back with another request."""
+    """An identifier was used for two different requests."""
 
     code = Code.ALREADY_EXISTS
     reason = "REQUEST_ID_REUSED"
 
 
 class RequestInProgress(MetacogError):
-    """The first request with an identifier had not ended when its repetition had to."""
+    """The first request with an identifier was still running at the deadline of its repetition."""
 
     code = Code.ABORTED
     reason = "REQUEST_IN_PROGRESS"
+
+
+def reused(request_id: str, **metadata: str) -> RequestIdReused:
+    """Return the error for `request_id` when it comes with another request than the first time."""
+    message = f"request_id {request_id!r} was used for another request; choose a new one"
+    return RequestIdReused(message, request_id=request_id, **metadata)
+
+
+class RequestStore(Protocol[Found]):
+    """A store knows requests by API key and identifier. Every method may raise an error of its database."""
+
+    async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> bool:
+        """Return whether the caller is to answer the request; False while another one does, or when one has.
+
+        Args:
+            key_name: Name of the API key.
+            request_id: Identifier that the caller chose.
+            digest: Digest of the request.
+            lease_s: Time after which the request may be taken over from a process that was lost [s].
+
+        Raises:
+            RequestIdReused: When the identifier belongs to another request.
+        """
+
+    async def answered(self, key_name: str, request_id: str) -> Found | None:
+        """Return the answer of an earlier request; None while there is none."""
+
+    async def leave(self, key_name: str, request_id: str) -> None:
+        """Let the next attempt answer a request that `begin` gave to the caller."""
+
+    async def wait(self, key_name: str, request_id: str, *, at_most_s: float) -> None:
+        """Return when the first request may have ended, at the latest after `at_most_s`."""
+
+
+class Attempt(Generic[A]):
+    """An attempt is one caller's try to answer a request.
+
+    Attributes:
+        earlier: The answer of an earlier request; None when the caller is to answer.
+    """
+
+    def __init__(self) -> None:
+        self.earlier: A | None = None
+        self.is_answered = False
+
+    def mark_answered(self) -> None:
+        """Note that the store holds the answer now, so that nothing is left to the next attempt."""
+        self.is_answered = True
+
+
+@asynccontextmanager
+async def once(
+    store: RequestStore[A], key_name: str, request_id: str, digest: str, seconds_left: Callable[[], float]
+) -> AsyncIterator[Attempt[A]]:
+    """Give an attempt at a request, with the earlier answer or alone; without a `request_id` nothing is looked up.
+
+    An attempt that ends without `mark_answered` leaves the request to the next one.
+
+    Args:
+        store: The requests that are known.
+        key_name: Name of the API key; identifiers belong to it.
+        request_id: Identifier that the caller chose; empty for none.
+        digest: Digest of the request.
+        seconds_left: Returns the time until the deadline [s].
+
+    Raises:
+        RequestIdReused: When the identifier belongs to another request.
+        RequestInProgress: When the first request is still running at the deadline.
+    """
+    attempt: Attempt[A] = Attempt()
+    if not request_id:
+        yield attempt
+        return
+    while not await store.begin(key_name, request_id, digest, lease_s=seconds_left() + SPARE_S):
+        attempt.earlier = await store.answered(key_name, request_id)
+        if attempt.earlier is not None:
+            yield attempt
+            return
+        left_s = seconds_left()
+        if left_s <= 0:
+            message = f"the first request with request_id {request_id!r} is still running"
+            raise RequestInProgress(message, request_id=request_id)
+        await store.wait(key_name, request_id, at_most_s=left_s)
+    try:
+        yield attempt
+    finally:
+        if not attempt.is_answered:
+            with suppress(MetacogError):  # a store that cannot be reached lets the lease run out
+                await store.leave(key_name, request_id)
+
+
+Find = Callable[[str, str, str], Awaitable[A | None]]
+
+
+class LocalRequests(Generic[A]):
+    """The requests that one process is answering; their answers are looked up.
+
+    Args:
+        find: Returns the answer of an earlier request by key name, request identifier and digest, None where it may be
+            answered anew; raises `RequestIdReused` when the earlier request has another digest.
+    """
+
+    def __init__(self, find: Find[A]) -> None:
+        self._find = find
+        self._running: dict[tuple[str, str], asyncio.Event] = {}
+        self._found: dict[tuple[str, str], A] = {}
+
+    async def begin(self, key_name: str, request_id: str, digest: str, *, lease_s: float) -> bool:
+        """Do as `RequestStore` says; a process that is lost takes its requests along, so there is no lease."""
+        name = (key_name, request_id)
+        if name in self._running:
+            return False
+        self._running[name] = asyncio.Event()
+        is_free = False
+        try:
+            found = await self._find(key_name, request_id, digest)
+            is_free = found is None
+        finally:
+            if not is_free:
+                self._end(name)
+        if found is not None:
+            self._found[name] = found
+        return is_free
+
+    async def answered(self, key_name: str, request_id: str) -> A | None:
+        """Return the answer that `begin` has just found."""
+        return self._found.pop((key_name, request_id), None)
+
+    async def leave(self, key_name: str, request_id: str) -> None:
+        """Let the next attempt look the answer up, or make it."""
+        self._end((key_name, request_id))
+
+    async def wait(self, key_name: str, request_id: str, *, at_most_s: float) -> None:
+        """Return when the running request has ended, at the latest after `at_most_s`."""
+        running = self._running.get((key_name, request_id))
+        if running is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(at_most_s):
+                    await running.wait()
+
+    def _end(self, name: tuple[str, str]) -> None:
+        self._running.pop(name).set()

@@ -1,4 +1,4 @@
-"""Work that runs in the background for as long as a service does.
+"""A background worker repeats its work for as long as a service runs.
 
     worker = BackgroundWorker("journal", journal.write_batch)
     worker.start()
@@ -12,6 +12,7 @@ is started again after a pause that doubles, so that no bug ends a worker silent
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from prometheus_client import Counter
 
@@ -39,15 +40,27 @@ class BackgroundWorker:
 
     Args:
         name: Its name, for logs, metrics and readiness.
-        work: One round of the work, called again as soon as it returns, until the worker is closed; it waits by
-            itself for what is to be done, and gets an event that is set when it is to end.
+        work: One round of the work, called again when it returns, until the worker is closed; it gets an event that is
+            set when it is to end. A failure counts as over when a later round returns, so a round that waits for
+            something to do returns now and then without it.
+        interval_s: Pause between two rounds [s]; 0 for work that waits by itself. Other tasks run in between even then,
+            so that a round which never waits cannot block the process.
         first_pause_s: Pause before the first restart [s]; it doubles with each failure in a row.
         longest_pause_s: Longest pause [s].
     """
 
-    def __init__(self, name: str, work: Work, *, first_pause_s: float = 0.5, longest_pause_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Work,
+        *,
+        interval_s: float = 0.0,
+        first_pause_s: float = 0.5,
+        longest_pause_s: float = 30.0,
+    ) -> None:
         self.name = name
         self._work = work
+        self._interval_s = interval_s
         self._first_pause_s = first_pause_s
         self._longest_pause_s = longest_pause_s
         self._stop = asyncio.Event()
@@ -65,10 +78,14 @@ class BackgroundWorker:
         """Return while the worker works.
 
         Raises:
-            WorkerFailing: While it has failed and not worked since, or before `start`; names the last failure.
+            WorkerFailing: While it has failed and no round has returned since, before `start`, and after `close`; names
+                the last failure.
         """
-        if self._problem:
-            raise WorkerFailing(f"the worker {self.name} {self._problem}", worker=self.name)
+        problem = self._problem
+        if not problem and self._task is not None and self._task.done():
+            problem = "has ended"
+        if problem:
+            raise WorkerFailing(f"the worker {self.name} {problem}", worker=self.name)
 
     async def close(self, *, within_s: float = 5.0) -> None:
         """Ask the work to end, wait for it, and cancel it when it takes longer.
@@ -87,22 +104,31 @@ class BackgroundWorker:
         while not self._stop.is_set():
             try:
                 await self._work(self._stop)
+            except asyncio.CancelledError as error:
+                if _is_cancelled():
+                    raise
+                await self._recover(error)  # something that the work waited for was cancelled, and not the worker
             except Exception as error:  # noqa: BLE001 - no failure may end the worker
-                self._failed(error)
-                await self._pause()
+                await self._recover(error)
             else:
                 self._failures, self._problem = 0, ""
+                await self._pause(self._interval_s)
 
-    def _failed(self, error: Exception) -> None:
+    async def _recover(self, error: BaseException) -> None:
         self._failures += 1
         FAILURES.labels(self.name).inc()
         self._problem = f"failed {self._failures} times in a row, last with {type(error).__name__}: {error}"
         _log.error("a background worker failed", worker=self.name, failures=self._failures, exc_info=error)
+        await self._pause(min(self._first_pause_s * 2.0 ** min(self._failures - 1, 60), self._longest_pause_s))
 
-    async def _pause(self) -> None:
-        pause_s = min(self._first_pause_s * 2 ** (self._failures - 1), self._longest_pause_s)
-        try:
-            async with asyncio.timeout(pause_s):
-                await self._stop.wait()
-        except TimeoutError:
-            return
+    async def _pause(self, pause_s: float) -> None:
+        await asyncio.sleep(0)
+        if pause_s > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._stop.wait()
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

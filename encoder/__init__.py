@@ -1,1 +1,1 @@
-"""The sentence encoder: sentence-transformers behind OpenAI's `/v1/embeddings`, in a process of its own."""
+"""The sentence encoder serves sentence-transformers as OpenAI's `/v1/embeddings`, in a process of its own."""

@@ -1,4 +1,4 @@
-"""`python -m encoder`: serve sentence vectors; the port answers at once, the model follows in some seconds."""
+"""`python -m encoder` serves sentence vectors; the port answers at once, the model follows in some seconds."""
 
 import os
 import signal
@@ -9,6 +9,7 @@ from functools import partial
 
 import uvicorn
 
+from chassis import log
 from encoder.app import build_app
 from encoder.errors import SettingsInvalid
 from encoder.model import load, name_of
@@ -18,10 +19,10 @@ GRACE_S = 10
 
 
 def bound_socket(settings: Settings) -> socket.socket:
-    """A socket on the port of `settings`.
+    """Return a socket on the port of `settings`.
 
     Raises:
-        SettingsInvalid: It is taken, or the address is not this machine's.
+        SettingsInvalid: The port is taken, or the address does not belong to this machine.
     """
     bound = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -37,7 +38,7 @@ def bound_socket(settings: Settings) -> socket.socket:
 
 
 def serve(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT; 1 if the model cannot be loaded."""
+    """Serve until SIGTERM or SIGINT; return 1 if the model cannot be loaded."""
     failed: list[bool] = []
 
     def on_failure() -> None:
@@ -57,7 +58,8 @@ def serve(settings: Settings) -> int:
 
 
 def main() -> int:
-    """Serve; 0, or 1 with a message."""
+    """Serve; return 0, or 1 after printing what is wrong."""
+    log.configure("encoder")
     try:
         return serve(read_settings(os.environ))
     except SettingsInvalid as error:

@@ -1,4 +1,4 @@
-"""The HTTP face of the encoder."""
+"""This module builds the HTTP API of the encoder."""
 
 import asyncio
 import hashlib
@@ -15,8 +15,9 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from chassis.worker import WorkerFailing
 from encoder.batcher import Batcher
-from encoder.errors import BadRequest, Refusal, StillLoading, TooLarge, Unauthenticated
+from encoder.errors import BadRequest, EncoderError, StillLoading, TooLarge, Unauthenticated
 from encoder.model import Encoder
 from encoder.settings import Settings
 from encoder.wire import check_dimensions, embeddings_reply, models_reply, parse_request
@@ -25,7 +26,7 @@ Load = Callable[[], Encoder]
 
 
 class Engine:
-    """The model and its batches, from the moment they are there.
+    """The engine holds the model and its batcher, once they are loaded.
 
     Args:
         name: Name of the model.
@@ -40,17 +41,21 @@ class Engine:
         self._encoder: Encoder | None = None
         self._batcher: Batcher | None = None
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether the model is loaded."""
-        return self._batcher is not None
+    async def check(self) -> None:
+        """Return if the model is loaded and its batches are encoded.
+
+        Raises:
+            StillLoading: The model is not loaded yet.
+            WorkerFailing: The model fails.
+        """
+        await self.batcher.check()
 
     @property
     def encoder(self) -> Encoder:
-        """The loaded model.
+        """Return the loaded model.
 
         Raises:
-            StillLoading: It is not there yet.
+            StillLoading: The model is not loaded yet.
         """
         if self._encoder is None:
             raise StillLoading(f"The model {self.name} is being loaded; try again in a moment")
@@ -58,17 +63,17 @@ class Engine:
 
     @property
     def batcher(self) -> Batcher:
-        """The batches of the loaded model.
+        """Return the batcher of the loaded model.
 
         Raises:
-            StillLoading: It is not there yet.
+            StillLoading: The model is not loaded yet.
         """
         if self._batcher is None:
             raise StillLoading(f"The model {self.name} is being loaded; try again in a moment")
         return self._batcher
 
     async def run(self, load: Load) -> None:
-        """Load the model on the worker thread, then encode batches on it until cancelled."""
+        """Load the model on a thread, then encode batches on it until cancelled."""
         thread = ThreadPoolExecutor(1, thread_name_prefix="encoder")
         try:
             self._encoder = await asyncio.get_running_loop().run_in_executor(thread, load)
@@ -78,22 +83,25 @@ class Engine:
                 max_batch=self._settings.max_batch,
                 max_waiting=self._settings.max_waiting,
             )
-            _say(f"ready: {self.name} is loaded")
-            await self._batcher.run()
+            self._batcher.start()
+            _print(f"ready: {self.name} is loaded")
+            await asyncio.Event().wait()
         except (ImportError, OSError, ValueError, RuntimeError) as error:
-            _say(f"the model {self.name} cannot be loaded: {error}")
+            _print(f"the model {self.name} cannot be loaded: {error}")
             self._on_failure()
         finally:
-            thread.shutdown(wait=False, cancel_futures=True)  # nobody waits for a batch, or for a model half loaded
+            thread.shutdown(wait=False, cancel_futures=True)  # a batch, or a model half loaded, is of no use any more
+            if self._batcher is not None:
+                await self._batcher.close()
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def build_app(settings: Settings, *, name: str, load: Load, on_failure: Callable[[], None]) -> FastAPI:
-    """The encoder's application.
+    """Return the encoder's application.
 
     Args:
         settings: Limits and keys.
@@ -108,10 +116,11 @@ def build_app(settings: Settings, *, name: str, load: Load, on_failure: Callable
         task = asyncio.create_task(engine.run(load))
         yield
         task.cancel()
+        await asyncio.wait({task})
 
     app = FastAPI(title="metacog encoder", summary="Sentence vectors, in OpenAI's shapes.", lifespan=lifespan)
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(HTTPException, _unknown)
+    app.add_exception_handler(EncoderError, _reply_with_error)
+    app.add_exception_handler(HTTPException, _reply_unknown)
     _add_probes(app, engine)
     _add_openai(app, engine, settings)
     return app
@@ -120,15 +129,19 @@ def build_app(settings: Settings, *, name: str, load: Load, on_failure: Callable
 def _add_probes(app: FastAPI, engine: Engine) -> None:
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
-        """The process lives."""
+        """Return 200 while the process lives."""
         return {"status": "ok"}
 
     @app.get("/readyz")
     async def readyz() -> JSONResponse:
-        """200 when the model is loaded, 503 before."""
-        if engine.is_ready:
-            return JSONResponse({"status": "ready"})
-        return JSONResponse({"status": "loading"}, 503, headers={"Retry-After": "1"})
+        """Return 200 when the model is loaded and works, else 503 with the reason."""
+        try:
+            await engine.check()
+        except StillLoading:
+            return JSONResponse({"status": "loading"}, 503, headers={"Retry-After": "1"})
+        except WorkerFailing as failing:
+            return JSONResponse({"status": "failing", "problem": failing.message}, 503, headers={"Retry-After": "1"})
+        return JSONResponse({"status": "ready"})
 
 
 def _add_openai(app: FastAPI, engine: Engine, settings: Settings) -> None:
@@ -136,26 +149,26 @@ def _add_openai(app: FastAPI, engine: Engine, settings: Settings) -> None:
 
     @app.get("/v1/models", dependencies=keyed)
     async def models() -> dict[str, Any]:
-        """The one model, with the dimension of its vectors and the tokens it reads of a text."""
+        """List the one model, with the dimension of its vectors and the tokens it reads of a text."""
         encoder = engine.encoder
         return models_reply(encoder.name, encoder.dimension, encoder.max_tokens)
 
     @app.post("/v1/embeddings", dependencies=keyed)
     async def embeddings(request: Request) -> Response:
-        """Vectors of texts.
+        """Return the vectors of texts.
 
         `input` is a string or a list of strings; `encoding_format` is `float` (default) or `base64`. A text longer
         than the model reads is cut, as sentence-transformers does; `usage` counts the tokens that were read.
         """
-        asked = parse_request(await read_body(request, settings.max_body_bytes), engine.name, settings)
-        check_dimensions(asked.dimensions, engine.encoder.dimension)
-        encoded = await engine.batcher.encode(asked.texts)
-        body = embeddings_reply(encoded, engine.name, as_base64=asked.as_base64)
+        fields = parse_request(await read_body(request, settings.max_body_bytes), engine.name, settings)
+        check_dimensions(fields.dimensions, engine.encoder.dimension)
+        encoded = await engine.batcher.encode(fields.texts)
+        body = embeddings_reply(encoded, engine.name, as_base64=fields.as_base64)
         return Response(body, media_type="application/json")
 
 
 def check_key(digests: tuple[str, ...], request: Request) -> None:
-    """Refuse a request without one of the keys, where any are configured.
+    """Check that a request has one of the keys, where any are configured.
 
     Raises:
         Unauthenticated: The bearer key is missing or unknown.
@@ -170,7 +183,7 @@ def check_key(digests: tuple[str, ...], request: Request) -> None:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """Body of a request.
+    """Return the body of a request.
 
     Raises:
         TooLarge: It has more than `most` bytes; the rest is not read.
@@ -185,14 +198,14 @@ async def read_body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
-async def _refused(_: Request, refusal: Exception) -> Response:
-    """Answer of a refusal."""
-    assert isinstance(refusal, Refusal)
-    return JSONResponse(refusal.as_openai(), refusal.status, headers=refusal.headers)
+async def _reply_with_error(_: Request, error: Exception) -> Response:
+    """Return the answer that carries an error."""
+    assert isinstance(error, EncoderError)
+    return JSONResponse(error.as_openai(), error.status, headers=error.headers)
 
 
-async def _unknown(_: Request, error: Exception) -> Response:
-    """Answer for an unknown path or method, in the same shape."""
+async def _reply_unknown(_: Request, error: Exception) -> Response:
+    """Return the answer for an unknown path or method, in the same shape."""
     assert isinstance(error, HTTPException)
-    refusal = BadRequest(str(error.detail))
-    return Response(orjson.dumps(refusal.as_openai()), error.status_code, media_type="application/json")
+    body = BadRequest(str(error.detail)).as_openai()
+    return Response(orjson.dumps(body), error.status_code, media_type="application/json")

@@ -1,27 +1,33 @@
-"""Micro-batches: requests that arrive while a batch runs are encoded together in the next.
+"""The batcher encodes requests that arrive while a batch runs together, in the next batch.
 
-One worker thread does all encoding, so that the loop never waits for it. Long requests take turns with short ones: of
-each request that waits, as many texts go into a batch as have room, and what is left joins the queue again at its end.
+One thread does all encoding, so that the event loop never waits for it. Long requests take turns with short ones: of
+each request that waits, as many texts go into a batch as have room, and the rest joins the queue again at its end.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from encoder.errors import Overloaded
+from chassis.worker import BackgroundWorker
+from encoder.errors import EncodingFailed, Overloaded
 from encoder.model import Encoded
 
 Encode = Callable[[list[str]], Encoded]
 
+# Pauses after a failed batch, before the model is tried again [s].
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+# A text that shows whether the model works again after a failure.
+TRIAL = ["warm"]
+
 
 @dataclass(slots=True)
 class _Job:
-    """One request: its texts, how many of them have been taken, and the results of those that are done."""
+    """A job is one request: its texts, how many of them have been taken, and the results of those that are done."""
 
     texts: list[str]
     done: asyncio.Future[Encoded]
@@ -30,7 +36,7 @@ class _Job:
     tokens: list[int] = field(default_factory=list)
 
     def add(self, vectors: NDArray[np.float32], tokens: list[int]) -> None:
-        """Take in the results of its next texts; answer the request when they are its last."""
+        """Add the results of the next texts; answer the request when they are the last ones."""
         self.vectors.append(vectors)
         self.tokens += tokens
         if len(self.tokens) == len(self.texts) and not self.done.done():
@@ -39,19 +45,19 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Texts of one job that go into a batch."""
+    """A share is the part of one job that goes into a batch."""
 
     job: _Job
     texts: list[str]
 
 
 class Batcher:
-    """Gathers texts into batches for one worker thread.
+    """The batcher gathers texts into batches for one thread, from `start` until `close`.
 
     Args:
-        encode: What turns a batch into vectors.
+        encode: Turns a batch into vectors.
         thread: The one thread on which it runs.
-        max_batch: Texts in a batch.
+        max_batch: Texts in a batch at most.
         max_waiting: Texts that may wait.
     """
 
@@ -62,18 +68,40 @@ class Batcher:
         self._max_waiting = max_waiting
         self._jobs: deque[_Job] = deque()
         self._arrived = asyncio.Event()
+        self._has_failed = False
+        self._worker = BackgroundWorker(
+            "encoder batches", self._round, first_pause_s=FIRST_PAUSE_S, longest_pause_s=LONGEST_PAUSE_S
+        )
 
     @property
     def waiting(self) -> int:
-        """Texts that wait for a batch."""
+        """Return how many texts wait for a batch [count]."""
         return sum(len(job.texts) - job.taken for job in self._jobs)
 
+    def start(self) -> None:
+        """Begin to encode batches."""
+        self._worker.start()
+
+    async def check(self) -> None:
+        """Return while batches are encoded.
+
+        Raises:
+            WorkerFailing: While the model fails.
+        """
+        await self._worker.check()
+
+    async def close(self) -> None:
+        """Stop encoding; requests that still wait fail."""
+        await self._worker.close(within_s=0)
+        self._reject(self._jobs, "the encoder is stopping")
+
     async def encode(self, texts: list[str]) -> Encoded:
-        """Vectors of `texts`, in their order.
+        """Return the vectors of `texts`, in their order.
 
         Raises:
             Overloaded: Too many texts wait already; nothing was queued. A request for more than may wait is taken
                 only by an idle encoder.
+            EncodingFailed: The model failed on a batch while the request waited.
         """
         waiting = self.waiting
         if waiting and waiting + len(texts) > self._max_waiting:
@@ -83,25 +111,30 @@ class Batcher:
         self._arrived.set()
         return await job.done
 
-    async def run(self) -> None:
-        """Encode batch after batch, until cancelled."""
-        loop = asyncio.get_running_loop()
-        while True:
+    async def _round(self, _stop: asyncio.Event) -> None:
+        """Encode one batch, after a failure first a trial; a failure fails all requests that wait."""
+        shares: list[_Share] = []
+        try:
+            if self._has_failed:
+                await self._encoded(TRIAL)
+                self._has_failed = False
+                return
             await self._arrived.wait()
             shares = self._next_batch()
             if not shares:
                 self._arrived.clear()
-                continue
-            texts = [text for share in shares for text in share.texts]
-            try:
-                encoded = await loop.run_in_executor(self._thread, self._encode, texts)
-            except (RuntimeError, ValueError, MemoryError) as error:  # of torch; the next batch may fare better
-                self._fail(shares, error)
-            else:
-                _hand_out(shares, encoded)
+                return
+            _hand_out(shares, await self._encoded([text for share in shares for text in share.texts]))
+        except BaseException as error:
+            self._has_failed = True
+            self._reject([*(share.job for share in shares), *self._jobs], f"{type(error).__name__}: {error}")
+            raise
+
+    async def _encoded(self, texts: list[str]) -> Encoded:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._encode, texts)
 
     def _next_batch(self) -> list[_Share]:
-        """Take the next batch off the queue; requests that nobody waits for any more are dropped."""
+        """Take the next batch off the queue, without the requests whose clients have gone."""
         shares: list[_Share] = []
         room = self._max_batch
         for _ in range(len(self._jobs)):
@@ -118,10 +151,12 @@ class Batcher:
                 self._jobs.append(job)
         return shares
 
-    def _fail(self, shares: list[_Share], error: BaseException) -> None:
-        for share in shares:
-            if not share.job.done.done():
-                share.job.done.set_exception(error)
+    def _reject(self, jobs: Iterable[_Job], reason: str) -> None:
+        """Fail `jobs` and empty the queue."""
+        for job in jobs:
+            if not job.done.done():
+                job.done.set_exception(EncodingFailed(f"The texts could not be encoded ({reason}); try again"))
+        self._jobs.clear()
 
 
 def _hand_out(shares: list[_Share], encoded: Encoded) -> None:

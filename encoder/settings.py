@@ -1,4 +1,4 @@
-"""What a user may set of the encoder; every variable starts with METACOG_ENCODER_."""
+"""This module reads the settings of the encoder; every variable starts with METACOG_ENCODER_."""
 
 import ipaddress
 import os
@@ -16,7 +16,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of the encoder.
+    """The settings of the encoder are read once, when it starts.
 
     Args:
         host: Address to listen on; one that others can reach needs keys.
@@ -44,7 +44,7 @@ class Settings:
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
-    """Settings from the environment.
+    """Return the settings from the environment.
 
     Raises:
         SettingsInvalid: A value is not usable, or the address is open to others and no key is configured.
@@ -70,17 +70,17 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     return settings
 
 
-def _number(environment: Mapping[str, str], name: str, usual: int, most: int) -> int:
+def _number(environment: Mapping[str, str], name: str, default: int, most: int) -> int:
     text = environment.get(PREFIX + name)
     if not text:
-        return usual
+        return default
     if not text.isdecimal() or not 1 <= int(text) <= most:
         raise SettingsInvalid(f"{PREFIX}{name} is {text!r}; it must be a whole number from 1 to {most}")
     return int(text)
 
 
 def _digests(text: str) -> tuple[str, ...]:
-    """Digests in a comma-separated list."""
+    """Return the digests in a comma-separated list."""
     digests = tuple(part.strip().lower() for part in text.split(",") if part.strip())
     if any(not DIGEST.fullmatch(digest) for digest in digests):
         raise SettingsInvalid(f"{PREFIX}API_KEYS_SHA256 must hold SHA-256 digests, 64 hexadecimal digits each")
@@ -88,7 +88,7 @@ def _digests(text: str) -> tuple[str, ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
+    """Return whether only this machine can reach `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

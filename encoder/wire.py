@@ -1,4 +1,4 @@
-"""OpenAI's shapes for embeddings, in and out."""
+"""This module reads and writes OpenAI's shapes for embeddings."""
 
 import base64
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ FORMATS = ("float", "base64")
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingsRequest:
-    """What was asked for, checked."""
+    """The request holds the checked fields of a body."""
 
     texts: list[str]
     as_base64: bool
@@ -26,8 +26,8 @@ def parse_request(body: bytes, model: str, settings: Settings) -> EmbeddingsRequ
     """Read the body of a request.
 
     Raises:
-        BadRequest: It is not JSON, or a field is missing, of the wrong type or over a limit.
-        ModelNotFound: It asks for another model than `model`.
+        BadRequest: The body is not JSON, or a field is missing, of the wrong type or over a limit.
+        ModelNotFound: The request names another model than `model`.
     """
     try:
         fields = orjson.loads(body)
@@ -36,24 +36,24 @@ def parse_request(body: bytes, model: str, settings: Settings) -> EmbeddingsRequ
     if not isinstance(fields, dict):
         raise BadRequest("The body must be a JSON object with the fields model and input")
     _check_model(fields.get("model"), model)
-    form = fields.get("encoding_format") or "float"
-    if form not in FORMATS:
+    encoding = fields.get("encoding_format") or "float"
+    if encoding not in FORMATS:
         raise BadRequest(f"encoding_format must be one of {', '.join(FORMATS)}", param="encoding_format")
     dimensions = fields.get("dimensions")
     if dimensions is not None and (not isinstance(dimensions, int) or isinstance(dimensions, bool)):
         raise BadRequest("dimensions must be a whole number", param="dimensions")
-    return EmbeddingsRequest(_texts(fields.get("input"), settings), form == "base64", dimensions)
+    return EmbeddingsRequest(_texts(fields.get("input"), settings), encoding == "base64", dimensions)
 
 
-def _check_model(asked: object, served: str) -> None:
-    if not isinstance(asked, str) or not asked:
+def _check_model(model: object, served: str) -> None:
+    if not isinstance(model, str) or not model:
         raise BadRequest(f"You must name a model; this server has {served}", param="model")
-    if asked.removeprefix("sentence-transformers/") != served:
-        raise ModelNotFound(f"The model {asked!r} does not exist; this server has {served}", param="model")
+    if model.removeprefix("sentence-transformers/") != served:
+        raise ModelNotFound(f"The model {model!r} does not exist; this server has {served}", param="model")
 
 
 def _texts(value: object, settings: Settings) -> list[str]:
-    """The texts of field `input`: a string or a list of strings."""
+    """Return the texts of field `input`: a string or a list of strings."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts:
         raise BadRequest("input must be a string or a list of strings, and not empty", param="input")
@@ -77,18 +77,18 @@ def _check_text(text: object, number: int, most: int) -> None:
         raise BadRequest(f"input[{number}] has {len(text)} characters; at most {most} are taken", param="input")
 
 
-def check_dimensions(asked: int | None, served: int) -> None:
-    """Refuse a length of vectors that the model does not have.
+def check_dimensions(requested: int | None, served: int) -> None:
+    """Check that the model's vectors have the requested length.
 
     Raises:
-        BadRequest: `asked` is another length than `served`.
+        BadRequest: `requested` is another length than `served`.
     """
-    if asked is not None and asked != served:
+    if requested is not None and requested != served:
         raise BadRequest(f"The vectors of this model have {served} dimensions and cannot be cut", param="dimensions")
 
 
 def embeddings_reply(encoded: Encoded, model: str, *, as_base64: bool) -> bytes:
-    """Body of the answer: vectors as lists of numbers, or as little-endian 32-bit floats in base64."""
+    """Return the body of the answer, with vectors as lists of numbers, or as little-endian 32-bit floats in base64."""
     total = sum(encoded.tokens)
     data: list[dict[str, Any]] = [
         {
@@ -104,7 +104,7 @@ def embeddings_reply(encoded: Encoded, model: str, *, as_base64: bool) -> bytes:
 
 
 def models_reply(name: str, dimension: int, max_tokens: int) -> dict[str, Any]:
-    """Body of the list of models, with what a client of vectors needs to know beyond OpenAI's fields."""
+    """Return the list of models, with the dimension and the input length beside OpenAI's fields."""
     model = {
         "id": name,
         "object": "model",

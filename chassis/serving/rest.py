@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from chassis.errors import ClientGone, PathNotFound
+from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.serving.auth import ApiKey, Keyring
 from chassis.serving.edge import OPERATION, RestEdge
@@ -38,11 +39,6 @@ class Json(Response):
     def render(self, content: object) -> bytes:
         """Bytes of `content`."""
         return dumps(content)
-
-
-def dumps(content: object) -> bytes:
-    """JSON of plain data and values."""
-    return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z)
 
 
 class StrictRequest(Request):

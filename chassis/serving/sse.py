@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from fastapi.responses import Response, StreamingResponse
 
+from chassis.json_text import dumps
 from chassis.log import logger
-from chassis.serving.rest import dumps, problem_body
+from chassis.serving.rest import problem_body
 from chassis.serving.wire import event_name
 from kernel.errors import Bug, MetacogError
 

@@ -10,9 +10,10 @@ from grpc import aio
 from metacog.delegation.v1 import delegation_pb2, delegation_pb2_grpc
 
 from chassis.database import Sessions
+from chassis.json_text import dumps
 from chassis.serving.auth import Keyring
 from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
-from chassis.serving.rest import Application, dumps
+from chassis.serving.rest import Application
 from chassis.serving.server import grpc_server
 from configuration.agents import AgentConfig
 from kernel.confidence.rules import Rules

@@ -11,19 +11,23 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import numpy as np
 import openai
 import pytest
 
+from chassis.worker import WorkerFailing
+from encoder.app import build_app
 from encoder.batcher import Batcher
-from encoder.errors import Overloaded
+from encoder.errors import EncodingFailed, Overloaded
 from encoder.model import Encoded
+from encoder.settings import Settings
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -111,7 +115,7 @@ def test_the_nearer_meaning_has_the_nearer_vector(client: openai.OpenAI) -> None
     assert np.linalg.norm(cat) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_floats_and_base64_say_the_same(client: openai.OpenAI) -> None:
+def test_floats_and_base64_are_equal(client: openai.OpenAI) -> None:
     plain = client.embeddings.create(model=MODEL, input="one text", encoding_format="float")
     packed = client.embeddings.create(model=MODEL, input="one text")  # the client asks for base64 by default
 
@@ -140,7 +144,7 @@ def test_the_order_and_the_batch_do_not_change_a_vector(client: openai.OpenAI) -
     assert together[37] == pytest.approx(vectors(client, texts[37])[0], abs=1e-5)
 
 
-def test_the_model_list_tells_the_dimension(client: openai.OpenAI) -> None:
+def test_the_model_list_has_the_dimension(client: openai.OpenAI) -> None:
     model = client.models.list().data[0]
 
     assert model.id == MODEL
@@ -175,19 +179,19 @@ def test_another_model_is_not_found(client: openai.OpenAI) -> None:
     assert caught.value.code == "model_not_found"
 
 
-def test_vectors_cannot_be_asked_for_in_another_length(client: openai.OpenAI) -> None:
+def test_another_length_of_vectors_is_rejected(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="384 dimensions"):
         client.embeddings.create(model=MODEL, input="x", dimensions=64)
 
 
-def test_a_body_over_the_limit_is_refused(client: openai.OpenAI) -> None:
+def test_a_body_over_the_limit_is_rejected(client: openai.OpenAI) -> None:
     with pytest.raises(openai.APIStatusError, match="over 100000 bytes") as caught:
         client.embeddings.create(model=MODEL, input=["x" * 10_000] * 11)
 
     assert caught.value.status_code == 413
 
 
-def test_a_wrong_key_is_refused_and_probes_need_none(running: Running) -> None:
+def test_a_wrong_key_is_rejected_and_probes_need_none(running: Running) -> None:
     with openai.OpenAI(base_url=f"{running.base}/v1", api_key="wrong", max_retries=0) as stranger:
         with pytest.raises(openai.AuthenticationError):
             stranger.embeddings.create(model=MODEL, input="x")
@@ -207,7 +211,7 @@ def test_many_clients_at_once_each_get_their_own(client: openai.OpenAI) -> None:
     assert np.array(found) == pytest.approx(alone, abs=1e-5)
 
 
-def test_an_open_address_without_keys_is_refused() -> None:
+def test_an_open_address_without_keys_is_rejected() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "encoder"],
         env=os.environ | {"METACOG_ENCODER_HOST": "0.0.0.0"},
@@ -220,7 +224,7 @@ def test_an_open_address_without_keys_is_refused() -> None:
     assert "METACOG_ENCODER_API_KEYS_SHA256" in done.stdout
 
 
-def test_a_taken_port_is_refused_with_its_setting(running: Running) -> None:
+def test_a_taken_port_is_rejected_with_its_setting(running: Running) -> None:
     port = running.base.rsplit(":", 1)[1]
 
     done = subprocess.run(
@@ -252,7 +256,7 @@ def test_it_ends_on_sigterm_while_the_model_is_still_loading(tmp_path: Path) -> 
 
 
 class SlowEncode:
-    """Notes each batch, and lets none through before it is told to."""
+    """Records each batch, and returns none before `go` is set."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -267,21 +271,21 @@ class SlowEncode:
         return Encoded(np.array([[length] for length in lengths], dtype=np.float32), lengths)
 
 
-@contextmanager
-def batching(encode: SlowEncode, *, max_batch: int, max_waiting: int) -> Iterator[Batcher]:
+@asynccontextmanager
+async def batching(encode: "SlowEncode | FailingEncode", *, max_batch: int, max_waiting: int) -> AsyncIterator[Batcher]:
     with ThreadPoolExecutor(1) as thread:
         batcher = Batcher(encode, thread, max_batch=max_batch, max_waiting=max_waiting)
-        task = asyncio.create_task(batcher.run())
+        batcher.start()
         try:
             yield batcher
         finally:
             encode.go.set()
-            task.cancel()
+            await batcher.close()
 
 
 async def test_requests_that_arrive_while_a_batch_runs_share_the_next() -> None:
     encode = SlowEncode()
-    with batching(encode, max_batch=8, max_waiting=100) as batcher:
+    async with batching(encode, max_batch=8, max_waiting=100) as batcher:
         first = asyncio.create_task(batcher.encode(["1"]))
         await asyncio.to_thread(encode.started.wait, 30)
         later = [asyncio.create_task(batcher.encode(["x" * number])) for number in (2, 3, 4)]
@@ -296,7 +300,7 @@ async def test_requests_that_arrive_while_a_batch_runs_share_the_next() -> None:
 
 async def test_a_long_request_takes_turns_with_short_ones() -> None:
     encode = SlowEncode()
-    with batching(encode, max_batch=2, max_waiting=100) as batcher:
+    async with batching(encode, max_batch=2, max_waiting=100) as batcher:
         long = asyncio.create_task(batcher.encode(["a", "bb", "ccc", "dddd", "eeeee"]))
         await asyncio.to_thread(encode.started.wait, 30)
         short = asyncio.create_task(batcher.encode(["short"]))
@@ -311,9 +315,9 @@ async def test_a_long_request_takes_turns_with_short_ones() -> None:
     assert answer.vectors[:, 0].tolist() == [1, 2, 3, 4, 5]
 
 
-async def test_more_than_may_wait_is_refused_at_once() -> None:
+async def test_more_than_may_wait_is_rejected_at_once() -> None:
     encode = SlowEncode()
-    with batching(encode, max_batch=1, max_waiting=3) as batcher:
+    async with batching(encode, max_batch=1, max_waiting=3) as batcher:
         running = asyncio.create_task(batcher.encode(["running"]))
         await asyncio.to_thread(encode.started.wait, 30)
         waiting = asyncio.create_task(batcher.encode(["a", "b"]))
@@ -329,9 +333,9 @@ async def test_more_than_may_wait_is_refused_at_once() -> None:
     assert caught.value.headers == {"Retry-After": "1"}
 
 
-async def test_a_request_that_nobody_waits_for_is_not_encoded() -> None:
+async def test_a_request_whose_client_has_gone_is_not_encoded() -> None:
     encode = SlowEncode()
-    with batching(encode, max_batch=8, max_waiting=100) as batcher:
+    async with batching(encode, max_batch=8, max_waiting=100) as batcher:
         running = asyncio.create_task(batcher.encode(["running"]))
         await asyncio.to_thread(encode.started.wait, 30)
         gone = asyncio.create_task(batcher.encode(["gone"]))
@@ -343,3 +347,77 @@ async def test_a_request_that_nobody_waits_for_is_not_encoded() -> None:
         await batcher.encode(["later"])
 
     assert ["gone"] not in encode.batches
+
+
+class FailingEncode:
+    """Fails on every text but those that a test allows, once it may go."""
+
+    name, dimension, max_tokens = "failing", 1, 256
+
+    def __init__(self) -> None:
+        self.good: set[str] = set()
+        self.go = threading.Event()
+        self.started = threading.Event()
+
+    def __call__(self, texts: list[str]) -> Encoded:
+        self.started.set()
+        assert self.go.wait(30)
+        if not self.good.issuperset(texts):
+            raise KeyError("a bug of the model")
+        return Encoded(np.ones((len(texts), 1), dtype=np.float32), [1] * len(texts))
+
+    encode = __call__
+
+
+async def test_a_batch_that_fails_fails_every_request_that_waits_and_the_batcher_recovers() -> None:
+    encode = FailingEncode()
+    async with batching(encode, max_batch=1, max_waiting=100) as batcher, asyncio.timeout(30):
+        first = asyncio.create_task(batcher.encode(["one"]))
+        await asyncio.to_thread(encode.started.wait, 30)
+        later = asyncio.create_task(batcher.encode(["two", "three"]))
+        await asyncio.sleep(0)  # each new task runs until it waits
+        encode.go.set()
+
+        for request in (first, later):
+            with pytest.raises(EncodingFailed, match="KeyError") as failed:
+                await request
+        assert (failed.value.status, failed.value.headers) == (503, {"Retry-After": "1"})
+        with pytest.raises(WorkerFailing, match="the worker encoder batches failed 1 times in a row"):
+            await batcher.check()
+
+        encode.good = {"warm", "good"}
+        assert (await batcher.encode(["good"])).tokens == [1]
+        await batcher.check()
+
+
+async def test_requests_that_wait_when_the_encoder_stops_get_an_error() -> None:
+    encode = SlowEncode()
+    async with batching(encode, max_batch=1, max_waiting=100) as batcher, asyncio.timeout(30):
+        requests = [asyncio.create_task(batcher.encode([text])) for text in ("one", "two")]
+        await asyncio.to_thread(encode.started.wait, 30)
+        await batcher.close()
+
+        for request in requests:
+            with pytest.raises(EncodingFailed):
+                await request
+
+
+async def test_readiness_names_a_failing_batcher() -> None:
+    encoder = FailingEncode()
+    encoder.go.set()
+    app = build_app(Settings(), name="failing", load=lambda: encoder, on_failure=lambda: None)
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://encoder") as http,
+    ):
+        async with asyncio.timeout(30):
+            while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - over HTTP there is no event
+                await asyncio.sleep(0.01)
+
+        failed = await http.post("/v1/embeddings", json={"model": "failing", "input": "text"})
+        ready = await http.get("/readyz")
+
+    assert (failed.status_code, failed.json()["error"]["code"]) == (503, "encoding_failed")
+    assert (ready.status_code, ready.json()["status"]) == (503, "failing")
+    assert "encoder batches" in ready.json()["problem"]

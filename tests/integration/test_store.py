@@ -13,8 +13,8 @@ from sqlalchemy import Inspector, Table, create_engine, inspect, make_url
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
+from chassis.json_text import dumps
 from chassis.page_tokens import InvalidPageToken
-from chassis.serving.rest import dumps
 from kernel.activation import Route, activation
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage

@@ -12,8 +12,8 @@ from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
 
 from chassis import database as db
 from chassis.ids import new_id
+from chassis.json_text import dumps
 from chassis.serving.auth import Keyring
-from chassis.serving.rest import dumps
 from chassis.serving.server import grpc_server
 from chassis.serving.wire import to_proto
 from kernel.conversation import Turn

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import orjson
 
 from chassis.ids import new_id
+from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.serving.auth import ApiKey
 from chassis.serving.events import emitted
-from chassis.serving.rest import dumps
 from chassis.serving.wire import from_plain
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig

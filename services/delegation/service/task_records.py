@@ -5,8 +5,8 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Protocol
 
+from chassis.json_text import dumps
 from chassis.serving.auth import ApiKey
-from chassis.serving.rest import dumps
 from kernel.confidence.rules import ConfidenceSource
 from kernel.learning.profiles import Lesson, lessons
 from kernel.values import value

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from chassis.database import ERRORS, Sessions, refusal, without_nul
 from chassis.errors import FeedbackConflict
 from chassis.idempotency import RequestIdReused
-from chassis.serving.rest import dumps
+from chassis.json_text import dumps
 from chassis.serving.wire import from_plain
 from kernel.confidence.rules import Checker
 from kernel.learning.drift import DriftLimits

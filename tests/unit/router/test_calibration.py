@@ -1,5 +1,6 @@
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import numpy as np
@@ -141,6 +142,15 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
+async def until_ready(check: Callable[[], Awaitable[None]]) -> None:
+    """Wait until a readiness check passes."""
+    async with asyncio.timeout(10):
+        while True:
+            with suppress(WorkerFailing):
+                return await check()
+            await asyncio.sleep(0.001)
+
+
 async def test_only_what_is_due_is_fitted() -> None:
     store = FakeMaps()
 
@@ -158,10 +168,10 @@ async def test_verdicts_are_learned_from_one_fit_at_a_time() -> None:
         calibrator.judged()
         await asyncio.sleep(0)
     await until(lambda: bool(store.kept))
+    await calibrator.check()
     await calibrator.close()
 
     assert (store.most_fitting, len(store.kept)) == (1, 1)
-    await calibrator.check()
 
 
 async def test_a_database_that_is_away_leaves_the_last_map_and_the_fit_for_later() -> None:
@@ -211,9 +221,8 @@ async def test_a_bug_in_one_round_does_not_end_the_calibrator_and_readiness_name
 
     store.broken = False
     await until(lambda: calibrator("system1", "assessment", 0.8)[1] == "v1")
+    await until_ready(calibrator.check)
     await calibrator.close()
-
-    await calibrator.check()
 
 
 async def test_a_calibrator_that_is_not_started_is_not_ready() -> None:

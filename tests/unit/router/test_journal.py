@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 
 from chassis.errors import DatabaseUnavailable
 from chassis.idempotency import RequestIdReused
-from chassis.serving.rest import dumps
+from chassis.json_text import dumps
 from chassis.worker import WorkerFailing
 from inference.spend import Spend
 from kernel.conversation import Turn

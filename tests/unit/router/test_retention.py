@@ -1,8 +1,8 @@
 """Old runs are deleted in the background, whatever happens to one sweep."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 import pytest
@@ -41,9 +41,8 @@ async def test_a_bug_in_one_sweep_does_not_end_retention_and_readiness_names_it(
     with pytest.raises(WorkerFailing, match=r"the worker retention failed .* ZeroDivisionError: a bug"):
         await retention.check()
     await until(lambda: not runs.run_ids)
+    await until_ready(retention.check)
     await retention.close()
-
-    await retention.check()
 
 
 async def test_a_database_that_is_away_is_no_failure_of_the_worker() -> None:
@@ -70,4 +69,13 @@ async def until(true: Callable[[], bool]) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(10):
         while not true():  # noqa: ASYNC110 - the worker has no event for it
+            await asyncio.sleep(0.001)
+
+
+async def until_ready(check: Callable[[], Awaitable[None]]) -> None:
+    """Wait until a readiness check passes."""
+    async with asyncio.timeout(10):
+        while True:
+            with suppress(WorkerFailing):
+                return await check()
             await asyncio.sleep(0.001)

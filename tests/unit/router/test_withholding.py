@@ -14,7 +14,7 @@ from metacog.assigner.v1 import assigner_pb2
 from metacog.delegation.v1 import tasks_pb2
 
 from chassis.ids import new_id
-from chassis.serving.rest import dumps
+from chassis.json_text import dumps
 from chassis.serving.wire import plain, to_proto
 from kernel.activation import Route, activation
 from kernel.conversation import Turn

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from chassis.errors import ClientGone
 from chassis.ids import new_id
+from chassis.json_text import dumps
 from chassis.log import logger
-from chassis.serving.rest import dumps
 from inference.spend import Priced, Spend
 from kernel.conversation import Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, limits, widest

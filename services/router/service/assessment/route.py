@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from chassis.serving.rest import dumps
+from chassis.json_text import dumps
 from inference.spend import Priced, Spend
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Activation, ActivationWeights, Route, activation, choose
 from kernel.conversation import assessable, conversation

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
+from chassis.json_text import dumps
 from chassis.serving.auth import ApiKey
-from chassis.serving.rest import dumps
 from kernel.outcomes import Outcome
 from kernel.values import value
 from services.router.core.feedback import Learnable, Lessons, lessons, score_of, task_ids

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from chassis.serving.rest import dumps
+from chassis.json_text import dumps
 from chassis.serving.sse import HEARTBEAT, told
 from chassis.serving.wire import event_name
 from inference.http.event_parser import parsed

@@ -15,8 +15,8 @@ import orjson
 from prometheus_client import Counter, Gauge
 
 from chassis.errors import DatabaseUnavailable
+from chassis.json_text import dumps
 from chassis.log import logger
-from chassis.serving.rest import dumps
 from chassis.worker import BackgroundWorker
 from services.router.service.runs.spool import Spool
 from services.router.service.runs.values import Run

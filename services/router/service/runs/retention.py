@@ -1,7 +1,6 @@
 """Runs are deleted when they reach the configured age, with the feedback on them and the experience made of them."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
@@ -62,10 +61,8 @@ class Retention:
         self._runs = runs
         self._days = days
         self._forget = forget
-        self._every_s = every_s
         self._batch = batch
-        self._sweep_is_due = 0.0
-        self._worker = BackgroundWorker("retention", self._run_round)
+        self._worker = BackgroundWorker("retention", self._run_round, interval_s=every_s)
 
     def start(self) -> None:
         """Begin to delete old runs."""
@@ -110,13 +107,9 @@ class Retention:
         return deleted
 
     async def _run_round(self, stop: asyncio.Event) -> None:
-        await wait_within(stop, self._sweep_is_due - time.monotonic())
-        if stop.is_set():
-            return
         try:
             deleted = await self.sweep(stop)
             if deleted:
                 _log.info("old runs deleted", runs=deleted, older_than_days=self._days)
         except MetacogError as error:
             _log.warning("old runs stay for now", problem=error.message)
-        self._sweep_is_due = time.monotonic() + self._every_s
