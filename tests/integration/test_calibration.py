@@ -157,7 +157,7 @@ async def chosen(store: PostgresCalibration, **target: Any) -> RollbackCalibrati
     return await rollback_calibration(ask, key=ANYONE, store=store, refresh=refresh)
 
 
-async def test_only_verdicts_that_count_on_answers_with_a_confidence_are_learned_from(
+async def test_maps_are_fitted_to_feedback_that_counts_on_answers_with_a_confidence(
     engine: AsyncEngine, store: PostgresCalibration
 ) -> None:
     good, refused, abstained, silent = (
@@ -177,13 +177,13 @@ async def test_only_verdicts_that_count_on_answers_with_a_confidence_are_learned
     ]
 
 
-async def test_too_few_verdicts_make_no_map(
+async def test_too_little_feedback_makes_no_map(
     engine: AsyncEngine, store: PostgresCalibration, chance: np.random.Generator
 ) -> None:
     await judged(engine, *overconfident(RULES.minimum - 1, chance))
 
     assert await refit(store, RULES) == []
-    assert (await store.standing(*SYSTEM_ONE)).maps == []
+    assert (await store.state(*SYSTEM_ONE)).maps == []
 
 
 async def test_a_map_makes_confidences_of_other_answers_more_reliable(
@@ -206,7 +206,7 @@ async def test_a_map_makes_confidences_of_other_answers_more_reliable(
     assert after < 0.087
 
 
-async def test_a_map_that_is_no_better_is_kept_and_not_in_force(
+async def test_a_map_that_is_no_better_is_stored_and_not_in_force(
     engine: AsyncEngine, store: PostgresCalibration
 ) -> None:
     tenths = range(1, 10)
@@ -214,9 +214,9 @@ async def test_a_map_that_is_no_better_is_kept_and_not_in_force(
 
     [fitted] = await refit(store, RULES)
 
-    standing = await store.standing(*SYSTEM_ONE)
+    state = await store.state(*SYSTEM_ONE)
     assert not fitted.improves
-    assert (len(standing.maps), standing.in_force, standing.pinned) == (1, None, False)
+    assert (len(state.maps), state.in_force, state.pinned) == (1, None, False)
     assert await store.in_force() == []
 
 
@@ -230,13 +230,13 @@ async def test_the_next_map_is_fitted_when_a_fifth_more_has_come_in(
         fitted.append([one.observations for one in await refit(store, RULES, now=lambda: next(clock))])
 
     assert fitted == [[100], [], [120], []]
-    assert [one.version for one in (await store.standing(*SYSTEM_ONE)).maps] == [
+    assert [one.version for one in (await store.state(*SYSTEM_ONE)).maps] == [
         "system1-assessment-2",
         "system1-assessment-1",
     ]
 
 
-async def test_what_a_person_chose_stays_until_the_newest_is_asked_for(
+async def test_the_choice_of_a_person_stays_until_the_newest_is_requested(
     engine: AsyncEngine, store: PostgresCalibration, chance: np.random.Generator, clock: Iterator[datetime]
 ) -> None:
     for _ in range(2):
@@ -246,7 +246,7 @@ async def test_what_a_person_chose_stays_until_the_newest_is_asked_for(
     back = await chosen(store, version="system1-assessment-1")
     await judged(engine, *overconfident(100, chance), at=next(clock))
     later = await refit(store, RULES, now=lambda: next(clock))
-    pinned = await store.standing(*SYSTEM_ONE)
+    pinned = await store.state(*SYSTEM_ONE)
     none = await chosen(store, none=True)
     newest = await chosen(store, newest=True)
 
@@ -260,16 +260,16 @@ async def test_what_a_person_chose_stays_until_the_newest_is_asked_for(
     assert (newest.map.version, newest.pinned, newest.previous_version) == ("system1-assessment-3", False, "")
 
 
-async def test_none_can_be_chosen_before_there_is_a_map(
+async def test_no_map_can_be_chosen_before_there_is_one(
     engine: AsyncEngine, store: PostgresCalibration, chance: np.random.Generator
 ) -> None:
     await chosen(store, none=True)
     await judged(engine, *overconfident(100, chance))
     await refit(store, RULES)
 
-    standing = await store.standing(*SYSTEM_ONE)
+    state = await store.state(*SYSTEM_ONE)
 
-    assert (len(standing.maps), standing.in_force, standing.pinned) == (1, None, True)
+    assert (len(state.maps), state.in_force, state.pinned) == (1, None, True)
 
 
 async def test_a_map_of_another_source_is_not_found(store: PostgresCalibration) -> None:
@@ -307,12 +307,12 @@ async def test_replicas_that_fit_at_the_same_time_make_one_map(
         fits = [group.create_task(refit(replica, RULES)) for replica in replicas]
 
     assert sorted(len(fit.result()) for fit in fits) == [0, 0, 1]
-    assert len((await replicas[0].standing(*SYSTEM_ONE)).maps) == 1
+    assert len((await replicas[0].state(*SYSTEM_ONE)).maps) == 1
     for one in engines:
         await one.dispose()
 
 
-async def test_the_rows_of_calibration_tell_raw_from_served_and_page_by_name(
+async def test_the_rows_of_calibration_have_raw_and_served_figures_and_page_by_name(
     engine: AsyncEngine, store: PostgresCalibration
 ) -> None:
     halved = [run_row(confidence_raw=1.0, confidence=0.5) for _ in range(4)]
@@ -334,7 +334,7 @@ async def test_the_rows_of_calibration_tell_raw_from_served_and_page_by_name(
     assert (second.next_page_token, later.reliabilities) == ("", [])
 
 
-async def test_a_token_that_nobody_gave_is_refused(store: PostgresCalibration) -> None:
+async def test_a_token_that_the_router_did_not_give_is_rejected(store: PostgresCalibration) -> None:
     with pytest.raises(InvalidPageToken):
         await store.pairs(GetCalibrationRequest(page_token="the next one"))
 
@@ -374,7 +374,7 @@ async def test_other_replicas_follow_and_a_database_that_is_away_changes_nothing
     await away.dispose()
 
 
-async def test_without_a_database_every_method_says_so() -> None:
+async def test_without_a_database_every_method_raises_that_it_is_away() -> None:
     engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
     store, seen = PostgresCalibration(db.build_sessions(engine)), PostgresActivations(db.build_sessions(engine))
     progress = Progress(strategy="system1", confidence_source="assessment", judged=100)
@@ -382,7 +382,7 @@ async def test_without_a_database_every_method_says_so() -> None:
     for asking in (
         store.pairs(GetCalibrationRequest()),
         store.observed(*SYSTEM_ONE, GetCalibrationRequest()),
-        store.standing(*SYSTEM_ONE),
+        store.state(*SYSTEM_ONE),
         store.in_force(),
         store.progress(),
         store.keep(progress, halving(), BEGAN),
@@ -421,7 +421,7 @@ async def test_the_activations_seen_are_counted_by_range_and_reason(
     assert (seen.judged, seen.auroc) == (0, None)
 
 
-async def test_how_well_the_activation_tells_wrong_from_right_is_measured_on_system_one_answers(
+async def test_how_well_the_activation_separates_wrong_from_right_is_measured_on_system_one_answers(
     engine: AsyncEngine, activations: PostgresActivations
 ) -> None:
     told = [(0.1, 1.0), (0.2, 0.0), (0.3, 1.0), (0.4, 0.25)]
@@ -439,7 +439,7 @@ async def test_how_well_the_activation_tells_wrong_from_right_is_measured_on_sys
     assert seen.auroc_low < 0.75 < seen.auroc_high
 
 
-async def test_a_turn_that_kept_an_earlier_decision_says_nothing_of_activations(
+async def test_a_turn_with_a_cached_decision_does_not_count_among_activations(
     engine: AsyncEngine, activations: PostgresActivations
 ) -> None:
     runs = [run_row(activation=0.1), run_row(activation=0.2), run_row(activation=0.9, reason="cached")]
@@ -489,7 +489,7 @@ async def router(url: str, llm: ScriptedLLM, spool: Path) -> AsyncIterator[RestF
         yield RestFace(running.rest, ROUTER)
 
 
-async def test_an_answer_is_served_with_the_confidence_that_verdicts_taught(
+async def test_an_answer_is_served_with_the_confidence_of_the_map_fitted_to_feedback(
     engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, chance: np.random.Generator
 ) -> None:
     scripted.answer = cast()
@@ -518,7 +518,7 @@ async def test_an_answer_is_served_with_the_confidence_that_verdicts_taught(
     assert (kept_run["confidence"], kept_run["confidence_raw"]) == (mapped["confidence"], 0.9)
 
 
-async def test_a_verdict_that_comes_in_leads_to_a_fit(
+async def test_new_feedback_leads_to_a_fit(
     engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, chance: np.random.Generator
 ) -> None:
     scripted.answer = cast()
@@ -541,7 +541,7 @@ async def test_a_verdict_that_comes_in_leads_to_a_fit(
 
 
 @pytest.mark.parametrize("face", ["rest", "rpc"])
-async def test_on_neither_face_may_a_key_that_does_not_teach_choose_a_map(
+async def test_on_neither_api_may_a_key_that_does_not_teach_choose_a_map(
     engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, face: str
 ) -> None:
     keyring = Keyring([ApiKey(name="pupil", sha256=sha256(b"secret").hexdigest(), may_teach=False)])

@@ -62,7 +62,7 @@ async def is_told(engine: AsyncEngine, run: Run) -> bool:
     return bool(found) and all(row["delivered_at"] or row["parked_at"] for row in found)
 
 
-async def test_fifty_times_the_same_at_once_is_one_verdict_with_one_answer(
+async def test_the_same_feedback_fifty_times_at_once_is_stored_once_with_one_response(
     records: RunRecords, engine: AsyncEngine
 ) -> None:
     run = delegated("t-50")
@@ -76,7 +76,7 @@ async def test_fifty_times_the_same_at_once_is_one_verdict_with_one_answer(
     assert (len(await rows(engine, "feedback", run)), len(await rows(engine, "outbox", run))) == (1, 1)
 
 
-async def test_of_many_agreeing_verdicts_at_once_one_counts(records: RunRecords, engine: AsyncEngine) -> None:
+async def test_of_much_agreeing_feedback_at_once_one_counts(records: RunRecords, engine: AsyncEngine) -> None:
     run = delegated("t-many")
     await kept(records, run)
 
@@ -90,7 +90,7 @@ async def test_of_many_agreeing_verdicts_at_once_one_counts(records: RunRecords,
     assert len(await rows(engine, "outbox", run)) == 1
 
 
-async def test_of_opposite_verdicts_at_once_one_side_is_refused(records: RunRecords, engine: AsyncEngine) -> None:
+async def test_of_opposite_feedback_at_once_one_side_is_rejected(records: RunRecords, engine: AsyncEngine) -> None:
     run = run_of()
     await kept(records, run)
 
@@ -112,7 +112,7 @@ async def attempt(judging: Any) -> MetacogError | None:  # noqa: ANN401
     return None
 
 
-async def test_the_name_of_a_verdict_belongs_to_its_key_and_to_one_run(records: RunRecords) -> None:
+async def test_the_identifier_of_feedback_belongs_to_its_key_and_to_one_run(records: RunRecords) -> None:
     first, second, others = run_of(), run_of(), run_of(key_name="ann")
     await kept(records, first, second, others)
     await judge(records, first, feedback_id="mine")
@@ -124,7 +124,7 @@ async def test_the_name_of_a_verdict_belongs_to_its_key_and_to_one_run(records: 
         await judge(records, first, feedback_id="mine", score=0.9)
 
 
-async def test_the_same_name_for_two_runs_at_once_is_kept_for_one(records: RunRecords) -> None:
+async def test_the_same_identifier_for_two_runs_at_once_is_stored_for_one(records: RunRecords) -> None:
     runs = [run_of() for _ in range(10)]
     await kept(records, *runs)
 
@@ -137,12 +137,12 @@ async def test_the_same_name_for_two_runs_at_once_is_kept_for_one(records: RunRe
 
 
 @pytest.mark.parametrize("run_id", ["nobody", "a\x00b", "x" * 128])
-async def test_a_run_that_is_not_there_cannot_be_judged(records: RunRecords, run_id: str) -> None:
+async def test_a_run_that_does_not_exist_cannot_get_feedback(records: RunRecords, run_id: str) -> None:
     with pytest.raises(RunNotFound):
         await judge(records, run_id)
 
 
-async def test_another_keys_run_is_not_there(records: RunRecords) -> None:
+async def test_a_run_of_another_key_does_not_exist(records: RunRecords) -> None:
     run = run_of(key_name="ann")
     await kept(records, run)
 
@@ -150,7 +150,7 @@ async def test_another_keys_run_is_not_there(records: RunRecords) -> None:
         await judge(records, run, key=PUPIL)
 
 
-async def test_a_key_that_may_not_teach_is_heard_and_teaches_nothing(records: RunRecords, engine: AsyncEngine) -> None:
+async def test_feedback_of_a_key_that_may_not_teach_is_stored_and_teaches_nothing(records: RunRecords, engine: AsyncEngine) -> None:
     run = delegated("t-pupil", key_name="pupil")
     await kept(records, run)
 
@@ -182,7 +182,7 @@ async def test_a_run_that_another_replica_is_about_to_record_is_waited_for(
         assert (await judging).run_id == run.run_id
 
 
-async def test_verdicts_come_with_runs_in_one_statement(records: RunRecords, database_url: str) -> None:
+async def test_feedback_is_read_with_runs_in_one_statement(records: RunRecords, database_url: str) -> None:
     run, other = run_of(key_name="shown"), run_of(key_name="shown")
     shown = ApiKey(name="shown", sha256="")
     await kept(records, run, other)
@@ -200,7 +200,7 @@ async def test_verdicts_come_with_runs_in_one_statement(records: RunRecords, dat
     await engine.dispose()
 
 
-async def test_a_delegation_service_that_was_away_hears_of_each_task_once(
+async def test_a_delegation_service_that_was_away_gets_each_task_once(
     database_url: str, engine: AsyncEngine, tmp_path: Path
 ) -> None:
     delegation, address = Delegation(), f"127.0.0.1:{free_port()}"
@@ -226,7 +226,7 @@ async def _was_tried(engine: AsyncEngine, run: Run) -> bool:
     )
 
 
-async def test_what_one_process_could_not_tell_the_next_one_tells(
+async def test_what_one_process_could_not_deliver_the_next_one_delivers(
     database_url: str, engine: AsyncEngine, tmp_path: Path
 ) -> None:
     delegation, run = Delegation(), delegated("restart")
@@ -241,7 +241,7 @@ async def test_what_one_process_could_not_tell_the_next_one_tells(
     assert delegation.of("restart") == ({"restart": 1}, {"restart": 1})
 
 
-async def test_several_replicas_tell_each_task_once(database_url: str, engine: AsyncEngine, tmp_path: Path) -> None:
+async def test_several_replicas_deliver_each_task_once(database_url: str, engine: AsyncEngine, tmp_path: Path) -> None:
     delegation = Delegation()
     runs = [delegated(f"replicas-{n}") for n in range(60)]
     async with (
@@ -266,7 +266,7 @@ class TaskGone(MetacogError):
     reason = "TASK_NOT_FOUND"
 
 
-async def test_what_delegation_will_never_take_is_parked_and_holds_up_nothing(
+async def test_what_delegation_will_never_accept_is_parked_and_holds_up_nothing(
     database_url: str, engine: AsyncEngine, tmp_path: Path
 ) -> None:
     delegation, run = Delegation(), delegated("gone", "there")
@@ -325,7 +325,7 @@ async def test_a_right_answer_becomes_experience_and_a_wrong_one_does_not(
 
 
 @pytest.mark.parametrize(("face", "contents"), [("rest", True), ("rpc", True), ("rpc", False)])
-async def test_a_verdict_on_an_answer_by_delegation_reaches_its_task(
+async def test_feedback_on_an_answer_by_delegation_reaches_its_task(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path, face: str, contents: bool
 ) -> None:
     delegation = Delegation()
@@ -361,7 +361,7 @@ def database() -> Iterator[Database]:
         yield database
 
 
-async def test_while_the_database_is_away_a_verdict_is_refused_and_nothing_is_half_done(
+async def test_while_the_database_is_away_feedback_is_rejected_and_nothing_is_half_done(
     database: Database, tmp_path: Path
 ) -> None:
     run = delegated("half")
@@ -384,7 +384,7 @@ async def test_while_the_database_is_away_a_verdict_is_refused_and_nothing_is_ha
     await engine.dispose()
 
 
-async def test_a_verdict_on_a_run_that_waits_on_disk_is_kept_once_the_run_is(
+async def test_feedback_on_a_run_that_waits_on_disk_is_stored_once_the_run_is(
     database: Database, tmp_path: Path
 ) -> None:
     run = run_of()

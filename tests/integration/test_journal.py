@@ -47,7 +47,7 @@ async def ready(router: RunningRouter) -> httpx.Response:
         return await client.get(f"{router.rest}/readyz", timeout=10)
 
 
-async def test_a_run_is_recorded_and_read_back_by_both_faces(router: RunningRouter) -> None:
+async def test_a_run_is_recorded_and_read_back_by_both_apis(router: RunningRouter) -> None:
     rest, rpc = RestFace(router.rest, ROUTER), RpcFace(router.grpc, ROUTER)
     told = (await rest.ask("Answer", question="Is it so?"))["run"]
     await until(lambda: is_kept(router.runs, told["run_id"]))
@@ -111,7 +111,7 @@ async def _is_well(router: RunningRouter) -> bool:
     return set((await ready(router)).json()["parts"].values()) == {"ok"}
 
 
-async def test_a_request_is_known_again_while_the_database_is_away(scripted: ScriptedLLM, tmp_path: Path) -> None:
+async def test_a_repeated_request_is_recognized_while_the_database_is_away(scripted: ScriptedLLM, tmp_path: Path) -> None:
     scripted.answer = cast()
     async with router_at(scripted, f"postgresql+psycopg://nobody@{NOBODY}/none", tmp_path) as router:
         face = RestFace(router.rest, ROUTER)

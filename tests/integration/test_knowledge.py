@@ -140,7 +140,7 @@ async def test_a_paraphrase_finds_what_was_added(rest: RestFace, rpc: RpcFace) -
     assert (found["hits"][0]["document_id"], found["hits"][0]["title"]) == ("fjord", "Fjord")
 
 
-async def test_experience_is_near_one_for_what_is_stored_and_near_zero_for_what_has_nothing_to_do_with_it(
+async def test_experience_is_near_one_for_stored_texts_and_near_zero_for_unrelated_ones(
     rest: RestFace,
 ) -> None:
     await rest.ask("AddKnowledge", documents=[{"text": FJORD}, {"text": COOKING}])
@@ -156,13 +156,13 @@ async def test_experience_is_near_one_for_what_is_stored_and_near_zero_for_what_
     assert unrelated < 0.1
 
 
-async def test_with_nothing_stored_experience_is_unknown_and_says_so(rest: RestFace) -> None:
+async def test_with_nothing_stored_experience_is_unknown_with_a_reason(rest: RestFace) -> None:
     value, reason, _ = await experience_of(rest, FJORD)
 
     assert (value, reason) == (None, "nothing is stored yet")
 
 
-async def test_without_its_encoder_a_router_answers_and_says_why_experience_is_unknown(
+async def test_without_its_encoder_a_router_answers_with_the_reason_why_experience_is_unknown(
     scripted: ScriptedLLM, place: VectorSpace, tmp_path: Path
 ) -> None:
     scripted.answer = cast()
@@ -197,7 +197,7 @@ async def test_an_encoder_that_keeps_failing_is_left_alone_and_found_again(place
     assert reasons[5].endswith("(tried again in some seconds)")
 
 
-async def test_similarities_of_an_encoder_that_nobody_calibrated_are_not_used(place: VectorSpace) -> None:
+async def test_similarities_of_an_encoder_without_calibration_are_not_used(place: VectorSpace) -> None:
     known = KnowledgeBase(fake_embeddings(), place.library, ExperienceMatching(), AddLimits())
 
     matched = await known.match([Turn(role="user", content="a")], "", Spend(LIMITS))
@@ -239,7 +239,7 @@ async def test_a_document_can_be_replaced_listed_and_deleted(rest: RestFace) -> 
     assert (after["total_documents"], after["total_chunks"]) == (0, 0)
 
 
-async def test_verified_answers_are_experience_until_they_are_taken_back(router: RunningRouter) -> None:
+async def test_verified_answers_are_experience_until_they_are_deleted(router: RunningRouter) -> None:
     rest = RestFace(router.rest, ROUTER)
     run = run_of("How deep is the fjord?", answer="Two hundred metres.")
 
@@ -384,7 +384,7 @@ async def test_an_encoder_that_fails_half_way_adds_nothing(place: VectorSpace) -
     assert (await place.library.page(ListKnowledgeRequest(), key_name="")).total_documents == 0
 
 
-async def test_a_caller_who_leaves_half_way_adds_nothing(place: VectorSpace) -> None:
+async def test_a_caller_that_disconnects_half_way_adds_nothing(place: VectorSpace) -> None:
     known = KnowledgeBase(fake_embeddings(), place.library, ExperienceMatching(), AddLimits())
     ask = AddKnowledgeRequest(documents=[NewDocument(text="one two three four five six " * 4)], chunk_characters=10)
 
@@ -418,7 +418,7 @@ async def test_adding_the_same_documents_at_once_ends_well(place: VectorSpace) -
     assert (page.total_documents, page.total_chunks) == (8, 8)
 
 
-async def test_without_its_database_it_says_so_and_experience_is_unknown(encoder_url: str) -> None:
+async def test_without_its_database_the_knowledge_base_raises_and_experience_is_unknown(encoder_url: str) -> None:
     engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
     known = knowledge_base(encoder_url, PostgresKnowledge(db.build_sessions(engine)))
 
@@ -467,7 +467,7 @@ async def test_vectors_of_any_length_are_found(place: VectorSpace, dimension: in
     assert found.hits[0].similarity == pytest.approx(1.0, abs=1e-3)
 
 
-async def test_texts_of_another_encoder_are_not_searched_and_that_is_said(place: VectorSpace, encoder_url: str) -> None:
+async def test_texts_of_another_encoder_are_not_searched_and_the_reason_is_given(place: VectorSpace, encoder_url: str) -> None:
     known = knowledge_base(encoder_url, place.library)
     await place.library.put(UNIT, drafts_of("a", dimension=8))
 

@@ -65,7 +65,7 @@ class Forgetting:
         self.run_ids.append(run_id)
 
 
-async def test_old_runs_are_forgotten_with_verdicts_messages_and_experience_and_young_ones_stay(
+async def test_old_runs_are_deleted_with_feedback_messages_and_experience_and_young_ones_stay(
     database_url: str, tmp_path: Path
 ) -> None:
     experience, delegation = Forgetting(), Delegation()
@@ -92,7 +92,7 @@ async def test_old_runs_are_forgotten_with_verdicts_messages_and_experience_and_
     assert await is_there(database_url, young)
 
 
-async def test_what_is_still_to_be_told_of_an_old_run_stays(database_url: str, tmp_path: Path) -> None:
+async def test_messages_of_an_old_run_that_are_not_delivered_yet_stay(database_url: str, tmp_path: Path) -> None:
     old = delegated("untold", created_at=OLD)
     async with records_at(database_url, tmp_path) as records:
         await kept(records, old)
@@ -108,7 +108,7 @@ async def test_what_is_still_to_be_told_of_an_old_run_stays(database_url: str, t
     await engine.dispose()
 
 
-async def test_one_replica_at_a_time_forgets(database_url: str, tmp_path: Path) -> None:
+async def test_one_replica_at_a_time_deletes_old_runs(database_url: str, tmp_path: Path) -> None:
     old, engine = run_of(created_at=OLD), db.build_engine(database_url)
     async with records_at(database_url, tmp_path) as records:
         await kept(records, old)
@@ -122,7 +122,7 @@ async def test_one_replica_at_a_time_forgets(database_url: str, tmp_path: Path) 
     await engine.dispose()
 
 
-async def test_forgetting_goes_on_in_the_background_and_by_itself(database_url: str, tmp_path: Path) -> None:
+async def test_old_runs_are_deleted_in_the_background(database_url: str, tmp_path: Path) -> None:
     old, young = run_of(created_at=OLD), run_of()
     keeping = quick_keeping(tmp_path, days=30, retention_every_s=0.05)
     async with records_at(database_url, tmp_path, keeping=keeping) as records:
@@ -133,7 +133,7 @@ async def test_forgetting_goes_on_in_the_background_and_by_itself(database_url: 
     assert await is_there(database_url, young)
 
 
-async def test_a_run_whose_experience_cannot_be_taken_back_stays_for_now(database_url: str, tmp_path: Path) -> None:
+async def test_a_run_whose_experience_cannot_be_deleted_stays_for_now(database_url: str, tmp_path: Path) -> None:
     old, engine = run_of(created_at=OLD), db.build_engine(database_url)
     async with records_at(database_url, tmp_path) as records:
         await kept(records, old)
@@ -208,7 +208,7 @@ async def test_without_contents_no_word_reaches_the_disk_and_a_repetition_is_ans
     assert_withheld(all_files(tmp_path))
 
 
-async def test_without_contents_another_process_answers_a_repetition_anew_and_refuses_a_reused_name(
+async def test_without_contents_another_process_answers_a_repetition_anew_and_rejects_a_reused_identifier(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(system1=SECRET)

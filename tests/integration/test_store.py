@@ -77,7 +77,7 @@ async def kept(runs: PostgresRuns, *made: Run) -> None:
     assert list(await runs.add([dumps(run) for run in made])) == []
 
 
-async def test_a_run_comes_back_as_it_was_kept(runs: PostgresRuns) -> None:
+async def test_a_run_is_read_back_as_it_was_stored(runs: PostgresRuns) -> None:
     run = run_of(route=routed(Route.SYSTEM_TWO), answer="It is.", confidence=0.75, request_id=new_id())
 
     await kept(runs, run)
@@ -85,7 +85,7 @@ async def test_a_run_comes_back_as_it_was_kept(runs: PostgresRuns) -> None:
     assert orjson.loads(dumps(await runs.get(run.run_id))) == orjson.loads(dumps(run))
 
 
-async def test_keeping_a_run_twice_keeps_the_first(runs: PostgresRuns) -> None:
+async def test_storing_a_run_twice_leaves_the_first(runs: PostgresRuns) -> None:
     run = run_of(answer="first")
 
     await kept(runs, run)
@@ -94,7 +94,7 @@ async def test_keeping_a_run_twice_keeps_the_first(runs: PostgresRuns) -> None:
     assert (await runs.get(run.run_id)).answer == "first"
 
 
-async def test_there_is_no_run_by_another_name(runs: PostgresRuns) -> None:
+async def test_a_run_is_not_found_by_another_identifier(runs: PostgresRuns) -> None:
     for name in ("nobody", "", "a\x00b"):
         with pytest.raises(RunNotFound):
             await runs.get(name)
@@ -112,7 +112,7 @@ async def test_a_run_is_found_by_the_request_of_its_key(runs: PostgresRuns) -> N
     assert await runs.by_request("cid", request) is None
 
 
-async def test_a_run_that_was_refused_answers_no_request(runs: PostgresRuns) -> None:
+async def test_a_run_that_ended_in_an_error_answers_no_request(runs: PostgresRuns) -> None:
     request = new_id()
     refused, answered = run_of(request_id=request, error_reason="BACKEND_UNAVAILABLE"), run_of(request_id=request)
 
@@ -182,7 +182,7 @@ async def test_runs_are_filtered(
     assert [run.answer for run in page.runs] == expected
 
 
-async def test_runs_are_filtered_by_how_they_ended_and_what_was_said_of_them(
+async def test_runs_are_filtered_by_outcome_and_feedback(
     runs: PostgresRuns, began: datetime, database_url: str
 ) -> None:
     answered = run_of(created_at=began, outcome=Outcome.ANSWERED, request_id=new_id(), route=routed(Route.SYSTEM_ONE))
@@ -223,7 +223,7 @@ async def test_runs_are_filtered_by_how_they_ended_and_what_was_said_of_them(
     assert await found(request_id="a\x00b", error_reason="a\x00b") == []
 
 
-async def test_a_run_spooled_by_an_earlier_version_is_kept(runs: PostgresRuns) -> None:
+async def test_a_run_spooled_by_an_earlier_version_is_stored(runs: PostgresRuns) -> None:
     run = run_of(confidence=0.5)
     document = orjson.loads(dumps(run))
     for later in ("confidence_raw", "calibration_version", "feedback"):
@@ -240,12 +240,12 @@ async def test_a_page_has_its_bounds(runs: PostgresRuns, size: int) -> None:
         await runs.page(ListRunsRequest(page_size=size))
 
 
-async def test_a_token_that_nobody_gave_is_refused(runs: PostgresRuns) -> None:
+async def test_a_token_that_the_router_did_not_give_is_rejected(runs: PostgresRuns) -> None:
     with pytest.raises(InvalidPageToken):
         await runs.page(ListRunsRequest(page_token="the next one"))
 
 
-async def test_what_the_database_cannot_keep_is_handed_back_and_the_rest_is_kept(runs: PostgresRuns) -> None:
+async def test_what_the_database_cannot_store_is_returned_and_the_rest_is_stored(runs: PostgresRuns) -> None:
     good, bad, odd = run_of(), run_of(strategy="x" * 17), run_of(answer="a\x00b")
 
     handed_back = await runs.add([dumps(run) for run in (good, bad, odd)])
@@ -255,7 +255,7 @@ async def test_what_the_database_cannot_keep_is_handed_back_and_the_rest_is_kept
     assert (await runs.get(odd.run_id)).answer == "ab"
 
 
-async def test_without_a_database_every_method_says_so() -> None:
+async def test_without_a_database_every_method_raises_that_it_is_away() -> None:
     engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
     runs = PostgresRuns(db.build_sessions(engine))
 

@@ -1,4 +1,4 @@
-"""Tables of feedback, and of what is to be told to those who learn from it."""
+"""The tables of feedback and of the messages by which its receivers learn."""
 
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from services.router.store.tables import SCHEMA, RouterTable
 
 
 class RunFeedbackRow(RouterTable):
-    """One verdict on a run's answer; among those of one run at most one counts, that is, teaches."""
+    """Feedback on a run's answer; of the feedback on one run at most one counts, that is, teaches."""
 
     __tablename__ = "feedback"
     __table_args__ = (Index("ix_feedback_counts", "run_id", unique=True, postgresql_where="counts"),)
@@ -29,7 +29,7 @@ class RunFeedbackRow(RouterTable):
 
 
 class OutboxRow(RouterTable):
-    """One thing to be told; done, parked, or due at `next_attempt_at`."""
+    """A message: delivered, parked, or due at `next_attempt_at`."""
 
     __tablename__ = "outbox"
     __table_args__ = (

@@ -38,7 +38,7 @@ def test_when_a_map_is_fitted(judged: int, fitted_on: int, since: int, due: bool
     assert is_due(progress, RULES) is due
 
 
-def test_no_fit_without_a_new_verdict_however_small_the_growth_asked_for() -> None:
+def test_no_map_is_fitted_without_new_feedback_however_small_the_growth() -> None:
     progress = Progress(**SYSTEM_ONE, judged=60, fits=1, fitted_on=60, since=0)
 
     assert not is_due(progress, FittingRules(minimum=60, growth=1e-9))
@@ -66,7 +66,7 @@ def test_versions_differ_by_strategy_source_and_number() -> None:
     assert len(made) == 8
 
 
-def test_a_run_says_what_its_confidence_was_before_and_after() -> None:
+def test_a_run_has_its_confidence_before_and_after_the_map() -> None:
     def halved(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
         return confidence / 2, "v"
 
@@ -159,7 +159,7 @@ async def test_only_what_is_due_is_fitted() -> None:
     assert ([one.observations for one in first], second) == ([80], [])
 
 
-async def test_verdicts_are_learned_from_one_fit_at_a_time() -> None:
+async def test_maps_are_fitted_one_at_a_time() -> None:
     store = FakeMaps()
     calibrator = Calibrator(store, rules=RULES, refresh_s=60, pause_s=0)
     calibrator.start()

@@ -1,6 +1,6 @@
-"""Confidence is served as the map in force has it, and maps are fitted as verdicts come in.
+"""Confidence is served by the recalibration map in force, and maps are fitted as feedback comes in.
 
-Answers read the maps from memory and never wait for the database: while it is away the last maps go on.
+Answers read the maps from memory and never wait for the database: while it is away the last maps stay in force.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from services.router.service.calibration.values import CalibrationMap, GetCalibr
 from services.router.service.timeouts import wait_within
 
 REFRESH_S = 30.0
-# Verdicts that come in at a rush are looked at together [s].
+# Feedback that comes in at a rush is read together [s].
 PAUSE_S = 5.0
 
 FITTED = Counter(
@@ -29,19 +29,19 @@ FITTED = Counter(
 )
 IN_FORCE = Gauge("metacog_calibration_maps", "Recalibration maps in force in this process.")
 
-# Confidence and version of the map that made it, empty for none; of a strategy, a source and a confidence.
+# Returns the confidence that is served and the version of its map, empty for none; takes strategy, source, confidence.
 Recalibration = Callable[[str, str, float], tuple[float, str]]
 
 _log = logger(__name__)
 
 
 def as_it_is(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
-    """The confidence without any map."""
+    """Return the confidence unchanged, without any map."""
     return confidence, ""
 
 
 def served(recalibrated: Recalibration, strategy: str, source: str, confidence: float | None) -> Mapping[str, Any]:
-    """What a run says of its confidence: as it is served, as it came, and the map between them."""
+    """Return the fields of a run about its confidence: as served, as it came, and the map between them."""
     if confidence is None:
         return {"confidence": None}
     mapped, version = recalibrated(strategy, source, confidence)
@@ -49,32 +49,32 @@ def served(recalibrated: Recalibration, strategy: str, source: str, confidence: 
 
 
 class RecalibrationStore(Protocol):
-    """Where judged answers and maps are kept; every method may raise `DatabaseUnavailable`."""
+    """Stores labelled answers and maps; every method may raise `DatabaseUnavailable`."""
 
     async def in_force(self) -> Sequence[CalibrationMap]:
-        """The maps in force."""
+        """Return the maps in force."""
 
     async def progress(self) -> Sequence[Progress]:
-        """What has come in for each strategy and source."""
+        """Return the progress of each strategy and source."""
 
-    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> ObservedOutcomes:
-        """The newest judged answers."""
+    async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
+        """Return the newest labelled answers."""
 
     async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
-        """Keep a map as the one after those of `progress`; False when another replica was first."""
+        """Store a map as the one after those of `progress`; return False when another replica was first."""
 
 
 async def refit(
     store: RecalibrationStore, rules: FittingRules, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Sequence[FittedMap]:
-    """Fit a map for each strategy and source for which it is time, and return those that were kept.
+    """Fit a map for each strategy and source for which it is time, and return those that were stored.
 
-    Replicas may do this at the same time: of the maps fitted to the same verdicts one is kept.
+    Replicas may do this at the same time: of the maps fitted to the same feedback one is stored.
 
     Raises:
         DatabaseUnavailable: When the database is away.
     """
-    kept = []
+    stored = []
     for progress in await store.progress():
         if not is_due(progress, rules):
             continue
@@ -85,18 +85,18 @@ async def refit(
         fitted = await asyncio.to_thread(recalibration, observed.raw, observed.scores)
         if await store.keep(progress, fitted, began):
             FITTED.labels(progress.strategy, progress.confidence_source, str(fitted.improves).lower()).inc()
-            kept.append(fitted)
-    return kept
+            stored.append(fitted)
+    return stored
 
 
 class Calibrator:
-    """The maps in force, at hand; a `Recalibration`.
+    """Holds the maps in force in memory, and fits new ones; it is a `Recalibration`.
 
     Args:
-        store: Where they are kept.
-        rules: When one is fitted.
+        store: Stores labelled answers and maps.
+        rules: When a map is fitted.
         refresh_s: Time after which the maps that other replicas put in force are in force here [s].
-        pause_s: Least time between two looks at the verdicts [s].
+        pause_s: Least time between two rounds [s].
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Calibrator:
         self._worker = BackgroundWorker("calibration", self._run_round)
 
     def __call__(self, strategy: str, source: str, confidence: float) -> tuple[float, str]:
-        """`confidence` as it is served, and the version of the map that made it so; never waits."""
+        """Return `confidence` as it is served, and the version of its map; never waits."""
         found = self._maps.get((strategy, source))
         return (calibrated(found.points, confidence), found.version) if found else (confidence, "")
 
@@ -128,17 +128,17 @@ class Calibrator:
         self._worker.start()
 
     def judged(self) -> None:
-        """A verdict has come in: look soon whether it is time for a fit; never waits."""
+        """Report that there is new feedback, so that a fit may be due; never waits."""
         self._pending = True
-        self._errors.judged()
+        self._errors.on_feedback()
         self._wake.set()
 
     async def refresh(self) -> None:
-        """Take over the maps in force; while the database is away the last ones stay."""
+        """Read the maps in force; while the database is away the last ones stay."""
         try:
-            self._maps = {(one.strategy, one.confidence_source): one for one in await self._store.in_force()}
-        except MetacogError as refusal:  # the database is away, or what is stored cannot be read
-            _log.warning("recalibration maps stay as they are", reason=refusal.message)
+            self._maps = {(found.strategy, found.confidence_source): found for found in await self._store.in_force()}
+        except MetacogError as error:  # the database is away, or a stored map cannot be read
+            _log.warning("recalibration maps stay as they are", reason=error.message)
         IN_FORCE.set(len(self._maps))
 
     async def check(self) -> None:

@@ -92,7 +92,7 @@ def test_numbers_decisions_and_names_of_an_account_stay(strategy: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", ACCOUNTS)
-def test_what_is_kept_of_an_account_still_has_the_form_of_the_contract(strategy: str) -> None:
+def test_a_redacted_account_still_has_the_form_of_the_contract(strategy: str) -> None:
     kept = without_texts(plain(full_of(ACCOUNTS[strategy], "ada")))
 
     message = to_proto(kept, GetMessageClass(ACCOUNTS[strategy]))
@@ -101,13 +101,13 @@ def test_what_is_kept_of_an_account_still_has_the_form_of_the_contract(strategy:
 
 
 @pytest.mark.parametrize("strategy", ACCOUNTS)
-def test_every_field_of_the_contract_has_been_thought_about(strategy: str) -> None:
+def test_every_field_of_the_contract_is_in_a_list(strategy: str) -> None:
     named = set(names(ACCOUNTS[strategy]))
 
     assert named - redaction.KNOWN == set()
 
 
-def test_a_field_that_nobody_has_thought_about_is_dropped() -> None:
+def test_a_field_that_is_in_no_list_is_dropped() -> None:
     account = {"new": SECRET, "news": [SECRET], "newer": {"text": SECRET}, "count_of_ann": 3, "confidence": 0.5}
 
     assert without_texts(account) == {"confidence": 0.5}
