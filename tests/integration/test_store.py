@@ -73,14 +73,14 @@ def routed(system: Route) -> RouteResponse:
     )
 
 
-async def kept(runs: PostgresRuns, *made: Run) -> None:
-    assert list(await runs.add([dumps(run) for run in made])) == []
+async def store_runs(runs: PostgresRuns, *recorded: Run) -> None:
+    assert list(await runs.add([dumps(run) for run in recorded])) == []
 
 
 async def test_a_run_is_read_back_as_it_was_stored(runs: PostgresRuns) -> None:
     run = run_of(route=routed(Route.SYSTEM_TWO), answer="It is.", confidence=0.75, request_id=new_id())
 
-    await kept(runs, run)
+    await store_runs(runs, run)
 
     assert orjson.loads(dumps(await runs.get(run.run_id))) == orjson.loads(dumps(run))
 
@@ -88,8 +88,8 @@ async def test_a_run_is_read_back_as_it_was_stored(runs: PostgresRuns) -> None:
 async def test_storing_a_run_twice_leaves_the_first(runs: PostgresRuns) -> None:
     run = run_of(answer="first")
 
-    await kept(runs, run)
-    await kept(runs, run_of(run_id=run.run_id, answer="second"))
+    await store_runs(runs, run)
+    await store_runs(runs, run_of(run_id=run.run_id, answer="second"))
 
     assert (await runs.get(run.run_id)).answer == "first"
 
@@ -103,7 +103,7 @@ async def test_a_run_is_not_found_by_another_identifier(runs: PostgresRuns) -> N
 async def test_a_run_is_found_by_the_request_of_its_key(runs: PostgresRuns) -> None:
     request = new_id()
     run = run_of(request_id=request, key_name="ann")
-    await kept(runs, run, run_of(request_id=request, key_name="bob"))
+    await store_runs(runs, run, run_of(request_id=request, key_name="bob"))
 
     found = await runs.by_request("ann", request)
 
@@ -114,20 +114,20 @@ async def test_a_run_is_found_by_the_request_of_its_key(runs: PostgresRuns) -> N
 
 async def test_a_run_that_ended_in_an_error_answers_no_request(runs: PostgresRuns) -> None:
     request = new_id()
-    refused, answered = run_of(request_id=request, error_reason="BACKEND_UNAVAILABLE"), run_of(request_id=request)
+    failed, answered = run_of(request_id=request, error_reason="BACKEND_UNAVAILABLE"), run_of(request_id=request)
 
-    await kept(runs, refused)
-    await kept(runs, answered)
+    await store_runs(runs, failed)
+    await store_runs(runs, answered)
 
     found = await runs.by_request("", request)
     assert found is not None
     assert found.run_id == answered.run_id
-    assert (await runs.get(refused.run_id)).request_id == request
+    assert (await runs.get(failed.run_id)).request_id == request
 
 
 async def test_pages_lead_from_the_newest_run_to_the_oldest(runs: PostgresRuns, began: datetime) -> None:
-    made = [run_of(created_at=began) for _ in range(5)]
-    await kept(runs, *made)
+    recorded = [run_of(created_at=began) for _ in range(5)]
+    await store_runs(runs, *recorded)
     window = {"since": began, "until": began + timedelta(microseconds=1), "page_size": 2}
 
     seen, token = [], ""
@@ -136,25 +136,25 @@ async def test_pages_lead_from_the_newest_run_to_the_oldest(runs: PostgresRuns, 
         seen += [run.run_id for run in page.runs]
         token = page.next_page_token
 
-    assert seen == [run.run_id for run in reversed(made)]
+    assert seen == [run.run_id for run in reversed(recorded)]
     assert token == ""
 
 
 async def test_runs_that_come_between_two_pages_move_nothing(runs: PostgresRuns, began: datetime) -> None:
-    made = [run_of(created_at=began) for _ in range(4)]
-    await kept(runs, *made)
+    recorded = [run_of(created_at=began) for _ in range(4)]
+    await store_runs(runs, *recorded)
     first = await runs.page(ListRunsRequest(since=began, page_size=2, until=began + timedelta(seconds=1)))
 
-    await kept(runs, run_of(created_at=began))
+    await store_runs(runs, run_of(created_at=began))
     second = await runs.page(
         ListRunsRequest(since=began, until=began + timedelta(seconds=1), page_token=first.next_page_token)
     )
 
-    assert [run.run_id for run in second.runs][:2] == [made[1].run_id, made[0].run_id]
+    assert [run.run_id for run in second.runs][:2] == [recorded[1].run_id, recorded[0].run_id]
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("filters", "expected"),
     [
         ({"system": Route.SYSTEM_ONE}, ["one"]),
         ({"system": Route.SYSTEM_TWO}, ["degraded", "two"]),
@@ -167,9 +167,9 @@ async def test_runs_that_come_between_two_pages_move_nothing(runs: PostgresRuns,
     ],
 )
 async def test_runs_are_filtered(
-    runs: PostgresRuns, began: datetime, asked: dict[str, object], expected: list[str]
+    runs: PostgresRuns, began: datetime, filters: dict[str, object], expected: list[str]
 ) -> None:
-    await kept(
+    await store_runs(
         runs,
         run_of(created_at=began, answer="one", strategy="system1", route=routed(Route.SYSTEM_ONE)),
         run_of(created_at=began, answer="two", strategy="dialectic", route=routed(Route.SYSTEM_TWO)),
@@ -177,7 +177,7 @@ async def test_runs_are_filtered(
     )
 
     window = {"since": began, "until": began + timedelta(microseconds=1)}
-    page = await runs.page(ListRunsRequest(**window, **asked))  # type: ignore[arg-type]
+    page = await runs.page(ListRunsRequest(**window, **filters))  # type: ignore[arg-type]
 
     assert [run.answer for run in page.runs] == expected
 
@@ -187,8 +187,8 @@ async def test_runs_are_filtered_by_outcome_and_feedback(
 ) -> None:
     answered = run_of(created_at=began, outcome=Outcome.ANSWERED, request_id=new_id(), route=routed(Route.SYSTEM_ONE))
     abstained = run_of(created_at=began, outcome=Outcome.ABSTAINED)
-    refused = run_of(created_at=began, error_reason="BACKEND_UNAVAILABLE", request_id=new_id())
-    await kept(runs, answered, abstained, refused)
+    failed = run_of(created_at=began, error_reason="BACKEND_UNAVAILABLE", request_id=new_id())
+    await store_runs(runs, answered, abstained, failed)
     engine = db.build_engine(database_url)
     label = FeedbackLabel(
         feedback_id=new_id(),
@@ -205,21 +205,21 @@ async def test_runs_are_filtered_by_outcome_and_feedback(
     )
     await engine.dispose()
 
-    async def found(**asked: object) -> list[Run]:
+    async def found(**filters: object) -> list[Run]:
         window = {"since": began, "until": began + timedelta(microseconds=1)}
-        page = await runs.page(ListRunsRequest(**window, **asked))  # type: ignore[arg-type]
-        names = {answered.run_id: answered, abstained.run_id: abstained, refused.run_id: refused}
+        page = await runs.page(ListRunsRequest(**window, **filters))  # type: ignore[arg-type]
+        names = {answered.run_id: answered, abstained.run_id: abstained, failed.run_id: failed}
         return [names[run.run_id] for run in page.runs]
 
     assert await found(outcome=Outcome.ANSWERED) == [answered]
     assert await found(outcome=Outcome.ABSTAINED) == [abstained]
     assert await found(judged=True) == [abstained]
-    assert await found(judged=False) == [refused, answered]
+    assert await found(judged=False) == [failed, answered]
     assert await found(assessor="draft") == [answered]
     assert await found(assessor="probe") == []
-    assert await found(error_reason="BACKEND_UNAVAILABLE") == [refused]
+    assert await found(error_reason="BACKEND_UNAVAILABLE") == [failed]
     assert await found(request_id=answered.request_id) == [answered]
-    assert await found(request_id=refused.request_id) == [refused]
+    assert await found(request_id=failed.request_id) == [failed]
     assert await found(request_id="a\x00b", error_reason="a\x00b") == []
 
 
@@ -259,9 +259,9 @@ async def test_without_a_database_every_method_raises_that_it_is_away() -> None:
     engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
     runs = PostgresRuns(db.build_sessions(engine))
 
-    for asking in (runs.add([dumps(run_of())]), runs.get("x"), runs.by_request("", "x"), runs.page(ListRunsRequest())):
+    for call in (runs.add([dumps(run_of())]), runs.get("x"), runs.by_request("", "x"), runs.page(ListRunsRequest())):
         with pytest.raises(DatabaseUnavailable, match="the database cannot be reached"):
-            await asking
+            await call
     await engine.dispose()
 
 
@@ -287,7 +287,7 @@ async def test_a_database_without_the_schema_is_away_until_it_is_migrated(databa
     replicas = [migrating(fresh) for _ in range(3)]
     assert [replica.wait(60) for replica in replicas] == [0, 0, 0]
 
-    await kept(runs, run)
+    await store_runs(runs, run)
     assert (await runs.get(run.run_id)).run_id == run.run_id
     await engine.dispose()
 

@@ -61,18 +61,18 @@ def test_which_map_is_in_force(newest: str, improves: bool, pinned: str | None, 
 
 
 def test_versions_differ_by_strategy_source_and_number() -> None:
-    made = {version_of_fit(s, c, n) for s in ("system1", "arbiter") for c in ("a", "a-1") for n in (1, 11)}
+    versions = {version_of_fit(s, c, n) for s in ("system1", "arbiter") for c in ("a", "a-1") for n in (1, 11)}
 
-    assert len(made) == 8
+    assert len(versions) == 8
 
 
 def test_a_run_has_its_confidence_before_and_after_the_map() -> None:
     def halved(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
         return confidence / 2, "v"
 
-    told = served(halved, "system1", "assessment", 0.8)
+    fields = served(halved, "system1", "assessment", 0.8)
 
-    assert told == {"confidence": 0.4, "confidence_raw": 0.8, "calibration_version": "v"}
+    assert fields == {"confidence": 0.4, "confidence_raw": 0.8, "calibration_version": "v"}
     assert served(as_it_is, "system1", "assessment", 0.8)["confidence"] == 0.8
     assert served(halved, "system1", "", None) == {"confidence": None}
 
@@ -81,7 +81,7 @@ class FakeMaps:
     """Eighty overconfident answers of System 1, and what is fitted to them."""
 
     def __init__(self, judged: int = 80) -> None:
-        self.kept: list[FittedMap] = []
+        self.stored: list[FittedMap] = []
         self.away = False
         self.looks = 0
         self.fitting = 0
@@ -90,7 +90,7 @@ class FakeMaps:
 
     async def in_force(self) -> Sequence[CalibrationMap]:
         self._demand()
-        made = [
+        versions = [
             CalibrationMap(
                 **SYSTEM_ONE,
                 version=f"v{number}",
@@ -102,17 +102,17 @@ class FakeMaps:
                 fitted_at=BEGAN,
                 in_force=True,
             )
-            for number, one in enumerate(self.kept, 1)
+            for number, one in enumerate(self.stored, 1)
         ]
-        return made[-1:]
+        return versions[-1:]
 
     async def progress(self) -> Sequence[Progress]:
         self._demand()
         self.looks += 1
-        fitted_on = self._judged if self.kept else 0
-        since = 0 if self.kept else self._judged
+        fitted_on = self._judged if self.stored else 0
+        since = 0 if self.stored else self._judged
         return [
-            Progress(**SYSTEM_ONE, judged=self._judged, fits=len(self.kept), fitted_on=fitted_on, since=since),
+            Progress(**SYSTEM_ONE, judged=self._judged, fits=len(self.stored), fitted_on=fitted_on, since=since),
             Progress(strategy="arbiter", confidence_source="arbiter", judged=3, since=3),
         ]
 
@@ -127,7 +127,7 @@ class FakeMaps:
 
     async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
         self.fitting -= 1
-        self.kept.append(fitted)
+        self.stored.append(fitted)
         return True
 
     def _demand(self) -> None:
@@ -167,16 +167,16 @@ async def test_maps_are_fitted_one_at_a_time() -> None:
     for _ in range(20):
         calibrator.judged()
         await asyncio.sleep(0)
-    await until(lambda: bool(store.kept))
+    await until(lambda: bool(store.stored))
     await calibrator.check()
     await calibrator.close()
 
-    assert (store.most_fitting, len(store.kept)) == (1, 1)
+    assert (store.most_fitting, len(store.stored)) == (1, 1)
 
 
 async def test_a_database_that_is_away_leaves_the_last_map_and_the_fit_for_later() -> None:
     store = FakeMaps()
-    store.kept.append(
+    store.stored.append(
         FittedMap(
             method=Method.PLATT,
             points=(Point(confidence=0.0, calibrated=0.0), Point(confidence=1.0, calibrated=0.5)),

@@ -60,7 +60,7 @@ async def test_only_what_is_new_is_embedded() -> None:
     *progress, _ = await added(AddKnowledgeRequest(documents=[old, new]), store, encoder, limits=limits)
 
     assert encoder.texts == ["dimension", "New.", "Newer."]
-    assert [(told.finished_documents, told.total_documents) for told in progress] == [(1, 2), (2, 2)]  # type: ignore[union-attr]
+    assert [(event.finished_documents, event.total_documents) for event in progress] == [(1, 2), (2, 2)]  # type: ignore[union-attr]
 
 
 async def test_a_changed_cut_embeds_again() -> None:

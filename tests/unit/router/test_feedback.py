@@ -1,4 +1,4 @@
-"""What a verdict says, and what is use from it."""
+"""Feedback gives a label, from which its receivers learn."""
 
 import math
 

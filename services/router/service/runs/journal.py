@@ -32,7 +32,7 @@ CLOSE_WITHIN_S = 5.0
 
 QUEUED = Gauge("metacog_journal_queue", "Runs waiting in memory to be recorded.")
 SPOOLED = Gauge("metacog_journal_spool_bytes", "Bytes of runs waiting on disk for the database.")
-LOST = Counter("metacog_journal_lost_total", "Runs that could be kept neither in the database nor on disk.")
+LOST = Counter("metacog_journal_lost_total", "Runs that could be stored neither in the database nor on disk.")
 
 _log = logger(__name__)
 
