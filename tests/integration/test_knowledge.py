@@ -107,7 +107,7 @@ def rpc(router: RunningRouter) -> RpcFace:
 
 
 async def experience_of(rest: RestFace, query: str) -> tuple[float | None, str, dict[str, float]]:
-    msv = (await rest.ask("Assess", query=query))["msv"]
+    msv = (await rest.ask("Assess", question=query))["msv"]
     return msv["experience"], msv["unknown_reasons"].get("experience", ""), msv["parts"]
 
 
@@ -174,7 +174,7 @@ async def test_without_its_encoder_a_router_answers_with_the_reason_why_experien
 
         short_lived.kill()
         value, reason, _ = await experience_of(rest, FJORD)
-        answered = await rest.ask("Answer", query="Is it so?")
+        answered = await rest.ask("Answer", question="Is it so?")
         with pytest.raises(Refused) as error:
             await rest.ask("AddKnowledge", documents=[{"text": COOKING}])
 
@@ -573,7 +573,7 @@ async def test_a_body_of_documents_may_be_larger_than_others(
         router_at(scripted, place.url, tmp_path, max_body_bytes=4096) as running,
         httpx.AsyncClient(base_url=running.rest) as client,
     ):
-        over = await client.post("/v1/route", json={"query": "x" * 10_000})
+        over = await client.post("/v1/route", json={"question": "x" * 10_000})
         within = await client.post("/v1/knowledge", json=body)
 
     assert over.json()["reason"] == "BODY_TOO_LARGE"
