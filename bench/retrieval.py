@@ -51,8 +51,8 @@ def clustered(rng: np.random.Generator, count: int) -> Vectors:
 
 
 def _unit(rows: "np.ndarray") -> Vectors:  # type: ignore[type-arg]
-    made: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    return made
+    vectors: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return vectors
 
 
 @dataclass
@@ -95,7 +95,7 @@ async def measure(url: str, kind: str, make: Make, chunks: int) -> Measured:
     rng = np.random.default_rng(chunks)
     stored, queries = make(rng, chunks), make(rng, QUERIES)
     build_s = await _fill(engine, stored)
-    asked = [Embedded(encoder=Encoder(name="bench", dimension=DIMENSION), vectors=query[None]) for query in queries]
+    embedded = [Embedded(encoder=Encoder(name="bench", dimension=DIMENSION), vectors=query[None]) for query in queries]
     found: list[list[int]] = []
     tops: list[float] = []
 
@@ -106,7 +106,7 @@ async def measure(url: str, kind: str, make: Make, chunks: int) -> Measured:
     async def nearest(query: Embedded) -> None:
         tops.append((await library.nearest(query, key_name=""))["knowledge"] or 0.0)
 
-    search_ms, nearest_ms = await _timed(search, asked), await _timed(nearest, asked)
+    search_ms, nearest_ms = await _timed(search, embedded), await _timed(nearest, embedded)
     cosines = queries @ stored.T
     exact = np.argpartition(-cosines, HITS, axis=1)[:, :HITS]
     async with engine.connect() as connection:

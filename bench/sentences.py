@@ -1,6 +1,6 @@
 """Texts of our own that a similarity is measured on: what means the same, what answers what, and all else."""
 
-# Two ways to say the same.
+# Pairs of paraphrases.
 PARAPHRASES = (
     ("How do I reset the password of my account?", "I forgot my login password, how can I set a new one?"),
     ("The train to the coast leaves at half past nine.", "At 9:30 the coastal train departs."),

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from chassis.page_tokens import parts_of
 from kernel.statistics.recalibration import Method, Point
 from services.router.core.calibration import version_in_force
 from services.router.service.assessment.route import RoutingConfig
@@ -55,14 +56,18 @@ class FakeCalibration:
     async def pairs(self, ask: GetCalibrationRequest) -> Sequence[tuple[str, str]]:
         """Both pairs."""
         every = [("arbiter", "arbiter"), ("system1", "assessment")]
-        return [pair for pair in every if ask.strategy in ("", pair[0]) and "/".join(pair) > ask.page_token]
+        return [
+            pair
+            for pair in every
+            if ask.strategy in ("", pair[0]) and (not ask.page_token or pair > parts_of(ask.page_token, 2))
+        ]
 
     async def observed(self, strategy: str, _source: str, _ask: GetCalibrationRequest) -> ObservedOutcomes:
         """Four answers of System 1, served at half of what came."""
         raw = np.array([0.25, 0.75, 0.75, 1.0] if strategy == "system1" else [])
         return ObservedOutcomes(raw=raw, served=raw / 2, scores=np.array([0.0, 1.0, 0.0, 1.0][: len(raw)]))
 
-    async def standing(self, strategy: str, _source: str) -> CalibrationState:
+    async def state(self, strategy: str, _source: str) -> CalibrationState:
         """The maps as they stand."""
         if strategy != "system1":
             return CalibrationState()
@@ -73,9 +78,9 @@ class FakeCalibration:
         """Pin what is chosen."""
         if choice.version and choice.version not in [one.version for one in self._maps]:
             raise CalibrationNotFound(f"there is no recalibration map {choice.version!r}", version=choice.version)
-        before = await self.standing(choice.strategy, choice.confidence_source)
+        before = await self.state(choice.strategy, choice.confidence_source)
         self._pin = choice.version
-        return before, await self.standing(choice.strategy, choice.confidence_source)
+        return before, await self.state(choice.strategy, choice.confidence_source)
 
 
 async def fake_seen(ask: GetActivationsRequest) -> ActivationsSeen:

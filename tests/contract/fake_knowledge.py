@@ -80,7 +80,7 @@ class FakeLibrary:
         self._chunks: dict[str, tuple[Sequence[str], Vectors]] = {}
         self._learned: dict[str, tuple[VerifiedAnswer, Vectors]] = {}
 
-    async def kept(self, document_ids: Sequence[str]) -> Mapping[str, StoredDocument]:
+    async def stored(self, document_ids: Sequence[str]) -> Mapping[str, StoredDocument]:
         """Those of the documents that are stored."""
         return {name: kept for name, kept in self._kept.items() if name in document_ids}
 

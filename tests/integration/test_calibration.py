@@ -50,7 +50,7 @@ SYSTEM_ONE = ("system1", "assessment")
 
 @pytest.fixture(scope="module")
 def own_database(database_url: str) -> str:
-    """A database of these tests alone: their verdicts would change what others are served."""
+    """A database of these tests alone: their feedback would change the confidences of others."""
     url = fresh_database(database_url)
     db.migrate("services.router", url)
     return url
@@ -106,7 +106,7 @@ def run_row(**more: object) -> dict[str, Any]:
     return {**facts, **more}
 
 
-def verdict_row(run_id: str, score: float, **more: object) -> dict[str, Any]:
+def feedback_row(run_id: str, score: float, **more: object) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "key_name": "",
         "feedback_id": new_id(),
@@ -122,7 +122,9 @@ def verdict_row(run_id: str, score: float, **more: object) -> dict[str, Any]:
     return {**facts, **more}
 
 
-async def kept(engine: AsyncEngine, runs: Sequence[dict[str, Any]], labels: Sequence[dict[str, Any]] = ()) -> None:
+async def store_rows(
+    engine: AsyncEngine, runs: Sequence[dict[str, Any]], labels: Sequence[dict[str, Any]] = ()
+) -> None:
     async with engine.begin() as connection:
         await connection.execute(insert(RunRow), runs)
         if labels:
@@ -130,7 +132,7 @@ async def kept(engine: AsyncEngine, runs: Sequence[dict[str, Any]], labels: Sequ
 
 
 def overconfident(n: int, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Confidences of .5 to 1 for answers that are right half as often as they say."""
+    """Return confidences of .5 to 1 for answers that are right half as often."""
     confidences = np.round(chance.uniform(0.5, 1, n), 3)
     return confidences, (chance.random(n) < confidences / 2).astype(float)
 
@@ -143,10 +145,10 @@ async def judged(
     at: datetime = BEGAN,
     **more: object,
 ) -> None:
-    """Answers with these confidences, and verdicts on them."""
+    """Store answers with these confidences, and feedback on them."""
     runs = [run_row(confidence=float(c), confidence_raw=float(c), **more) for c in confidences]
-    labels = [verdict_row(run["run_id"], float(s), created_at=at) for run, s in zip(runs, scores, strict=True)]
-    await kept(engine, runs, labels)
+    labels = [feedback_row(run["run_id"], float(s), created_at=at) for run, s in zip(runs, scores, strict=True)]
+    await store_rows(engine, runs, labels)
 
 
 async def chosen(store: PostgresCalibration, **target: Any) -> RollbackCalibrationResponse:  # noqa: ANN401
@@ -157,33 +159,33 @@ async def chosen(store: PostgresCalibration, **target: Any) -> RollbackCalibrati
     return await rollback_calibration(ask, key=ANYONE, store=store, refresh=refresh)
 
 
-async def test_only_verdicts_that_count_on_answers_with_a_confidence_are_learned_from(
+async def test_maps_are_fitted_to_feedback_that_counts_on_answers_with_a_confidence(
     engine: AsyncEngine, store: PostgresCalibration
 ) -> None:
-    good, refused, abstained, silent = (
+    good, failed, abstained, silent = (
         run_row(),
         run_row(error_reason="DEADLINE_EXCEEDED", outcome=""),
         run_row(outcome="ABSTAINED"),
         run_row(confidence=None, confidence_raw=None, confidence_source=""),
     )
-    unjudged, barred = run_row(), run_row()
-    labels = [verdict_row(run["run_id"], 1.0) for run in (good, refused, abstained, silent)]
-    again = verdict_row(good["run_id"], 1.0, counts=False, key_name="ann")
-    untaught = verdict_row(barred["run_id"], 0.0, teaches=False, counts=False)
-    await kept(engine, [good, refused, abstained, silent, unjudged, barred], [*labels, again, untaught])
+    unlabelled, barred = run_row(), run_row()
+    labels = [feedback_row(run["run_id"], 1.0) for run in (good, failed, abstained, silent)]
+    again = feedback_row(good["run_id"], 1.0, counts=False, key_name="ann")
+    untaught = feedback_row(barred["run_id"], 0.0, teaches=False, counts=False)
+    await store_rows(engine, [good, failed, abstained, silent, unlabelled, barred], [*labels, again, untaught])
 
     assert await store.progress() == [
         Progress(strategy="system1", confidence_source="assessment", judged=1, fits=0, fitted_on=0, since=1)
     ]
 
 
-async def test_too_few_verdicts_make_no_map(
+async def test_too_little_feedback_makes_no_map(
     engine: AsyncEngine, store: PostgresCalibration, chance: np.random.Generator
 ) -> None:
     await judged(engine, *overconfident(RULES.minimum - 1, chance))
 
     assert await refit(store, RULES) == []
-    assert (await store.standing(*SYSTEM_ONE)).maps == []
+    assert (await store.state(*SYSTEM_ONE)).maps == []
 
 
 async def test_a_map_makes_confidences_of_other_answers_more_reliable(
@@ -206,7 +208,7 @@ async def test_a_map_makes_confidences_of_other_answers_more_reliable(
     assert after < 0.087
 
 
-async def test_a_map_that_is_no_better_is_kept_and_not_in_force(
+async def test_a_map_that_is_no_better_is_stored_and_not_in_force(
     engine: AsyncEngine, store: PostgresCalibration
 ) -> None:
     tenths = range(1, 10)
@@ -214,9 +216,9 @@ async def test_a_map_that_is_no_better_is_kept_and_not_in_force(
 
     [fitted] = await refit(store, RULES)
 
-    standing = await store.standing(*SYSTEM_ONE)
+    state = await store.state(*SYSTEM_ONE)
     assert not fitted.improves
-    assert (len(standing.maps), standing.in_force, standing.pinned) == (1, None, False)
+    assert (len(state.maps), state.in_force, state.pinned) == (1, None, False)
     assert await store.in_force() == []
 
 
@@ -230,13 +232,13 @@ async def test_the_next_map_is_fitted_when_a_fifth_more_has_come_in(
         fitted.append([one.observations for one in await refit(store, RULES, now=lambda: next(clock))])
 
     assert fitted == [[100], [], [120], []]
-    assert [one.version for one in (await store.standing(*SYSTEM_ONE)).maps] == [
+    assert [one.version for one in (await store.state(*SYSTEM_ONE)).maps] == [
         "system1-assessment-2",
         "system1-assessment-1",
     ]
 
 
-async def test_what_a_person_chose_stays_until_the_newest_is_asked_for(
+async def test_the_choice_of_a_person_stays_until_the_newest_is_requested(
     engine: AsyncEngine, store: PostgresCalibration, chance: np.random.Generator, clock: Iterator[datetime]
 ) -> None:
     for _ in range(2):
@@ -246,7 +248,7 @@ async def test_what_a_person_chose_stays_until_the_newest_is_asked_for(
     back = await chosen(store, version="system1-assessment-1")
     await judged(engine, *overconfident(100, chance), at=next(clock))
     later = await refit(store, RULES, now=lambda: next(clock))
-    pinned = await store.standing(*SYSTEM_ONE)
+    pinned = await store.state(*SYSTEM_ONE)
     none = await chosen(store, none=True)
     newest = await chosen(store, newest=True)
 
@@ -260,16 +262,16 @@ async def test_what_a_person_chose_stays_until_the_newest_is_asked_for(
     assert (newest.map.version, newest.pinned, newest.previous_version) == ("system1-assessment-3", False, "")
 
 
-async def test_none_can_be_chosen_before_there_is_a_map(
+async def test_no_map_can_be_chosen_before_there_is_one(
     engine: AsyncEngine, store: PostgresCalibration, chance: np.random.Generator
 ) -> None:
     await chosen(store, none=True)
     await judged(engine, *overconfident(100, chance))
     await refit(store, RULES)
 
-    standing = await store.standing(*SYSTEM_ONE)
+    state = await store.state(*SYSTEM_ONE)
 
-    assert (len(standing.maps), standing.in_force, standing.pinned) == (1, None, True)
+    assert (len(state.maps), state.in_force, state.pinned) == (1, None, True)
 
 
 async def test_a_map_of_another_source_is_not_found(store: PostgresCalibration) -> None:
@@ -307,16 +309,16 @@ async def test_replicas_that_fit_at_the_same_time_make_one_map(
         fits = [group.create_task(refit(replica, RULES)) for replica in replicas]
 
     assert sorted(len(fit.result()) for fit in fits) == [0, 0, 1]
-    assert len((await replicas[0].standing(*SYSTEM_ONE)).maps) == 1
+    assert len((await replicas[0].state(*SYSTEM_ONE)).maps) == 1
     for one in engines:
         await one.dispose()
 
 
-async def test_the_rows_of_calibration_tell_raw_from_served_and_page_by_name(
+async def test_the_rows_of_calibration_have_raw_and_served_figures_and_page_by_name(
     engine: AsyncEngine, store: PostgresCalibration
 ) -> None:
     halved = [run_row(confidence_raw=1.0, confidence=0.5) for _ in range(4)]
-    await kept(engine, halved, [verdict_row(run["run_id"], n % 2) for n, run in enumerate(halved)])
+    await store_rows(engine, halved, [feedback_row(run["run_id"], n % 2) for n, run in enumerate(halved)])
     await judged(engine, [0.75], [1.0], strategy="arbiter", confidence_source="arbiter", created_at=BEGAN)
 
     first = await get_calibration(GetCalibrationRequest(page_size=1), store=store, minimum=50)
@@ -334,7 +336,7 @@ async def test_the_rows_of_calibration_tell_raw_from_served_and_page_by_name(
     assert (second.next_page_token, later.reliabilities) == ("", [])
 
 
-async def test_a_token_that_nobody_gave_is_refused(store: PostgresCalibration) -> None:
+async def test_a_token_that_the_router_did_not_give_is_rejected(store: PostgresCalibration) -> None:
     with pytest.raises(InvalidPageToken):
         await store.pairs(GetCalibrationRequest(page_token="the next one"))
 
@@ -374,15 +376,15 @@ async def test_other_replicas_follow_and_a_database_that_is_away_changes_nothing
     await away.dispose()
 
 
-async def test_without_a_database_every_method_says_so() -> None:
+async def test_without_a_database_every_method_raises_that_it_is_away() -> None:
     engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
     store, seen = PostgresCalibration(db.build_sessions(engine)), PostgresActivations(db.build_sessions(engine))
     progress = Progress(strategy="system1", confidence_source="assessment", judged=100)
 
-    for asking in (
+    for call in (
         store.pairs(GetCalibrationRequest()),
         store.observed(*SYSTEM_ONE, GetCalibrationRequest()),
-        store.standing(*SYSTEM_ONE),
+        store.state(*SYSTEM_ONE),
         store.in_force(),
         store.progress(),
         store.keep(progress, halving(), BEGAN),
@@ -390,7 +392,7 @@ async def test_without_a_database_every_method_says_so() -> None:
         seen.seen(GetActivationsRequest()),
     ):
         with pytest.raises(DatabaseUnavailable, match="the database cannot be reached"):
-            await asking
+            await call
     await engine.dispose()
 
 
@@ -406,7 +408,7 @@ async def test_the_activations_seen_are_counted_by_range_and_reason(
     runs = [run_row(activation=level, system="SYSTEM_TWO" if level >= 0.45 else "SYSTEM_ONE") for level in levels]
     named = run_row(system="SYSTEM_TWO", reason="requested")
     nowhere = run_row(system="", error_reason="CANCELLED", outcome="")
-    await kept(engine, [*runs, named, nowhere])
+    await store_rows(engine, [*runs, named, nowhere])
 
     seen = await activations.seen(GetActivationsRequest(bins=20))
 
@@ -421,14 +423,14 @@ async def test_the_activations_seen_are_counted_by_range_and_reason(
     assert (seen.judged, seen.auroc) == (0, None)
 
 
-async def test_how_well_the_activation_tells_wrong_from_right_is_measured_on_system_one_answers(
+async def test_how_well_the_activation_separates_wrong_from_right_is_measured_on_system_one_answers(
     engine: AsyncEngine, activations: PostgresActivations
 ) -> None:
-    told = [(0.1, 1.0), (0.2, 0.0), (0.3, 1.0), (0.4, 0.25)]
-    runs = [run_row(activation=level) for level, _ in told]
+    response = [(0.1, 1.0), (0.2, 0.0), (0.3, 1.0), (0.4, 0.25)]
+    runs = [run_row(activation=level) for level, _ in response]
     deliberated = run_row(activation=0.9, strategy="dialectic", system="SYSTEM_TWO")
-    labels = [verdict_row(run["run_id"], score) for run, (_, score) in zip(runs, told, strict=True)]
-    await kept(engine, [*runs, deliberated], [*labels, verdict_row(deliberated["run_id"], 1.0)])
+    labels = [feedback_row(run["run_id"], score) for run, (_, score) in zip(runs, response, strict=True)]
+    await store_rows(engine, [*runs, deliberated], [*labels, feedback_row(deliberated["run_id"], 1.0)])
 
     seen = await activations.seen(GetActivationsRequest())
 
@@ -439,12 +441,12 @@ async def test_how_well_the_activation_tells_wrong_from_right_is_measured_on_sys
     assert seen.auroc_low < 0.75 < seen.auroc_high
 
 
-async def test_a_turn_that_kept_an_earlier_decision_says_nothing_of_activations(
+async def test_a_turn_with_a_cached_decision_does_not_count_among_activations(
     engine: AsyncEngine, activations: PostgresActivations
 ) -> None:
     runs = [run_row(activation=0.1), run_row(activation=0.2), run_row(activation=0.9, reason="cached")]
-    labels = [verdict_row(run["run_id"], score) for run, score in zip(runs, (1.0, 0.0, 1.0), strict=True)]
-    await kept(engine, runs, labels)
+    labels = [feedback_row(run["run_id"], score) for run, score in zip(runs, (1.0, 0.0, 1.0), strict=True)]
+    await store_rows(engine, runs, labels)
 
     seen = await activations.seen(GetActivationsRequest())
 
@@ -455,7 +457,7 @@ async def test_a_turn_that_kept_an_earlier_decision_says_nothing_of_activations(
 
 
 @pytest.mark.parametrize(
-    ("asked", "runs"),
+    ("filters", "runs"),
     [
         ({}, 3),
         ({"since": BEGAN + timedelta(1)}, 1),
@@ -466,9 +468,9 @@ async def test_a_turn_that_kept_an_earlier_decision_says_nothing_of_activations(
     ],
 )
 async def test_activations_are_filtered(
-    engine: AsyncEngine, activations: PostgresActivations, asked: dict[str, Any], runs: int
+    engine: AsyncEngine, activations: PostgresActivations, filters: dict[str, Any], runs: int
 ) -> None:
-    await kept(
+    await store_rows(
         engine,
         [
             run_row(activation=0.5),
@@ -477,7 +479,7 @@ async def test_activations_are_filtered(
         ],
     )
 
-    seen = await activations.seen(GetActivationsRequest(**asked))
+    seen = await activations.seen(GetActivationsRequest(**filters))
 
     assert (seen.runs, sum(bin.runs for bin in seen.bins)) == (runs, runs)
     assert (seen.mean is None) == (runs == 0)
@@ -489,71 +491,71 @@ async def router(url: str, llm: ScriptedLLM, spool: Path) -> AsyncIterator[RestF
         yield RestFace(running.rest, ROUTER)
 
 
-async def test_an_answer_is_served_with_the_confidence_that_verdicts_taught(
+async def test_an_answer_is_served_with_the_confidence_of_the_map_fitted_to_feedback(
     engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, chance: np.random.Generator
 ) -> None:
     scripted.answer = cast()
     pair = {"strategy": "system1", "confidence_source": VERBALIZED}
     await judged(engine, *overconfident(300, chance), confidence_source=VERBALIZED)
-    async with router(own_database, scripted, tmp_path) as face:
-        await face.ask("RollbackCalibration", **pair, none=True)
-        as_it_came = (await face.ask("Answer", question="What is two and two?"))["run"]
+    async with router(own_database, scripted, tmp_path) as api:
+        await api.ask("RollbackCalibration", **pair, none=True)
+        unmapped = (await api.ask("Answer", question="What is two and two?"))["run"]
 
         async def fitted() -> bool:
-            return (await face.ask("RollbackCalibration", **pair, newest=True))["map"] is not None
+            return (await api.ask("RollbackCalibration", **pair, newest=True))["map"] is not None
 
         await until(fitted)
-        mapped = (await face.ask("Answer", question="What is two and three?"))["run"]
+        mapped = (await api.ask("Answer", question="What is two and three?"))["run"]
 
         async def recorded() -> bool:
-            return [r["run_id"] for r in (await face.ask("ListRuns", page_size=1))["runs"]] == [mapped["run_id"]]
+            return [r["run_id"] for r in (await api.ask("ListRuns", page_size=1))["runs"]] == [mapped["run_id"]]
 
         await until(recorded)
-        kept_run = (await face.ask("GetRun", run_id=mapped["run_id"]))["run"]
+        stored_run = (await api.ask("GetRun", run_id=mapped["run_id"]))["run"]
 
-    assert as_it_came["confidence"] == as_it_came["confidence_raw"] == mapped["confidence_raw"] == 0.9
-    assert as_it_came["calibration_version"] == ""
+    assert unmapped["confidence"] == unmapped["confidence_raw"] == mapped["confidence_raw"] == 0.9
+    assert unmapped["calibration_version"] == ""
     assert mapped["calibration_version"] == "system1-verbalized-1"
     assert mapped["confidence"] == pytest.approx(0.45, abs=0.1)
-    assert (kept_run["confidence"], kept_run["confidence_raw"]) == (mapped["confidence"], 0.9)
+    assert (stored_run["confidence"], stored_run["confidence_raw"]) == (mapped["confidence"], 0.9)
 
 
-async def test_a_verdict_that_comes_in_leads_to_a_fit(
+async def test_new_feedback_leads_to_a_fit(
     engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, chance: np.random.Generator
 ) -> None:
     scripted.answer = cast()
     await judged(engine, *overconfident(RULES.minimum - 1, chance), confidence_source=VERBALIZED)
-    async with router(own_database, scripted, tmp_path) as face:
-        run = (await face.ask("Answer", question="What is two and two?"))["run"]
-        before = await face.ask("GetCalibration")
-        told = await face.ask("SubmitFeedback", feedback_id="f-1", run_id=run["run_id"], correct=False)
+    async with router(own_database, scripted, tmp_path) as api:
+        run = (await api.ask("Answer", question="What is two and two?"))["run"]
+        before = await api.ask("GetCalibration")
+        response = await api.ask("SubmitFeedback", feedback_id="f-1", run_id=run["run_id"], correct=False)
 
         async def fitted() -> bool:
-            [row] = (await face.ask("GetCalibration"))["reliabilities"]
+            [row] = (await api.ask("GetCalibration"))["reliabilities"]
             return row["map"] is not None
 
         await until(fitted)
-        [row] = (await face.ask("GetCalibration"))["reliabilities"]
+        [row] = (await api.ask("GetCalibration"))["reliabilities"]
 
     assert before["reliabilities"][0]["map"] is None
-    assert told["calibrates"] is True
+    assert response["calibrates"] is True
     assert (row["map"]["version"], row["map"]["observations"]) == ("system1-verbalized-1", RULES.minimum)
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
-async def test_on_neither_face_may_a_key_that_does_not_teach_choose_a_map(
-    engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, face: str
+@pytest.mark.parametrize("transport", ["rest", "rpc"])
+async def test_on_neither_api_may_a_key_that_does_not_teach_choose_a_map(
+    engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, transport: str
 ) -> None:
     keyring = Keyring([ApiKey(name="pupil", sha256=sha256(b"secret").hexdigest(), may_teach=False)])
     bearer = "Bearer secret"
     async with router_at(scripted, own_database, tmp_path, keyring=keyring) as running:
         rest = RestFace(running.rest, ROUTER, {"authorization": bearer})
-        asked = rest if face == "rest" else RpcFace(running.grpc, ROUTER, (("authorization", bearer),))
+        api = rest if transport == "rest" else RpcFace(running.grpc, ROUTER, (("authorization", bearer),))
 
-        with pytest.raises(Refused) as refused:
-            await asked.ask("RollbackCalibration", strategy="system1", confidence_source="draft", none=True)
-        page = await asked.ask("GetCalibration")
+        with pytest.raises(Refused) as failed:
+            await api.ask("RollbackCalibration", strategy="system1", confidence_source="draft", none=True)
+        page = await api.ask("GetCalibration")
 
-    assert (refused.value.code, refused.value.reason) == ("PERMISSION_DENIED", "TEACHING_NOT_ALLOWED")
-    assert refused.value.metadata["key_name"] == "pupil"
+    assert (failed.value.code, failed.value.reason) == ("PERMISSION_DENIED", "TEACHING_NOT_ALLOWED")
+    assert failed.value.metadata["key_name"] == "pupil"
     assert page["reliabilities"] == []

@@ -28,9 +28,9 @@ async def router(scripted: ScriptedLLM, database: Database, tmp_path: Path) -> A
         yield running
 
 
-async def answered(face: RestFace | RpcFace, **ask: object) -> str:
+async def answered(api: RestFace | RpcFace, **fields: object) -> str:
     """Name of the run that answered a question."""
-    name: str = (await face.ask("Answer", question="Is it so?", strategy="system1", **ask))["run"]["run_id"]
+    name: str = (await api.ask("Answer", question="Is it so?", strategy="system1", **fields))["run"]["run_id"]
     return name
 
 
@@ -47,28 +47,28 @@ async def ready(router: RunningRouter) -> httpx.Response:
         return await client.get(f"{router.rest}/readyz", timeout=10)
 
 
-async def test_a_run_is_recorded_and_read_back_by_both_faces(router: RunningRouter) -> None:
+async def test_a_run_is_recorded_and_read_back_by_both_apis(router: RunningRouter) -> None:
     rest, rpc = RestFace(router.rest, ROUTER), RpcFace(router.grpc, ROUTER)
-    told = (await rest.ask("Answer", question="Is it so?"))["run"]
-    await until(lambda: is_kept(router.runs, told["run_id"]))
+    first_reply = (await rest.ask("Answer", question="Is it so?"))["run"]
+    await until(lambda: is_kept(router.runs, first_reply["run_id"]))
 
-    by_rest = (await rest.ask("GetRun", run_id=told["run_id"]))["run"]
-    by_rpc = (await rpc.ask("GetRun", run_id=told["run_id"]))["run"]
+    by_rest = (await rest.ask("GetRun", run_id=first_reply["run_id"]))["run"]
+    by_rpc = (await rpc.ask("GetRun", run_id=first_reply["run_id"]))["run"]
 
-    assert by_rest == told
-    assert by_rpc["answer"] == told["answer"] == "the system1"
-    assert by_rpc["messages"] == told["messages"] == [{"role": "user", "content": "Is it so?"}]
+    assert by_rest == first_reply
+    assert by_rpc["answer"] == first_reply["answer"] == "the system1"
+    assert by_rpc["messages"] == first_reply["messages"] == [{"role": "user", "content": "Is it so?"}]
     assert by_rpc["route"]["msv"]["correctness"] == 0.9
     assert by_rpc["usage"]["stages"].keys() == {"assess", "system1"}
 
 
 async def test_runs_are_listed_newest_first(router: RunningRouter) -> None:
-    face = RestFace(router.rest, ROUTER)
-    names = [await answered(face) for _ in range(3)]
+    api = RestFace(router.rest, ROUTER)
+    names = [await answered(api) for _ in range(3)]
     await until(lambda: is_kept(router.runs, names[-1]))
 
-    first = await face.ask("ListRuns", page_size=2)
-    second = await face.ask("ListRuns", page_size=1, page_token=first["next_page_token"])
+    first = await api.ask("ListRuns", page_size=2)
+    second = await api.ask("ListRuns", page_size=1, page_token=first["next_page_token"])
 
     assert [run["run_id"] for run in first["runs"]] == [names[2], names[1]]
     assert [run["run_id"] for run in second["runs"]] == [names[0]]
@@ -77,17 +77,17 @@ async def test_runs_are_listed_newest_first(router: RunningRouter) -> None:
 async def test_while_the_database_is_away_runs_wait_on_disk_and_are_written_back(
     router: RunningRouter, database: Database, tmp_path: Path
 ) -> None:
-    face = RestFace(router.rest, ROUTER)
-    before = await answered(face)
+    api = RestFace(router.rest, ROUTER)
+    before = await answered(api)
     await until(lambda: is_kept(router.runs, before))
 
     database.stop()
     try:
-        names = [await answered(face) for _ in range(3)]
+        names = [await answered(api) for _ in range(3)]
         await until(lambda: _is_waiting(tmp_path, names))
         report = await ready(router)
-        with pytest.raises(Refused) as refused:
-            await face.ask("GetRun", run_id=before)
+        with pytest.raises(Refused) as error:
+            await api.ask("GetRun", run_id=before)
     finally:
         database.start()
 
@@ -95,7 +95,7 @@ async def test_while_the_database_is_away_runs_wait_on_disk_and_are_written_back
     assert report.json()["parts"]["database"].startswith("the database cannot be reached")
     assert "of runs wait on disk" in report.json()["parts"]["journal"]
     assert report.json()["parts"]["inference"] == "ok"
-    assert (refused.value.code, refused.value.reason) == ("UNAVAILABLE", "DATABASE_UNAVAILABLE")
+    assert (error.value.code, error.value.reason) == ("UNAVAILABLE", "DATABASE_UNAVAILABLE")
     for name in names:
         await until(lambda name=name: is_kept(router.runs, name))  # type: ignore[misc]
     await until(lambda: _is_well(router))
@@ -111,12 +111,14 @@ async def _is_well(router: RunningRouter) -> bool:
     return set((await ready(router)).json()["parts"].values()) == {"ok"}
 
 
-async def test_a_request_is_known_again_while_the_database_is_away(scripted: ScriptedLLM, tmp_path: Path) -> None:
+async def test_a_repeated_request_is_recognized_while_the_database_is_away(
+    scripted: ScriptedLLM, tmp_path: Path
+) -> None:
     scripted.answer = cast()
     async with router_at(scripted, f"postgresql+psycopg://nobody@{NOBODY}/none", tmp_path) as router:
-        face = RestFace(router.rest, ROUTER)
-        first = await answered(face, request_id="once")
-        again = await answered(face, request_id="once")
+        api = RestFace(router.rest, ROUTER)
+        first = await answered(api, request_id="once")
+        again = await answered(api, request_id="once")
 
     assert again == first
     assert len(scripted.bodies) == 1

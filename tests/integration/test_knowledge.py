@@ -107,7 +107,7 @@ def rpc(router: RunningRouter) -> RpcFace:
 
 
 async def experience_of(rest: RestFace, query: str) -> tuple[float | None, str, dict[str, float]]:
-    msv = (await rest.ask("Assess", query=query))["msv"]
+    msv = (await rest.ask("Assess", question=query))["msv"]
     return msv["experience"], msv["unknown_reasons"].get("experience", ""), msv["parts"]
 
 
@@ -140,7 +140,7 @@ async def test_a_paraphrase_finds_what_was_added(rest: RestFace, rpc: RpcFace) -
     assert (found["hits"][0]["document_id"], found["hits"][0]["title"]) == ("fjord", "Fjord")
 
 
-async def test_experience_is_near_one_for_what_is_stored_and_near_zero_for_what_has_nothing_to_do_with_it(
+async def test_experience_is_near_one_for_stored_texts_and_near_zero_for_unrelated_ones(
     rest: RestFace,
 ) -> None:
     await rest.ask("AddKnowledge", documents=[{"text": FJORD}, {"text": COOKING}])
@@ -156,13 +156,13 @@ async def test_experience_is_near_one_for_what_is_stored_and_near_zero_for_what_
     assert unrelated < 0.1
 
 
-async def test_with_nothing_stored_experience_is_unknown_and_says_so(rest: RestFace) -> None:
+async def test_with_nothing_stored_experience_is_unknown_with_a_reason(rest: RestFace) -> None:
     value, reason, _ = await experience_of(rest, FJORD)
 
     assert (value, reason) == (None, "nothing is stored yet")
 
 
-async def test_without_its_encoder_a_router_answers_and_says_why_experience_is_unknown(
+async def test_without_its_encoder_a_router_answers_with_the_reason_why_experience_is_unknown(
     scripted: ScriptedLLM, place: VectorSpace, tmp_path: Path
 ) -> None:
     scripted.answer = cast()
@@ -174,8 +174,8 @@ async def test_without_its_encoder_a_router_answers_and_says_why_experience_is_u
 
         short_lived.kill()
         value, reason, _ = await experience_of(rest, FJORD)
-        answered = await rest.ask("Answer", query="Is it so?")
-        with pytest.raises(Refused) as refused:
+        answered = await rest.ask("Answer", question="Is it so?")
+        with pytest.raises(Refused) as error:
             await rest.ask("AddKnowledge", documents=[{"text": COOKING}])
 
     assert known == 1.0
@@ -183,7 +183,7 @@ async def test_without_its_encoder_a_router_answers_and_says_why_experience_is_u
     assert reason.startswith("ENCODER_UNAVAILABLE: the encoder at http://127.0.0.1:")
     assert answered["run"]["answer"] == "the system1"
     assert answered["run"]["route"]["msv"]["experience"] is None
-    assert (refused.value.code, refused.value.reason) == ("UNAVAILABLE", "ENCODER_UNAVAILABLE")
+    assert (error.value.code, error.value.reason) == ("UNAVAILABLE", "ENCODER_UNAVAILABLE")
 
 
 async def test_an_encoder_that_keeps_failing_is_left_alone_and_found_again(place: VectorSpace) -> None:
@@ -197,7 +197,7 @@ async def test_an_encoder_that_keeps_failing_is_left_alone_and_found_again(place
     assert reasons[5].endswith("(tried again in some seconds)")
 
 
-async def test_similarities_of_an_encoder_that_nobody_calibrated_are_not_used(place: VectorSpace) -> None:
+async def test_similarities_of_an_encoder_without_calibration_are_not_used(place: VectorSpace) -> None:
     known = KnowledgeBase(fake_embeddings(), place.library, ExperienceMatching(), AddLimits())
 
     matched = await known.match([Turn(role="user", content="a")], "", Spend(LIMITS))
@@ -234,12 +234,12 @@ async def test_a_document_can_be_replaced_listed_and_deleted(rest: RestFace) -> 
     assert same["documents"][0]["added_at"] == first["documents"][0]["added_at"]
     assert (other["replaced"], other["chunks"]) == (1, 1)
     assert [hit["text"] for hit in found["hits"]] == [COOKING]
-    assert [kept["text_digest"] for kept in listed["documents"]] == [sha256(COOKING.encode()).hexdigest()]
+    assert [document["text_digest"] for document in listed["documents"]] == [sha256(COOKING.encode()).hexdigest()]
     assert deleted == {"document_id": "a/b.md", "chunks": 1}
     assert (after["total_documents"], after["total_chunks"]) == (0, 0)
 
 
-async def test_verified_answers_are_experience_until_they_are_taken_back(router: RunningRouter) -> None:
+async def test_verified_answers_are_experience_until_they_are_deleted(router: RunningRouter) -> None:
     rest = RestFace(router.rest, ROUTER)
     run = run_of("How deep is the fjord?", answer="Two hundred metres.")
 
@@ -311,15 +311,15 @@ async def test_experience_belongs_to_its_key_and_documents_to_all(
 
         for_ann = await ann.ask("SearchKnowledge", query="How deep is the fjord?")
         for_bob = await bob.ask("SearchKnowledge", query="How deep is the fjord?")
-        totals = [(await face.ask("ListKnowledge"))["total_experiences"] for face in (ann, bob)]
-        for asking in (
+        totals = [(await api.ask("ListKnowledge"))["total_experiences"] for api in (ann, bob)]
+        for call in (
             bob.ask("AddKnowledge", documents=[{"text": FJORD}]),
             bob.ask("DeleteKnowledge", document_id="lentils"),
             rpc.ask("AddKnowledge", documents=[{"text": FJORD}]),
         ):
-            with pytest.raises(Refused) as refused:
-                await asking
-            assert (refused.value.code, refused.value.reason) == ("PERMISSION_DENIED", "TEACHING_NOT_ALLOWED")
+            with pytest.raises(Refused) as error:
+                await call
+            assert (error.value.code, error.value.reason) == ("PERMISSION_DENIED", "TEACHING_NOT_ALLOWED")
 
     assert own[0] == 1.0
     assert others[:2] == (None, "nothing is stored yet")
@@ -339,8 +339,8 @@ async def test_the_one_experience_of_a_key_is_found_among_thousands_of_others(pl
         "SELECT :run_id, 'crowd', 'q', 'a', encoder_id, CAST(:vector AS vector) FROM router.encoders"
     )
     async with engine.begin() as connection:
-        told = [{"run_id": new_id(), "vector": vector_text(row)} for row in rows]
-        await connection.execute(text(crowd), told)
+        rows_of_crowd = [{"run_id": new_id(), "vector": vector_text(row)} for row in rows]
+        await connection.execute(text(crowd), rows_of_crowd)
         await connection.execute(text("ANALYZE router.experiences"))
     await engine.dispose()
 
@@ -370,11 +370,11 @@ class Failing(FakeEncoder):
 
 async def test_an_encoder_that_fails_half_way_adds_nothing(place: VectorSpace) -> None:
     known = KnowledgeBase(fake_embeddings(Failing(7)), place.library, ExperienceMatching(), AddLimits())
-    ask = AddKnowledgeRequest(documents=[NewDocument(text="one two three four five six " * 4)], chunk_characters=10)
+    request = AddKnowledgeRequest(documents=[NewDocument(text="one two three four five six " * 4)], chunk_characters=10)
     events: list[AddEvent] = []
 
     async def add() -> None:
-        async for event in known.use.add(ask, key=key("ann")):
+        async for event in known.use.add(request, key=key("ann")):
             events.append(event)
 
     with pytest.raises(EncoderUnavailable):
@@ -384,11 +384,11 @@ async def test_an_encoder_that_fails_half_way_adds_nothing(place: VectorSpace) -
     assert (await place.library.page(ListKnowledgeRequest(), key_name="")).total_documents == 0
 
 
-async def test_a_caller_who_leaves_half_way_adds_nothing(place: VectorSpace) -> None:
+async def test_a_caller_that_disconnects_half_way_adds_nothing(place: VectorSpace) -> None:
     known = KnowledgeBase(fake_embeddings(), place.library, ExperienceMatching(), AddLimits())
-    ask = AddKnowledgeRequest(documents=[NewDocument(text="one two three four five six " * 4)], chunk_characters=10)
+    request = AddKnowledgeRequest(documents=[NewDocument(text="one two three four five six " * 4)], chunk_characters=10)
 
-    async with aclosing(known.use.add(ask, key=key("ann"))) as events:
+    async with aclosing(known.use.add(request, key=key("ann"))) as events:
         for _ in range(3):
             await anext(events)
 
@@ -404,7 +404,7 @@ async def test_a_statement_that_fails_half_way_adds_nothing(place: VectorSpace) 
         await place.library.put(UNIT, [replace(drafts[0], title="New"), drafts[1], short])
 
     page = await place.library.page(ListKnowledgeRequest(), key_name="")
-    assert [(kept.document_id, kept.title) for kept in page.documents] == [("a", "")]
+    assert [(document.document_id, document.title) for document in page.documents] == [("a", "")]
 
 
 async def test_adding_the_same_documents_at_once_ends_well(place: VectorSpace) -> None:
@@ -418,7 +418,7 @@ async def test_adding_the_same_documents_at_once_ends_well(place: VectorSpace) -
     assert (page.total_documents, page.total_chunks) == (8, 8)
 
 
-async def test_without_its_database_it_says_so_and_experience_is_unknown(encoder_url: str) -> None:
+async def test_without_its_database_the_knowledge_base_raises_and_experience_is_unknown(encoder_url: str) -> None:
     engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
     known = knowledge_base(encoder_url, PostgresKnowledge(db.build_sessions(engine)))
 
@@ -467,7 +467,9 @@ async def test_vectors_of_any_length_are_found(place: VectorSpace, dimension: in
     assert found.hits[0].similarity == pytest.approx(1.0, abs=1e-3)
 
 
-async def test_texts_of_another_encoder_are_not_searched_and_that_is_said(place: VectorSpace, encoder_url: str) -> None:
+async def test_texts_of_another_encoder_are_not_searched_and_the_reason_is_given(
+    place: VectorSpace, encoder_url: str
+) -> None:
     known = knowledge_base(encoder_url, place.library)
     await place.library.put(UNIT, drafts_of("a", dimension=8))
 
@@ -483,10 +485,10 @@ async def test_texts_of_another_encoder_are_not_searched_and_that_is_said(place:
 async def test_a_document_of_another_encoder_is_embedded_again(place: VectorSpace, encoder_url: str) -> None:
     before = KnowledgeBase(fake_embeddings(), place.library, ExperienceMatching(), AddLimits())
     after = knowledge_base(encoder_url, place.library)
-    ask = AddKnowledgeRequest(documents=[NewDocument(text=FJORD)])
+    request = AddKnowledgeRequest(documents=[NewDocument(text=FJORD)])
 
-    [*_, first] = [event async for event in before.use.add(ask, key=key("ann"))]
-    [*_, again] = [event async for event in after.use.add(ask, key=key("ann"))]
+    [*_, first] = [event async for event in before.use.add(request, key=key("ann"))]
+    [*_, again] = [event async for event in after.use.add(request, key=key("ann"))]
 
     assert isinstance(first, KnowledgeAdded)
     assert isinstance(again, KnowledgeAdded)
@@ -506,10 +508,10 @@ async def test_the_nearest_are_found_through_the_index(place: VectorSpace) -> No
         number = await connection.scalar(text("SELECT encoder_id FROM router.encoders"))
         statement = nearest_of(NearestPlace(encoder_id=int(number or 0), dimension=8), ["query0"], keyed=False)
         plan = await connection.scalars(text(f"EXPLAIN {statement}"), {"query0": vector_text(rows[0])})
-        told = "\n".join(plan)
+        text_of_plan = "\n".join(plan)
     await engine.dispose()
 
-    assert f"Index Scan using ix_chunks_embedding_{number}" in told
+    assert f"Index Scan using ix_chunks_embedding_{number}" in text_of_plan
 
 
 async def test_the_pages_of_a_search_show_every_hit_once(place: VectorSpace) -> None:
@@ -518,11 +520,11 @@ async def test_the_pages_of_a_search_show_every_hit_once(place: VectorSpace) -> 
     assert drafts[0].vectors is not None
     query = Embedded(encoder=UNIT, vectors=drafts[0].vectors)
 
-    seen, ask = [], SearchKnowledgeRequest(query="x", page_size=10)
+    seen, request = [], SearchKnowledgeRequest(query="x", page_size=10)
     for _ in range(6):
-        page = await place.library.search(ask, query, rank=place.library.rank(ask), key_name="")
+        page = await place.library.search(request, query, rank=place.library.rank(request), key_name="")
         seen += page.hits
-        ask = replace(ask, page_token=page.next_page_token)
+        request = replace(request, page_token=page.next_page_token)
 
     assert page.next_page_token == ""
     assert sorted(hit.document_id for hit in seen) == sorted(draft.document_id for draft in drafts)
@@ -532,15 +534,15 @@ async def test_the_pages_of_a_search_show_every_hit_once(place: VectorSpace) -> 
 async def test_a_token_holds_for_its_own_search_only(place: VectorSpace) -> None:
     await place.library.put(UNIT, drafts_of(*"abc", dimension=8))
     query = Embedded(encoder=UNIT, vectors=np.ones((1, 8), dtype=np.float32))
-    ask = SearchKnowledgeRequest(query="x", page_size=1)
-    token = (await place.library.search(ask, query, rank=0, key_name="")).next_page_token
+    request = SearchKnowledgeRequest(query="x", page_size=1)
+    token = (await place.library.search(request, query, rank=0, key_name="")).next_page_token
 
-    for other in (replace(ask, query="y"), replace(ask, minimum_similarity=0.5)):
+    for other in (replace(request, query="y"), replace(request, minimum_similarity=0.5)):
         with pytest.raises(InvalidPageToken):
             place.library.rank(replace(other, page_token=token))
     for nonsense in ("x", "%", "bnVsbA", token + "x"):
         with pytest.raises(InvalidPageToken):
-            place.library.rank(replace(ask, page_token=nonsense))
+            place.library.rank(replace(request, page_token=nonsense))
 
 
 async def test_documents_are_listed_from_the_newest_and_by_title(place: VectorSpace) -> None:
@@ -553,8 +555,8 @@ async def test_documents_are_listed_from_the_newest_and_by_title(place: VectorSp
     some = await place.library.page(ListKnowledgeRequest(title_contains="THE 100% of"), key_name="")
     none = await place.library.page(ListKnowledgeRequest(title_contains="a%b"), key_name="")
 
-    assert [kept.document_id for kept in (*first.documents, *rest.documents)] == ["d4", "d3", "d2", "d1", "d0"]
-    assert [kept.document_id for kept in some.documents] == ["d3", "d1"]
+    assert [document.document_id for document in (*first.documents, *rest.documents)] == ["d4", "d3", "d2", "d1", "d0"]
+    assert [document.document_id for document in some.documents] == ["d3", "d1"]
     assert (none.documents, none.total_documents) == ([], 5)
     with pytest.raises(InvalidPageToken):
         await place.library.page(ListKnowledgeRequest(page_token="the next one"), key_name="")
@@ -571,7 +573,7 @@ async def test_a_body_of_documents_may_be_larger_than_others(
         router_at(scripted, place.url, tmp_path, max_body_bytes=4096) as running,
         httpx.AsyncClient(base_url=running.rest) as client,
     ):
-        over = await client.post("/v1/route", json={"query": "x" * 10_000})
+        over = await client.post("/v1/route", json={"question": "x" * 10_000})
         within = await client.post("/v1/knowledge", json=body)
 
     assert over.json()["reason"] == "BODY_TOO_LARGE"

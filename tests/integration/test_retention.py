@@ -1,4 +1,4 @@
-"""What is kept of runs, and for how long."""
+"""Runs are stored without their contents where configured, and deleted when they are old."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import text
-from tests.support.labels import Delegation, delegated, kept, records_at, run_of, serving_delegation
 
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable
@@ -18,6 +17,7 @@ from services.router.service.runs.retention import Retention
 from services.router.service.runs.values import Run
 from services.router.store.runs import PostgresOldRuns
 from tests.support.faces import Refused, RestFace, RpcFace
+from tests.support.labels import Delegation, delegated, records_at, run_of, serving_delegation, store_runs
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import (
     NOBODY,
@@ -42,8 +42,8 @@ async def dumped(url: str, run_id: str) -> str:
     found = []
     async with engine.connect() as connection:
         for table in ("runs", "feedback", "outbox"):
-            asked = text(f"SELECT row_to_json(t)::text FROM router.{table} t WHERE run_id = :run_id")
-            found += list(await connection.scalars(asked, {"run_id": run_id}))
+            query = text(f"SELECT row_to_json(t)::text FROM router.{table} t WHERE run_id = :run_id")
+            found += list(await connection.scalars(query, {"run_id": run_id}))
     await engine.dispose()
     return "\n".join(found)
 
@@ -52,8 +52,8 @@ async def is_there(url: str, run: Run) -> bool:
     return run.run_id in await dumped(url, run.run_id)
 
 
-class Forgetting:
-    """Remembers of which runs everything is to be taken back."""
+class FakeExperience:
+    """Records the runs whose experience is to be deleted."""
 
     def __init__(self) -> None:
         self.run_ids: list[str] = []
@@ -65,19 +65,19 @@ class Forgetting:
         self.run_ids.append(run_id)
 
 
-async def test_old_runs_are_forgotten_with_verdicts_messages_and_experience_and_young_ones_stay(
+async def test_old_runs_are_deleted_with_feedback_messages_and_experience_and_young_ones_stay(
     database_url: str, tmp_path: Path
 ) -> None:
-    experience, delegation = Forgetting(), Delegation()
+    experience, delegation = FakeExperience(), Delegation()
     old, young = delegated("old", created_at=OLD), delegated("young")
     async with (
         serving_delegation(delegation) as address,
         records_at(database_url, tmp_path, delegation=address, experience=experience) as records,
     ):
-        await kept(records, old, young, *(run_of(created_at=OLD) for _ in range(7)))
+        await store_runs(records, old, young, *(run_of(created_at=OLD) for _ in range(7)))
         for run in (old, young):
-            ask = SubmitFeedbackRequest(feedback_id=run.run_id, run_id=run.run_id, correct=True)
-            await records.submit_feedback(ask, key=ANYONE)
+            request = SubmitFeedbackRequest(feedback_id=run.run_id, run_id=run.run_id, correct=True)
+            await records.submit_feedback(request, key=ANYONE)
         await until(lambda: _all_told(database_url, old))
 
     engine = db.build_engine(database_url)
@@ -92,12 +92,12 @@ async def test_old_runs_are_forgotten_with_verdicts_messages_and_experience_and_
     assert await is_there(database_url, young)
 
 
-async def test_what_is_still_to_be_told_of_an_old_run_stays(database_url: str, tmp_path: Path) -> None:
+async def test_messages_of_an_old_run_that_are_not_delivered_yet_stay(database_url: str, tmp_path: Path) -> None:
     old = delegated("untold", created_at=OLD)
     async with records_at(database_url, tmp_path) as records:
-        await kept(records, old)
-        ask = SubmitFeedbackRequest(feedback_id=old.run_id, run_id=old.run_id, correct=True)
-        await records.submit_feedback(ask, key=ANYONE)
+        await store_runs(records, old)
+        request = SubmitFeedbackRequest(feedback_id=old.run_id, run_id=old.run_id, correct=True)
+        await records.submit_feedback(request, key=ANYONE)
     engine = db.build_engine(database_url)
 
     await Retention(PostgresOldRuns(db.build_sessions(engine)), days=30).sweep()
@@ -108,13 +108,13 @@ async def test_what_is_still_to_be_told_of_an_old_run_stays(database_url: str, t
     await engine.dispose()
 
 
-async def test_one_replica_at_a_time_forgets(database_url: str, tmp_path: Path) -> None:
+async def test_one_replica_at_a_time_deletes_old_runs(database_url: str, tmp_path: Path) -> None:
     old, engine = run_of(created_at=OLD), db.build_engine(database_url)
     async with records_at(database_url, tmp_path) as records:
-        await kept(records, old)
+        await store_runs(records, old)
     runs = PostgresOldRuns(db.build_sessions(engine))
 
-    async with runs.alone() as first:
+    async with runs.lock() as first:
         second = await Retention(runs, days=30).sweep()
     third = await Retention(runs, days=30).sweep()
 
@@ -122,26 +122,26 @@ async def test_one_replica_at_a_time_forgets(database_url: str, tmp_path: Path) 
     await engine.dispose()
 
 
-async def test_forgetting_goes_on_in_the_background_and_by_itself(database_url: str, tmp_path: Path) -> None:
+async def test_old_runs_are_deleted_in_the_background(database_url: str, tmp_path: Path) -> None:
     old, young = run_of(created_at=OLD), run_of()
-    keeping = quick_keeping(tmp_path, days=30, retention_every_s=0.05)
-    async with records_at(database_url, tmp_path, keeping=keeping) as records:
-        await kept(records, old, young)
+    storage = quick_keeping(tmp_path, days=30, retention_every_s=0.05)
+    async with records_at(database_url, tmp_path, keeping=storage) as records:
+        await store_runs(records, old, young)
 
         await until(lambda: _is_gone(database_url, old))
 
     assert await is_there(database_url, young)
 
 
-async def test_a_run_whose_experience_cannot_be_taken_back_stays_for_now(database_url: str, tmp_path: Path) -> None:
+async def test_a_run_whose_experience_cannot_be_deleted_stays_for_now(database_url: str, tmp_path: Path) -> None:
     old, engine = run_of(created_at=OLD), db.build_engine(database_url)
     async with records_at(database_url, tmp_path) as records:
-        await kept(records, old)
+        await store_runs(records, old)
 
-    async def refuse(_run_id: str) -> None:
+    async def fail(_run_id: str) -> None:
         raise DatabaseUnavailable("away")
 
-    sweeper = Retention(PostgresOldRuns(db.build_sessions(engine)), days=30, forget=refuse)
+    sweeper = Retention(PostgresOldRuns(db.build_sessions(engine)), days=30, forget=fail)
     with pytest.raises(DatabaseUnavailable):
         await sweeper.sweep()
 
@@ -154,39 +154,39 @@ async def _is_gone(url: str, run: Run) -> bool:
 
 
 async def _all_told(url: str, run: Run) -> bool:
-    return '"done_at":null' not in await dumped(url, run.run_id)
+    return '"delivered_at":null' not in await dumped(url, run.run_id)
 
 
 async def test_without_contents_no_word_reaches_the_database_and_the_caller_has_it_all(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(TROUBLED, **dict.fromkeys(STAGES, SECRET))
-    keeping = quick_keeping(tmp_path, contents=False)
+    storage = quick_keeping(tmp_path, contents=False)
     async with (
         assigner_at(scripted) as assigner,
-        router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, keeping=keeping) as router,
+        router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, keeping=storage) as router,
     ):
         rest, rpc = RestFace(router.rest, ROUTER), RpcFace(router.grpc, ROUTER)
-        told = (await rest.ask("Answer", question=f"{SECRET}?"))["run"]
-        judged = await rest.ask(
-            "SubmitFeedback", feedback_id=told["run_id"], run_id=told["run_id"], correct=True, note=SECRET
+        answered = (await rest.ask("Answer", question=f"{SECRET}?"))["run"]
+        labelled = await rest.ask(
+            "SubmitFeedback", feedback_id=answered["run_id"], run_id=answered["run_id"], correct=True, note=SECRET
         )
-        by_rest = (await rest.ask("GetRun", run_id=told["run_id"]))["run"]
-        by_rpc = (await rpc.ask("GetRun", run_id=told["run_id"]))["run"]
+        by_rest = (await rest.ask("GetRun", run_id=answered["run_id"]))["run"]
+        by_rpc = (await rpc.ask("GetRun", run_id=answered["run_id"]))["run"]
 
-    assert (told["answer"], told["messages"][0]["content"]) == (SECRET, f"{SECRET}?")
-    assert_withheld(await dumped(database_url, told["run_id"]))
-    assert (by_rest["answer"], by_rest["messages"], by_rest["messages_digest"]) == ("", [], told["messages_digest"])
-    assert by_rest["usage"] == told["usage"]
-    assert by_rest["route"]["msv"]["correctness"] == told["route"]["msv"]["correctness"]
-    assert len(by_rest["deliberation"]["stages"]) == len(told["deliberation"]["stages"])
+    assert (answered["answer"], answered["messages"][0]["content"]) == (SECRET, f"{SECRET}?")
+    assert_redacted(await dumped(database_url, answered["run_id"]))
+    assert (by_rest["answer"], by_rest["messages"], by_rest["messages_digest"]) == ("", [], answered["messages_digest"])
+    assert by_rest["usage"] == answered["usage"]
+    assert by_rest["route"]["msv"]["correctness"] == answered["route"]["msv"]["correctness"]
+    assert len(by_rest["deliberation"]["stages"]) == len(answered["deliberation"]["stages"])
     assert [one["msv"]["parts"] for one in by_rest["deliberation"]["measurements"]] == [
-        one["msv"]["parts"] for one in told["deliberation"]["measurements"]
+        one["msv"]["parts"] for one in answered["deliberation"]["measurements"]
     ]
     assert [stage["agent"] for stage in by_rpc["deliberation"]["stages"]] == [
-        stage["agent"] for stage in told["deliberation"]["stages"]
+        stage["agent"] for stage in answered["deliberation"]["stages"]
     ]
-    assert (judged["becomes_experience"], by_rest["feedback"][0]["note"]) == (False, "")
+    assert (labelled["becomes_experience"], by_rest["feedback"][0]["note"]) == (False, "")
 
 
 STAGES = ("system1", "thesis", "antithesis", "resolution", "synthesis", "note")
@@ -198,32 +198,32 @@ async def test_without_contents_no_word_reaches_the_disk_and_a_repetition_is_ans
     scripted.answer = cast(system1=SECRET)
     away = f"postgresql+psycopg://nobody@{NOBODY}/none"
     async with router_at(scripted, away, tmp_path, keeping=quick_keeping(tmp_path, contents=False)) as router:
-        face = RestFace(router.rest, ROUTER)
-        ask: Mapping[str, Any] = {"question": f"{SECRET}?", "strategy": "system1", "request_id": "once"}
-        told = (await face.ask("Answer", **ask))["run"]
-        await until(lambda: _is_on_disk(tmp_path, told["run_id"]))
-        again = (await face.ask("Answer", **ask))["run"]
+        api = RestFace(router.rest, ROUTER)
+        request: Mapping[str, Any] = {"question": f"{SECRET}?", "strategy": "system1", "request_id": "once"}
+        answered = (await api.ask("Answer", **request))["run"]
+        await until(lambda: _is_on_disk(tmp_path, answered["run_id"]))
+        again = (await api.ask("Answer", **request))["run"]
 
-    assert (again["run_id"], again["answer"]) == (told["run_id"], SECRET)
-    assert_withheld(all_files(tmp_path))
+    assert (again["run_id"], again["answer"]) == (answered["run_id"], SECRET)
+    assert_redacted(all_files(tmp_path))
 
 
-async def test_without_contents_another_process_answers_a_repetition_anew_and_refuses_a_reused_name(
+async def test_without_contents_another_process_answers_a_repetition_anew_and_rejects_a_reused_identifier(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(system1=SECRET)
-    ask: Mapping[str, Any] = {"question": f"{SECRET}?", "strategy": "system1", "request_id": tmp_path.name}
-    told = []
+    request: Mapping[str, Any] = {"question": f"{SECRET}?", "strategy": "system1", "request_id": tmp_path.name}
+    answered = []
     for spool in (tmp_path / "one", tmp_path / "two"):
         async with router_at(scripted, database_url, spool, keeping=quick_keeping(spool, contents=False)) as router:
-            face = RestFace(router.rest, ROUTER)
-            told.append((await face.ask("Answer", **ask))["run"])
-            with pytest.raises(Refused) as refused:
-                await face.ask("Answer", **{**ask, "question": "something else"})
+            api = RestFace(router.rest, ROUTER)
+            answered.append((await api.ask("Answer", **request))["run"])
+            with pytest.raises(Refused) as error:
+                await api.ask("Answer", **{**request, "question": "something else"})
 
-    assert [run["answer"] for run in told] == [SECRET, SECRET]
-    assert told[0]["run_id"] != told[1]["run_id"]
-    assert refused.value.reason == "REQUEST_ID_REUSED"
+    assert [run["answer"] for run in answered] == [SECRET, SECRET]
+    assert answered[0]["run_id"] != answered[1]["run_id"]
+    assert error.value.reason == "REQUEST_ID_REUSED"
 
 
 async def test_contents_are_switched_off_by_a_setting_and_readiness_lists_the_outbox(
@@ -238,22 +238,22 @@ async def test_contents_are_switched_off_by_a_setting_and_readiness_lists_the_ou
         "METACOG_ROUTER_RETENTION_DAYS": "30",
     }
     async with process("router", **settings) as router:
-        face = RpcFace(router.grpc, ROUTER)
-        told = (await face.ask("Answer", question=f"{SECRET}?", strategy="system1"))["run"]
-        judged = await face.ask("SubmitFeedback", feedback_id="f", run_id=told["run_id"], score=0.9, note=SECRET)
+        api = RpcFace(router.grpc, ROUTER)
+        answered = (await api.ask("Answer", question=f"{SECRET}?", strategy="system1"))["run"]
+        labelled = await api.ask("SubmitFeedback", feedback_id="f", run_id=answered["run_id"], score=0.9, note=SECRET)
         async with httpx.AsyncClient() as client:
             parts = (await client.get(f"{router.rest}/readyz", timeout=10)).json()["parts"]
         router.terminate()
         status = await router.ended()
 
-    assert (told["answer"], judged["teaches"], parts["outbox"], status) == (SECRET, True, "ok", 0)
-    assert_withheld(await dumped(database_url, told["run_id"]))
+    assert (answered["answer"], labelled["teaches"], parts["outbox"], status) == (SECRET, True, "ok", 0)
+    assert_redacted(await dumped(database_url, answered["run_id"]))
 
 
-def assert_withheld(said: str) -> None:
+def assert_redacted(content: str) -> None:
     """Nothing of the secret is in a text that is not empty."""
-    assert said
-    assert not any(word in said for word in WORDS)
+    assert content
+    assert not any(word in content for word in WORDS)
 
 
 def all_files(folder: Path) -> str:

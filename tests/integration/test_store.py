@@ -3,16 +3,12 @@
 import subprocess
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
 import orjson
 import psycopg
 import pytest
-from alembic import command as command_of_alembic
-from alembic.config import Config
-from psycopg.types.json import Jsonb
-from sqlalchemy import make_url, text
+from sqlalchemy import Inspector, Table, create_engine, inspect, make_url
 
 from chassis import database as db
 from chassis.errors import DatabaseUnavailable
@@ -28,9 +24,13 @@ from services.router.service.answering.values import MSV
 from services.router.service.assessment.values import RouteResponse
 from services.router.service.feedback.feedback import FeedbackLabel, effects
 from services.router.service.runs.values import ListRunsRequest, Run
+from services.router.store import calibration, knowledge_tables
 from services.router.store.feedback import PostgresFeedback
 from services.router.store.runs import PostgresRuns, RunNotFound
+from services.router.store.tables import RouterTable
 from tests.support.stack import NOBODY, ROOT, command, environment
+
+DECLARING = (calibration, knowledge_tables)  # importing a module declares its tables
 
 
 @pytest.fixture
@@ -73,28 +73,28 @@ def routed(system: Route) -> RouteResponse:
     )
 
 
-async def kept(runs: PostgresRuns, *made: Run) -> None:
-    assert list(await runs.add([dumps(run) for run in made])) == []
+async def store_runs(runs: PostgresRuns, *recorded: Run) -> None:
+    assert list(await runs.add([dumps(run) for run in recorded])) == []
 
 
-async def test_a_run_comes_back_as_it_was_kept(runs: PostgresRuns) -> None:
+async def test_a_run_is_read_back_as_it_was_stored(runs: PostgresRuns) -> None:
     run = run_of(route=routed(Route.SYSTEM_TWO), answer="It is.", confidence=0.75, request_id=new_id())
 
-    await kept(runs, run)
+    await store_runs(runs, run)
 
     assert orjson.loads(dumps(await runs.get(run.run_id))) == orjson.loads(dumps(run))
 
 
-async def test_keeping_a_run_twice_keeps_the_first(runs: PostgresRuns) -> None:
+async def test_storing_a_run_twice_leaves_the_first(runs: PostgresRuns) -> None:
     run = run_of(answer="first")
 
-    await kept(runs, run)
-    await kept(runs, run_of(run_id=run.run_id, answer="second"))
+    await store_runs(runs, run)
+    await store_runs(runs, run_of(run_id=run.run_id, answer="second"))
 
     assert (await runs.get(run.run_id)).answer == "first"
 
 
-async def test_there_is_no_run_by_another_name(runs: PostgresRuns) -> None:
+async def test_a_run_is_not_found_by_another_identifier(runs: PostgresRuns) -> None:
     for name in ("nobody", "", "a\x00b"):
         with pytest.raises(RunNotFound):
             await runs.get(name)
@@ -103,7 +103,7 @@ async def test_there_is_no_run_by_another_name(runs: PostgresRuns) -> None:
 async def test_a_run_is_found_by_the_request_of_its_key(runs: PostgresRuns) -> None:
     request = new_id()
     run = run_of(request_id=request, key_name="ann")
-    await kept(runs, run, run_of(request_id=request, key_name="bob"))
+    await store_runs(runs, run, run_of(request_id=request, key_name="bob"))
 
     found = await runs.by_request("ann", request)
 
@@ -112,22 +112,22 @@ async def test_a_run_is_found_by_the_request_of_its_key(runs: PostgresRuns) -> N
     assert await runs.by_request("cid", request) is None
 
 
-async def test_a_run_that_was_refused_answers_no_request(runs: PostgresRuns) -> None:
+async def test_a_run_that_ended_in_an_error_answers_no_request(runs: PostgresRuns) -> None:
     request = new_id()
-    refused, answered = run_of(request_id=request, error_reason="BACKEND_UNAVAILABLE"), run_of(request_id=request)
+    failed, answered = run_of(request_id=request, error_reason="BACKEND_UNAVAILABLE"), run_of(request_id=request)
 
-    await kept(runs, refused)
-    await kept(runs, answered)
+    await store_runs(runs, failed)
+    await store_runs(runs, answered)
 
     found = await runs.by_request("", request)
     assert found is not None
     assert found.run_id == answered.run_id
-    assert (await runs.get(refused.run_id)).request_id == request
+    assert (await runs.get(failed.run_id)).request_id == request
 
 
 async def test_pages_lead_from_the_newest_run_to_the_oldest(runs: PostgresRuns, began: datetime) -> None:
-    made = [run_of(created_at=began) for _ in range(5)]
-    await kept(runs, *made)
+    recorded = [run_of(created_at=began) for _ in range(5)]
+    await store_runs(runs, *recorded)
     window = {"since": began, "until": began + timedelta(microseconds=1), "page_size": 2}
 
     seen, token = [], ""
@@ -136,25 +136,25 @@ async def test_pages_lead_from_the_newest_run_to_the_oldest(runs: PostgresRuns, 
         seen += [run.run_id for run in page.runs]
         token = page.next_page_token
 
-    assert seen == [run.run_id for run in reversed(made)]
+    assert seen == [run.run_id for run in reversed(recorded)]
     assert token == ""
 
 
 async def test_runs_that_come_between_two_pages_move_nothing(runs: PostgresRuns, began: datetime) -> None:
-    made = [run_of(created_at=began) for _ in range(4)]
-    await kept(runs, *made)
+    recorded = [run_of(created_at=began) for _ in range(4)]
+    await store_runs(runs, *recorded)
     first = await runs.page(ListRunsRequest(since=began, page_size=2, until=began + timedelta(seconds=1)))
 
-    await kept(runs, run_of(created_at=began))
+    await store_runs(runs, run_of(created_at=began))
     second = await runs.page(
         ListRunsRequest(since=began, until=began + timedelta(seconds=1), page_token=first.next_page_token)
     )
 
-    assert [run.run_id for run in second.runs][:2] == [made[1].run_id, made[0].run_id]
+    assert [run.run_id for run in second.runs][:2] == [recorded[1].run_id, recorded[0].run_id]
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("filters", "expected"),
     [
         ({"system": Route.SYSTEM_ONE}, ["one"]),
         ({"system": Route.SYSTEM_TWO}, ["degraded", "two"]),
@@ -167,9 +167,9 @@ async def test_runs_that_come_between_two_pages_move_nothing(runs: PostgresRuns,
     ],
 )
 async def test_runs_are_filtered(
-    runs: PostgresRuns, began: datetime, asked: dict[str, object], expected: list[str]
+    runs: PostgresRuns, began: datetime, filters: dict[str, object], expected: list[str]
 ) -> None:
-    await kept(
+    await store_runs(
         runs,
         run_of(created_at=began, answer="one", strategy="system1", route=routed(Route.SYSTEM_ONE)),
         run_of(created_at=began, answer="two", strategy="dialectic", route=routed(Route.SYSTEM_TWO)),
@@ -177,18 +177,18 @@ async def test_runs_are_filtered(
     )
 
     window = {"since": began, "until": began + timedelta(microseconds=1)}
-    page = await runs.page(ListRunsRequest(**window, **asked))  # type: ignore[arg-type]
+    page = await runs.page(ListRunsRequest(**window, **filters))  # type: ignore[arg-type]
 
     assert [run.answer for run in page.runs] == expected
 
 
-async def test_runs_are_filtered_by_how_they_ended_and_what_was_said_of_them(
+async def test_runs_are_filtered_by_outcome_and_feedback(
     runs: PostgresRuns, began: datetime, database_url: str
 ) -> None:
     answered = run_of(created_at=began, outcome=Outcome.ANSWERED, request_id=new_id(), route=routed(Route.SYSTEM_ONE))
     abstained = run_of(created_at=began, outcome=Outcome.ABSTAINED)
-    refused = run_of(created_at=began, error_reason="BACKEND_UNAVAILABLE", request_id=new_id())
-    await kept(runs, answered, abstained, refused)
+    failed = run_of(created_at=began, error_reason="BACKEND_UNAVAILABLE", request_id=new_id())
+    await store_runs(runs, answered, abstained, failed)
     engine = db.build_engine(database_url)
     label = FeedbackLabel(
         feedback_id=new_id(),
@@ -205,48 +205,25 @@ async def test_runs_are_filtered_by_how_they_ended_and_what_was_said_of_them(
     )
     await engine.dispose()
 
-    async def found(**asked: object) -> list[Run]:
+    async def found(**filters: object) -> list[Run]:
         window = {"since": began, "until": began + timedelta(microseconds=1)}
-        page = await runs.page(ListRunsRequest(**window, **asked))  # type: ignore[arg-type]
-        names = {answered.run_id: answered, abstained.run_id: abstained, refused.run_id: refused}
+        page = await runs.page(ListRunsRequest(**window, **filters))  # type: ignore[arg-type]
+        names = {answered.run_id: answered, abstained.run_id: abstained, failed.run_id: failed}
         return [names[run.run_id] for run in page.runs]
 
     assert await found(outcome=Outcome.ANSWERED) == [answered]
     assert await found(outcome=Outcome.ABSTAINED) == [abstained]
     assert await found(judged=True) == [abstained]
-    assert await found(judged=False) == [refused, answered]
+    assert await found(judged=False) == [failed, answered]
     assert await found(assessor="draft") == [answered]
     assert await found(assessor="probe") == []
-    assert await found(error_reason="BACKEND_UNAVAILABLE") == [refused]
+    assert await found(error_reason="BACKEND_UNAVAILABLE") == [failed]
     assert await found(request_id=answered.request_id) == [answered]
-    assert await found(request_id=refused.request_id) == [refused]
+    assert await found(request_id=failed.request_id) == [failed]
     assert await found(request_id="a\x00b", error_reason="a\x00b") == []
 
 
-async def test_runs_of_an_earlier_version_are_found_by_what_came_later(database_url: str) -> None:
-    fresh = fresh_database(database_url)
-    upgrade(fresh, "0001")
-    old = run_of(outcome=Outcome.ANSWERED, confidence=0.75, confidence_source="assessment", config_version="paper")
-    document = {**orjson.loads(dumps(old)), "route": orjson.loads(dumps(routed(Route.SYSTEM_ONE)))}
-    for later in ("confidence_raw", "calibration_version", "feedback"):
-        document.pop(later)
-    insert_run(fresh, document)
-
-    db.migrate("services.router", fresh)
-
-    engine = db.build_engine(fresh)
-    page = await PostgresRuns(db.build_sessions(engine)).page(
-        ListRunsRequest(outcome=Outcome.ANSWERED, assessor="draft", judged=False)
-    )
-    async with engine.connect() as connection:
-        columns = "confidence, confidence_raw, confidence_source, because, config_version"
-        [row] = (await connection.execute(text(f"SELECT {columns} FROM router.runs"))).all()
-    assert [run.run_id for run in page.runs] == [old.run_id]
-    assert tuple(row) == (0.75, 0.75, "assessment", "activation", "paper")
-    await engine.dispose()
-
-
-async def test_a_run_spooled_by_an_earlier_version_is_kept(runs: PostgresRuns) -> None:
+async def test_a_run_spooled_by_an_earlier_version_is_stored(runs: PostgresRuns) -> None:
     run = run_of(confidence=0.5)
     document = orjson.loads(dumps(run))
     for later in ("confidence_raw", "calibration_version", "feedback"):
@@ -263,12 +240,12 @@ async def test_a_page_has_its_bounds(runs: PostgresRuns, size: int) -> None:
         await runs.page(ListRunsRequest(page_size=size))
 
 
-async def test_a_token_that_nobody_gave_is_refused(runs: PostgresRuns) -> None:
+async def test_a_token_that_the_router_did_not_give_is_rejected(runs: PostgresRuns) -> None:
     with pytest.raises(InvalidPageToken):
         await runs.page(ListRunsRequest(page_token="the next one"))
 
 
-async def test_what_the_database_cannot_keep_is_handed_back_and_the_rest_is_kept(runs: PostgresRuns) -> None:
+async def test_what_the_database_cannot_store_is_returned_and_the_rest_is_stored(runs: PostgresRuns) -> None:
     good, bad, odd = run_of(), run_of(strategy="x" * 17), run_of(answer="a\x00b")
 
     handed_back = await runs.add([dumps(run) for run in (good, bad, odd)])
@@ -278,14 +255,26 @@ async def test_what_the_database_cannot_keep_is_handed_back_and_the_rest_is_kept
     assert (await runs.get(odd.run_id)).answer == "ab"
 
 
-async def test_without_a_database_every_method_says_so() -> None:
+async def test_without_a_database_every_method_raises_that_it_is_away() -> None:
     engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
     runs = PostgresRuns(db.build_sessions(engine))
 
-    for asking in (runs.add([dumps(run_of())]), runs.get("x"), runs.by_request("", "x"), runs.page(ListRunsRequest())):
+    for call in (runs.add([dumps(run_of())]), runs.get("x"), runs.by_request("", "x"), runs.page(ListRunsRequest())):
         with pytest.raises(DatabaseUnavailable, match="the database cannot be reached"):
-            await asking
+            await call
     await engine.dispose()
+
+
+def test_the_migration_creates_the_tables_columns_and_indexes_that_the_models_declare(database_url: str) -> None:
+    engine = create_engine(fresh_database(database_url))
+    db.migrate("services.router", engine.url.render_as_string(hide_password=False))
+
+    inspector = inspect(engine)
+    created = {name: of_database(inspector, name) for name in inspector.get_table_names("router")}
+    engine.dispose()
+
+    created.pop("alembic_version")
+    assert created == {table.name: of_model(table) for table in RouterTable.metadata.tables.values()}
 
 
 async def test_a_database_without_the_schema_is_away_until_it_is_migrated(database_url: str) -> None:
@@ -298,26 +287,23 @@ async def test_a_database_without_the_schema_is_away_until_it_is_migrated(databa
     replicas = [migrating(fresh) for _ in range(3)]
     assert [replica.wait(60) for replica in replicas] == [0, 0, 0]
 
-    await kept(runs, run)
+    await store_runs(runs, run)
     assert (await runs.get(run.run_id)).run_id == run.run_id
     await engine.dispose()
 
 
-def upgrade(url: str, revision: str) -> None:
-    """Bring the schema to a version."""
-    config = Config()
-    config.set_main_option("script_location", str(ROOT / "services" / "router" / "migrations"))
-    config.attributes["url"] = url
-    command_of_alembic.upgrade(config, revision)
+def of_database(inspector: Inspector, table: str) -> tuple[dict[str, bool], set[str | None]]:
+    """The columns of a table, by name whether they may be null, and the names of its indexes."""
+    constraints = {constraint["name"] for constraint in inspector.get_unique_constraints(table, "router")}
+    indexes = {index["name"] for index in inspector.get_indexes(table, "router")}
+    columns = inspector.get_columns(table, "router")
+    return {column["name"]: column["nullable"] for column in columns}, indexes - constraints
 
 
-def insert_run(url: str, document: dict[str, Any]) -> None:
-    """A run as the first version of the schema had it."""
-    plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    columns = "run_id, created_at, request_id, key_name, system, strategy, degraded, document"
-    facts = (document["run_id"], document["created_at"], "", "", "SYSTEM_ONE", "system1", False, Jsonb(document))
-    with psycopg.connect(plain, autocommit=True) as connection:
-        connection.execute(f"INSERT INTO router.runs ({columns}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)", facts)  # type: ignore[call-overload]
+def of_model(table: Table) -> tuple[dict[str, bool], set[str | None]]:
+    """The same as a model declares it."""
+    nullable = {column.name: bool(column.nullable) for column in table.columns}
+    return nullable, {None if index.name is None else str(index.name) for index in table.indexes}
 
 
 def migrating(url: str) -> "subprocess.Popen[bytes]":

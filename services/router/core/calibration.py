@@ -5,7 +5,7 @@ Source: SPEC 4: only with enough data, versioned, can be rolled back.
 
 from kernel.values import value
 
-# At 100 answers even perfect calibration shows an error of about .10, the size of what a map is there to mend.
+# At 100 answers even perfect calibration shows an error of about .10, which is the size that a map corrects.
 DEFAULT_MINIMUM = 100
 DEFAULT_GROWTH = 0.2
 
@@ -15,9 +15,8 @@ class FittingRules:
     """When a map is fitted.
 
     Attributes:
-        minimum: Judged answers from which a map is fitted at all [count, >= 1].
-        growth: Verdicts that have come in since the last fit, as a share of those it had, from which the next is made
-            [> 0].
+        minimum: Labelled answers from which a map is fitted at all [count, >= 1].
+        growth: Labels since the last fit, as a share of those it was fitted on, from which the next is made [> 0].
     """
 
     minimum: int = DEFAULT_MINIMUM
@@ -26,15 +25,15 @@ class FittingRules:
 
 @value
 class Progress:
-    """What has come in for one strategy and one source of confidence.
+    """The labels and maps of one strategy and one source of confidence.
 
     Attributes:
         strategy: The strategy.
         confidence_source: The source.
-        judged: Judged answers [count].
+        judged: Labelled answers [count].
         fits: Maps fitted so far [count]; the newest one has this number.
-        fitted_on: Judged answers that the newest was fitted on [count]; 0 without one.
-        since: Verdicts that have come in since then [count]; all of them without one.
+        fitted_on: Labelled answers that the newest was fitted on [count]; 0 without one.
+        since: Labels that have come in since then [count]; all of them without one.
     """
 
     strategy: str
@@ -48,8 +47,8 @@ class Progress:
 def is_due(progress: Progress, rules: FittingRules) -> bool:
     """Whether it is time for a fit.
 
-    Verdicts are counted as they come in, not as they are kept: where runs are kept for some time only, maps go on being
-    renewed though the number of judged answers no longer grows.
+    Labels are counted as they come in, not as they are stored: where runs are deleted after some time, maps are still
+    renewed though the number of labelled answers no longer grows.
 
     Example:
         >>> is_due(Progress(strategy="system1", confidence_source="assessment", judged=99), FittingRules())
@@ -61,12 +60,12 @@ def is_due(progress: Progress, rules: FittingRules) -> bool:
 
 
 def version_in_force(newest: str, *, improves: bool, pinned: str | None) -> str:
-    """Version of the map that is in force; empty for none.
+    """Return the version of the map that is in force; empty for none.
 
     Args:
         newest: Version of the map that was fitted last; empty when there is none.
-        improves: Whether that one is better than none.
-        pinned: Version that a person chose, empty when they chose none; None when the choice is left to the fits.
+        improves: Whether that map is better than none.
+        pinned: Version that a person chose, empty when they chose no map; None when the choice is left to the fits.
 
     Example:
         >>> version_in_force("b", improves=True, pinned="a"), version_in_force("b", improves=False, pinned=None)
@@ -78,7 +77,7 @@ def version_in_force(newest: str, *, improves: bool, pinned: str | None) -> str:
 
 
 def version_of_fit(strategy: str, confidence_source: str, number: int) -> str:
-    """Version of the map that was fitted as the `number`-th for a strategy and a source.
+    """Return the version of the map that was fitted as the `number`-th for a strategy and a source.
 
     Example:
         >>> version_of_fit("system1", "assessment", 3)

@@ -1,6 +1,6 @@
-"""Cutting a text into chunks that an encoder can read, at the ends of paragraphs and sentences where it can be.
+"""A text is cut into chunks that an encoder can read, at the ends of paragraphs and sentences where possible.
 
-Nothing is lost: each chunk starts where the one before ends, or earlier.
+No part is lost: each chunk starts where the one before ends, or earlier.
 """
 
 import re
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from kernel.values import value
 
-# Where a text is best cut, from the best kind of place to the worst; a cut comes after the match.
+# The places where a text is cut, from the best kind to the worst; a cut comes after the match.
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE = re.compile(r"\n\s*")
 _SENTENCE = re.compile(r"[.!?\u2026]['\"\u2019\u201d)\]]*\s+|[\u3002\uff01\uff1f]\s*")  # \u3002...: full-width stops
 _WORD = re.compile(r"\s+")
 _CUTS = (_PARAGRAPH, _LINE, _SENTENCE, _WORD)
-# Where a chunk best starts within what it shares with the one before.
+# The best places for a chunk to start within what it shares with the one before.
 _STARTS = (_SENTENCE, _WORD)
 
 
@@ -27,7 +27,7 @@ class Span:
 
 
 def spans(text: str, *, most: int, overlap: int) -> Iterator[Span]:
-    """Parts of `text` that cover it, in order.
+    """Yield parts of `text` that cover it, in order.
 
     Args:
         text: The text.
@@ -55,7 +55,7 @@ def spans(text: str, *, most: int, overlap: int) -> Iterator[Span]:
 
 
 def _end(text: str, start: int, most: int, overlap: int) -> int:
-    """Where the part that begins at `start` is cut: past its half, and past what the next one may share with it."""
+    """Return the end of the part that begins at `start`: past its half, and past what the next part may share."""
     furthest = start + most
     if furthest >= len(text):
         return len(text)
@@ -68,9 +68,9 @@ def _end(text: str, start: int, most: int, overlap: int) -> int:
 
 
 def _next_start(text: str, end: int, overlap: int) -> int:
-    """Where the next part begins: at the first good place of the last `overlap` characters before `end`.
+    """Return the start of the next part: the first good place of the last `overlap` characters before `end`.
 
-    Without one it begins at `end`: the rest of a word means nothing. In a text without words it begins in time.
+    Without one it is `end`, since the rest of a word has no meaning; in a text without words it is the earliest place.
     """
     soonest = end - overlap
     if soonest == end:

@@ -1,4 +1,4 @@
-"""What a verdict on an answer says, and what may be learned from it."""
+"""Feedback on an answer gives a label, from which calibration, experience and capability profiles may learn."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +12,11 @@ RIGHT_FROM = 0.5
 
 @value
 class Learnable:
-    """What a run has that can be learned from, once its answer is judged.
+    """The parts of a run that feedback can teach.
 
     Attributes:
         confidence_source: Where its confidence comes from; empty when it has none.
-        has_answer: Whether it has a question and an answer whose texts are kept.
+        has_answer: Whether it has a question and an answer whose texts are stored.
         tasks: Delegation tasks that led to the answer.
     """
 
@@ -26,12 +26,12 @@ class Learnable:
 
 
 @value
-class Lessons:
-    """What is learned from a verdict, and by whom.
+class FeedbackUse:
+    """The use that is made of feedback.
 
     Attributes:
         right: Whether the answer counts as right.
-        calibrates: Whether it counts in the calibration of the confidence.
+        calibrates: Whether it counts for the calibration of the confidence.
         becomes_experience: Whether question and answer become experience.
         tasks: Delegation tasks whose profiles learn.
     """
@@ -43,10 +43,10 @@ class Lessons:
 
 
 def score_of(*, correct: bool | None, score: float | None) -> float:
-    """How right an answer was [0..1], from one of the two ways to say it.
+    """Return how right an answer was [0..1], given in one of two ways.
 
     Raises:
-        InvalidArgument: When both or neither are given, or the score is no number of [0, 1].
+        InvalidArgument: When both or neither are given, or the score is not in [0, 1].
 
     Example:
         >>> score_of(correct=True, score=None), score_of(correct=None, score=0.25)
@@ -66,31 +66,31 @@ def is_right(score: float) -> bool:
     return score >= RIGHT_FROM
 
 
-def lessons(score: float, run: Learnable, *, learners: frozenset[str], counts: bool) -> Lessons:
-    """What is learned from a verdict.
+def use_of_feedback(score: float, run: Learnable, *, receivers: frozenset[str], counts: bool) -> FeedbackUse:
+    """Return the use that is made of feedback.
 
     Args:
         score: How right the answer was [0..1].
-        run: What the run offers to learn from.
-        learners: Who can learn beside calibration: `experience`, `delegation`.
-        counts: Whether the verdict may teach, and is the first on its run that may.
+        run: The parts of the run that feedback can teach.
+        receivers: Who can learn beside calibration: `experience`, `delegation`.
+        counts: Whether the feedback may teach, and is the first on its run that may.
 
     Source:
-        SPEC 3.4: a verdict counts once. DESIGN, One request: profiles, verified answers, calibration.
+        SPEC 3.4: feedback counts once. DESIGN, One request: profiles, verified answers, calibration.
     """
     right = is_right(score)
     if not counts:
-        return Lessons(right=right)
-    return Lessons(
+        return FeedbackUse(right=right)
+    return FeedbackUse(
         right=right,
         calibrates=bool(run.confidence_source),
-        becomes_experience="experience" in learners and right and run.has_answer,
-        tasks=tuple(run.tasks) if "delegation" in learners else (),
+        becomes_experience="experience" in receivers and right and run.has_answer,
+        tasks=tuple(run.tasks) if "delegation" in receivers else (),
     )
 
 
 def task_ids(account: Mapping[str, Any] | None) -> Sequence[str]:
-    """Names of the delegation tasks in a strategy's own account, each once, in their order.
+    """Return the identifiers of the delegation tasks in a strategy's own account, each once, in their order.
 
     Example:
         >>> task_ids({"task_id": "t-1", "profile_updates": [{"task_id": "t-1"}, {"task_id": "t-2"}], "answer": "4"})

@@ -1,6 +1,6 @@
-"""What is kept of a strategy's own account when contents are not: numbers, decisions and names, no text.
+"""Redaction leaves numbers, decisions and names of a strategy's own account, and no text.
 
-A list of what may stay, not of what must go: a field that nobody has thought about is dropped.
+The lists name the fields that stay, not those that go: a field that is in no list is dropped.
 """
 
 import re
@@ -17,11 +17,11 @@ _NAMES = """
 NAMES = frozenset(_NAMES.split())
 # The same, in lists.
 LISTS_OF_NAMES = frozenset({"ablations", "beside", "failure_regimes", "shortened_inputs", "unknown"})
-# Fields that say why, in words that may quote contents; alone or in lists.
+# Fields that give a reason, in words that may quote contents; alone or in lists.
 REASONS = frozenset(
     {"degraded_reasons", "detail", "failure", "ineligible_reason", "message", "note_reason", "unknown_reason"}
 )
-# Why, by the name of a component or measure.
+# Reasons by the name of a component or measure.
 REASONS_BY_NAME = frozenset({"undefined_reasons", "unknown_reasons"})
 # Numbers, names or more of the same, by the name of a role, agent, component or stage.
 _BY_NAME = "assignment capacities fitness margins parts prompt_digests ratings stages terms weights"
@@ -58,7 +58,7 @@ WITHHELD = "withheld"
 
 
 def without_texts(account: Mapping[str, Any]) -> dict[str, Any]:
-    """`account` with its numbers, decisions and names, and without its texts; what is not known is dropped.
+    """Return `account` with its numbers, decisions and names, without its texts and unknown fields.
 
     Args:
         account: A strategy's own account of how it went, as REST spells it.
@@ -67,12 +67,12 @@ def without_texts(account: Mapping[str, Any]) -> dict[str, Any]:
         >>> without_texts({"task_id": "t-1", "answer": "It is Ann.", "confidence": 0.7, "votes": [{"text": "Ann!"}]})
         {'task_id': 't-1', 'answer': '', 'confidence': 0.7, 'votes': [{'text': ''}]}
     """
-    kept = {field: _kept(field, item) for field, item in account.items()}
-    return {field: item for field, item in kept.items() if item is not _DROPPED}
+    redacted = {field: _redacted(field, item) for field, item in account.items()}
+    return {field: item for field, item in redacted.items() if item is not _DROPPED}
 
 
 def bare_reason(reason: str) -> str:
-    """A reason without what it may quote: its code, and the part it speaks of.
+    """Return the code of a reason and the part that it is about, without what it may quote.
 
     Example:
         >>> bare_reason("dialectic: BACKEND_UNAVAILABLE: the backend said 'Ann is ill'")
@@ -87,33 +87,33 @@ def bare_reason(reason: str) -> str:
 
 
 def bare_reasons(reasons: Mapping[str, str]) -> dict[str, str]:
-    """Reasons by name, without what they may quote."""
+    """Return reasons by name, without what they may quote."""
     return {name: bare_reason(reason) for name, reason in reasons.items() if _NAME.fullmatch(name)}
 
 
 def bare_name(name: str) -> str:
-    """`name` if it can be one; else nothing."""
+    """Return `name` if it can be a name; an empty text otherwise."""
     return name if _NAME.fullmatch(name) else ""
 
 
 class _Dropped:
-    """Marks what is not kept at all."""
+    """Marks a field that is dropped."""
 
 
 _DROPPED = _Dropped()
 
 
-def _kept(field: str, item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
+def _redacted(field: str, item: Any) -> Any:  # noqa: ANN401 - plain data is of any kind
     if item is None:
         return None if field in KNOWN else _DROPPED
     if isinstance(item, bool | int | float):
         return item if field in NUMBERS else _DROPPED
     if isinstance(item, str):
-        return _kept_text(field, item)
-    return _kept_mapping(field, item) if isinstance(item, Mapping) else _kept_list(field, item)
+        return _redacted_text(field, item)
+    return _redacted_mapping(field, item) if isinstance(item, Mapping) else _redacted_list(field, item)
 
 
-def _kept_text(field: str, text: str) -> Any:  # noqa: ANN401 - or the mark
+def _redacted_text(field: str, text: str) -> Any:  # noqa: ANN401 - or the mark
     if field in NAMES:
         return bare_name(text)
     if field in REASONS:
@@ -121,31 +121,31 @@ def _kept_text(field: str, text: str) -> Any:  # noqa: ANN401 - or the mark
     return "" if field in TEXTS else _DROPPED
 
 
-def _kept_mapping(field: str, item: Mapping[str, Any]) -> Any:  # noqa: ANN401 - or the mark
+def _redacted_mapping(field: str, item: Mapping[str, Any]) -> Any:  # noqa: ANN401 - or the mark
     if field in BY_ANSWER:
         return {}
     if field in REASONS_BY_NAME:
         return bare_reasons(item)
     if field in BY_NAME:
-        return _kept_by_name(item)
+        return _redacted_by_name(item)
     return without_texts(item) if field in PARTS else _DROPPED
 
 
-def _kept_by_name(item: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
+def _redacted_by_name(item: Mapping[str, Any]) -> dict[str, Any]:
+    redacted: dict[str, Any] = {}
     for name, part in item.items():
         if not _NAME.fullmatch(name):
             continue
         if isinstance(part, Mapping):
-            kept[name] = _kept_by_name(part)
+            redacted[name] = _redacted_by_name(part)
         elif isinstance(part, bool | int | float):
-            kept[name] = part
+            redacted[name] = part
         elif isinstance(part, str):
-            kept[name] = bare_name(part)
-    return kept
+            redacted[name] = bare_name(part)
+    return redacted
 
 
-def _kept_list(field: str, items: Sequence[Any]) -> Any:  # noqa: ANN401 - or the mark
+def _redacted_list(field: str, items: Sequence[Any]) -> Any:  # noqa: ANN401 - or the mark
     if field in LISTS_OF_TEXTS:
         return []
     if field in PARTS:

@@ -1,1 +1,1 @@
-"""The router's schema in PostgreSQL: one module a table or two that belong together, one transaction a method."""
+"""The router's schema in PostgreSQL: each noun of `service` has its module, and each method is one transaction."""

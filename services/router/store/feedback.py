@@ -1,4 +1,4 @@
-"""Verdicts in PostgreSQL; a verdict and what is to be told of it are one transaction."""
+"""Feedback and its messages are stored in PostgreSQL, in one transaction."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, refusal, without_nul
+from chassis.database import Sessions, without_nul
 from chassis.errors import FeedbackConflict
 from chassis.idempotency import RequestIdReused
 from chassis.serving.wire import from_plain
@@ -24,65 +24,60 @@ from services.router.service.feedback.outbox import DeliveryResult, OutboxBacklo
 from services.router.service.runs.lookup import RunNotFound
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
 from services.router.store.runs import RunRow
+from services.router.store.tables import transaction
 
 
 class PostgresFeedback:
-    """Verdicts in the router's schema."""
+    """Stores feedback in the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     async def earlier(self, key_name: str, feedback_id: str, digest: str) -> SubmitFeedbackResponse | None:
-        """What was said to the same verdict before.
+        """Return the response to the same feedback before, if there was one.
 
         Raises:
-            RequestIdReused: When the identifier belongs to another one.
+            RequestIdReused: When the identifier belongs to other feedback.
             DatabaseUnavailable: When the database is away.
         """
-        try:
-            async with self._sessions.begin() as session:
-                return await _earlier(session, key_name, feedback_id, digest)
-        except ERRORS as error:
-            raise refusal(error) from error
+        async with transaction(self._sessions) as session:
+            return await _earlier(session, key_name, feedback_id, digest)
 
     async def keep(self, label: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
-        """Keep `label` and what is to be told, both or neither; a repetition repeats the first reply.
+        """Store `label` and its messages, both or neither; a repetition gets the first response.
 
         Args:
-            label: The verdict.
-            effects: What it does, given whether it counts: it may teach, and none on its run did before.
+            label: The feedback.
+            effects: Its effects, given whether it counts: it may teach, and is the first on its run that may.
 
         Raises:
             RunNotFound: When the run is gone.
-            RequestIdReused: When the identifier belongs to another verdict.
+            RequestIdReused: When the identifier belongs to other feedback.
             FeedbackConflict: When the run has a different label already.
             DatabaseUnavailable: When the database is away.
         """
-        try:
-            async with self._sessions.begin() as session:
-                return await _kept(session, label, effects)
-        except ERRORS as error:
-            raise refusal(error) from error
+        async with transaction(self._sessions) as session:
+            return await _store(session, label, effects)
 
 
-async def _kept(
+async def _store(
     session: AsyncSession, label: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]
 ) -> SubmitFeedbackResponse:
-    """One verdict after another on each run: its row is locked."""
+    """Store feedback while the row of its run is locked, so that a run gets one after another."""
     locked = select(RunRow.run_id).where(RunRow.run_id == label.run_id).with_for_update()
     if (await session.scalars(locked)).first() is None:
         raise RunNotFound(f"there is no run {label.run_id!r}", run_id=label.run_id)
-    told = await _earlier(session, label.key_name, label.feedback_id, label.request_digest)
-    if told is not None:
-        return told
+    identity = (label.key_name, label.feedback_id, label.request_digest)
+    if (earlier := await _earlier(session, *identity)) is not None:
+        return earlier
     counts = await _counts(session, label)
-    made = effects(counts)
-    if not await _inserted(session, label, made, counts=counts):
-        told = await _earlier(session, label.key_name, label.feedback_id, label.request_digest)
-        assert told is not None, "what stood in the way of a verdict is there"
-        return told
-    await _enqueue(session, label.run_id, made.messages)
-    return made.reply
+    result = effects(counts)
+    if not await _insert(session, label, result, counts=counts):
+        earlier = await _earlier(session, *identity)
+        assert earlier is not None, "an insert that conflicts has found a row"
+        return earlier
+    await _enqueue(session, label.run_id, result.messages)
+    return result.reply
 
 
 async def _earlier(
@@ -92,13 +87,17 @@ async def _earlier(
     if row is None:
         return None
     if row.request_digest != digest:
-        said = f"feedback_id {feedback_id!r} was used for another verdict; choose a new one"
-        raise RequestIdReused(said, feedback_id=feedback_id, run_id=row.run_id)
+        message = f"feedback_id {feedback_id!r} was used for other feedback; choose a new one"
+        raise RequestIdReused(message, feedback_id=feedback_id, run_id=row.run_id)
     return from_plain(row.reply, SubmitFeedbackResponse)
 
 
 async def _counts(session: AsyncSession, label: FeedbackLabel) -> bool:
-    """Whether `label` is the one on its run that teaches."""
+    """Whether `label` is the one on its run that teaches.
+
+    Raises:
+        FeedbackConflict: When the run has a different label already.
+    """
     others = (await session.scalars(select(RunFeedbackRow).where(RunFeedbackRow.run_id == label.run_id))).all()
     for other in others:
         if is_right(other.score) != is_right(label.score):
@@ -110,8 +109,8 @@ async def _counts(session: AsyncSession, label: FeedbackLabel) -> bool:
     return label.teaches and not any(other.counts for other in others)
 
 
-async def _inserted(session: AsyncSession, label: FeedbackLabel, made: FeedbackEffects, *, counts: bool) -> bool:
-    row = {**asdict(label), "note": without_nul(label.note), "counts": counts, "reply": asdict(made.reply)}
+async def _insert(session: AsyncSession, label: FeedbackLabel, result: FeedbackEffects, *, counts: bool) -> bool:
+    row = {**asdict(label), "note": without_nul(label.note), "counts": counts, "reply": asdict(result.reply)}
     adding = insert(RunFeedbackRow).values(row).on_conflict_do_nothing().returning(RunFeedbackRow.feedback_id)
     return (await session.scalars(adding)).first() is not None
 
@@ -119,20 +118,20 @@ async def _inserted(session: AsyncSession, label: FeedbackLabel, made: FeedbackE
 async def _enqueue(session: AsyncSession, run_id: str, messages: Sequence[FeedbackMessage]) -> None:
     if messages:
         due = {"run_id": run_id, "created_at": func.now(), "next_attempt_at": func.now()}
-        session.add_all(OutboxRow(kind=told.kind, payload=dict(told.payload), **due) for told in messages)
+        session.add_all(OutboxRow(kind=message.kind, payload=dict(message.payload), **due) for message in messages)
 
 
 MAX_ERROR = 500
 
 
 class PostgresOutbox:
-    """Messages in the router's schema."""
+    """Stores messages in the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[OutboxMessage]:
-        """Messages that are due, oldest attempt first; nobody else gets them while the lease lasts.
+        """Return messages that are due, longest due first; no other replica gets them while the lease lasts.
 
         Raises:
             DatabaseUnavailable: When the database is away.
@@ -151,49 +150,40 @@ class PostgresOutbox:
             .values(attempts=OutboxRow.attempts + 1, next_attempt_at=func.now() + timedelta(seconds=lease_s))
             .returning(OutboxRow.id, OutboxRow.kind, OutboxRow.run_id, OutboxRow.payload, OutboxRow.attempts)
         )
-        try:
-            async with self._sessions.begin() as session:
-                rows = (await session.execute(taking)).all()
-        except ERRORS as error:
-            raise refusal(error) from error
+        async with transaction(self._sessions) as session:
+            rows = (await session.execute(taking)).all()
         return [OutboxMessage(**row._mapping) for row in rows]
 
-    async def note(self, told: Sequence[DeliveryResult]) -> None:
-        """Remember how telling them went.
+    async def record(self, results: Sequence[DeliveryResult]) -> None:
+        """Record the results of deliveries.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        try:
-            async with self._sessions.begin() as session:
-                for one in told:
-                    await session.execute(update(OutboxRow).where(OutboxRow.id == one.id).values(_noted(one)))
-        except ERRORS as error:
-            raise refusal(error) from error
+        async with transaction(self._sessions) as session:
+            for result in results:
+                await session.execute(update(OutboxRow).where(OutboxRow.id == result.id).values(_after(result)))
 
-    async def waiting(self, kinds: Sequence[str]) -> OutboxBacklog:
-        """What waits to be told.
+    async def backlog(self, kinds: Sequence[str]) -> OutboxBacklog:
+        """Return the messages that wait.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
         counting = select(func.count(), func.min(OutboxRow.created_at)).where(*_pending(kinds))
-        try:
-            async with self._sessions.begin() as session:
-                count, oldest = (await session.execute(counting)).one()
-        except ERRORS as error:
-            raise refusal(error) from error
+        async with transaction(self._sessions) as session:
+            count, oldest = (await session.execute(counting)).one()
         return OutboxBacklog(count=count, oldest=oldest)
 
 
 def _pending(kinds: Sequence[str]) -> list[Any]:
-    return [OutboxRow.done_at.is_(None), OutboxRow.parked_at.is_(None), OutboxRow.kind.in_(kinds)]
+    return [OutboxRow.delivered_at.is_(None), OutboxRow.parked_at.is_(None), OutboxRow.kind.in_(kinds)]
 
 
-def _noted(told: DeliveryResult) -> dict[str, Any]:
-    error = {"last_error": without_nul(told.error)[:MAX_ERROR]}
-    if told.parked:
+def _after(result: DeliveryResult) -> dict[str, Any]:
+    error = {"last_error": without_nul(result.error)[:MAX_ERROR]}
+    if result.parked:
         return {"parked_at": func.now(), **error}
-    if told.pause_s is None:
-        return {"done_at": func.now(), **error}
-    return {"next_attempt_at": func.now() + timedelta(seconds=told.pause_s), **error}
+    if result.pause_s is None:
+        return {"delivered_at": func.now(), **error}
+    return {"next_attempt_at": func.now() + timedelta(seconds=result.pause_s), **error}

@@ -1,4 +1,4 @@
-"""Tables of feedback, and of what is to be told to those who learn from it."""
+"""The tables of feedback and of the messages by which its receivers learn."""
 
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from services.router.store.tables import SCHEMA, RouterTable
 
 
 class RunFeedbackRow(RouterTable):
-    """One verdict on a run's answer; among those of one run at most one counts, that is, teaches."""
+    """Feedback on a run's answer; of the feedback on one run at most one counts, that is, teaches."""
 
     __tablename__ = "feedback"
     __table_args__ = (Index("ix_feedback_counts", "run_id", unique=True, postgresql_where="counts"),)
@@ -29,11 +29,11 @@ class RunFeedbackRow(RouterTable):
 
 
 class OutboxRow(RouterTable):
-    """One thing to be told; done, parked, or due at `next_attempt_at`."""
+    """A message: delivered, parked, or due at `next_attempt_at`."""
 
     __tablename__ = "outbox"
     __table_args__ = (
-        Index("ix_outbox_due", "next_attempt_at", postgresql_where="done_at IS NULL AND parked_at IS NULL"),
+        Index("ix_outbox_due", "next_attempt_at", postgresql_where="delivered_at IS NULL AND parked_at IS NULL"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
@@ -43,6 +43,6 @@ class OutboxRow(RouterTable):
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
     attempts: Mapped[int] = mapped_column(Integer, server_default="0")
     next_attempt_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
-    done_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+    delivered_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
     parked_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
     last_error: Mapped[str] = mapped_column(String, server_default="")

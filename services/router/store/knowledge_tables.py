@@ -1,11 +1,9 @@
-"""Tables of what is known: encoders, documents, their chunks, and experience.
+"""The tables of the knowledge base: encoders, documents, their chunks, and experience.
 
-The vector columns have no dimension of their own: every encoder has one. What makes them searchable is one partial
-HNSW index an encoder, made when the first text of it is stored (docs/adr/0009-vectors-of-any-encoder.md).
+The vector columns have no dimension of their own: every encoder has one. They are searched by one partial HNSW index
+for each encoder, made when its first text is stored (docs/adr/0009-vectors-of-any-encoder.md).
 """
 
-import base64
-import binascii
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
@@ -35,7 +33,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
 from chassis.database import without_nul
-from chassis.page_tokens import InvalidPageToken
+from chassis.page_tokens import invalid_token, number_in, parts_of, time_in
 from inference.embeddings import Vectors
 from services.router.service.knowledge.values import (
     DocumentDraft,
@@ -49,7 +47,7 @@ from services.router.store.tables import SCHEMA, RouterTable
 
 
 def vector_text(row: Any) -> str:  # noqa: ANN401 - a row of `Vectors`, which numpy does not type
-    """A vector as PostgreSQL reads it.
+    """Return a vector as PostgreSQL reads it.
 
     Example:
         >>> import numpy as np
@@ -60,21 +58,21 @@ def vector_text(row: Any) -> str:  # noqa: ANN401 - a row of `Vectors`, which nu
 
 
 class VectorOfAnyLength(UserDefinedType[Vectors]):
-    """pgvector's `vector`, written and never read back: PostgreSQL compares, nobody else does."""
+    """The type `vector` of pgvector, which is written and never read back: only PostgreSQL compares vectors."""
 
     cache_ok = True
 
     def get_col_spec(self, **_: object) -> str:
-        """Name of the type."""
+        """Return the name of the type."""
         return "vector"
 
     def bind_processor(self, _dialect: Dialect) -> Callable[[Any], str]:
-        """How a row of vectors is sent."""
+        """Return the function that writes a vector."""
         return vector_text
 
 
 class EncoderRow(RouterTable):
-    """An encoder that something is stored of."""
+    """An encoder that made stored vectors."""
 
     __tablename__ = "encoders"
     __table_args__ = (UniqueConstraint("name", "dimension", name="uq_encoders_name"),)
@@ -88,7 +86,7 @@ class DocumentRow(RouterTable):
     """A document, without its text."""
 
     __tablename__ = "documents"
-    __table_args__ = (Index("ix_documents_newest", "added_at", "document_id"),)
+    __table_args__ = (Index("ix_documents_added_at", "added_at", "document_id"),)
 
     document_id: Mapped[str] = mapped_column(String, primary_key=True)
     title: Mapped[str] = mapped_column(String)
@@ -134,19 +132,19 @@ class ExperienceRow(RouterTable):
 async def stored_documents(
     session: AsyncSession, *conditions: ColumnElement[bool], most: int | None = None
 ) -> Sequence[tuple[DocumentRow, str]]:
-    """Documents with the names of their encoders, newest first."""
-    wanted = (
+    """Return documents with the names of their encoders, newest first."""
+    query = (
         select(DocumentRow, EncoderRow.name)
         .join(EncoderRow, EncoderRow.encoder_id == DocumentRow.encoder_id)
         .where(*conditions)
         .order_by(DocumentRow.added_at.desc(), DocumentRow.document_id.desc())
         .limit(most)
     )
-    return [(row, encoder) for row, encoder in await session.execute(wanted)]
+    return [(row, encoder) for row, encoder in await session.execute(query)]
 
 
 def document_of(row: DocumentRow, encoder: str) -> KnowledgeDocument:
-    """Document of a row."""
+    """Return the document of a row."""
     return KnowledgeDocument(
         document_id=row.document_id,
         title=row.title,
@@ -159,8 +157,8 @@ def document_of(row: DocumentRow, encoder: str) -> KnowledgeDocument:
     )
 
 
-def written(draft: DocumentDraft, place: VectorSpace) -> Executable:
-    """Statement that stores a document: all of it, or title and labels where its chunks stay."""
+def upsert_of(draft: DocumentDraft, space: VectorSpace) -> Executable:
+    """Return the statement that stores a document: all of it, or title and labels where its chunks stay."""
     named = {"title": without_nul(draft.title), "labels": without_nul(dict(draft.labels))}
     if draft.chunks is None:
         return update(DocumentRow).where(DocumentRow.document_id == draft.document_id).values(named)
@@ -171,15 +169,15 @@ def written(draft: DocumentDraft, place: VectorSpace) -> Executable:
         "chunks": len(draft.chunks),
         "chunk_characters": draft.cut.most,
         "chunk_overlap": draft.cut.overlap,
-        "encoder_id": place.encoder_id,
+        "encoder_id": space.encoder_id,
         "added_at": func.now(),
     }
     row = insert(DocumentRow).values(document_id=draft.document_id, **facts)
     return row.on_conflict_do_update(index_elements=[DocumentRow.document_id], set_=facts)
 
 
-def chunk_rows(draft: DocumentDraft, place: VectorSpace) -> Iterator[dict[str, Any]]:
-    """Rows of a document's chunks."""
+def chunk_rows(draft: DocumentDraft, space: VectorSpace) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a document's chunks."""
     assert draft.chunks is not None
     assert draft.vectors is not None
     for ordinal, (chunk, vector) in enumerate(zip(draft.chunks, draft.vectors, strict=True)):
@@ -187,13 +185,13 @@ def chunk_rows(draft: DocumentDraft, place: VectorSpace) -> Iterator[dict[str, A
             "document_id": draft.document_id,
             "ordinal": ordinal,
             "text": without_nul(chunk),
-            "encoder_id": place.encoder_id,
+            "encoder_id": space.encoder_id,
             "embedding": vector,
         }
 
 
 def hit_of(row: Row[Any]) -> KnowledgeHit:
-    """Hit of a row that a search found."""
+    """Return the hit of a row that a search found."""
     return KnowledgeHit(
         kind=KnowledgeKind(row.kind),
         document_id=row.document_id,
@@ -207,51 +205,29 @@ def hit_of(row: Row[Any]) -> KnowledgeHit:
     )
 
 
-def page_token(*parts: str | int) -> str:
-    """Token that stands for `parts`."""
-    return base64.urlsafe_b64encode(orjson.dumps(parts)).decode().rstrip("=")
-
-
 def after_document(token: str) -> tuple[datetime, str]:
-    """When the last document of the page before was added, and its identifier.
+    """Return when the last document of the page before was added, and its identifier.
 
     Raises:
-        InvalidPageToken: For a token that was not given for a list of documents.
+        InvalidPageToken: For a token that this service did not give.
     """
-    match _parts(token):
-        case [str(added_at), str(document_id)]:
-            try:
-                return datetime.fromisoformat(added_at), document_id
-            except ValueError as wrong:
-                raise _not_ours(token) from wrong
-        case _:
-            raise _not_ours(token)
+    added_at, document_id = parts_of(token, 2)
+    return time_in(added_at, token), document_id
 
 
-def rank_after(token: str, ask: SearchKnowledgeRequest) -> int:
-    """How many hits the pages before have shown.
+def rank_after(token: str, request: SearchKnowledgeRequest) -> int:
+    """Return the number of hits on the pages before.
 
     Raises:
-        InvalidPageToken: For a token that was not given for this search.
+        InvalidPageToken: For a token that this service did not give for this search.
     """
-    match _parts(token):
-        case [int(rank), str(of)] if 0 < rank < MOST_CANDIDATES and of == digest_of(ask):
-            return rank
-        case _:
-            raise _not_ours(token)
+    rank, digest = parts_of(token, 2)
+    number = number_in(rank, token)
+    if not 0 < number < MOST_CANDIDATES or digest != digest_of(request):
+        raise invalid_token(token)
+    return number
 
 
-def digest_of(ask: SearchKnowledgeRequest) -> str:
-    """What tells one search from another, whatever its page."""
-    return sha256(orjson.dumps([ask.query, ask.kind, ask.minimum_similarity])).hexdigest()[:12]
-
-
-def _parts(token: str) -> Any:  # noqa: ANN401 - a stranger may have written it
-    try:
-        return orjson.loads(base64.urlsafe_b64decode(token.encode() + b"=" * (-len(token) % 4)))
-    except (binascii.Error, ValueError) as wrong:
-        raise _not_ours(token) from wrong
-
-
-def _not_ours(token: str) -> InvalidPageToken:
-    return InvalidPageToken(f"page_token {token!r} was not given by this service for this request", field="page_token")
+def digest_of(request: SearchKnowledgeRequest) -> str:
+    """Return a digest that identifies a search, whatever its page."""
+    return sha256(orjson.dumps([request.query, request.kind, request.minimum_similarity])).hexdigest()[:12]

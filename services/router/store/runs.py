@@ -1,4 +1,4 @@
-"""Runs in PostgreSQL; every method is one short transaction."""
+"""Runs are stored in PostgreSQL; every method is one short transaction."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from sqlalchemy import (
     Boolean,
+    ColumnElement,
     DateTime,
     Float,
     Index,
@@ -25,22 +26,22 @@ from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
-from chassis.database import ERRORS, Sessions, StatementRejected, refusal, utc, without_nul
-from chassis.page_tokens import InvalidPageToken
+from chassis.database import Sessions, StatementRejected, utc, without_nul
+from chassis.page_tokens import ID_LENGTH, checked_page_size, invalid_token
 from chassis.serving.wire import from_plain
 from services.router.service.runs.lookup import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
-from services.router.store.tables import RouterTable, checked_page_size
+from services.router.store.tables import RouterTable, transaction
 
 UNIQUE_VIOLATION = "23505"
-# The caller's name for the request, also of a run that was refused; spelled as its index is.
-ASKED_AS = literal_column("router.runs.document->>'request_id'", String)
-OF_VERDICT = ("feedback_id", "score", "note", "key_name", "teaches", "created_at")
+# The caller's identifier of the request, also of a run that ended in an error; spelled as its index is.
+CALLER_REQUEST_ID = literal_column("router.runs.document->>'request_id'", String)
+FEEDBACK_FIELDS = ("feedback_id", "score", "note", "key_name", "teaches", "created_at")
 
 
 class RunRow(RouterTable):
-    """One run: what it is searched by, and all of it as a document."""
+    """One run: the columns that it is searched by, and all of it as a document."""
 
     __tablename__ = "runs"
     __table_args__ = (
@@ -50,7 +51,7 @@ class RunRow(RouterTable):
         Index("ix_runs_error", "error_reason", "run_id", postgresql_where="error_reason <> ''"),
         Index("ix_runs_assessor", "assessor", "run_id", postgresql_where="assessor <> ''"),
         Index(
-            "ix_runs_asked",
+            "ix_runs_caller_request",
             text("(document->>'request_id')"),
             postgresql_where="document->>'request_id' <> ''",
         ),
@@ -76,16 +77,16 @@ class RunRow(RouterTable):
 
 
 class PostgresRuns:
-    """Runs in the router's schema."""
+    """Stores runs in the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     async def add(self, documents: Sequence[bytes]) -> Sequence[bytes]:
-        """Keep runs, given as JSON; those that are there already stay as they are.
+        """Store runs, given as JSON; those that are stored already stay as they are.
 
         Returns:
-            The documents that PostgreSQL refuses, and always will.
+            The documents that PostgreSQL rejects, and always will.
 
         Raises:
             DatabaseUnavailable: When the database is away, or its schema is not there yet.
@@ -93,120 +94,109 @@ class PostgresRuns:
         if not documents:
             return ()
         try:
-            async with self._sessions.begin() as session:
+            async with transaction(self._sessions) as session:
                 await insert_runs(session, documents)
-        except ERRORS as error:
-            rejected = refusal(error)
-            if not isinstance(rejected, StatementRejected):
-                raise rejected from error
+        except StatementRejected as rejected:
             if len(documents) > 1:
                 return [bad for document in documents for bad in await self.add([document])]
             return await self._add_repetition(documents[0]) if rejected.state == UNIQUE_VIOLATION else documents
         return ()
 
     async def _add_repetition(self, document: bytes) -> Sequence[bytes]:
-        """Keep a run whose request another replica answered at the same time; it gives up the request's name."""
+        """Store a run without the identifier of its request, which another replica answered at the same time."""
         run = orjson.loads(document)
         if not run["request_id"]:
             return [document]
         return await self.add([orjson.dumps({**run, "request_id": ""})])
 
     async def get(self, run_id: str, *, key_name: str = "") -> Run:
-        """The run called `run_id`, if it came in with the key of that name; without keys everybody sees all.
+        """Return the run `run_id`, if its request had the key of that name; an empty name finds the runs of all keys.
 
         Raises:
             RunNotFound: When there is none.
             DatabaseUnavailable: When the database is away.
         """
-        wanted = _judged_runs().where(RunRow.run_id == without_nul(run_id))
-        try:
-            async with self._sessions.begin() as session:
-                found = (await session.execute(wanted)).first()
-        except ERRORS as error:
-            raise refusal(error) from error
+        query = _runs_with_feedback().where(RunRow.run_id == without_nul(run_id))
+        async with transaction(self._sessions) as session:
+            found = (await session.execute(query)).first()
         if found is None or (key_name and found[0].key_name != key_name):
             raise RunNotFound(f"there is no run {run_id!r}", run_id=run_id)
-        return _judged(*found)
+        return _run(*found)
 
     async def by_request(self, key_name: str, request_id: str) -> Run | None:
-        """The run that answered a request of a key, if there is one.
+        """Return the run that answered a request of a key, if there is one.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        wanted = select(RunRow).where(RunRow.key_name == key_name, RunRow.request_id == without_nul(request_id))
-        try:
-            async with self._sessions.begin() as session:
-                row = (await session.scalars(wanted)).first()
-        except ERRORS as error:
-            raise refusal(error) from error
+        query = select(RunRow).where(RunRow.key_name == key_name, RunRow.request_id == without_nul(request_id))
+        async with transaction(self._sessions) as session:
+            row = (await session.scalars(query)).first()
         return None if row is None else from_plain(row.document, Run)
 
-    async def page(self, ask: ListRunsRequest, *, key_name: str = "") -> ListRunsResponse:
-        """A page of the runs that came in with a key, newest first; without keys everybody sees all.
+    async def page(self, request: ListRunsRequest, *, key_name: str = "") -> ListRunsResponse:
+        """Return a page of the runs of a key, newest first; an empty name finds the runs of all keys.
 
         Raises:
             MalformedRequest: For a page size out of range.
-            InvalidPageToken: For a token that is no run's name.
+            InvalidPageToken: For a token that this service did not give.
             DatabaseUnavailable: When the database is away.
         """
-        checked_page_size(ask.page_size)
-        wanted = _judged_runs().where(*_conditions(ask, key_name)).order_by(RunRow.run_id.desc())
-        try:
-            async with self._sessions.begin() as session:
-                rows = (await session.execute(wanted.limit(ask.page_size + 1))).all()
-        except ERRORS as error:
-            raise refusal(error) from error
-        shown = [_judged(*row) for row in rows[: ask.page_size]]
-        return ListRunsResponse(runs=shown, next_page_token=shown[-1].run_id if len(rows) > ask.page_size else "")
+        checked_page_size(request.page_size)
+        query = _runs_with_feedback().where(*_conditions(request, key_name)).order_by(RunRow.run_id.desc())
+        async with transaction(self._sessions) as session:
+            rows = (await session.execute(query.limit(request.page_size + 1))).all()
+        shown = [_run(*row) for row in rows[: request.page_size]]
+        return ListRunsResponse(runs=shown, next_page_token=shown[-1].run_id if len(rows) > request.page_size else "")
 
 
-def _judged_runs() -> Select[tuple[RunRow, Any]]:
-    """Runs, each with the verdicts on it, oldest first."""
-    label = func.jsonb_build_object(
-        *(part for name in OF_VERDICT for part in (literal(name), getattr(RunFeedbackRow, name)))
+def _runs_with_feedback() -> Select[tuple[RunRow, Any]]:
+    """Select runs, each with the feedback on it, oldest first."""
+    feedback = func.jsonb_build_object(
+        *(part for name in FEEDBACK_FIELDS for part in (literal(name), getattr(RunFeedbackRow, name)))
     )
-    ordered = aggregate_order_by(label, RunFeedbackRow.created_at, RunFeedbackRow.feedback_id)
-    labels = select(func.jsonb_agg(ordered)).where(RunFeedbackRow.run_id == RunRow.run_id).scalar_subquery()
-    return select(RunRow, labels)
+    ordered = aggregate_order_by(feedback, RunFeedbackRow.created_at, RunFeedbackRow.feedback_id)
+    every = select(func.jsonb_agg(ordered)).where(RunFeedbackRow.run_id == RunRow.run_id).scalar_subquery()
+    return select(RunRow, every)
 
 
-def _judged(row: RunRow, labels: list[Any] | None) -> Run:
-    return from_plain({**row.document, "feedback": labels or []}, Run)
+def _run(row: RunRow, feedback: list[Any] | None) -> Run:
+    return from_plain({**row.document, "feedback": feedback or []}, Run)
 
 
-def _conditions(ask: ListRunsRequest, key_name: str) -> list[Any]:
+def _conditions(request: ListRunsRequest, key_name: str) -> list[Any]:
     conditions: list[Any] = [RunRow.key_name == key_name] if key_name else []
-    if ask.page_token:
-        if len(ask.page_token) != 36:
-            raise InvalidPageToken(f"page_token {ask.page_token!r} was not given by this service", field="page_token")
-        conditions.append(RunRow.run_id < without_nul(ask.page_token))
-    if ask.degraded is not None:
-        conditions.append(RunRow.degraded == ask.degraded)
-    if ask.judged is not None:
-        has_verdict = select(RunFeedbackRow.run_id).where(RunFeedbackRow.run_id == RunRow.run_id).exists()
-        conditions.append(has_verdict if ask.judged else ~has_verdict)
-    return [*conditions, *_equalities(ask), *_times(ask)]
+    if request.page_token:
+        if len(request.page_token) != ID_LENGTH:
+            raise invalid_token(request.page_token)
+        conditions.append(RunRow.run_id < without_nul(request.page_token))
+    if request.degraded is not None:
+        conditions.append(RunRow.degraded == request.degraded)
+    if request.judged is not None:
+        has_feedback = select(RunFeedbackRow.run_id).where(RunFeedbackRow.run_id == RunRow.run_id).exists()
+        conditions.append(has_feedback if request.judged else ~has_feedback)
+    return [*conditions, *_equalities(request), *began_within(request.since, request.until)]
 
 
-def _equalities(ask: ListRunsRequest) -> list[Any]:
-    wanted: list[tuple[Any, str | None]] = [
-        (RunRow.system, ask.system),
-        (RunRow.strategy, ask.strategy),
-        (RunRow.outcome, ask.outcome),
-        (RunRow.assessor, ask.assessor),
-        (RunRow.error_reason, ask.error_reason),
-        (ASKED_AS, ask.request_id),
+def _equalities(request: ListRunsRequest) -> list[Any]:
+    equal: list[tuple[Any, str | None]] = [
+        (RunRow.system, request.system),
+        (RunRow.strategy, request.strategy),
+        (RunRow.outcome, request.outcome),
+        (RunRow.assessor, request.assessor),
+        (RunRow.error_reason, request.error_reason),
+        (CALLER_REQUEST_ID, request.request_id),
     ]
-    return [column == without_nul(item) for column, item in wanted if item]
+    return [column == without_nul(item) for column, item in equal if item]
 
 
-def _times(ask: ListRunsRequest) -> list[Any]:
-    since = [RunRow.created_at >= utc(ask.since)] if ask.since else []
-    return [*since, *([RunRow.created_at < utc(ask.until)] if ask.until else [])]
+def began_within(since: datetime | None, until: datetime | None) -> list[ColumnElement[bool]]:
+    """Return the conditions for runs that began from `since` on and before `until`, as far as they are given."""
+    from_then_on = [RunRow.created_at >= utc(since)] if since else []
+    return [*from_then_on, *([RunRow.created_at < utc(until)] if until else [])]
 
 
-# What each column holds of a run's document `d`. One that ended in a refusal answers no request, and leaves its
+# The value of each column from a run's document `d`. A run that ended in an error answers no request, and leaves the
 # identifier to the next attempt.
 COLUMNS: Mapping[str, str] = {
     "run_id": "d->>'run_id'",
@@ -237,62 +227,53 @@ _NUL = b"\\u0000"
 
 
 async def insert_runs(session: AsyncSession, documents: Sequence[bytes]) -> None:
-    """Keep runs, given as JSON; those that are there already stay as they are."""
-    kept = b",".join(_without_nul(document) for document in documents)
-    await session.execute(INSERT, {"documents": f"[{kept.decode()}]"})
+    """Store runs, given as JSON; those that are stored already stay as they are."""
+    accepted = b",".join(_without_nul(document) for document in documents)
+    await session.execute(INSERT, {"documents": f"[{accepted.decode()}]"})
 
 
 def _without_nul(document: bytes) -> bytes:
-    """`document` without the one character that PostgreSQL cannot keep."""
+    """Return `document` without the one character that PostgreSQL cannot store."""
     return orjson.dumps(without_nul(orjson.loads(document))) if _NUL in document else document
 
 
-# One replica at a time forgets; any number that nobody else locks by.
+# One replica at a time deletes old runs; any number that is not used for another lock.
 LOCK = 0x6D63_666F_7267
 
 
 class PostgresOldRuns:
-    """Runs in the router's schema that may be too old."""
+    """Deletes runs that are too old from the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[bool]:
-        """Whether this replica may forget runs meanwhile; the lock ends with its transaction, whatever happens.
+    async def lock(self) -> AsyncIterator[bool]:
+        """Lock deletion for all other replicas until the block ends; False when another one holds the lock.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        try:
-            async with self._sessions.begin() as session:
-                yield bool(await session.scalar(select(func.pg_try_advisory_xact_lock(LOCK))))
-        except ERRORS as error:
-            raise refusal(error) from error
+        async with transaction(self._sessions) as session:
+            yield bool(await session.scalar(select(func.pg_try_advisory_xact_lock(LOCK))))
 
     async def older(self, than: datetime, most: int) -> Sequence[str]:
-        """Names of runs that began before a moment, oldest first.
+        """Return identifiers of at most `most` runs that began before a moment, oldest first.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        wanted = select(RunRow.run_id).where(RunRow.created_at < than).order_by(RunRow.created_at).limit(most)
-        try:
-            async with self._sessions.begin() as session:
-                return (await session.scalars(wanted)).all()
-        except ERRORS as error:
-            raise refusal(error) from error
+        query = select(RunRow.run_id).where(RunRow.created_at < than).order_by(RunRow.created_at).limit(most)
+        async with transaction(self._sessions) as session:
+            return (await session.scalars(query)).all()
 
     async def delete(self, run_ids: Sequence[str]) -> None:
-        """Delete runs, the verdicts on them (by their key), and messages about them that nobody waits for.
+        """Delete runs, the feedback on them (by its foreign key), and their messages that are delivered or parked.
 
         Raises:
             DatabaseUnavailable: When the database is away.
         """
-        over = or_(OutboxRow.done_at.is_not(None), OutboxRow.parked_at.is_not(None))
-        try:
-            async with self._sessions.begin() as session:
-                await session.execute(delete(OutboxRow).where(OutboxRow.run_id.in_(run_ids), over))
-                await session.execute(delete(RunRow).where(RunRow.run_id.in_(run_ids)))
-        except ERRORS as error:
-            raise refusal(error) from error
+        ended = or_(OutboxRow.delivered_at.is_not(None), OutboxRow.parked_at.is_not(None))
+        async with transaction(self._sessions) as session:
+            await session.execute(delete(OutboxRow).where(OutboxRow.run_id.in_(run_ids), ended))
+            await session.execute(delete(RunRow).where(RunRow.run_id.in_(run_ids)))

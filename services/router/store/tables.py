@@ -1,28 +1,33 @@
-"""What all tables of the router share."""
+"""All tables and stores of the router share their schema and the way of their transactions."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from sqlalchemy import MetaData
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import DeclarativeBase
 
-from kernel.errors import MalformedRequest
+from chassis.database import ERRORS, Sessions, refusal
 
 SCHEMA = "router"
 
 
-MAX_PAGE = 200
-
-
 class RouterTable(DeclarativeBase):
-    """Tables of the router."""
+    """A table of the router."""
 
     metadata = MetaData(schema=SCHEMA)
 
 
-def checked_page_size(page_size: int, most: int = MAX_PAGE) -> int:
-    """`page_size`, if a page may be that long.
+@asynccontextmanager
+async def transaction(sessions: Sessions) -> AsyncIterator[AsyncSession]:
+    """Open one transaction, which ends with the block.
 
     Raises:
-        MalformedRequest: When it may not.
+        DatabaseUnavailable: When the database is away.
+        StatementRejected: When PostgreSQL will never accept a statement.
     """
-    if not 1 <= page_size <= most:
-        raise MalformedRequest(f"page_size is {page_size}; it must lie in 1..{most}", field="page_size")
-    return page_size
+    try:
+        async with sessions.begin() as session:
+            yield session
+    except ERRORS as error:
+        raise refusal(error) from error

@@ -1,11 +1,13 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from chassis.errors import DatabaseUnavailable
+from chassis.worker import WorkerFailing
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from services.router.core.calibration import FittingRules, Progress, is_due, version_in_force, version_of_fit
 from services.router.service.calibration.recalibration import Calibrator, as_it_is, refit, served
@@ -36,7 +38,7 @@ def test_when_a_map_is_fitted(judged: int, fitted_on: int, since: int, due: bool
     assert is_due(progress, RULES) is due
 
 
-def test_no_fit_without_a_new_verdict_however_small_the_growth_asked_for() -> None:
+def test_no_map_is_fitted_without_new_feedback_however_small_the_growth() -> None:
     progress = Progress(**SYSTEM_ONE, judged=60, fits=1, fitted_on=60, since=0)
 
     assert not is_due(progress, FittingRules(minimum=60, growth=1e-9))
@@ -59,18 +61,18 @@ def test_which_map_is_in_force(newest: str, improves: bool, pinned: str | None, 
 
 
 def test_versions_differ_by_strategy_source_and_number() -> None:
-    made = {version_of_fit(s, c, n) for s in ("system1", "arbiter") for c in ("a", "a-1") for n in (1, 11)}
+    versions = {version_of_fit(s, c, n) for s in ("system1", "arbiter") for c in ("a", "a-1") for n in (1, 11)}
 
-    assert len(made) == 8
+    assert len(versions) == 8
 
 
-def test_a_run_says_what_its_confidence_was_before_and_after() -> None:
+def test_a_run_has_its_confidence_before_and_after_the_map() -> None:
     def halved(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
         return confidence / 2, "v"
 
-    told = served(halved, "system1", "assessment", 0.8)
+    fields = served(halved, "system1", "assessment", 0.8)
 
-    assert told == {"confidence": 0.4, "confidence_raw": 0.8, "calibration_version": "v"}
+    assert fields == {"confidence": 0.4, "confidence_raw": 0.8, "calibration_version": "v"}
     assert served(as_it_is, "system1", "assessment", 0.8)["confidence"] == 0.8
     assert served(halved, "system1", "", None) == {"confidence": None}
 
@@ -79,7 +81,7 @@ class FakeMaps:
     """Eighty overconfident answers of System 1, and what is fitted to them."""
 
     def __init__(self, judged: int = 80) -> None:
-        self.kept: list[FittedMap] = []
+        self.stored: list[FittedMap] = []
         self.away = False
         self.looks = 0
         self.fitting = 0
@@ -88,7 +90,7 @@ class FakeMaps:
 
     async def in_force(self) -> Sequence[CalibrationMap]:
         self._demand()
-        made = [
+        versions = [
             CalibrationMap(
                 **SYSTEM_ONE,
                 version=f"v{number}",
@@ -100,17 +102,17 @@ class FakeMaps:
                 fitted_at=BEGAN,
                 in_force=True,
             )
-            for number, one in enumerate(self.kept, 1)
+            for number, one in enumerate(self.stored, 1)
         ]
-        return made[-1:]
+        return versions[-1:]
 
     async def progress(self) -> Sequence[Progress]:
         self._demand()
         self.looks += 1
-        fitted_on = self._judged if self.kept else 0
-        since = 0 if self.kept else self._judged
+        fitted_on = self._judged if self.stored else 0
+        since = 0 if self.stored else self._judged
         return [
-            Progress(**SYSTEM_ONE, judged=self._judged, fits=len(self.kept), fitted_on=fitted_on, since=since),
+            Progress(**SYSTEM_ONE, judged=self._judged, fits=len(self.stored), fitted_on=fitted_on, since=since),
             Progress(strategy="arbiter", confidence_source="arbiter", judged=3, since=3),
         ]
 
@@ -125,12 +127,28 @@ class FakeMaps:
 
     async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
         self.fitting -= 1
-        self.kept.append(fitted)
+        self.stored.append(fitted)
         return True
 
     def _demand(self) -> None:
         if self.away:
             raise DatabaseUnavailable("the database cannot be reached")
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 - the worker has no event for it
+            await asyncio.sleep(0.001)
+
+
+async def until_ready(check: Callable[[], Awaitable[None]]) -> None:
+    """Wait until a readiness check passes."""
+    async with asyncio.timeout(10):
+        while True:
+            with suppress(WorkerFailing):
+                return await check()
+            await asyncio.sleep(0.001)
 
 
 async def test_only_what_is_due_is_fitted() -> None:
@@ -141,7 +159,7 @@ async def test_only_what_is_due_is_fitted() -> None:
     assert ([one.observations for one in first], second) == ([80], [])
 
 
-async def test_verdicts_are_learned_from_one_fit_at_a_time() -> None:
+async def test_maps_are_fitted_one_at_a_time() -> None:
     store = FakeMaps()
     calibrator = Calibrator(store, rules=RULES, refresh_s=60, pause_s=0)
     calibrator.start()
@@ -149,17 +167,16 @@ async def test_verdicts_are_learned_from_one_fit_at_a_time() -> None:
     for _ in range(20):
         calibrator.judged()
         await asyncio.sleep(0)
-    while not store.kept:  # noqa: ASYNC110 - a fit runs in a thread
-        await asyncio.sleep(0.001)
+    await until(lambda: bool(store.stored))
+    await calibrator.check()
     await calibrator.close()
 
-    assert (store.most_fitting, len(store.kept)) == (1, 1)
-    await calibrator.check()
+    assert (store.most_fitting, len(store.stored)) == (1, 1)
 
 
 async def test_a_database_that_is_away_leaves_the_last_map_and_the_fit_for_later() -> None:
     store = FakeMaps()
-    store.kept.append(
+    store.stored.append(
         FittedMap(
             method=Method.PLATT,
             points=(Point(confidence=0.0, calibrated=0.0), Point(confidence=1.0, calibrated=0.5)),
@@ -180,24 +197,34 @@ async def test_a_database_that_is_away_leaves_the_last_map_and_the_fit_for_later
     assert calibrator("dialectic", "assessment", 0.8) == (0.8, "")
     assert store.looks == 0
     store.away = False
-    while not store.looks:  # noqa: ASYNC110 - the calibrator looks by itself
-        await asyncio.sleep(0.001)
+    await until(lambda: store.looks > 0)
     await calibrator.close()
 
 
-async def test_a_calibrator_that_has_ended_says_so() -> None:
+async def test_a_bug_in_one_round_does_not_end_the_calibrator_and_readiness_names_it() -> None:
     class Broken(FakeMaps):
-        async def in_force(self) -> Sequence[CalibrationMap]:
-            raise ZeroDivisionError
+        broken = True
+        broken_rounds = 0
 
-    calibrator = Calibrator(Broken(), rules=RULES, pause_s=0)
-    await calibrator.check()
+        async def progress(self) -> Sequence[Progress]:
+            if self.broken:
+                self.broken_rounds += 1
+                raise ZeroDivisionError("a bug")
+            return await super().progress()
+
+    store = Broken()
+    calibrator = Calibrator(store, rules=RULES, refresh_s=60, pause_s=0)
     calibrator.start()
-    await asyncio.sleep(0.01)
-    while not calibrator._worker or not calibrator._worker.done():  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
-
-    with pytest.raises(DatabaseUnavailable, match="recalibration has ended"):
+    await until(lambda: store.broken_rounds > 0)
+    with pytest.raises(WorkerFailing, match=r"the worker calibration failed .* ZeroDivisionError: a bug"):
         await calibrator.check()
-    with pytest.raises(ZeroDivisionError):
-        await calibrator.close()
+
+    store.broken = False
+    await until(lambda: calibrator("system1", "assessment", 0.8)[1] == "v1")
+    await until_ready(calibrator.check)
+    await calibrator.close()
+
+
+async def test_a_calibrator_that_is_not_started_is_not_ready() -> None:
+    with pytest.raises(WorkerFailing, match="the worker calibration has not been started"):
+        await Calibrator(FakeMaps()).check()

@@ -41,16 +41,16 @@ async def test_the_gap_between_confidence_served_and_share_of_right_answers_is_s
     assert shown() == pytest.approx(0.4)
 
 
-async def test_it_is_measured_again_only_after_a_verdict_and_a_pause() -> None:
+async def test_the_error_is_measured_again_only_after_feedback_and_a_pause() -> None:
     now, store = [0.0], FakeVerdicts(right=4)
     errors = CalibrationErrors(store, every_s=60.0, clock=lambda: now[0])
     await errors.measure()
 
     now[0] = 61.0
     await errors.measure()
-    errors.judged()
+    errors.on_feedback()
     await errors.measure()
-    errors.judged()
+    errors.on_feedback()
     now[0] = 100.0
     await errors.measure()
 

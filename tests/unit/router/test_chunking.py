@@ -69,7 +69,7 @@ def test_the_rest_of_a_word_is_not_shared() -> None:
 
 
 @pytest.mark.parametrize(("most", "overlap"), [(0, 0), (5, 5), (5, -1), (-1, -2)])
-def test_sizes_that_do_not_fit_are_refused(most: int, overlap: int) -> None:
+def test_sizes_that_do_not_fit_are_rejected(most: int, overlap: int) -> None:
     with pytest.raises(ValueError, match="cannot share"):
         list(spans("text", most=most, overlap=overlap))
 
@@ -79,7 +79,7 @@ SIZES = st.integers(1, 40).flatmap(lambda most: st.tuples(st.just(most), st.inte
 
 
 @given(TEXTS, SIZES)
-def test_nothing_is_lost_and_nothing_is_said_twice_but_what_is_shared(text: str, sizes: tuple[int, int]) -> None:
+def test_chunks_cover_the_text_and_repeat_only_what_they_share(text: str, sizes: tuple[int, int]) -> None:
     most, overlap = sizes
 
     parts = list(spans(text, most=most, overlap=overlap))

@@ -1,4 +1,4 @@
-"""The journal loses nothing it could keep, whatever its store and its disk do."""
+"""The journal loses no run that it could store, whatever its store and its disk do."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,6 +12,7 @@ from prometheus_client import REGISTRY
 from chassis.errors import DatabaseUnavailable
 from chassis.idempotency import RequestIdReused
 from chassis.json_text import dumps
+from chassis.worker import WorkerFailing
 from inference.spend import Spend
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits
@@ -24,24 +25,27 @@ from services.router.service.runs.values import Run
 
 
 class FakeStore:
-    """Keeps documents in a list; refuses while it is away or from an attempt on, and breaks on command."""
+    """Stores documents in a list; raises while it is away or from an attempt on, and has bugs and pauses on demand."""
 
     def __init__(self) -> None:
-        self.kept: list[str] = []
+        self.stored: list[str] = []
         self.attempts = 0
         self.away = False
         self.breaks_on = ""
         self.away_from: int | None = None
+        self.hangs = False
 
     async def add(self, documents: Sequence[bytes]) -> Sequence[bytes]:
         self.attempts += 1
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.away or (self.away_from is not None and self.attempts >= self.away_from):
             raise DatabaseUnavailable("away")
         names = [orjson.loads(document)["run_id"] for document in documents]
         if self.breaks_on in names:
             self.breaks_on = ""
             raise RuntimeError("a bug in the store")
-        self.kept += names
+        self.stored += names
         return ()
 
 
@@ -60,8 +64,8 @@ def lost() -> float:
     return REGISTRY.get_sample_value("metacog_journal_lost_total") or 0.0
 
 
-async def drained(journal: Journal, *names: str) -> None:
-    """Have the journal record runs, and stop."""
+async def record_and_close(journal: Journal, *names: str) -> None:
+    """Record runs, and close the journal."""
     journal.start()
     for name in names:
         journal.record(run(name))
@@ -71,23 +75,69 @@ async def drained(journal: Journal, *names: str) -> None:
 async def test_what_is_queued_reaches_the_store_before_the_end(tmp_path: Path) -> None:
     store = FakeStore()
 
-    await drained(Journal(store, tmp_path / "runs.jsonl", retry_s=0.01), "a", "b")
+    await record_and_close(Journal(store, tmp_path / "runs.jsonl", retry_s=0.01), "a", "b")
 
-    assert store.kept == ["a", "b"]
+    assert store.stored == ["a", "b"]
 
 
 async def test_a_bug_in_the_store_does_not_end_the_writer(tmp_path: Path) -> None:
     store = FakeStore()
     store.breaks_on = "a"
     spool = tmp_path / "runs.jsonl"
-    await drained(Journal(store, spool, retry_s=0.01), "a")
+    await record_and_close(Journal(store, spool, retry_s=0.01), "a")
 
     journal = Journal(store, spool, retry_s=0.01)
     journal.start()
-    await until(lambda: store.kept == ["a"])
+    await until(lambda: store.stored == ["a"])
     await journal.close()
 
     assert not spool.read_bytes().strip()
+
+
+async def test_readiness_names_a_journal_whose_store_has_a_bug_until_runs_reach_the_store(tmp_path: Path) -> None:
+    store = FakeStore()
+    store.breaks_on = "a"
+    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
+    journal.start()
+    journal.record(run("a"))
+    await until(lambda: store.attempts == 1 and (tmp_path / "runs.jsonl").exists())
+    await asyncio.sleep(0.01)
+
+    with pytest.raises(WorkerFailing, match=r"the worker journal failed .* RuntimeError: a bug in the store"):
+        await journal.check()
+    assert await journal.flush(5)
+    await journal.check()
+    await journal.close()
+
+    assert store.stored == ["a"]
+
+
+async def test_at_the_end_runs_that_a_slow_store_did_not_take_in_time_go_to_disk(tmp_path: Path) -> None:
+    before, store, spool = lost(), FakeStore(), tmp_path / "runs.jsonl"
+    store.hangs = True
+    journal = Journal(store, spool)
+    journal.start()
+    for number in range(300):
+        journal.record(run(str(number)))
+    await until(lambda: store.attempts == 1)
+
+    async with asyncio.timeout(2):
+        await journal.close(within_s=0.05)
+
+    assert [orjson.loads(line)["run_id"] for line in spool.read_bytes().split()] == [str(n) for n in range(300)]
+    assert lost() == before
+
+
+async def test_a_journal_may_be_closed_twice_and_what_comes_between_goes_to_disk(tmp_path: Path) -> None:
+    store, spool = FakeStore(), tmp_path / "runs.jsonl"
+    journal = Journal(store, spool)
+    await record_and_close(journal, "a")
+
+    journal.record(run("b"))
+    await journal.close()
+
+    assert store.stored == ["a"]
+    assert orjson.loads(spool.read_bytes())["run_id"] == "b"
 
 
 async def test_an_append_after_a_torn_line_spoils_no_other_run(tmp_path: Path) -> None:
@@ -95,12 +145,12 @@ async def test_an_append_after_a_torn_line_spoils_no_other_run(tmp_path: Path) -
     spool = tmp_path / "runs.jsonl"
     spool.write_bytes(b'{"run_id": "torn')
     store.away = True
-    await drained(Journal(store, spool, retry_s=0.01), "good")
+    await record_and_close(Journal(store, spool, retry_s=0.01), "good")
 
     store.away = False
     journal = Journal(store, spool, retry_s=0.01)
     journal.start()
-    await until(lambda: store.kept == ["good"])
+    await until(lambda: store.stored == ["good"])
     await journal.close()
 
     assert spool.with_suffix(".rejected").read_bytes() == b'{"run_id": "torn\n'
@@ -125,13 +175,13 @@ async def test_a_spool_that_cannot_be_read_does_not_hold_up_a_healthy_store(tmp_
     journal.start()
 
     journal.record(run("a"))
-    await until(lambda: store.kept == ["a"])
+    await until(lambda: store.stored == ["a"])
 
     await journal.close()
-    assert store.kept == ["a"]
+    assert store.stored == ["a"]
 
 
-async def test_at_the_end_a_store_that_is_away_is_asked_once(tmp_path: Path) -> None:
+async def test_at_the_end_a_store_that_is_away_is_tried_once(tmp_path: Path) -> None:
     store = FakeStore()
     store.away = True
     journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
@@ -178,7 +228,7 @@ def test_a_spool_has_room_again_once_half_of_it_is_dropped(tmp_path: Path) -> No
     assert spool.put([b"abcdefgh"]) == 0
 
 
-async def test_all_that_waits_is_set_down_at_once_while_the_store_is_away(tmp_path: Path) -> None:
+async def test_all_that_waits_goes_to_disk_at_once_while_the_store_is_away(tmp_path: Path) -> None:
     store, spool = FakeStore(), tmp_path / "runs.jsonl"
     store.away = True
     journal = Journal(store, spool, retry_s=60)
@@ -203,9 +253,9 @@ async def test_what_was_written_back_before_a_failure_is_not_written_again(tmp_p
 
     store.away_from = None
 
-    assert await journal.settled(5)
+    assert await journal.flush(5)
     await journal.close()
-    assert store.kept == [str(number) for number in range(300)]
+    assert store.stored == [str(number) for number in range(300)]
     assert spool.with_suffix(".rejected").read_bytes() == b'{"run_id": "torn\n'
 
 
@@ -222,50 +272,50 @@ async def test_a_run_that_failed_here_does_not_hide_the_one_that_answered_elsewh
         assert earlier.run_id == "answered"
 
 
-async def test_a_run_is_settled_once_it_is_in_the_store(tmp_path: Path) -> None:
+async def test_a_run_is_flushed_once_it_is_in_the_store(tmp_path: Path) -> None:
     store = FakeStore()
     journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
-    assert await journal.settled(0.01)
+    assert await journal.flush(0.01)
 
     journal.record(run("a"))
-    assert not await journal.settled(0.01)
+    assert not await journal.flush(0.01)
     journal.start()
 
-    assert await journal.settled(5)
-    assert store.kept == ["a"]
+    assert await journal.flush(5)
+    assert store.stored == ["a"]
     await journal.close()
 
 
-async def test_a_run_on_disk_is_not_settled_before_it_is_written_back(tmp_path: Path) -> None:
+async def test_a_run_on_disk_is_not_flushed_before_it_is_written_back(tmp_path: Path) -> None:
     store = FakeStore()
     store.away = True
     journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01)
     journal.start()
     journal.record(run("a"))
-    assert not await journal.settled(0.1)
+    assert not await journal.flush(0.1)
 
     store.away = False
 
-    assert await journal.settled(5)
-    assert store.kept == ["a"]
+    assert await journal.flush(5)
+    assert store.stored == ["a"]
     await journal.close()
 
 
-async def test_runs_that_overflow_to_disk_are_not_settled_before_they_are_written_back(tmp_path: Path) -> None:
+async def test_runs_that_overflow_to_disk_are_not_flushed_before_they_are_written_back(tmp_path: Path) -> None:
     store = FakeStore()
     journal = Journal(store, tmp_path / "runs.jsonl", max_queue=2, retry_s=0.01)
     for name in ("a", "b", "c"):
         journal.record(run(name))
-    assert not await journal.settled(0.01)
+    assert not await journal.flush(0.01)
 
     journal.start()
 
-    assert await journal.settled(5)
-    assert store.kept == ["a", "b", "c"]
+    assert await journal.flush(5)
+    assert store.stored == ["a", "b", "c"]
     await journal.close()
 
 
-async def test_what_is_not_kept_reaches_neither_disk_nor_store_and_is_remembered_in_memory(tmp_path: Path) -> None:
+async def test_what_is_not_stored_reaches_neither_disk_nor_store_and_is_remembered_in_memory(tmp_path: Path) -> None:
     store = FakeStore()
     store.away = True
     journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01, kept=without_contents)
@@ -281,7 +331,7 @@ async def test_what_is_not_kept_reaches_neither_disk_nor_store_and_is_remembered
 
 
 @pytest.mark.parametrize("remembered", [True, False])
-async def test_an_answer_whose_contents_were_not_kept_is_repeated_while_it_is_remembered(
+async def test_an_answer_whose_contents_were_not_stored_is_repeated_while_it_is_remembered(
     tmp_path: Path, remembered: bool
 ) -> None:
     journal = Journal(FakeStore(), tmp_path / "runs.jsonl", kept=without_contents)

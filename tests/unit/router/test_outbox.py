@@ -1,4 +1,4 @@
-"""What feedback teaches is told until it is taken, or parked where it never will be."""
+"""What feedback teaches is delivered until it is accepted, or parked where it never will be."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -10,82 +10,83 @@ import pytest
 from prometheus_client import REGISTRY
 
 from chassis.errors import DatabaseUnavailable, PeerRefused, PeerUnavailable
+from chassis.worker import WorkerFailing
 from kernel.errors import Code
 from services.router.core.retries import MOST_ATTEMPTS, is_final, pause_s
 from services.router.service.feedback.outbox import DeliveryResult, Outbox, OutboxBacklog, OutboxMessage
 
 
 class FakeOutbox:
-    """Messages in a dict; those that are told again later are due at once."""
+    """Messages in a dict; those that are delivered again are due at once."""
 
     def __init__(self, *payloads: Mapping[str, Any], kind: str = "delegation") -> None:
-        self.letters = {
+        self.messages = {
             number: OutboxMessage(id=number, kind=kind, run_id="r", payload=payload, attempts=0)
             for number, payload in enumerate(payloads)
         }
-        self.told: list[DeliveryResult] = []
+        self.results: list[DeliveryResult] = []
         self.oldest: datetime | None = None
         self.away = False
 
     async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[OutboxMessage]:
         if self.away:
             raise DatabaseUnavailable("away")
-        due = [letter for letter in self.letters.values() if letter.kind in kinds][:most]
-        for letter in due:
-            self.letters.pop(letter.id)
-        self._taken = {letter.id: letter for letter in due}
+        due = [message for message in self.messages.values() if message.kind in kinds][:most]
+        for message in due:
+            self.messages.pop(message.id)
+        self._taken = {message.id: message for message in due}
         return [
             OutboxMessage(id=one.id, kind=one.kind, run_id=one.run_id, payload=one.payload, attempts=one.attempts + 1)
             for one in due
         ]
 
-    async def note(self, told: Sequence[DeliveryResult]) -> None:
-        self.told += told
-        for one in told:
+    async def record(self, results: Sequence[DeliveryResult]) -> None:
+        self.results += results
+        for one in results:
             if one.pause_s is not None:
                 again = self._taken[one.id]
-                self.letters[one.id] = OutboxMessage(
+                self.messages[one.id] = OutboxMessage(
                     id=one.id, kind=again.kind, run_id="r", payload=again.payload, attempts=again.attempts + 1
                 )
 
-    async def waiting(self, kinds: Sequence[str]) -> OutboxBacklog:
-        return OutboxBacklog(count=len(self.letters), oldest=self.oldest)
+    async def backlog(self, kinds: Sequence[str]) -> OutboxBacklog:
+        return OutboxBacklog(count=len(self.messages), oldest=self.oldest)
 
 
-class Learner:
-    """Takes what it is told, or refuses as it was told to."""
+class FakeReceiver:
+    """Accepts what it receives, after raising the given errors."""
 
-    def __init__(self, *refusals: Exception) -> None:
-        self.refusals = list(refusals)
-        self.heard: list[Mapping[str, Any]] = []
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.received: list[Mapping[str, Any]] = []
 
     async def __call__(self, payload: Mapping[str, Any]) -> None:
-        if self.refusals:
-            raise self.refusals.pop(0)
-        self.heard.append(payload)
+        if self.errors:
+            raise self.errors.pop(0)
+        self.received.append(payload)
 
 
 @asynccontextmanager
-async def telling(store: FakeOutbox, learner: Learner, **more: float) -> AsyncIterator[Outbox]:
+async def delivering(store: FakeOutbox, receiver: FakeReceiver, **more: float) -> AsyncIterator[Outbox]:
     """An outbox at work."""
-    outbox = Outbox(store, {"delegation": learner}, poll_s=0.01, **more)
+    outbox = Outbox(store, {"delegation": receiver}, poll_s=0.01, **more)
     outbox.start()
     yield outbox
     await outbox.close()
 
 
-async def test_what_is_due_is_told_and_noted() -> None:
-    store, learner = FakeOutbox({"task_id": "a"}, {"task_id": "b"}), Learner()
+async def test_what_is_due_is_delivered_and_recorded() -> None:
+    store, receiver = FakeOutbox({"task_id": "a"}, {"task_id": "b"}), FakeReceiver()
 
-    async with telling(store, learner):
-        await until(lambda: len(store.told) == 2)
+    async with delivering(store, receiver):
+        await until(lambda: len(store.results) == 2)
 
-    assert sorted(told["task_id"] for told in learner.heard) == ["a", "b"]
-    assert store.told == [DeliveryResult(id=0), DeliveryResult(id=1)]
+    assert sorted(payload["task_id"] for payload in receiver.received) == ["a", "b"]
+    assert store.results == [DeliveryResult(id=0), DeliveryResult(id=1)]
 
 
 @pytest.mark.parametrize(
-    "refusal",
+    "error",
     [
         PeerUnavailable("away"),
         PeerRefused("not yet", Code.UNIMPLEMENTED, "NOT_IMPLEMENTED"),
@@ -95,13 +96,13 @@ async def test_what_is_due_is_told_and_noted() -> None:
         RuntimeError("a bug"),
     ],
 )
-async def test_what_could_not_be_told_is_told_again(refusal: Exception) -> None:
-    store, learner = FakeOutbox({"task_id": "a"}), Learner(refusal, refusal)
+async def test_what_could_not_be_delivered_is_delivered_again(error: Exception) -> None:
+    store, receiver = FakeOutbox({"task_id": "a"}), FakeReceiver(error, error)
 
-    async with telling(store, learner):
-        await until(lambda: bool(learner.heard))
+    async with delivering(store, receiver):
+        await until(lambda: bool(receiver.received))
 
-    assert learner.heard == [{"task_id": "a"}]
+    assert receiver.received == [{"task_id": "a"}]
 
 
 @pytest.mark.parametrize(
@@ -112,52 +113,74 @@ async def test_what_could_not_be_told_is_told_again(refusal: Exception) -> None:
         (Code.INVALID_ARGUMENT, "MALFORMED_REQUEST"),
     ],
 )
-async def test_what_will_never_be_taken_is_parked_with_its_reason(code: Code, reason: str) -> None:
+async def test_what_will_never_be_accepted_is_parked_with_its_reason(code: Code, reason: str) -> None:
     before = parked(reason)
-    store, learner = FakeOutbox({"task_id": "a"}), Learner(*[PeerRefused("no", code, reason)] * 9)
+    store, receiver = FakeOutbox({"task_id": "a"}), FakeReceiver(*[PeerRefused("no", code, reason)] * 9)
 
-    async with telling(store, learner):
-        await until(lambda: bool(store.told))
+    async with delivering(store, receiver):
+        await until(lambda: bool(store.results))
         await asyncio.sleep(0.05)
 
-    assert store.told == [DeliveryResult(id=0, parked=True, error=f"{reason}: no")]
+    assert store.results == [DeliveryResult(id=0, parked=True, error=f"{reason}: no")]
     assert parked(reason) - before == 1
 
 
-async def test_one_that_is_refused_holds_up_no_other() -> None:
+async def test_a_message_that_is_rejected_holds_up_no_other() -> None:
     store = FakeOutbox({"task_id": "a"}, {"task_id": "b"})
-    learner = Learner(PeerRefused("no", Code.NOT_FOUND, "TASK_NOT_FOUND"))
+    receiver = FakeReceiver(PeerRefused("no", Code.NOT_FOUND, "TASK_NOT_FOUND"))
 
-    async with telling(store, learner):
-        await until(lambda: bool(learner.heard))
+    async with delivering(store, receiver):
+        await until(lambda: bool(receiver.received))
 
-    assert len(learner.heard) == 1
+    assert len(receiver.received) == 1
+
+
+async def test_a_bug_in_one_receiver_holds_up_no_other_message_and_readiness_names_the_worker() -> None:
+    store, begun = FakeOutbox({"task_id": "a"}, {"task_id": "b"}), asyncio.Event()
+
+    async def broken(payload: Mapping[str, Any]) -> None:
+        if payload["task_id"] == "a":
+            begun.set()
+            raise ZeroDivisionError("a bug")
+
+    outbox = Outbox(store, {"delegation": broken}, poll_s=0.01, first_pause_s=60)
+    outbox.start()
+    await begun.wait()
+    await until(lambda: len(store.results) == 2)
+    with pytest.raises(WorkerFailing, match="the worker outbox failed"):
+        await outbox.check()
+    await outbox.close()
+
+    assert [(one.id, one.error[:8], one.pause_s is None) for one in store.results] == [
+        (0, "INTERNAL", False),
+        (1, "", True),
+    ]
 
 
 async def test_a_database_that_is_away_is_waited_for() -> None:
-    store, learner = FakeOutbox({"task_id": "a"}), Learner()
+    store, receiver = FakeOutbox({"task_id": "a"}), FakeReceiver()
     store.away = True
 
-    async with telling(store, learner):
+    async with delivering(store, receiver):
         await asyncio.sleep(0.05)
         store.away = False
-        await until(lambda: bool(learner.heard))
+        await until(lambda: bool(receiver.received))
 
-    assert learner.heard == [{"task_id": "a"}]
+    assert receiver.received == [{"task_id": "a"}]
 
 
-async def test_what_nobody_here_can_be_told_waits() -> None:
-    store, learner = FakeOutbox({"run_id": "r"}, kind="experience"), Learner()
+async def test_a_message_without_a_receiver_here_waits() -> None:
+    store, receiver = FakeOutbox({"run_id": "r"}, kind="experience"), FakeReceiver()
 
-    async with telling(store, learner):
+    async with delivering(store, receiver):
         await asyncio.sleep(0.05)
 
-    assert (learner.heard, store.told, len(store.letters)) == ([], [], 1)
+    assert (receiver.received, store.results, len(store.messages)) == ([], [], 1)
 
 
-async def test_readiness_speaks_of_what_waits_for_long() -> None:
-    store, learner = FakeOutbox({"run_id": "r"}, kind="experience"), Learner()
-    async with telling(store, learner, late_s=300) as outbox:
+async def test_readiness_reports_what_waits_for_long() -> None:
+    store, receiver = FakeOutbox({"run_id": "r"}, kind="experience"), FakeReceiver()
+    async with delivering(store, receiver, late_s=300) as outbox:
         store.oldest = datetime.now(UTC) - timedelta(seconds=200)
         await outbox.check()
 
@@ -173,7 +196,7 @@ async def test_a_receiver_that_hangs_does_not_hold_up_the_end() -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    outbox = Outbox(FakeOutbox({"task_id": "a"}), {"delegation": hang}, poll_s=0.01, leaves_within_s=0.05)
+    outbox = Outbox(FakeOutbox({"task_id": "a"}), {"delegation": hang}, poll_s=0.01, close_within_s=0.05)
     outbox.start()
     await begun.wait()
 

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Calibration measures how reliable confidence is, and fits the maps by which confidence is served."""

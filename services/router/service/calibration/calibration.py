@@ -1,4 +1,4 @@
-"""How far the confidence can be trusted, which recalibration map is in force, and the activations seen."""
+"""Use cases: how reliable confidence is, which recalibration map is in force, and the activations seen."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
+from chassis.page_tokens import token_of
 from chassis.serving.auth import ApiKey, demand_teacher
 from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.statistics.reliability import Reliability, chance_calibration_error, reliability
@@ -36,7 +37,7 @@ class CalibrationNotFound(MetacogError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationUseCases:
-    """What a face can ask about confidences and activations."""
+    """The use cases that the APIs offer about confidences and activations."""
 
     get: Callable[[GetCalibrationRequest], Awaitable[GetCalibrationResponse]]
     rollback: Callable[..., Awaitable[RollbackCalibrationResponse]]
@@ -44,30 +45,30 @@ class CalibrationUseCases:
 
 
 class ReliabilityStore(Protocol):
-    """Where judged answers and maps are kept; every method may raise `DatabaseUnavailable`."""
+    """Stores labelled answers and maps; every method may raise `DatabaseUnavailable`."""
 
-    async def pairs(self, ask: GetCalibrationRequest) -> Sequence[tuple[str, str]]:
-        """Strategies and sources of a page and one more, by name.
+    async def pairs(self, request: GetCalibrationRequest) -> Sequence[tuple[str, str]]:
+        """Return strategies and sources of a page and one more, by name.
 
         Raises:
-            InvalidPageToken: For a token that nobody gave.
+            InvalidPageToken: For a token that this service did not give.
         """
 
-    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> ObservedOutcomes:
-        """The newest judged answers, at most `MOST_OBSERVATIONS`."""
+    async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
+        """Return the newest labelled answers, at most `MOST_OBSERVATIONS`."""
 
-    async def standing(self, strategy: str, source: str) -> CalibrationState:
-        """The newest maps, `MOST_EARLIER_MAPS` and the one in force."""
+    async def state(self, strategy: str, source: str) -> CalibrationState:
+        """Return the newest maps, `MOST_EARLIER_MAPS` and the one in force."""
 
 
 class MapChoiceStore(Protocol):
-    """Where it is kept which map a person chose."""
+    """Stores which map a person chose."""
 
     async def choose(self, choice: MapChoice) -> tuple[CalibrationState, CalibrationState]:
         """Put a choice in force.
 
         Returns:
-            How it stood before, and how it stands now.
+            The state before, and the state now.
 
         Raises:
             CalibrationNotFound: When there is no such map.
@@ -76,32 +77,32 @@ class MapChoiceStore(Protocol):
 
 
 async def get_calibration(
-    ask: GetCalibrationRequest, *, store: ReliabilityStore, minimum: int
+    request: GetCalibrationRequest, *, store: ReliabilityStore, minimum: int
 ) -> GetCalibrationResponse:
-    """How far confidence can be trusted, a row for each strategy and source with judged answers or maps.
+    """Return how reliable confidence is, a row for each strategy and source with labelled answers or maps.
 
-    A row is made of the newest 100,000 judged answers of the time asked for.
+    A row is made of the newest 100,000 labelled answers of the requested time.
 
     Raises:
-        InvalidPageToken: For a token that nobody gave.
+        InvalidPageToken: For a token that this service did not give.
         DatabaseUnavailable: When the database is away.
     """
-    pairs = await store.pairs(ask)
-    shown = pairs[: ask.page_size]
-    rows = [await _reliability_of(strategy, source, ask, store) for strategy, source in shown]
+    pairs = await store.pairs(request)
+    shown = pairs[: request.page_size]
+    rows = [await _reliability_of(strategy, source, request, store) for strategy, source in shown]
     return GetCalibrationResponse(
         reliabilities=rows,
-        next_page_token="/".join(shown[-1]) if len(pairs) > len(shown) else "",
+        next_page_token=token_of(*shown[-1]) if len(pairs) > len(shown) else "",
         minimum_observations=minimum,
     )
 
 
 async def _reliability_of(
-    strategy: str, source: str, ask: GetCalibrationRequest, store: ReliabilityStore
+    strategy: str, source: str, request: GetCalibrationRequest, store: ReliabilityStore
 ) -> StrategyReliability:
-    observed = await store.observed(strategy, source, ask)
-    standing = await store.standing(strategy, source)
-    figures = await asyncio.to_thread(_figures, observed, ask.bins)
+    observed = await store.observed(strategy, source, request)
+    state = await store.state(strategy, source)
+    figures = await asyncio.to_thread(_figures, observed, request.bins)
     return StrategyReliability(
         strategy=strategy,
         confidence_source=source,
@@ -109,14 +110,14 @@ async def _reliability_of(
         chance_calibration_error=figures[0],
         raw=figures[1],
         served=figures[2],
-        map=standing.in_force,
-        pinned=standing.pinned,
-        earlier_maps=[one for one in standing.maps if not one.in_force][:MOST_EARLIER_MAPS],
+        map=state.in_force,
+        pinned=state.pinned,
+        earlier_maps=[fitted for fitted in state.maps if not fitted.in_force][:MOST_EARLIER_MAPS],
     )
 
 
 def _figures(observed: ObservedOutcomes, bins: int) -> tuple[float | None, Reliability, Reliability]:
-    """What chance gives with the served confidences, then the figures of both kinds of confidence."""
+    """Return the calibration error of chance with the served confidences, and the figures of both confidences."""
     return (
         chance_calibration_error(observed.served, bins),
         reliability(observed.raw, observed.scores, bins),
@@ -125,31 +126,33 @@ def _figures(observed: ObservedOutcomes, bins: int) -> tuple[float | None, Relia
 
 
 async def rollback_calibration(
-    ask: RollbackCalibrationRequest, *, key: ApiKey, store: MapChoiceStore, refresh: Callable[[], Awaitable[None]]
+    request: RollbackCalibrationRequest, *, key: ApiKey, store: MapChoiceStore, refresh: Callable[[], Awaitable[None]]
 ) -> RollbackCalibrationResponse:
-    """Put another map in force, or none, or leave it to the fits again.
+    """Put another map in force, or none, or leave the choice to the fits again.
 
     Args:
-        ask: What is to be in force.
-        key: Key it came in with.
-        store: Where the choice is kept.
-        refresh: Has this process serve by it at once; others follow within their refresh time.
+        request: The map that is to be in force.
+        key: API key of the request.
+        store: Stores the choice.
+        refresh: Makes this process serve by it at once; others follow within their refresh time.
 
     Raises:
         TeachingNotAllowed: When the key may not teach.
-        MalformedRequest: For a strategy that the router does not have, or a target that is none.
+        MalformedRequest: For a strategy that the router does not have, or not exactly one target.
         CalibrationNotFound: When there is no such map.
         DatabaseUnavailable: When the database is away.
     """
     demand_teacher(key)
-    if ask.strategy not in list(Strategy):
+    if request.strategy not in list(Strategy):
         raise MalformedRequest(
-            f"strategy {ask.strategy!r} is none of {', '.join(Strategy)}", field="strategy", strategy=ask.strategy
+            f"strategy {request.strategy!r} is none of {', '.join(Strategy)}",
+            field="strategy",
+            strategy=request.strategy,
         )
     choice = MapChoice(
-        strategy=ask.strategy,
-        confidence_source=ask.confidence_source,
-        version=_wanted(ask),
+        strategy=request.strategy,
+        confidence_source=request.confidence_source,
+        version=_version(request),
         key_name=key.name,
         chosen_at=datetime.now(UTC),
     )
@@ -162,31 +165,31 @@ async def rollback_calibration(
     )
 
 
-def _wanted(ask: RollbackCalibrationRequest) -> str | None:
-    """The version asked for; empty for none, None for the newest."""
-    targets = {"version": bool(ask.version), "none": bool(ask.none), "newest": bool(ask.newest)}
+def _version(request: RollbackCalibrationRequest) -> str | None:
+    """Return the requested version; empty for no map, None for the newest."""
+    targets = {"version": bool(request.version), "none": bool(request.none), "newest": bool(request.newest)}
     if sum(targets.values()) != 1:
         raise MalformedRequest("give exactly one of `version`, `none: true` and `newest: true`", field="version")
-    if ask.version:
-        return ask.version
-    return "" if ask.none else None
+    if request.version:
+        return request.version
+    return "" if request.none else None
 
 
 async def get_activations(
-    ask: GetActivationsRequest,
+    request: GetActivationsRequest,
     *,
     config: RoutingConfig,
     seen: Callable[[GetActivationsRequest], Awaitable[ActivationsSeen]],
 ) -> GetActivationsResponse:
-    """The activations seen, and the share of runs that went to System 2.
+    """Return the activations seen, and the share of runs that went to System 2.
 
-    The AUROC is over the newest 100,000 System 1 answers with an activation and a verdict that counts. Where the router
-    chose by itself these lie below the threshold, so that the figure is of a part of the range only.
+    The AUROC is over the newest 100,000 System 1 answers with an activation and feedback that counts. Where the router
+    chose the system these lie below the threshold, so that the figure is of a part of the range only.
 
     Raises:
         DatabaseUnavailable: When the database is away.
     """
-    found = await seen(ask)
+    found = await seen(request)
     return GetActivationsResponse(
         threshold=config.threshold,
         config_version=config.version,

@@ -1,4 +1,4 @@
-"""How far off the confidences served are, for the metrics: measured anew when verdicts have come in, now and then."""
+"""The calibration error of the confidences served is measured for the metrics, now and then as feedback comes in."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,31 +11,31 @@ from kernel.statistics.reliability import reliability
 from services.router.core.calibration import Progress
 from services.router.service.calibration.values import GetCalibrationRequest, ObservedOutcomes
 
-# It reads up to 100,000 verdicts of each strategy: not after every rush of them [s].
+# A measurement reads up to 100,000 labels of each strategy: not after every rush of feedback [s].
 EVERY_S = 60.0
 
 CALIBRATION_ERROR = Gauge(
     "metacog_calibration_error",
-    "Expected calibration error of the confidences served, over the newest judged answers [0..1].",
+    "Expected calibration error of the confidences served, over the newest labelled answers [0..1].",
     ["strategy", "confidence_source"],
 )
 
 
 class LabelledAnswers(Protocol):
-    """Where judged answers are kept; every method may raise `DatabaseUnavailable`."""
+    """Stores labelled answers; every method may raise `DatabaseUnavailable`."""
 
     async def progress(self) -> Sequence[Progress]:
-        """What has come in for each strategy and source."""
+        """Return the progress of each strategy and source."""
 
-    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> ObservedOutcomes:
-        """The newest judged answers."""
+    async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
+        """Return the newest labelled answers."""
 
 
 class CalibrationErrors:
     """Keeps `metacog_calibration_error` up to date.
 
     Args:
-        store: Where judged answers are kept.
+        store: Stores labelled answers.
         every_s: Least time between two measurements [s].
         clock: Monotonic clock [s].
     """
@@ -49,21 +49,29 @@ class CalibrationErrors:
         self._due_at = clock()
         self._is_stale = True
 
-    def judged(self) -> None:
-        """A verdict has come in."""
+    def on_feedback(self) -> None:
+        """Report that there is new feedback."""
         self._is_stale = True
 
     async def measure(self) -> None:
-        """Measure, if verdicts have come in since the last time and that is long enough ago.
+        """Measure, if feedback has come in since the last time and that is long enough ago.
 
         Raises:
-            DatabaseUnavailable: When the database is away; what was measured stays.
+            DatabaseUnavailable: When the database is away; the last measurements stay.
         """
         if not self._is_stale or self._clock() < self._due_at:
             return
         self._is_stale, self._due_at = False, self._clock() + self._every_s
-        for one in await self._store.progress():
-            seen = await self._store.observed(one.strategy, one.confidence_source, GetCalibrationRequest())
-            error = (await asyncio.to_thread(reliability, seen.served, seen.scores)).calibration_error
+        try:
+            await self._measure()
+        except Exception:
+            self._is_stale = True
+            raise
+
+    async def _measure(self) -> None:
+        for progress in await self._store.progress():
+            pair = (progress.strategy, progress.confidence_source)
+            observed = await self._store.observed(*pair, GetCalibrationRequest())
+            error = (await asyncio.to_thread(reliability, observed.served, observed.scores)).calibration_error
             if error is not None:
-                CALIBRATION_ERROR.labels(one.strategy, one.confidence_source).set(error)
+                CALIBRATION_ERROR.labels(*pair).set(error)

@@ -1,26 +1,27 @@
-"""Confidence is served as the map in force has it, and maps are fitted as verdicts come in.
+"""Confidence is served by the recalibration map in force, and maps are fitted as feedback comes in.
 
-Answers read the maps from memory and never wait for the database: while it is away the last maps go on.
+Answers read the maps from memory and never wait for the database: while it is away the last maps stay in force.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from prometheus_client import Counter, Gauge
 
-from chassis.errors import DatabaseUnavailable
 from chassis.log import logger
+from chassis.worker import BackgroundWorker
 from kernel.errors import MetacogError
 from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
 from services.router.core.calibration import FittingRules, Progress, is_due
 from services.router.service.calibration.calibration_error import CalibrationErrors
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
+from services.router.service.timeouts import wait_within
 
 REFRESH_S = 30.0
-# Verdicts that come in at a rush are looked at together [s].
+# Feedback that comes in at a rush is read together [s].
 PAUSE_S = 5.0
 
 FITTED = Counter(
@@ -28,19 +29,19 @@ FITTED = Counter(
 )
 IN_FORCE = Gauge("metacog_calibration_maps", "Recalibration maps in force in this process.")
 
-# Confidence and version of the map that made it, empty for none; of a strategy, a source and a confidence.
+# Returns the confidence that is served and the version of its map, empty for none; takes strategy, source, confidence.
 Recalibration = Callable[[str, str, float], tuple[float, str]]
 
 _log = logger(__name__)
 
 
 def as_it_is(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
-    """The confidence without any map."""
+    """Return the confidence unchanged, without any map."""
     return confidence, ""
 
 
 def served(recalibrated: Recalibration, strategy: str, source: str, confidence: float | None) -> Mapping[str, Any]:
-    """What a run says of its confidence: as it is served, as it came, and the map between them."""
+    """Return the fields of a run about its confidence: as served, as it came, and the map between them."""
     if confidence is None:
         return {"confidence": None}
     mapped, version = recalibrated(strategy, source, confidence)
@@ -48,32 +49,32 @@ def served(recalibrated: Recalibration, strategy: str, source: str, confidence: 
 
 
 class RecalibrationStore(Protocol):
-    """Where judged answers and maps are kept; every method may raise `DatabaseUnavailable`."""
+    """Stores labelled answers and maps; every method may raise `DatabaseUnavailable`."""
 
     async def in_force(self) -> Sequence[CalibrationMap]:
-        """The maps in force."""
+        """Return the maps in force."""
 
     async def progress(self) -> Sequence[Progress]:
-        """What has come in for each strategy and source."""
+        """Return the progress of each strategy and source."""
 
-    async def observed(self, strategy: str, source: str, ask: GetCalibrationRequest) -> ObservedOutcomes:
-        """The newest judged answers."""
+    async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
+        """Return the newest labelled answers."""
 
     async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
-        """Keep a map as the one after those of `progress`; False when another replica was first."""
+        """Store a map as the one after those of `progress`; return False when another replica was first."""
 
 
 async def refit(
     store: RecalibrationStore, rules: FittingRules, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Sequence[FittedMap]:
-    """Fit a map for each strategy and source for which it is time, and return those that were kept.
+    """Fit a map for each strategy and source for which it is time, and return those that were stored.
 
-    Replicas may do this at the same time: of the maps fitted to the same verdicts one is kept.
+    Replicas may do this at the same time: of the maps fitted to the same feedback one is stored.
 
     Raises:
         DatabaseUnavailable: When the database is away.
     """
-    kept = []
+    stored = []
     for progress in await store.progress():
         if not is_due(progress, rules):
             continue
@@ -84,18 +85,18 @@ async def refit(
         fitted = await asyncio.to_thread(recalibration, observed.raw, observed.scores)
         if await store.keep(progress, fitted, began):
             FITTED.labels(progress.strategy, progress.confidence_source, str(fitted.improves).lower()).inc()
-            kept.append(fitted)
-    return kept
+            stored.append(fitted)
+    return stored
 
 
 class Calibrator:
-    """The maps in force, at hand; a `Recalibration`.
+    """Holds the maps in force in memory, and fits new ones; it is a `Recalibration`.
 
     Args:
-        store: Where they are kept.
-        rules: When one is fitted.
+        store: Stores labelled answers and maps.
+        rules: When a map is fitted.
         refresh_s: Time after which the maps that other replicas put in force are in force here [s].
-        pause_s: Least time between two looks at the verdicts [s].
+        pause_s: Least time between two rounds [s].
     """
 
     def __init__(
@@ -114,75 +115,74 @@ class Calibrator:
         self._errors = CalibrationErrors(store)
         self._pending = True
         self._wake = asyncio.Event()
-        self._stop = asyncio.Event()
-        self._worker: asyncio.Task[None] | None = None
+        self._pause_ends, self._round_is_due = 0.0, 0.0
+        self._worker = BackgroundWorker("calibration", self._run_round)
 
     def __call__(self, strategy: str, source: str, confidence: float) -> tuple[float, str]:
-        """`confidence` as it is served, and the version of the map that made it so; never waits."""
+        """Return `confidence` as it is served, and the version of its map; never waits."""
         found = self._maps.get((strategy, source))
         return (calibrated(found.points, confidence), found.version) if found else (confidence, "")
 
     def start(self) -> None:
         """Begin to follow the maps in force, and to fit."""
-        self._worker = asyncio.create_task(self._work())
+        self._worker.start()
 
     def judged(self) -> None:
-        """A verdict has come in: look soon whether it is time for a fit; never waits."""
+        """Report that there is new feedback, so that a fit may be due; never waits."""
         self._pending = True
-        self._errors.judged()
+        self._errors.on_feedback()
         self._wake.set()
 
     async def refresh(self) -> None:
-        """Take over the maps in force; while the database is away the last ones stay."""
+        """Read the maps in force; while the database is away the last ones stay."""
         try:
-            self._maps = {(one.strategy, one.confidence_source): one for one in await self._store.in_force()}
-        except MetacogError as refusal:  # the database is away, or what is stored cannot be read
-            _log.warning("recalibration maps stay as they are", reason=refusal.message)
+            self._maps = {(found.strategy, found.confidence_source): found for found in await self._store.in_force()}
+        except MetacogError as error:  # the database is away, or a stored map cannot be read
+            _log.warning("recalibration maps stay as they are", reason=error.message)
         IN_FORCE.set(len(self._maps))
 
     async def check(self) -> None:
-        """Return if maps are followed.
+        """Return while maps are followed.
 
         Raises:
-            DatabaseUnavailable: When nobody does any more.
+            WorkerFailing: While the worker fails, or before `start`.
         """
-        if self._worker is not None and self._worker.done() and not self._stop.is_set():
-            raise DatabaseUnavailable("recalibration has ended; see the log")
+        await self._worker.check()
 
     async def close(self) -> None:
         """Stop, after the fit under way."""
-        self._stop.set()
         self._wake.set()
-        if self._worker is not None:
-            await self._worker
+        await self._worker.close()
 
-    async def _work(self) -> None:
-        while not self._stop.is_set():
-            self._wake.clear()
-            if self._pending:
-                await self._refit()
+    async def _run_round(self, stop: asyncio.Event) -> None:
+        """Refresh, fit and measure once, `refresh_s` after the last time; after `pause_s` if there is feedback."""
+        await wait_within(stop, self._pause_ends - time.monotonic())
+        await wait_within(self._wake, self._round_is_due - time.monotonic())
+        if stop.is_set():
+            return
+        self._wake.clear()
+        await self.refresh()
+        if self._pending and await self._refit():
             await self.refresh()
-            await self._measure()
-            await self._sleep()
+        await self._measure()
+        self._pause_ends = time.monotonic() + self._pause_s
+        self._round_is_due = time.monotonic() + self._refresh_s
 
-    async def _refit(self) -> None:
+    async def _refit(self) -> bool:
+        """Whether a map was fitted; what fails is tried again in the next round."""
         self._pending = False
         try:
-            await refit(self._store, self._rules)
-        except MetacogError as refusal:
+            return bool(await refit(self._store, self._rules))
+        except MetacogError as error:
             self._pending = True
-            _log.warning("no recalibration map was fitted", reason=refusal.message)
+            _log.warning("no recalibration map was fitted", reason=error.message)
+            return False
+        except Exception:
+            self._pending = True
+            raise
 
     async def _measure(self) -> None:
         try:
             await self._errors.measure()
-        except MetacogError as refusal:
-            self._errors.judged()
-            _log.warning("the calibration error was not measured", reason=refusal.message)
-
-    async def _sleep(self) -> None:
-        """Wait for verdicts, as long as `refresh_s`, at least `pause_s` unless it is the end."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), self._pause_s)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), max(0.0, self._refresh_s - self._pause_s))
+        except MetacogError as error:
+            _log.warning("the calibration error was not measured", reason=error.message)

@@ -1,4 +1,4 @@
-"""Requests and results of calibration and of the activations seen; field names are the contract's."""
+"""Requests and results of calibration and of the activations seen; their fields are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from kernel.statistics.reliability import Reliability
 from kernel.statistics.samples import Array
 from kernel.values import value
 
-# Newest judged answers that figures and maps are made of [count].
+# Newest labelled answers that figures and maps are made of [count].
 MOST_OBSERVATIONS = 100_000
 MOST_EARLIER_MAPS = 20
 
@@ -37,7 +37,7 @@ class CalibrationMap:
 
 @value
 class StrategyReliability:
-    """How far the confidence of one strategy from one source can be trusted."""
+    """How reliable the confidence of one strategy from one source is."""
 
     strategy: str
     confidence_source: str
@@ -52,7 +52,7 @@ class StrategyReliability:
 
 @value
 class GetCalibrationRequest:
-    """Asks for calibration."""
+    """A request for calibration."""
 
     page_size: Annotated[int, Field(ge=1, le=200)] = 50
     page_token: str = ""
@@ -74,7 +74,7 @@ class GetCalibrationResponse:
 
 @value
 class RollbackCalibrationRequest:
-    """Asks for another map to be in force; give one of `version`, `none: true` and `newest: true`."""
+    """A request for another map to be in force; it has one of `version`, `none: true` and `newest: true`."""
 
     strategy: Annotated[str, Field(min_length=1, max_length=16)]
     confidence_source: Annotated[str, Field(min_length=1, max_length=64)]
@@ -85,7 +85,7 @@ class RollbackCalibrationRequest:
 
 @value
 class RollbackCalibrationResponse:
-    """What is in force now."""
+    """The map that is in force now."""
 
     map: CalibrationMap | None
     pinned: bool
@@ -94,7 +94,7 @@ class RollbackCalibrationResponse:
 
 @value
 class GetActivationsRequest:
-    """Asks for the activations seen."""
+    """A request for the activations seen."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -132,7 +132,7 @@ class ActivationsSeen:
 
 @value
 class GetActivationsResponse(ActivationsSeen):
-    """The activations seen."""
+    """The activations seen, and the rule that they were compared by."""
 
     threshold: float
     config_version: str
@@ -141,7 +141,7 @@ class GetActivationsResponse(ActivationsSeen):
 
 @value
 class ObservedOutcomes:
-    """Judged answers.
+    """Labelled answers.
 
     Attributes:
         raw: Confidence of each as it came [0..1].
@@ -168,20 +168,20 @@ class CalibrationState:
 
     @property
     def in_force(self) -> CalibrationMap | None:
-        """The map in force; None for none."""
-        return next((one for one in self.maps if one.in_force), None)
+        """Return the map in force; None when there is none."""
+        return next((fitted for fitted in self.maps if fitted.in_force), None)
 
 
 @value
 class MapChoice:
-    """A person's choice.
+    """A person's choice of the map in force.
 
     Attributes:
         strategy: The strategy.
         confidence_source: Source of its confidence.
-        version: The map that is to be in force; empty for none, None for whatever is fitted.
-        key_name: Name of the key that it came in with.
-        chosen_at: When.
+        version: The map that is to be in force; empty for none, None leaves the choice to the fits.
+        key_name: Name of the API key of the request.
+        chosen_at: Time of the choice.
     """
 
     strategy: str
@@ -192,5 +192,7 @@ class MapChoice:
 
 
 def with_in_force(maps: Sequence[CalibrationMap], version: str, *, pinned: bool) -> CalibrationState:
-    """`maps`, newest first, of which the one with `version` is in force."""
-    return CalibrationState(maps=[replace(one, in_force=one.version == version) for one in maps], pinned=pinned)
+    """Return the state with `maps`, newest first, of which the one with `version` is in force."""
+    return CalibrationState(
+        maps=[replace(fitted, in_force=fitted.version == version) for fitted in maps], pinned=pinned
+    )

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Feedback on answers is stored, and delivered to those who learn from it."""

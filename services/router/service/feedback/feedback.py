@@ -1,4 +1,4 @@
-"""A verdict on a run's answer: kept once, and told to those who learn from it."""
+"""Use case: feedback on a run's answer is stored once, and delivered to those who learn from it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from chassis.json_text import dumps
 from chassis.serving.auth import ApiKey
 from kernel.outcomes import Outcome
 from kernel.values import value
-from services.router.core.feedback import Learnable, Lessons, lessons, score_of, task_ids
+from services.router.core.feedback import FeedbackUse, Learnable, score_of, task_ids, use_of_feedback
 from services.router.service.runs.lookup import RunFinder
 from services.router.service.runs.redaction import has_contents
 from services.router.service.runs.values import Run
@@ -25,7 +25,7 @@ DELEGATION, EXPERIENCE = "delegation", "experience"
 
 @value
 class SubmitFeedbackRequest:
-    """Says how right a run's answer was; give `correct` or `score`."""
+    """Feedback on a run's answer; it has `correct` or `score`."""
 
     feedback_id: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
     run_id: Annotated[str, Field(min_length=1, max_length=128)]
@@ -36,7 +36,7 @@ class SubmitFeedbackRequest:
 
 @value
 class SubmitFeedbackResponse:
-    """What the feedback does."""
+    """The effects of the feedback."""
 
     feedback_id: str
     run_id: str
@@ -48,17 +48,17 @@ class SubmitFeedbackResponse:
 
 @value
 class FeedbackLabel:
-    """A verdict as it is kept.
+    """Feedback as it is stored.
 
     Attributes:
         feedback_id: Identifies it among those of its key.
-        key_name: Name of the key it came in with.
+        key_name: Name of the API key of the request.
         run_id: The run.
         score: How right the answer was [0..1].
         note: A remark.
         teaches: Whether its key may teach.
-        created_at: When it came in.
-        request_digest: Digest of what was said, by which a repetition is told from another verdict [sha256].
+        created_at: Time at which it was received.
+        request_digest: Digest of the request, by which a repetition is recognized [sha256].
     """
 
     feedback_id: str
@@ -73,11 +73,11 @@ class FeedbackLabel:
 
 @value
 class FeedbackMessage:
-    """Something to be told to one who learns.
+    """A message to one that learns from feedback.
 
     Attributes:
-        kind: Who it is for.
-        payload: What is told.
+        kind: Its receiver.
+        payload: What the receiver gets.
     """
 
     kind: str
@@ -86,11 +86,11 @@ class FeedbackMessage:
 
 @value
 class FeedbackEffects:
-    """What a verdict does, for the one case that the store finds.
+    """The effects of feedback, once the store knows whether it counts.
 
     Attributes:
-        reply: What the caller is told.
-        messages: What is to be told to those who learn.
+        reply: The response to the caller.
+        messages: The messages to those who learn.
     """
 
     reply: SubmitFeedbackResponse
@@ -98,26 +98,26 @@ class FeedbackEffects:
 
 
 class FeedbackStore(Protocol):
-    """Where verdicts are kept."""
+    """Stores feedback."""
 
     async def earlier(self, key_name: str, feedback_id: str, digest: str) -> SubmitFeedbackResponse | None:
-        """What was said to the same verdict before.
+        """Return the response to the same feedback before, if there was one.
 
         Raises:
-            RequestIdReused: When the identifier belongs to another one.
+            RequestIdReused: When the identifier belongs to other feedback.
             DatabaseUnavailable: When the database is away.
         """
 
     async def keep(self, label: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
-        """Keep `label` and what is to be told, both or neither; a repetition repeats the first reply.
+        """Store `label` and its messages, both or neither; a repetition gets the first response.
 
         Args:
-            label: The verdict.
-            effects: What it does, given whether it counts: it may teach, and none on its run did before.
+            label: The feedback.
+            effects: Its effects, given whether it counts: it may teach, and is the first on its run that may.
 
         Raises:
             RunNotFound: When the run is gone.
-            RequestIdReused: When the identifier belongs to another verdict.
+            RequestIdReused: When the identifier belongs to other feedback.
             FeedbackConflict: When the run has a different label already.
             DatabaseUnavailable: When the database is away.
         """
@@ -125,15 +125,15 @@ class FeedbackStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackContext:
-    """Everything that feedback needs from the world.
+    """The parts that `submit_feedback` works with.
 
     Attributes:
         find: Finds runs, also those on their way to the database.
-        store: Where verdicts are kept.
-        learners: Who is told what can be learned: `delegation`, `experience`.
-        wake: Tells the outbox that there is something to tell.
-        judged: Tells calibration, which reads the verdicts itself, that there is a new one.
-        keep_contents: Whether notes are kept.
+        store: Stores feedback.
+        learners: Receivers that learn from feedback: `delegation`, `experience`.
+        wake: Reports to the outbox that there is a new message.
+        judged: Reports to calibration, which reads the feedback itself, that there is new feedback.
+        keep_contents: Whether notes are stored.
         now: Wall clock.
     """
 
@@ -146,33 +146,35 @@ class FeedbackContext:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-async def submit_feedback(ask: SubmitFeedbackRequest, *, key: ApiKey, desk: FeedbackContext) -> SubmitFeedbackResponse:
-    """Keep a verdict, and have those told who learn from it.
+async def submit_feedback(
+    request: SubmitFeedbackRequest, *, key: ApiKey, desk: FeedbackContext
+) -> SubmitFeedbackResponse:
+    """Store feedback, with the messages to those who learn from it.
 
     Args:
-        ask: The verdict.
-        key: Key it came in with.
-        desk: What feedback needs from the world.
+        request: The feedback.
+        key: API key of the request.
+        desk: The parts to work with.
 
     Raises:
-        MalformedRequest: For a verdict that is none.
-        RunNotFound: When there is no such run, or it came in with another key.
-        RequestIdReused: When the identifier belongs to another verdict.
+        MalformedRequest: For both or neither of `correct` and `score`, or a score out of range.
+        RunNotFound: When there is no such run, or its request had another key.
+        RequestIdReused: When the identifier belongs to other feedback.
         FeedbackConflict: When the run has a different label already.
-        DatabaseUnavailable: When the database is away; then nothing has happened.
+        DatabaseUnavailable: When the database is away; then nothing was stored.
     """
-    score = score_of(correct=ask.correct, score=ask.score)
-    digest = sha256(dumps([ask.run_id, score, ask.note])).hexdigest()
-    told = await desk.store.earlier(key.name, ask.feedback_id, digest)
-    if told is not None:
-        return told
-    run = await desk.find(ask.run_id, key_name=key.name)
+    score = score_of(correct=request.correct, score=request.score)
+    digest = sha256(dumps([request.run_id, score, request.note])).hexdigest()
+    earlier = await desk.store.earlier(key.name, request.feedback_id, digest)
+    if earlier is not None:
+        return earlier
+    run = await desk.find(request.run_id, key_name=key.name)
     label = FeedbackLabel(
-        feedback_id=ask.feedback_id,
+        feedback_id=request.feedback_id,
         key_name=key.name,
         run_id=run.run_id,
         score=score,
-        note=ask.note if desk.keep_contents else "",
+        note=request.note if desk.keep_contents else "",
         teaches=key.may_teach,
         created_at=desk.now(),
         request_digest=digest,
@@ -184,23 +186,23 @@ async def submit_feedback(ask: SubmitFeedbackRequest, *, key: ApiKey, desk: Feed
 
 
 def effects(label: FeedbackLabel, run: Run, learners: frozenset[str], *, counts: bool) -> FeedbackEffects:
-    """What `label` does, and to whom it is told."""
-    learned = lessons(label.score, learnable(run), learners=learners, counts=counts)
+    """Return the effects of `label`, with the messages to those who learn from it."""
+    use = use_of_feedback(label.score, learnable(run), receivers=learners, counts=counts)
     return FeedbackEffects(
         reply=SubmitFeedbackResponse(
             feedback_id=label.feedback_id,
             run_id=label.run_id,
             teaches=label.teaches,
-            calibrates=learned.calibrates,
-            becomes_experience=learned.becomes_experience,
-            delegation_tasks=len(learned.tasks),
+            calibrates=use.calibrates,
+            becomes_experience=use.becomes_experience,
+            delegation_tasks=len(use.tasks),
         ),
-        messages=_messages(label, run, learned),
+        messages=_messages(label, run, use),
     )
 
 
 def learnable(run: Run) -> Learnable:
-    """What `run` offers to learn from."""
+    """Return the parts of `run` that feedback can teach."""
     answered = run.outcome is Outcome.ANSWERED and not run.error_reason
     return Learnable(
         confidence_source=run.confidence_source if answered and run.confidence is not None else "",
@@ -209,20 +211,20 @@ def learnable(run: Run) -> Learnable:
     )
 
 
-def _messages(label: FeedbackLabel, run: Run, learned: Lessons) -> Sequence[FeedbackMessage]:
-    told = [
+def _messages(label: FeedbackLabel, run: Run, use: FeedbackUse) -> Sequence[FeedbackMessage]:
+    messages = [
         FeedbackMessage(
             kind=DELEGATION,
-            payload={"feedback_id": _derived_id(label, task), "task_id": task, "correct": learned.right},
+            payload={"feedback_id": _derived_id(label, task), "task_id": task, "correct": use.right},
         )
-        for task in learned.tasks
+        for task in use.tasks
     ]
-    if learned.becomes_experience:
-        told.append(FeedbackMessage(kind=EXPERIENCE, payload={"run_id": run.run_id}))
-    return told
+    if use.becomes_experience:
+        messages.append(FeedbackMessage(kind=EXPERIENCE, payload={"run_id": run.run_id}))
+    return messages
 
 
 def _derived_id(label: FeedbackLabel, task_id: str) -> str:
-    """Identifier under which delegation hears of a verdict: the same whenever it is told again."""
+    """Return the identifier of feedback for delegation, the same for every delivery."""
     parts = dumps([label.key_name, label.feedback_id, task_id])
     return f"run-{sha256(parts).hexdigest()[:40]}"

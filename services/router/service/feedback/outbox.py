@@ -1,8 +1,9 @@
-"""What feedback teaches reaches those who learn, sooner or later, even if they are away or this process ends.
+"""The outbox delivers what feedback teaches to its receivers, also when they are away for a while or this process ends.
 
-Messages stand in a table, written together with the verdict. A worker takes what is due, tells it, and notes how it
-went: done; to be told again after a pause; or parked with the reason, where the receiver will never take it. A message
-may be told twice, when a process ends between telling and noting, so receivers must take a repetition for one.
+Messages are rows of a table, written together with the feedback. A worker takes those that are due, delivers them, and
+records the results: delivered; due again after a pause; or parked with the reason, where the receiver will never accept
+the message. A message may be delivered twice, when a process ends between delivery and its record, so receivers must
+recognize a repetition.
 """
 
 import asyncio
@@ -13,27 +14,29 @@ from typing import Any, Protocol
 
 from prometheus_client import Counter, Gauge
 
-from chassis.errors import DatabaseUnavailable, PeerUnavailable
+from chassis.errors import PeerUnavailable
 from chassis.log import logger
+from chassis.worker import BackgroundWorker
 from kernel.errors import Bug, MetacogError
 from kernel.values import value
 from services.router.core.retries import FIRST_S, MOST_S, is_final, pause_s
+from services.router.service.timeouts import wait_within
 
 BATCH = 32
 POLL_S = 5.0
-# A message that was taken is offered again after this time, if nobody has noted how it went [s].
+# A message that was taken is due again after this time, if no result was recorded [s].
 LEASE_S = 60.0
-# A receiver gets this long [s]; well under the lease.
-TOLD_WITHIN_S = 20.0
-# At the end of a process, what is being told gets this long [s]; what is not noted then is told again by the next one.
-LEAVES_WITHIN_S = 5.0
-# The oldest message may wait this long before readiness speaks of it [s].
+# Time that a receiver gets [s]; well under the lease.
+DELIVER_WITHIN_S = 20.0
+# Time that the current batch gets when the process ends [s]; the next process delivers again what has no result.
+CLOSE_WITHIN_S = 5.0
+# Age of the oldest message from which readiness reports it [s].
 LATE_S = 300.0
 
-PENDING = Gauge("metacog_outbox_pending", "Messages of feedback waiting to be told.")
-DELIVERED = Counter("metacog_outbox_delivered_total", "Messages of feedback told.", ["kind"])
-FAILED = Counter("metacog_outbox_failed_total", "Attempts to tell that failed and are made again.", ["kind", "reason"])
-PARKED = Counter("metacog_outbox_parked_total", "Messages of feedback that nobody will take.", ["kind", "reason"])
+PENDING = Gauge("metacog_outbox_pending", "Messages of feedback waiting to be delivered.")
+DELIVERED = Counter("metacog_outbox_delivered_total", "Messages of feedback delivered.", ["kind"])
+FAILED = Counter("metacog_outbox_failed_total", "Deliveries that failed and are tried again.", ["kind", "reason"])
+PARKED = Counter("metacog_outbox_parked_total", "Messages of feedback that no receiver accepts.", ["kind", "reason"])
 
 Receiver = Callable[[Mapping[str, Any]], Awaitable[object]]
 
@@ -46,10 +49,10 @@ class OutboxMessage:
 
     Attributes:
         id: Its number.
-        kind: Who it is for.
+        kind: Its receiver.
         run_id: The run it is about.
-        payload: What is told.
-        attempts: Attempts, this one included [count, >= 1].
+        payload: What the receiver gets.
+        attempts: Deliveries tried, this one included [count, >= 1].
     """
 
     id: int
@@ -61,12 +64,12 @@ class OutboxMessage:
 
 @value
 class DeliveryResult:
-    """How telling a message went; neither a pause nor parked: it was taken.
+    """The result of one delivery; with neither a pause nor `parked` the message was accepted.
 
     Attributes:
         id: Number of the message.
-        pause_s: Time until it is told again [s]; None if it is not.
-        parked: Whether nobody will ever take it.
+        pause_s: Time until the next delivery [s]; None when there is none.
+        parked: Whether the receiver will never accept it.
         error: What went wrong; empty when nothing did.
     """
 
@@ -78,7 +81,7 @@ class DeliveryResult:
 
 @value
 class OutboxBacklog:
-    """What waits.
+    """The messages that wait.
 
     Attributes:
         count: Messages [count].
@@ -90,28 +93,28 @@ class OutboxBacklog:
 
 
 class OutboxStore(Protocol):
-    """Where messages wait. Every method may raise `DatabaseUnavailable`."""
+    """Stores messages. Every method may raise `DatabaseUnavailable`."""
 
     async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[OutboxMessage]:
-        """Messages that are due, oldest attempt first; nobody else gets them while the lease lasts."""
+        """Return messages that are due, longest due first; no other replica gets them while the lease lasts."""
 
-    async def note(self, told: Sequence[DeliveryResult]) -> None:
-        """Remember how telling them went."""
+    async def record(self, results: Sequence[DeliveryResult]) -> None:
+        """Record the results of deliveries."""
 
-    async def waiting(self, kinds: Sequence[str]) -> OutboxBacklog:
-        """What waits to be told."""
+    async def backlog(self, kinds: Sequence[str]) -> OutboxBacklog:
+        """Return the messages that wait."""
 
 
 class Outbox:
-    """Tells those who learn.
+    """Delivers messages to their receivers.
 
     Args:
         store: Where messages wait.
-        receivers: Who is told, by kind; a message of another kind waits for a process that knows whom to tell.
+        receivers: Receivers by kind; a message of another kind waits for a process that has its receiver.
         poll_s: Time between two looks at what is due [s].
-        first_pause_s: Time before a message is told again [s]; it doubles up to five minutes.
-        late_s: Age of the oldest message from which readiness speaks of it [s].
-        leaves_within_s: Time that what is being told gets at the end [s].
+        first_pause_s: Time before the second delivery of a message [s]; it doubles up to five minutes.
+        late_s: Age of the oldest message from which readiness reports it [s].
+        close_within_s: Time that the current batch gets at the end [s].
     """
 
     def __init__(
@@ -122,7 +125,7 @@ class Outbox:
         poll_s: float = POLL_S,
         first_pause_s: float = FIRST_S,
         late_s: float = LATE_S,
-        leaves_within_s: float = LEAVES_WITHIN_S,
+        close_within_s: float = CLOSE_WITHIN_S,
     ) -> None:
         self._store = store
         self._receivers = receivers
@@ -130,108 +133,104 @@ class Outbox:
         self._poll_s = poll_s
         self._first_pause_s = first_pause_s
         self._late_s = late_s
-        self._leaves_within_s = leaves_within_s
+        self._close_within_s = close_within_s
         self._chance = random.Random()
         self._due = asyncio.Event()
-        self._stop = asyncio.Event()
-        self._worker: asyncio.Task[None] | None = None
-        self._away = False
+        self._due.set()
+        self._is_away = False
+        self._worker = BackgroundWorker("outbox", self._run_round)
 
     def start(self) -> None:
-        """Begin to tell, what an earlier process left first."""
-        self._worker = asyncio.create_task(self._work())
+        """Begin to deliver, first what an earlier process left."""
+        self._worker.start()
 
     def wake(self) -> None:
-        """There is something new to tell."""
+        """Report that there is a new message; never waits."""
         self._due.set()
 
     async def check(self) -> None:
-        """Return if nothing waits for long.
+        """Return while no message waits for long.
 
         Raises:
-            DatabaseUnavailable: When the database is away, or nobody tells.
+            WorkerFailing: While the worker fails, or before `start`.
+            DatabaseUnavailable: When the database is away.
             PeerUnavailable: When messages wait for long.
         """
-        if self._worker is not None and self._worker.done() and not self._stop.is_set():
-            raise DatabaseUnavailable("the outbox's worker has ended; see the log")
-        waiting = await self._store.waiting(self._kinds)
-        PENDING.set(waiting.count)
-        if waiting.oldest is None:
+        await self._worker.check()
+        backlog = await self._store.backlog(self._kinds)
+        PENDING.set(backlog.count)
+        if backlog.oldest is None:
             return
-        age_s = (datetime.now(UTC) - waiting.oldest).total_seconds()
+        age_s = (datetime.now(UTC) - backlog.oldest).total_seconds()
         if age_s > self._late_s:
-            raise PeerUnavailable(f"{waiting.count} messages of feedback wait, the oldest for {age_s / 60:.0f} minutes")
+            raise PeerUnavailable(f"{backlog.count} messages of feedback wait, the oldest for {age_s / 60:.0f} minutes")
 
     async def close(self) -> None:
-        """Give the batch that is being told a little time, and stop; what is left waits for the next process."""
-        self._stop.set()
+        """Give the current batch a little time, and stop; what is left waits for the next process."""
         self._due.set()
-        if self._worker is None:
-            return
-        await asyncio.wait({self._worker}, timeout=self._leaves_within_s)
-        self._worker.cancel()
-        await asyncio.wait({self._worker})
+        await self._worker.close(within_s=self._close_within_s)
 
-    async def _work(self) -> None:
-        while not self._stop.is_set():
-            try:
-                told = await self._tell_batch()
-                self._away = False
-            except MetacogError as refusal:
-                told = 0
-                if not self._away:
-                    _log.warning("the outbox waits", problem=refusal.message)
-                self._away = True
-            except Exception as error:  # noqa: BLE001 - whatever happens to one batch, the worker goes on
-                told = 0
-                _log.error("the outbox stumbled", exc_info=error)
-            if told < BATCH:
-                await self._pause()
-
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(self._poll_s):
-                await self._due.wait()
-        except TimeoutError:
-            return
+    async def _run_round(self, stop: asyncio.Event) -> None:
+        """Deliver one batch, as soon as a message may be due."""
+        await wait_within(self._due, self._poll_s)
         self._due.clear()
-
-    async def _tell_batch(self) -> int:
-        """Tell what is due, and note how it went; returns how many were due."""
-        letters = await self._store.take(self._kinds, most=BATCH, lease_s=LEASE_S)
-        told: list[DeliveryResult] = []
-        async with asyncio.TaskGroup() as group:
-            for letter in letters:
-                group.create_task(self._tell(letter, told))
-        if told:
-            await self._store.note(told)
-        PENDING.set((await self._store.waiting(self._kinds)).count)
-        return len(letters)
-
-    async def _tell(self, letter: OutboxMessage, told: list[DeliveryResult]) -> None:
+        if stop.is_set():
+            return
         try:
-            async with asyncio.timeout(TOLD_WITHIN_S):
-                await self._receivers[letter.kind](letter.payload)
-        except TimeoutError:
-            late = PeerUnavailable(f"{letter.kind} took longer than {TOLD_WITHIN_S:g} s")
-            told.append(self._failed(letter, late))
-        except MetacogError as refusal:
-            told.append(self._failed(letter, refusal))
-        except Exception as error:  # noqa: BLE001 - a bug in one receiver holds up no other
-            _log.error("a receiver of feedback stumbled", kind=letter.kind, exc_info=error)
-            told.append(self._failed(letter, Bug()))
+            taken = await self._deliver_batch()
+        except MetacogError as error:
+            if not self._is_away:
+                _log.warning("the outbox waits", problem=error.message)
+            self._is_away = True
         else:
-            DELIVERED.labels(letter.kind).inc()
-            told.append(DeliveryResult(id=letter.id))
+            self._is_away = False
+            if taken == BATCH:
+                self._due.set()
 
-    def _failed(self, letter: OutboxMessage, refusal: MetacogError) -> DeliveryResult:
-        error = f"{refusal.reason}: {refusal.message}"
-        if is_final(refusal.code, letter.attempts):
-            PARKED.labels(letter.kind, refusal.reason).inc()
-            _log.error("feedback cannot be told", id=letter.id, kind=letter.kind, run_id=letter.run_id, problem=error)
-            return DeliveryResult(id=letter.id, parked=True, error=error)
-        FAILED.labels(letter.kind, refusal.reason).inc()
-        if letter.attempts == 1:
-            _log.info("feedback is told later", id=letter.id, kind=letter.kind, run_id=letter.run_id, problem=error)
-        pause = pause_s(letter.attempts, self._chance.random(), first_s=self._first_pause_s, most_s=MOST_S)
-        return DeliveryResult(id=letter.id, pause_s=pause, error=error)
+    async def _deliver_batch(self) -> int:
+        """Deliver what is due, and record the results; return how many messages were due.
+
+        Raises:
+            ExceptionGroup: When receivers have bugs; the results are recorded first, so that no other message waits.
+        """
+        messages = await self._store.take(self._kinds, most=BATCH, lease_s=LEASE_S)
+        results: list[DeliveryResult] = []
+        bugs: list[Exception] = []
+        async with asyncio.TaskGroup() as group:
+            for message in messages:
+                group.create_task(self._deliver(message, results, bugs))
+        if results:
+            await self._store.record(results)
+        PENDING.set((await self._store.backlog(self._kinds)).count)
+        if bugs:
+            raise ExceptionGroup("receivers of feedback failed", bugs)
+        return len(messages)
+
+    async def _deliver(self, message: OutboxMessage, results: list[DeliveryResult], bugs: list[Exception]) -> None:
+        try:
+            async with asyncio.timeout(DELIVER_WITHIN_S):
+                await self._receivers[message.kind](message.payload)
+        except TimeoutError:
+            late = PeerUnavailable(f"{message.kind} took longer than {DELIVER_WITHIN_S:g} s")
+            results.append(self._failed(message, late))
+        except MetacogError as error:
+            results.append(self._failed(message, error))
+        except Exception as bug:  # noqa: BLE001 - raised again once all results are recorded
+            results.append(self._failed(message, Bug()))
+            bugs.append(bug)
+        else:
+            DELIVERED.labels(message.kind).inc()
+            results.append(DeliveryResult(id=message.id))
+
+    def _failed(self, message: OutboxMessage, error: MetacogError) -> DeliveryResult:
+        text = f"{error.reason}: {error.message}"
+        facts = {"id": message.id, "kind": message.kind, "run_id": message.run_id, "problem": text}
+        if is_final(error.code, message.attempts):
+            PARKED.labels(message.kind, error.reason).inc()
+            _log.error("feedback cannot be delivered", **facts)
+            return DeliveryResult(id=message.id, parked=True, error=text)
+        FAILED.labels(message.kind, error.reason).inc()
+        if message.attempts == 1:
+            _log.info("feedback is delivered later", **facts)
+        pause = pause_s(message.attempts, self._chance.random(), first_s=self._first_pause_s, most_s=MOST_S)
+        return DeliveryResult(id=message.id, pause_s=pause, error=text)

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The knowledge base holds documents that were added and verified answers, found by their meaning."""

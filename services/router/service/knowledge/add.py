@@ -1,4 +1,4 @@
-"""Add documents to the knowledge base: cut, embed a batch at a time, then store all of them at once."""
+"""Use case: documents are cut, embedded a batch at a time, and then stored all at once."""
 
 import asyncio
 import time
@@ -17,6 +17,7 @@ from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
 from kernel.errors import MalformedRequest
 from kernel.values import value
 from services.router.core.chunking import spans
+from services.router.service.assessment.assess import milliseconds_since
 from services.router.service.knowledge.values import (
     MAX_DOCUMENTS,
     AddEvent,
@@ -33,16 +34,16 @@ from services.router.service.knowledge.values import (
 
 @value
 class AddLimits:
-    """Sizes of what is added.
+    """The sizes of documents that may be added.
 
     Attributes:
-        cut: How texts are cut where the request does not say.
+        cut: Chunk sizes where the request has none.
         document_characters: Length of one text at most [characters, >= 1].
         chunks: Chunks of one request at most [count, >= 1].
         batch_timeout_s: Time that embedding one batch may take [s, > 0].
 
     Raises:
-        ConfigurationInvalid: On construction, when chunks would share all they have.
+        ConfigurationInvalid: On construction, when chunks would share all of their text.
     """
 
     cut: ChunkSizes = ChunkSizes(most=800, overlap=100)
@@ -60,52 +61,56 @@ class AddLimits:
 
 
 async def add_knowledge(
-    ask: AddKnowledgeRequest, *, key: ApiKey, embeddings: Embeddings, library: KnowledgeStore, limits: AddLimits
+    request: AddKnowledgeRequest, *, key: ApiKey, embeddings: Embeddings, store: KnowledgeStore, limits: AddLimits
 ) -> AsyncGenerator[AddEvent, None]:
-    """Progress while texts are embedded, then what was added; closing the generator earlier adds nothing.
+    """Yield the progress of embedding, then the result; closing the generator earlier adds nothing.
 
     Raises:
         TeachingNotAllowed: When the key may not teach.
-        MalformedRequest: For no documents, an empty text, a name that stands twice, or sizes that do not fit.
+        MalformedRequest: For no documents, an empty text, an identifier that occurs twice, or sizes that do not fit.
         RequestOverLimit: For too many documents or chunks, or a text that is too long.
         EncoderUnavailable: When the encoder is away.
         DatabaseUnavailable: When the database is away.
     """
     began = time.monotonic()
     demand_teacher(key)
-    cut = _cut(ask, limits.cut)
-    asked = _named(ask.documents, limits)
+    cut = _cut(request, limits.cut)
+    documents = _by_id(request.documents, limits)
     encoder = await embeddings.encoder(timeout_s=limits.batch_timeout_s)
-    kept = await library.kept(list(asked))
-    new = {name: document.text for name, document in asked.items() if not _same(document, kept.get(name), cut, encoder)}
+    stored = await store.stored(list(documents))
+    new = {
+        name: document.text
+        for name, document in documents.items()
+        if not _is_stored(document, stored.get(name), cut, encoder)
+    }
     chunks = await asyncio.to_thread(_chunked, new, cut, limits.chunks)
     batches: list[Embedded] = []
-    tell = _Progress([len(chunks.get(name, ())) for name in asked])
-    yield tell(batches)
+    progress = _Progress([len(chunks.get(name, ())) for name in documents])
+    yield progress(batches)
     embedding_began = time.monotonic()
-    texts = [text for name in asked for text in chunks.get(name, ())]
-    async with aclosing(embeddings.batches(texts, timeout_s=limits.batch_timeout_s)) as made:
-        async for batch in made:
+    texts = [text for name in documents for text in chunks.get(name, ())]
+    async with aclosing(embeddings.batches(texts, timeout_s=limits.batch_timeout_s)) as embedded:
+        async for batch in embedded:
             batches.append(batch)
-            yield tell(batches)
-    embedding_ms = _milliseconds_since(embedding_began) if texts else 0.0
-    drafts = _drafts(asked, kept, cut, chunks, _vectors(batches, encoder))
-    stored = await library.put(encoder, drafts) if drafts else {}
+            yield progress(batches)
+    embedding_ms = milliseconds_since(embedding_began) if texts else 0.0
+    drafts = _drafts(documents, stored, cut, chunks, _vectors(batches, encoder))
+    added = await store.put(encoder, drafts) if drafts else {}
     yield KnowledgeAdded(
-        documents=[stored.get(name) or kept[name].document for name in map(_name, ask.documents)],
-        replaced=len([draft for draft in drafts if draft.document_id in kept]),
+        documents=[added.get(name) or stored[name].document for name in map(_id, request.documents)],
+        replaced=len([draft for draft in drafts if draft.document_id in stored]),
         chunks=len(texts),
         embedding_ms=embedding_ms,
-        duration_ms=_milliseconds_since(began),
+        duration_ms=milliseconds_since(began),
     )
 
 
-def _cut(ask: AddKnowledgeRequest, usual: ChunkSizes) -> ChunkSizes:
-    """How the request wants its texts cut; chunks that are shorter than usual share a quarter at most."""
-    most = ask.chunk_characters or usual.most
-    overlap = ask.chunk_overlap_characters
+def _cut(request: AddKnowledgeRequest, default: ChunkSizes) -> ChunkSizes:
+    """Return the chunk sizes of the request; chunks that are shorter than the default share a quarter at most."""
+    most = request.chunk_characters or default.most
+    overlap = request.chunk_overlap_characters
     if overlap is None:
-        overlap = usual.overlap if most >= usual.most else min(usual.overlap, most // 4)
+        overlap = default.overlap if most >= default.most else min(default.overlap, most // 4)
     if overlap >= most:
         raise MalformedRequest(
             f"chunk_overlap_characters is {overlap}; it must be less than the {most} characters of a chunk",
@@ -114,31 +119,31 @@ def _cut(ask: AddKnowledgeRequest, usual: ChunkSizes) -> ChunkSizes:
     return ChunkSizes(most=most, overlap=overlap)
 
 
-def _named(documents: Sequence[NewDocument], limits: AddLimits) -> Mapping[str, NewDocument]:
-    """The documents by identifier; the same text without one, given twice, is one document."""
+def _by_id(documents: Sequence[NewDocument], limits: AddLimits) -> Mapping[str, NewDocument]:
+    """Return the documents by identifier; the same text without one, given twice, is one document."""
     if not documents:
         raise MalformedRequest("documents: give at least one", field="documents")
     if len(documents) > MAX_DOCUMENTS:
         raise _over("documents", f"{len(documents)} documents", MAX_DOCUMENTS)
-    named: dict[str, NewDocument] = {}
-    for place, document in enumerate(documents):
-        field = f"documents.{place}"
+    by_id: dict[str, NewDocument] = {}
+    for index, document in enumerate(documents):
+        field = f"documents.{index}"
         if not document.text.strip():
             raise MalformedRequest(f"{field}: the text is empty", field=field)
         if len(document.text) > limits.document_characters:
             raise _over(field, f"a text of {len(document.text)} characters", limits.document_characters)
-        name = _name(document)
-        if name in named and document.text != named[name].text:
+        name = _id(document)
+        if name in by_id and document.text != by_id[name].text:
             raise MalformedRequest(f"{field}: document_id {name!r} stands twice", field=field)
-        named[name] = document
-    return named
+        by_id[name] = document
+    return by_id
 
 
-def _over(field: str, what: str, limit: int) -> RequestOverLimit:
-    return RequestOverLimit(f"{field}: {what}; the limit is {limit}", field=field, limit=str(limit))
+def _over(field: str, size: str, limit: int) -> RequestOverLimit:
+    return RequestOverLimit(f"{field}: {size}; the limit is {limit}", field=field, limit=str(limit))
 
 
-def _name(document: NewDocument) -> str:
+def _id(document: NewDocument) -> str:
     return document.document_id or _digest(document.text)[:32]
 
 
@@ -146,15 +151,15 @@ def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def _same(document: NewDocument, kept: StoredDocument | None, cut: ChunkSizes, encoder: Encoder) -> bool:
+def _is_stored(document: NewDocument, stored: StoredDocument | None, cut: ChunkSizes, encoder: Encoder) -> bool:
     """Whether the chunks and vectors that are stored are those that the document would get."""
-    if kept is None or kept.cut != cut or kept.document.encoder != encoder.name:
+    if stored is None or stored.cut != cut or stored.document.encoder != encoder.name:
         return False
-    return kept.document.text_digest == _digest(document.text)
+    return stored.document.text_digest == _digest(document.text)
 
 
 def _chunked(texts: Mapping[str, str], cut: ChunkSizes, most: int) -> Mapping[str, Sequence[str]]:
-    """Chunks of the texts, by document; parts without a word in them are left out."""
+    """Return the chunks of the texts, by document, without parts that are blank."""
     chunks: dict[str, list[str]] = {}
     count = 0
     for name, text in texts.items():
@@ -169,7 +174,7 @@ def _chunked(texts: Mapping[str, str], cut: ChunkSizes, most: int) -> Mapping[st
 
 
 class _Progress:
-    """Tells how far embedding has come."""
+    """Computes the progress of embedding."""
 
     def __init__(self, chunks: Sequence[int]) -> None:
         self._ends = list(accumulate(chunks))
@@ -192,16 +197,16 @@ def _vectors(batches: Sequence[Embedded], encoder: Encoder) -> Vectors:
 
 
 def _drafts(
-    asked: Mapping[str, NewDocument],
-    kept: Mapping[str, StoredDocument],
+    documents: Mapping[str, NewDocument],
+    stored: Mapping[str, StoredDocument],
     cut: ChunkSizes,
     chunks: Mapping[str, Sequence[str]],
     vectors: Vectors,
 ) -> Sequence[DocumentDraft]:
-    """What is to be stored: documents whose chunks are new, and those that only have another title or labels."""
+    """Return what to store: documents whose chunks are new, and those that only have another title or labels."""
     drafts = []
-    at = 0
-    for name, document in asked.items():
+    start = 0
+    for name, document in documents.items():
         draft = DocumentDraft(
             document_id=name,
             title=document.title,
@@ -211,13 +216,9 @@ def _drafts(
             cut=cut,
         )
         if name in chunks:
-            end = at + len(chunks[name])
-            drafts.append(replace(draft, chunks=chunks[name], vectors=vectors[at:end]))
-            at = end
-        elif (document.title, document.labels) != (kept[name].document.title, kept[name].document.labels):
+            end = start + len(chunks[name])
+            drafts.append(replace(draft, chunks=chunks[name], vectors=vectors[start:end]))
+            start = end
+        elif (document.title, document.labels) != (stored[name].document.title, stored[name].document.labels):
             drafts.append(draft)
     return drafts
-
-
-def _milliseconds_since(began: float) -> float:
-    return round((time.monotonic() - began) * 1000, 3)

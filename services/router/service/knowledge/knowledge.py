@@ -1,6 +1,6 @@
-"""What is known: documents that were added, and answers that were verified.
+"""The knowledge base: documents that were added, and answers that were verified.
 
-Experience belongs to the API key whose runs it comes from; documents are shared by all.
+Experience belongs to the API key whose runs it comes from; documents are shared by all keys.
 """
 
 import time
@@ -14,6 +14,7 @@ from inference.embeddings import Embeddings
 from kernel.errors import MalformedRequest
 from kernel.outcomes import Outcome
 from services.router.service.answering.admission import AdmissionLimit
+from services.router.service.assessment.assess import milliseconds_since
 from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching, matched_texts
 from services.router.service.knowledge.add import AddLimits, add_knowledge
 from services.router.service.knowledge.values import (
@@ -27,37 +28,34 @@ from services.router.service.knowledge.values import (
 )
 from services.router.service.runs.values import Run
 
-# What is under way at once, each holding its chunks and vectors in memory; more is refused at once.
-UPLOADS = 4
-
-
-SEARCHES = 64
+# Uploads and searches at once [count]; each holds its chunks and vectors in memory, and more are rejected at once.
+UPLOADS, SEARCHES = 4, 64
 
 
 class ExperienceStore(Protocol):
-    """Verified answers, as feedback makes them and takes them back."""
+    """Stores verified answers as feedback confirms them."""
 
     async def learn(self, run: Run) -> None:
-        """Make experience of the verified answer of `run`, once however often it is told.
+        """Store the verified answer of `run` as experience, once however often it is called.
 
-        A run without an answer, or whose contents are not kept, teaches nothing.
+        A run without an answer, or whose contents are not stored, teaches nothing.
 
         Raises:
-            EncoderUnavailable: When the encoder is away; worth another try.
-            DatabaseUnavailable: When the database is away; worth another try.
+            EncoderUnavailable: When the encoder is away; a later call may succeed.
+            DatabaseUnavailable: When the database is away; a later call may succeed.
         """
 
     async def forget(self, run_id: str) -> None:
-        """Take back what was learned of a run, if anything was.
+        """Delete the experience of a run, if there is any.
 
         Raises:
-            DatabaseUnavailable: When the database is away; worth another try.
+            DatabaseUnavailable: When the database is away; a later call may succeed.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeUseCases:
-    """What a face can ask of the knowledge base."""
+    """The use cases of the knowledge base that the APIs offer."""
 
     add: Callable[..., AsyncGenerator[AddEvent, None]]
     page: Callable[..., Awaitable[ListKnowledgeResponse]]
@@ -66,57 +64,57 @@ class KnowledgeUseCases:
 
 
 class VerifiedAnswers:
-    """Experience in the library; see `ExperienceStore`."""
+    """Stores experience in the knowledge base; see `ExperienceStore`."""
 
-    def __init__(self, embeddings: Embeddings, library: KnowledgeStore, *, most: int, timeout_s: float = 10.0) -> None:
+    def __init__(self, embeddings: Embeddings, store: KnowledgeStore, *, most: int, timeout_s: float = 10.0) -> None:
         self._embeddings = embeddings
-        self._library = library
+        self._store = store
         self._most = most
         self._timeout_s = timeout_s
 
     async def learn(self, run: Run) -> None:
-        """Make experience of the verified answer of `run`, once however often it is told."""
+        """Store the verified answer of `run` as experience, once however often it is called."""
         texts = matched_texts([turn.content for turn in run.messages if turn.role != "system"], most=self._most)
         if not texts or not run.answer.strip() or run.outcome is not Outcome.ANSWERED:
             return
-        question = texts[-1]  # a follow-up means something only with what came before it
+        question = texts[-1]  # a follow-up has its meaning only with the turns before it
         vector = await self._embeddings.embed([question], timeout_s=self._timeout_s)
         learned = VerifiedAnswer(run_id=run.run_id, key_name=run.key_name, question=question, answer=run.answer)
-        await self._library.learn(learned, vector)
+        await self._store.learn(learned, vector)
 
     async def forget(self, run_id: str) -> None:
-        """Take back what was learned of a run, if anything was."""
-        await self._library.forget(run_id)
+        """Delete the experience of a run, if there is any."""
+        await self._store.forget(run_id)
 
 
 class KnowledgeBase:
-    """Everything that is done with what is known, over one encoder and one library.
+    """The use cases of the knowledge base, over one encoder and one store.
 
     Attributes:
         embeddings: The encoder.
-        use: What a face can ask.
-        match: EM of a conversation.
-        experience: What feedback can teach.
+        use: The use cases that the APIs offer.
+        match: Experience component (EM) of a conversation.
+        experience: Store of verified answers.
     """
 
     def __init__(
-        self, embeddings: Embeddings, library: KnowledgeStore, matching: ExperienceMatching, limits: AddLimits
+        self, embeddings: Embeddings, store: KnowledgeStore, matching: ExperienceMatching, limits: AddLimits
     ) -> None:
         self.embeddings = embeddings
-        self.match = ExperienceMatcher(embeddings, library, matching)
-        self.experience: ExperienceStore = VerifiedAnswers(embeddings, library, most=matching.most)
+        self.match = ExperienceMatcher(embeddings, store, matching)
+        self.experience: ExperienceStore = VerifiedAnswers(embeddings, store, most=matching.most)
         self._uploads, self._searches = AdmissionLimit("uploads", UPLOADS), AdmissionLimit("searches", SEARCHES)
         self.use = KnowledgeUseCases(
             add=self._uploads.bounding_events(
-                partial(add_knowledge, embeddings=embeddings, library=library, limits=limits)
+                partial(add_knowledge, embeddings=embeddings, store=store, limits=limits)
             ),
-            page=library.page,
-            delete=partial(delete_knowledge, library=library),
-            search=self._searches.bounding(partial(search_knowledge, embeddings=embeddings, library=library)),
+            page=store.page,
+            delete=partial(delete_knowledge, store=store),
+            search=self._searches.bounding(partial(search_knowledge, embeddings=embeddings, store=store)),
         )
 
 
-async def delete_knowledge(document_id: str, *, key: ApiKey, library: KnowledgeStore) -> DeleteKnowledgeResponse:
+async def delete_knowledge(document_id: str, *, key: ApiKey, store: KnowledgeStore) -> DeleteKnowledgeResponse:
     """Delete a document and its chunks.
 
     Raises:
@@ -125,35 +123,35 @@ async def delete_knowledge(document_id: str, *, key: ApiKey, library: KnowledgeS
         DatabaseUnavailable: When the database is away.
     """
     demand_teacher(key)
-    return await library.delete(document_id)
+    return await store.delete(document_id)
 
 
 async def search_knowledge(
-    ask: SearchKnowledgeRequest,
+    request: SearchKnowledgeRequest,
     *,
     embeddings: Embeddings,
-    library: KnowledgeStore,
+    store: KnowledgeStore,
     key_name: str,
     timeout_s: float = 10.0,
 ) -> SearchKnowledgeResponse:
-    """What is nearest in meaning to a text, of documents and of the experience of a key.
+    """Search what is nearest in meaning to a text, in documents and in the experience of a key.
 
     Raises:
         MalformedRequest: When there is no text.
-        InvalidPageToken: For a token that was not given for this search.
+        InvalidPageToken: For a token that this service did not give for this search.
         EncoderUnavailable: When the encoder is away.
         DatabaseUnavailable: When the database is away.
     """
-    if not ask.query.strip():
+    if not request.query.strip():
         raise MalformedRequest("query: there is no text to search for", field="query")
-    rank, began = library.rank(ask), time.monotonic()
-    query = await embeddings.embed([ask.query], timeout_s=timeout_s)
-    embedded = time.monotonic()
-    found = await library.search(ask, query, rank=rank, key_name=key_name)
+    rank, began = store.rank(request), time.monotonic()
+    query = await embeddings.embed([request.query], timeout_s=timeout_s)
+    embedding_ms, embedded = milliseconds_since(began), time.monotonic()
+    found = await store.search(request, query, rank=rank, key_name=key_name)
     return SearchKnowledgeResponse(
         hits=found.hits,
         next_page_token=found.next_page_token,
         encoder=query.encoder.name,
-        embedding_ms=round((embedded - began) * 1000, 3),
-        retrieval_ms=round((time.monotonic() - embedded) * 1000, 3),
+        embedding_ms=embedding_ms,
+        retrieval_ms=milliseconds_since(embedded),
     )

@@ -1,4 +1,4 @@
-"""Requests, results and events of the knowledge base; field names are the contract's."""
+"""Requests, results and events of the knowledge base; their fields are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -15,12 +15,12 @@ from kernel.values import value
 
 MAX_DOCUMENTS = 1000
 
-# Names that can stand in a path and in an index.
+# Identifiers that fit into a path and into an index.
 DocumentId = Annotated[str, Field(max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 class KnowledgeKind(StrEnum):
-    """Where a stored text comes from."""
+    """The source of a stored text."""
 
     DOCUMENT = "DOCUMENT"
     EXPERIENCE = "EXPERIENCE"
@@ -38,7 +38,7 @@ class NewDocument:
 
 @value
 class AddKnowledgeRequest:
-    """Asks for documents to be added; all of them or none."""
+    """A request to add documents; all of them or none."""
 
     documents: Sequence[NewDocument]
     chunk_characters: Count | None = None
@@ -61,7 +61,7 @@ class KnowledgeDocument:
 
 @value
 class KnowledgeProgress:
-    """How far adding has come."""
+    """The progress of adding documents."""
 
     embedded_chunks: int
     total_chunks: int
@@ -71,7 +71,7 @@ class KnowledgeProgress:
 
 @value
 class KnowledgeAdded:
-    """What was added."""
+    """The documents that were added."""
 
     documents: Sequence[KnowledgeDocument]
     replaced: int
@@ -82,7 +82,7 @@ class KnowledgeAdded:
 
 @value
 class ListKnowledgeRequest:
-    """Asks for documents, newest first."""
+    """A request for documents, newest first."""
 
     page_size: Annotated[int, Field(ge=1, le=200)] = 50
     page_token: str = ""
@@ -91,7 +91,7 @@ class ListKnowledgeRequest:
 
 @value
 class ListKnowledgeResponse:
-    """A page of documents, and what is stored in all."""
+    """A page of documents, and the number of all."""
 
     documents: Sequence[KnowledgeDocument]
     next_page_token: str
@@ -102,7 +102,7 @@ class ListKnowledgeResponse:
 
 @value
 class DeleteKnowledgeResponse:
-    """What was deleted."""
+    """The document that was deleted."""
 
     document_id: str
     chunks: int
@@ -110,7 +110,7 @@ class DeleteKnowledgeResponse:
 
 @value
 class SearchKnowledgeRequest:
-    """Asks for what is nearest in meaning to a text."""
+    """A request for the texts that are nearest in meaning to a query."""
 
     query: str = ""
     page_size: Annotated[int, Field(ge=1, le=100)] = 10
@@ -157,7 +157,7 @@ class DocumentNotFound(MetacogError):
 
 @value
 class ChunkSizes:
-    """How a text is cut into chunks.
+    """The sizes of the chunks that a text is cut into.
 
     Attributes:
         most: Length of a chunk at most [characters, >= 1].
@@ -186,8 +186,8 @@ class DocumentDraft:
         labels: Free labels by name.
         text_digest: SHA-256 of the text [hexadecimal].
         characters: Length of the text [characters].
-        cut: How the text was cut.
-        chunks: Its chunks; None: those that are stored stay, and only title and labels are new.
+        cut: Sizes of its chunks.
+        chunks: Its chunks; None when the stored ones stay and only title and labels are new.
         vectors: A row for each chunk.
     """
 
@@ -227,16 +227,16 @@ class SearchPage:
 
 
 class KnowledgeStore(Protocol):
-    """Documents and verified answers with their vectors; each method but `rank` may raise `DatabaseUnavailable`."""
+    """Stores documents and verified answers with their vectors; methods but `rank` may raise `DatabaseUnavailable`."""
 
-    async def kept(self, document_ids: Sequence[str]) -> Mapping[str, StoredDocument]:
-        """Those of the documents that are stored, by identifier."""
+    async def stored(self, document_ids: Sequence[str]) -> Mapping[str, StoredDocument]:
+        """Return those of the documents that are stored, by identifier."""
 
     async def put(self, encoder: Encoder, drafts: Sequence[DocumentDraft]) -> Mapping[str, KnowledgeDocument]:
-        """Store all `drafts`, or none; the documents by identifier."""
+        """Store all `drafts`, or none; return the documents by identifier."""
 
-    async def page(self, ask: ListKnowledgeRequest, *, key_name: str) -> ListKnowledgeResponse:
-        """A page of documents, newest first."""
+    async def page(self, request: ListKnowledgeRequest, *, key_name: str) -> ListKnowledgeResponse:
+        """Return a page of documents, newest first."""
 
     async def delete(self, document_id: str) -> DeleteKnowledgeResponse:
         """Delete a document and its chunks.
@@ -245,24 +245,24 @@ class KnowledgeStore(Protocol):
             DocumentNotFound: When there is none.
         """
 
-    def rank(self, ask: SearchKnowledgeRequest) -> int:
-        """How many hits the pages before the one asked for have shown.
+    def rank(self, request: SearchKnowledgeRequest) -> int:
+        """Return the number of hits on the pages before the requested one.
 
         Raises:
-            InvalidPageToken: For a token that was not given for this search.
+            InvalidPageToken: For a token that this service did not give for this search.
         """
 
-    async def search(self, ask: SearchKnowledgeRequest, query: Embedded, *, rank: int, key_name: str) -> SearchPage:
-        """What is nearest to `query`, of documents and of the experience of that key, after `rank` hits."""
+    async def search(self, request: SearchKnowledgeRequest, query: Embedded, *, rank: int, key_name: str) -> SearchPage:
+        """Return the texts nearest to `query`, of documents and of the experience of that key, after `rank` hits."""
 
     async def nearest(self, query: Embedded, *, key_name: str) -> Mapping[str, float | None]:
-        """Cosine of the nearest text to any row of `query`, by source; None for a source that holds nothing."""
+        """Return the cosine of the nearest text to any row of `query`, by source; None for a source without texts."""
 
     async def encoders(self, *, key_name: str) -> Sequence[str]:
-        """Names of the encoders that anything is stored of."""
+        """Return the names of the encoders that made the stored vectors."""
 
     async def learn(self, learned: VerifiedAnswer, question: Embedded) -> None:
         """Store a verified answer; an earlier one of the same run is replaced."""
 
     async def forget(self, run_id: str) -> None:
-        """Delete what was learned of a run."""
+        """Delete the experience of a run."""

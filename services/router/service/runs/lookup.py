@@ -1,4 +1,4 @@
-"""Recorded runs, also those that are on their way to the database."""
+"""Recorded runs are found, also while they are on their way to the database."""
 
 import asyncio
 import time
@@ -9,10 +9,11 @@ from chassis.ids import age_s
 from kernel.errors import Code, MetacogError
 from services.router.service.runs.values import Run
 
-# How long a run that is on its way to the database is waited for: from here, and from another replica [s].
-SETTLES_WITHIN_S = 3.0
+# Time to wait for a run that is on its way to the database: from this replica, and from another one [s].
+FLUSH_WITHIN_S = 3.0
 ARRIVES_WITHIN_S = 1.5
-LOOK_AGAIN_S = 0.1
+RETRY_S = 0.1
+# Age up to which a run may still be on its way from another replica [s].
 YOUNG_S = 10.0
 
 
@@ -27,7 +28,7 @@ class RunFinder(Protocol):
     """Finds a run that is in the database."""
 
     async def __call__(self, run_id: str, *, key_name: str = "") -> Run:
-        """The run, if it came in with the key of that name; without keys everybody sees all.
+        """Return the run, if its request had the key of that name; an empty name finds the runs of all keys.
 
         Raises:
             RunNotFound: When there is none.
@@ -35,18 +36,18 @@ class RunFinder(Protocol):
         """
 
 
-class SettlingJournal(Protocol):
+class FlushableJournal(Protocol):
     """Waits for runs that are on their way to the database."""
 
-    async def settled(self, timeout_s: float) -> bool:
-        """Whether everything recorded before now is in the database, which is waited for."""
+    async def flush(self, timeout_s: float) -> bool:
+        """Wait until everything recorded before now is in the database; return whether it is."""
 
 
-async def recorded_run(run_id: str, *, key_name: str = "", find: RunFinder, journal: SettlingJournal) -> Run:
-    """The run called `run_id`, waited for while it is on its way to the database.
+async def recorded_run(run_id: str, *, key_name: str = "", find: RunFinder, journal: FlushableJournal) -> Run:
+    """Return the run `run_id`; wait for it while it is on its way to the database.
 
-    One that another replica has just recorded is waited for too; one that waits on the disk of another replica is not
-    found before it is written back.
+    It also waits for a run that another replica has just recorded; one that waits on the disk of another replica is
+    not found before it is written back.
 
     Raises:
         RunNotFound: When there is none.
@@ -55,7 +56,7 @@ async def recorded_run(run_id: str, *, key_name: str = "", find: RunFinder, jour
     try:
         return await find(run_id, key_name=key_name)
     except RunNotFound:
-        if not await journal.settled(SETTLES_WITHIN_S):
+        if not await journal.flush(FLUSH_WITHIN_S):
             raise DatabaseUnavailable(
                 f"run {run_id!r} may be among those that wait to be written to the database; try again", run_id=run_id
             ) from None
@@ -70,7 +71,7 @@ async def _arriving(run_id: str, key_name: str, find: RunFinder) -> Run:
         except RunNotFound:
             if time.monotonic() >= until:
                 raise
-        await asyncio.sleep(LOOK_AGAIN_S)
+        await asyncio.sleep(RETRY_S)
 
 
 def _is_young(run_id: str) -> bool:

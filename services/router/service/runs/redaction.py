@@ -1,4 +1,4 @@
-"""What of a run is kept when contents are not: decisions, numbers, names and digests."""
+"""Redaction leaves decisions, numbers, names and digests of a run where contents are not stored."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from services.router.core.redaction import bare_name, bare_reason, bare_reasons,
 from services.router.service.assessment.values import RouteResponse
 from services.router.service.runs.values import Run
 
-# What may stay; everything else is left at its default.
+# The fields that stay; every other field has its default.
 _OF_RUN = """
     run_id created_at messages_digest envelope request_digest request_id key_name strategy outcome confidence
     confidence_source usage degraded budget_exhausted error_reason duration_ms first_token_ms config_version model
@@ -22,7 +22,7 @@ OF_RUN, OF_ROUTE = _OF_RUN.split(), _OF_ROUTE.split()
 
 
 def without_contents(run: Run) -> Run:
-    """`run` without a word of what was asked or answered; it is what reaches the queue, the disk and the database."""
+    """Return `run` without any word of question or answer; only this reaches the queue, the disk and the database."""
     return Run(
         messages=(),
         route=None if run.route is None else _route(run.route),
@@ -35,7 +35,7 @@ def without_contents(run: Run) -> Run:
 
 
 def has_contents(run: Run) -> bool:
-    """Whether the conversation of `run` was kept; there is none without a turn."""
+    """Whether the conversation of `run` was stored; none has no turn."""
     return bool(run.messages)
 
 

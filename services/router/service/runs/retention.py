@@ -1,4 +1,4 @@
-"""Runs are forgotten when they are older than they may get, with what was said and learned of them."""
+"""Runs are deleted when they reach the configured age, with the feedback on them and the experience made of them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,11 +9,14 @@ from typing import Protocol
 from prometheus_client import Counter
 
 from chassis.log import logger
+from chassis.worker import BackgroundWorker
 from kernel.errors import MetacogError
+from services.router.service.timeouts import wait_within
 
 BATCH = 500
 EVERY_S = 3600.0
-BREATHER_S = 0.05
+# Pause between two batches, in which other statements are served [s].
+BATCH_PAUSE_S = 0.05
 
 FORGOTTEN = Counter("metacog_runs_forgotten_total", "Runs deleted because they were older than they may get.")
 
@@ -23,26 +26,26 @@ _log = logger(__name__)
 
 
 class OldRunStore(Protocol):
-    """Runs that may be too old. Every method may raise `DatabaseUnavailable`."""
+    """Stores runs, of which some may be too old. Every method may raise `DatabaseUnavailable`."""
 
-    def alone(self) -> AbstractAsyncContextManager[bool]:
-        """Whether this replica may forget runs meanwhile; one at a time may."""
+    def lock(self) -> AbstractAsyncContextManager[bool]:
+        """Lock deletion for all other replicas; False when another one holds the lock."""
 
     async def older(self, than: datetime, most: int) -> Sequence[str]:
-        """Names of runs that began before a moment, oldest first."""
+        """Return identifiers of at most `most` runs that began before a moment, oldest first."""
 
     async def delete(self, run_ids: Sequence[str]) -> None:
-        """Delete runs, the verdicts on them, and messages about them that nobody waits for."""
+        """Delete runs, the feedback on them, and their messages that are delivered or parked."""
 
 
 class Retention:
-    """Forgets runs that are too old, in the background.
+    """Deletes runs that are too old, in the background.
 
     Args:
         runs: The runs.
-        days: Age from which a run is forgotten [days, >= 1].
-        forget: Takes back what was learned of a run; None where nothing is.
-        every_s: Time between two looks [s].
+        days: Age from which a run is deleted [days, >= 1].
+        forget: Deletes the experience made of a run; None where there is no experience.
+        every_s: Time between two sweeps [s].
         batch: Runs deleted at once [count].
     """
 
@@ -58,31 +61,39 @@ class Retention:
         self._runs = runs
         self._days = days
         self._forget = forget
-        self._every_s = every_s
         self._batch = batch
-        self._stop = asyncio.Event()
-        self._worker: asyncio.Task[None] | None = None
+        self._worker = BackgroundWorker("retention", self._run_round, interval_s=every_s)
 
     def start(self) -> None:
-        """Begin to forget."""
-        self._worker = asyncio.create_task(self._work())
+        """Begin to delete old runs."""
+        self._worker.start()
+
+    async def check(self) -> None:
+        """Return while old runs are deleted.
+
+        Raises:
+            WorkerFailing: While the worker fails, or before `start`.
+        """
+        await self._worker.check()
 
     async def close(self) -> None:
-        """Finish the batch at hand, and stop."""
-        self._stop.set()
-        if self._worker is not None:
-            await self._worker
+        """Finish the current batch, and stop."""
+        await self._worker.close()
 
-    async def sweep(self) -> int:
-        """Forget all that is too old now, unless another replica is at it; returns how many runs that were.
+    async def sweep(self, stop: asyncio.Event | None = None) -> int:
+        """Delete all runs that are too old now, unless another replica does; return how many it deleted.
+
+        Args:
+            stop: Ends the sweep after the current batch once it is set.
 
         Raises:
             DatabaseUnavailable: When the database is away.
-            EncoderUnavailable: Never by itself, but `forget` may refuse; then its run stays until the next time.
+            EncoderUnavailable: When `forget` raises it; then its run stays until the next sweep.
         """
-        before, forgotten = datetime.now(UTC) - timedelta(days=self._days), 0
-        async with self._runs.alone() as may:
-            while may and not self._stop.is_set():
+        stop = stop or asyncio.Event()
+        before, deleted = datetime.now(UTC) - timedelta(days=self._days), 0
+        async with self._runs.lock() as locked:
+            while locked and not stop.is_set():
                 old = await self._runs.older(before, self._batch)
                 if not old:
                     break
@@ -91,25 +102,14 @@ class Retention:
                         await self._forget(run_id)
                 await self._runs.delete(old)
                 FORGOTTEN.inc(len(old))
-                forgotten += len(old)
-                await self._pause(BREATHER_S)
-        return forgotten
+                deleted += len(old)
+                await wait_within(stop, BATCH_PAUSE_S)
+        return deleted
 
-    async def _work(self) -> None:
-        while not self._stop.is_set():
-            try:
-                forgotten = await self.sweep()
-                if forgotten:
-                    _log.info("runs forgotten", runs=forgotten, older_than_days=self._days)
-            except MetacogError as refusal:
-                _log.warning("old runs stay for now", problem=refusal.message)
-            except Exception as error:  # noqa: BLE001 - a bug here must not end forgetting for good
-                _log.error("forgetting old runs stumbled", exc_info=error)
-            await self._pause(self._every_s)
-
-    async def _pause(self, time_s: float) -> None:
+    async def _run_round(self, stop: asyncio.Event) -> None:
         try:
-            async with asyncio.timeout(time_s):
-                await self._stop.wait()
-        except TimeoutError:
-            return
+            deleted = await self.sweep(stop)
+            if deleted:
+                _log.info("old runs deleted", runs=deleted, older_than_days=self._days)
+        except MetacogError as error:
+            _log.warning("old runs stay for now", problem=error.message)

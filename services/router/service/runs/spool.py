@@ -1,4 +1,4 @@
-"""A bounded file in which documents wait, one a line, for nobody else to read: runs hold conversations."""
+"""Documents wait in a bounded file, one a line, which only this user can read: runs hold conversations."""
 
 import os
 import threading
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-# Lines that are read at once [bytes].
+# Size of the lines that are read at once [bytes].
 CHUNK = 1024 * 1024
 
 
 class Spool:
-    """Documents on disk. Every method but the constructor may raise `OSError`, and may be called from any thread.
+    """Holds documents on disk. Every method but the constructor may raise `OSError`, and may be called from any thread.
 
     Args:
         path: The file.
@@ -22,17 +22,17 @@ class Spool:
         self.path = path
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        # Bytes at its beginning that are forgotten; they go from disk when nothing waits behind them.
-        self._forgotten = 0
+        # Bytes at the start of the file that were dropped; they leave the disk when nothing waits behind them.
+        self._dropped = 0
 
     def size(self) -> int:
-        """Bytes that wait [bytes, >= 0]."""
-        return max(0, self._length() - self._forgotten)
+        """Return the size of what waits [bytes, >= 0]."""
+        return max(0, self._length() - self._dropped)
 
     def put(self, documents: Sequence[bytes]) -> int:
-        """Append `documents`, and return how many found no room.
+        """Append `documents`, and return how many had no room.
 
-        Each append begins a line of its own: what an earlier one left torn spoils nothing else.
+        Each append begins a line of its own, so that a line which an earlier one left torn spoils no other.
         """
         lost = 0
         with self._lock, _private(self.path) as file:
@@ -49,16 +49,16 @@ class Spool:
         return lost
 
     def read(self, most: int = CHUNK) -> list[bytes]:
-        """The first lines that wait, with their line ends: about `most` bytes of them, one at least."""
+        """Return the first lines that wait, with their line ends: about `most` bytes of them, one at least."""
         with self._lock, self.path.open("rb") as file:
-            file.seek(self._forgotten)
+            file.seek(self._dropped)
             return file.readlines(most)
 
     def drop(self, count: int) -> None:
-        """Forget the first `count` bytes that wait."""
+        """Drop the first `count` bytes that wait."""
         with self._lock:
-            self._forgotten += count
-            if self._forgotten >= min(self._length(), self._max_bytes // 2):
+            self._dropped += count
+            if self._dropped >= min(self._length(), self._max_bytes // 2):
                 self._shorten()
 
     def _length(self) -> int:
@@ -68,17 +68,17 @@ class Spool:
             return 0
 
     def _shorten(self) -> None:
-        """Take what is forgotten from disk."""
+        """Remove the dropped bytes from disk."""
         with self.path.open("r+b") as file:
-            file.seek(self._forgotten)
+            file.seek(self._dropped)
             rest = file.read()
             file.seek(0)
             file.write(rest)
             file.truncate()
-        self._forgotten = 0
+        self._dropped = 0
 
     def set_aside(self, documents: Sequence[bytes]) -> Path:
-        """Keep documents that nobody will take in a file of their own, and return it."""
+        """Write documents that can never be stored to a file of their own, and return its path."""
         aside = self.path.with_suffix(".rejected")
         with _private(aside) as file:
             file.writelines(document + b"\n" for document in documents)
@@ -86,5 +86,5 @@ class Spool:
 
 
 def _private(path: Path) -> BinaryIO:
-    """`path` opened to append to, for this user alone."""
+    """Open `path` to append to it, readable by this user alone."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")

@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""A run and the requests for runs; their fields are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -15,7 +15,7 @@ from services.router.service.assessment.values import RouteResponse
 
 @value
 class FellBack:
-    """A strategy failed, and another one stands in."""
+    """A fallback: one strategy failed, and another one answered in its place."""
 
     from_strategy: str
     to_strategy: str
@@ -25,7 +25,7 @@ class FellBack:
 
 @value
 class RunFeedback:
-    """A verdict on a run's answer."""
+    """Feedback on a run's answer."""
 
     feedback_id: str
     score: float
@@ -37,7 +37,7 @@ class RunFeedback:
 
 @value
 class Run:
-    """A run: what was asked, decided, done and spent."""
+    """A run: one request with its conversation, decision, answer and cost."""
 
     run_id: str
     created_at: datetime
@@ -72,14 +72,14 @@ class Run:
 
 @value
 class GetRunResponse:
-    """One run."""
+    """A response with one run."""
 
     run: Run
 
 
 @value
 class ListRunsRequest:
-    """Asks for a page of runs, newest first."""
+    """A request for a page of runs, newest first."""
 
     page_size: int = 50
     page_token: str = ""

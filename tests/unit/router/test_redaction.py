@@ -73,41 +73,41 @@ def test_no_sentence_of_an_account_survives(strategy: str) -> None:
     account = plain(full_of(ACCOUNTS[strategy], SECRET))
     assert SECRET.encode() in dumps(account)
 
-    kept = dumps(without_texts(account)).decode()
+    redacted = dumps(without_texts(account)).decode()
 
-    assert not any(word in kept for word in ("Ann", "ill", "doctor", "knows"))
+    assert not any(word in redacted for word in ("Ann", "ill", "doctor", "knows"))
 
 
 @pytest.mark.parametrize("strategy", ACCOUNTS)
 def test_numbers_decisions_and_names_of_an_account_stay(strategy: str) -> None:
     account = plain(full_of(ACCOUNTS[strategy], "ada"))
 
-    kept = without_texts(account)
+    redacted = without_texts(account)
 
-    assert kept.keys() == account.keys()
-    assert (kept["outcome"], kept["usage"]["generations"], kept["answer"]) == (account["outcome"], 1, "")
-    assert dict(leaves(kept)).items() <= dict(leaves(account)).items() | dict.fromkeys(_emptied(kept), "").items() | {
-        (place, "withheld") for place, item in leaves(kept) if item == "withheld"
-    }
+    assert redacted.keys() == account.keys()
+    assert (redacted["outcome"], redacted["usage"]["generations"], redacted["answer"]) == (account["outcome"], 1, "")
+    assert dict(leaves(redacted)).items() <= dict(leaves(account)).items() | dict.fromkeys(
+        _emptied(redacted), ""
+    ).items() | {(path, "withheld") for path, item in leaves(redacted) if item == "withheld"}
 
 
 @pytest.mark.parametrize("strategy", ACCOUNTS)
-def test_what_is_kept_of_an_account_still_has_the_form_of_the_contract(strategy: str) -> None:
-    kept = without_texts(plain(full_of(ACCOUNTS[strategy], "ada")))
+def test_a_redacted_account_still_has_the_form_of_the_contract(strategy: str) -> None:
+    redacted = without_texts(plain(full_of(ACCOUNTS[strategy], "ada")))
 
-    message = to_proto(kept, GetMessageClass(ACCOUNTS[strategy]))
+    message = to_proto(redacted, GetMessageClass(ACCOUNTS[strategy]))
 
     assert plain(message)["duration_ms"] == 0.5
 
 
 @pytest.mark.parametrize("strategy", ACCOUNTS)
-def test_every_field_of_the_contract_has_been_thought_about(strategy: str) -> None:
+def test_every_field_of_the_contract_is_in_a_list(strategy: str) -> None:
     named = set(names(ACCOUNTS[strategy]))
 
     assert named - redaction.KNOWN == set()
 
 
-def test_a_field_that_nobody_has_thought_about_is_dropped() -> None:
+def test_a_field_that_is_in_no_list_is_dropped() -> None:
     account = {"new": SECRET, "news": [SECRET], "newer": {"text": SECRET}, "count_of_ann": 3, "confidence": 0.5}
 
     assert without_texts(account) == {"confidence": 0.5}
@@ -120,7 +120,7 @@ def test_answers_that_are_names_of_counts_are_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "kept"),
+    ("reason", "redacted"),
     [
         ("BACKEND_UNAVAILABLE: the backend said 'Ann is ill'", "BACKEND_UNAVAILABLE"),
         ("SYNTHESIS failed: UNPARSABLE_OUTPUT: Ann is ill", "SYNTHESIS failed: UNPARSABLE_OUTPUT"),
@@ -130,30 +130,30 @@ def test_answers_that_are_names_of_counts_are_dropped() -> None:
         ("", ""),
     ],
 )
-def test_a_reason_keeps_its_code_and_loses_its_words(reason: str, kept: str) -> None:
-    assert bare_reason(reason) == kept
+def test_a_reason_keeps_its_code_and_loses_its_words(reason: str, redacted: str) -> None:
+    assert bare_reason(reason) == redacted
 
 
 def test_no_word_of_a_run_survives_and_every_number_does() -> None:
     run = run_with_secrets()
 
-    kept = without_contents(run)
+    redacted = without_contents(run)
 
-    said = dumps(kept).decode()
-    assert not any(word in said for word in ("Ann", "ill", "doctor", "knows"))
-    assert (kept.run_id, kept.messages_digest, kept.request_digest) == (run.run_id, "d" * 64, "r" * 64)
-    assert (kept.confidence, kept.confidence_raw, kept.outcome) == (0.5, 0.25, Outcome.ANSWERED)
-    assert kept.usage == run.usage
-    assert kept.route is not None
+    content = dumps(redacted).decode()
+    assert not any(word in content for word in ("Ann", "ill", "doctor", "knows"))
+    assert (redacted.run_id, redacted.messages_digest, redacted.request_digest) == (run.run_id, "d" * 64, "r" * 64)
+    assert (redacted.confidence, redacted.confidence_raw, redacted.outcome) == (0.5, 0.25, Outcome.ANSWERED)
+    assert redacted.usage == run.usage
+    assert redacted.route is not None
     assert run.route is not None
-    assert (kept.route.activation, kept.route.reason) == (run.route.activation, "activation")
-    assert kept.route.msv is not None
-    assert kept.route.msv.correctness == 0.45
-    assert kept.fallbacks[0].reason == "PEER_UNAVAILABLE"
-    assert kept.degraded_reasons == ["dialectic: PEER_UNAVAILABLE"]
-    assert kept.deliberation is not None
-    assert kept.deliberation["task_id"] == "t-1"
-    assert (has_contents(run), has_contents(kept)) == (True, False)
+    assert (redacted.route.activation, redacted.route.reason) == (run.route.activation, "activation")
+    assert redacted.route.msv is not None
+    assert redacted.route.msv.correctness == 0.45
+    assert redacted.fallbacks[0].reason == "PEER_UNAVAILABLE"
+    assert redacted.degraded_reasons == ["dialectic: PEER_UNAVAILABLE"]
+    assert redacted.deliberation is not None
+    assert redacted.deliberation["task_id"] == "t-1"
+    assert (has_contents(run), has_contents(redacted)) == (True, False)
 
 
 # What identifies a run, or names a choice, is no content.
@@ -221,17 +221,17 @@ def names(descriptor: Descriptor, seen: frozenset[str] = frozenset()) -> Iterato
             yield from names(field.message_type, seen | {descriptor.full_name})
 
 
-def leaves(item: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401
+def leaves(item: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401
     """Everything in plain data that has no parts, with its place."""
     if isinstance(item, Mapping):
         for name, part in item.items():
-            yield from leaves(part, (*place, name))
+            yield from leaves(part, (*path, name))
     elif isinstance(item, list):
         for number, part in enumerate(item):
-            yield from leaves(part, (*place, str(number)))
+            yield from leaves(part, (*path, str(number)))
     else:
-        yield place, item
+        yield path, item
 
 
-def _emptied(kept: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    return (place for place, item in leaves(kept) if item == "")
+def _emptied(redacted: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    return (path for path, item in leaves(redacted) if item == "")

@@ -1,4 +1,4 @@
-"""Runs to be judged, and a delegation service that hears of it."""
+"""Runs that get feedback, and a delegation service that receives it."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -50,26 +50,26 @@ def delegated(*tasks: str, **more: object) -> Run:
     return run_of(strategy="delegation", confidence_source="delegation", deliberation=account, **more)
 
 
-async def kept(records: RunRecords, *runs: Run) -> None:
-    """Put runs into the database."""
+async def store_runs(records: RunRecords, *runs: Run) -> None:
+    """Store runs in the database."""
     assert list(await records.runs.add([dumps(run) for run in runs])) == []
 
 
 class Delegation(delegation_pb2_grpc.DelegationServiceServicer):
-    """Takes verdicts on tasks, each identifier once; refuses when it was told to.
+    """Accepts feedback on tasks, each identifier once; raises the errors it was given.
 
     Attributes:
         learned: How often each task has learned, by its name [count].
         calls: How often it was called for each task [count].
-        refusals: Refusal by task.
+        errors: Error by task.
     """
 
     def __init__(self) -> None:
         self.learned: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
         self.correct: dict[str, bool] = {}
-        self.refusals: dict[str, MetacogError] = {}
-        self._heard: set[str] = set()
+        self.errors: dict[str, MetacogError] = {}
+        self._received: set[str] = set()
 
     async def Process(  # noqa: N802
         self,
@@ -98,16 +98,16 @@ class Delegation(delegation_pb2_grpc.DelegationServiceServicer):
     ) -> tasks_pb2.SubmitFeedbackResponse:
         """Learn once."""
         self.calls[request.task_id] += 1
-        if request.task_id in self.refusals:
-            raise self.refusals[request.task_id]
-        if request.feedback_id not in self._heard:
-            self._heard.add(request.feedback_id)
+        if request.task_id in self.errors:
+            raise self.errors[request.task_id]
+        if request.feedback_id not in self._received:
+            self._received.add(request.feedback_id)
             self.learned[request.task_id] += 1
             self.correct[request.task_id] = request.correct
         return tasks_pb2.SubmitFeedbackResponse(feedback_id=request.feedback_id, task_id=request.task_id)
 
     def of(self, prefix: str) -> tuple[dict[str, int], dict[str, int]]:
-        """How often the tasks whose names begin so have learned, and were told of; others are other tests' tasks."""
+        """Return how often the tasks with this prefix have learned and were called for; others are of other tests."""
         return _beginning(self.learned, prefix), _beginning(self.calls, prefix)
 
 
@@ -117,7 +117,7 @@ def _beginning(counts: Counter[str], prefix: str) -> dict[str, int]:
 
 @asynccontextmanager
 async def serving_delegation(delegation: Delegation, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
-    """The service at an address; it goes away at the end."""
+    """Serve delegation at an address until the end of the block."""
     server: aio.Server = grpc_server(Keyring())
     delegation_pb2_grpc.add_DelegationServiceServicer_to_server(delegation, server)
     port = server.add_insecure_port(address)
@@ -135,7 +135,7 @@ async def records_at(
     keeping: RunStorageOptions | None = None,
     **learning: Any,  # noqa: ANN401
 ) -> AsyncIterator[RunRecords]:
-    """Runs and feedback at work, as one replica of the router has them."""
+    """Run the records of runs and feedback, as one replica of the router does."""
     engine = db.build_engine(database)
     peer = Peer("delegation", delegation)
     records = build_records(

@@ -1,0 +1,81 @@
+"""Old runs are deleted in the background, whatever happens to one sweep."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+
+import pytest
+
+from chassis.errors import DatabaseUnavailable
+from chassis.worker import WorkerFailing
+from services.router.service.runs.retention import Retention
+
+
+class FakeOldRuns:
+    """Runs that are all too old; its next sweeps raise the given errors."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.run_ids = ["a", "b", "c"]
+        self.errors = list(errors)
+
+    @asynccontextmanager
+    async def lock(self) -> AsyncIterator[bool]:
+        yield True
+
+    async def older(self, than: datetime, most: int) -> Sequence[str]:
+        if self.errors:
+            raise self.errors.pop(0)
+        return self.run_ids[:most]
+
+    async def delete(self, run_ids: Sequence[str]) -> None:
+        self.run_ids = [run_id for run_id in self.run_ids if run_id not in run_ids]
+
+
+async def test_a_bug_in_one_sweep_does_not_end_retention_and_readiness_names_it() -> None:
+    runs = FakeOldRuns(ZeroDivisionError("a bug"))
+    retention = Retention(runs, days=1, batch=2)
+    retention.start()
+    await until(lambda: not runs.errors)
+
+    with pytest.raises(WorkerFailing, match=r"the worker retention failed .* ZeroDivisionError: a bug"):
+        await retention.check()
+    await until(lambda: not runs.run_ids)
+    await until_ready(retention.check)
+    await retention.close()
+
+
+async def test_a_database_that_is_away_is_no_failure_of_the_worker() -> None:
+    runs = FakeOldRuns(DatabaseUnavailable("away"))
+    retention = Retention(runs, days=1, every_s=0.01)
+    retention.start()
+
+    await until(lambda: not runs.run_ids)
+    await retention.check()
+    await retention.close()
+
+
+async def test_retention_ends_at_once_between_two_sweeps() -> None:
+    runs = FakeOldRuns()
+    retention = Retention(runs, days=1)
+    retention.start()
+    await until(lambda: not runs.run_ids)
+
+    async with asyncio.timeout(2):
+        await retention.close()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 - the worker has no event for it
+            await asyncio.sleep(0.001)
+
+
+async def until_ready(check: Callable[[], Awaitable[None]]) -> None:
+    """Wait until a readiness check passes."""
+    async with asyncio.timeout(10):
+        while True:
+            with suppress(WorkerFailing):
+                return await check()
+            await asyncio.sleep(0.001)
