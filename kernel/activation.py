@@ -10,6 +10,7 @@ from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
 from kernel.thresholds import reaches
 from kernel.values import value
+from kernel.weighted_mean import sums_to_one, weighted_terms
 
 # Order of the terms; correctness and experience count as 1 - value.
 TERMS = ("correctness", "conflict", "importance", "experience")
@@ -47,7 +48,7 @@ class ActivationWeights:
 
     def __post_init__(self) -> None:
         weights = [getattr(self, term) for term in TERMS]
-        if any(not weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-9:
+        if not sums_to_one(weights):
             raise InvalidActivationWeights(
                 f"activation weights must be >= 0 and sum to 1; they are {weights} and sum to {sum(weights):g}"
             )
@@ -94,21 +95,20 @@ def activation(msv: MSV, weights: ActivationWeights = PAPER_WEIGHTS, threshold: 
         >>> activation(MSV(correctness=0.45, experience=1.0, conflict=0.72, importance=0.85)).value
         0.5575
     """
-    known = [term for term in TERMS if getattr(msv, term) is not None]
     weight = {term: getattr(weights, term) for term in TERMS}
-    total = sum(weight[term] for term in known)
-    unknown = tuple(term for term in TERMS if term not in known)
-    if len(known) < 2 or total <= 0:
+    unknown = tuple(term for term in TERMS if getattr(msv, term) is None)
+    found = weighted_terms([_pressure(msv, term) for term in TERMS], list(weight.values()))
+    if found is None:
         return Activation(value=None, threshold=threshold, terms={}, unknown=unknown, weights=weight)
-    terms = {term: round(_pressure(msv, term) * weight[term] / total, 12) for term in known}
+    terms = {name: term for name, term in zip(TERMS, found, strict=True) if term is not None}
     return Activation(
         value=round(sum(terms.values()), 12), threshold=threshold, terms=terms, unknown=unknown, weights=weight
     )
 
 
-def _pressure(msv: MSV, term: str) -> float:
-    level: float = getattr(msv, term)
-    return 1 - level if term in LOWERS else level
+def _pressure(msv: MSV, term: str) -> float | None:
+    level: float | None = getattr(msv, term)
+    return 1 - level if level is not None and term in LOWERS else level
 
 
 @value

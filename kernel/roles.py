@@ -1,11 +1,15 @@
-"""The five roles, what their fitness is made of, and its weights.
+"""The five roles: the stage that each one writes, the terms of its fitness, and their weights.
 
 Source: SPEC 1.3. The paper gives the form; the default weights are ours.
+
+A new role needs a member of `Role`, its default weights and, where it writes a text, its stage; mypy names each place,
+because all are exhaustive `match` statements. Everything else in the kernel follows from `ROLES`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +18,7 @@ from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
 from kernel.thresholds import exceeds, reaches
 from kernel.values import value
+from kernel.weighted_mean import sums_to_one
 
 
 class Role(StrEnum):
@@ -31,16 +36,26 @@ TERMS = ("correctness", "incorrectness", "experience", "conflict", "importance",
 
 RoleWeights = Mapping[Role, Mapping[str, float]]
 
-DEFAULT_WEIGHTS: RoleWeights = {
-    Role.EXPERT: {"correctness": 0.6, "experience": 0.4},
-    Role.CRITIC: {"conflict": 0.6, "incorrectness": 0.4},
-    Role.EVALUATOR: {"correctness": 0.4, "conflict": 0.3, "experience": 0.3},
-    Role.SYNTHESIZER: {"experience": 0.6, "correctness": 0.4},
-    Role.GENERALIST: {"importance": 0.4, "conflict": 0.3, "emotional_response": 0.3},
-}
-# What the default weights are called where their name is recorded.
+
+def _default_weights(role: Role) -> Mapping[str, float]:
+    match role:
+        case Role.EXPERT:
+            return {"correctness": 0.6, "experience": 0.4}
+        case Role.CRITIC:
+            return {"conflict": 0.6, "incorrectness": 0.4}
+        case Role.EVALUATOR:
+            return {"correctness": 0.4, "conflict": 0.3, "experience": 0.3}
+        case Role.SYNTHESIZER:
+            return {"experience": 0.6, "correctness": 0.4}
+        case Role.GENERALIST:
+            return {"importance": 0.4, "conflict": 0.3, "emotional_response": 0.3}
+        case _:
+            assert_never(role)
+
+
+DEFAULT_WEIGHTS: RoleWeights = {role: _default_weights(role) for role in ROLES}
+# The version that is recorded with whatever the default weights decide.
 DEFAULT_VERSION = "default"
-SUM_TOLERANCE = 1e-9
 
 
 class InvalidWeights(MetacogError):
@@ -69,7 +84,7 @@ def checked_weights(asked: Mapping[Role, Mapping[str, float]], otherwise: RoleWe
         if wrong:
             said = f"weights of {role} name {wrong[0]!r}; components are {', '.join(TERMS)}"
             raise InvalidWeights(said, role=role, component=wrong[0])
-        if any(not weight >= 0 for weight in weights.values()) or abs(sum(weights.values()) - 1) > SUM_TOLERANCE:
+        if not sums_to_one(weights.values()):
             said = f"weights of {role} must be >= 0 and sum to 1; they sum to {sum(weights.values()):g}"
             raise InvalidWeights(said, role=role)
     return {role: dict(asked.get(role) or otherwise[role]) for role in ROLES}
@@ -152,9 +167,30 @@ class Stage(StrEnum):
 
 
 CHAIN = (Stage.THESIS, Stage.ANTITHESIS, Stage.RESOLUTION, Stage.SYNTHESIS)
-AUTHOR: Mapping[Stage, Role] = dict(zip(Stage, Role, strict=True))
 
 
+def _author(stage: Stage) -> Role:
+    match stage:
+        case Stage.THESIS:
+            return Role.EXPERT
+        case Stage.ANTITHESIS:
+            return Role.CRITIC
+        case Stage.RESOLUTION:
+            return Role.EVALUATOR
+        case Stage.SYNTHESIS:
+            return Role.SYNTHESIZER
+        case Stage.NOTE:
+            return Role.GENERALIST
+        case _:
+            assert_never(stage)
+
+
+AUTHOR: Mapping[Stage, Role] = {stage: _author(stage) for stage in Stage}
+# The roles that write the chain. The generalist's note is no part of the answer, so labels teach nothing about it.
+CHAIN_ROLES = tuple(AUTHOR[stage] for stage in CHAIN)
+
+
+# Importance from which the generalist writes its note, and experience above which it does not [0..1].
 IMPORTANT = 0.7
 FAMILIAR = 0.4
 

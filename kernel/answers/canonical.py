@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from string import ascii_uppercase
+from typing import assert_never
 
 from kernel.answers.expressions import constant, expression
 from kernel.answers.kinds import AnswerType
@@ -52,9 +53,19 @@ def canonical(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()
         >>> canonical("$1,200.50", AnswerType.NUMBER), canonical("The  Beatles!", AnswerType.TEXT)
         ('1200.5', 'beatles')
     """
-    if answer_type is AnswerType.CHOICE:
-        return _choice(text, options)
-    return _FORMS[answer_type](text)
+    match answer_type:
+        case AnswerType.BOOLEAN:
+            return _boolean(text)
+        case AnswerType.CHOICE:
+            return _choice(text, options)
+        case AnswerType.NUMBER:
+            return _number(text)
+        case AnswerType.TEXT:
+            return _text(text)
+        case AnswerType.CODE:
+            return _code(text)
+        case _:
+            assert_never(answer_type)
 
 
 def _boolean(text: str) -> str | None:
@@ -112,11 +123,3 @@ def _code(text: str) -> str | None:
         return None
     blocks = code_blocks(text)
     return normalised_program(blocks[-1] if blocks else text)
-
-
-_FORMS = {
-    AnswerType.BOOLEAN: _boolean,
-    AnswerType.NUMBER: _number,
-    AnswerType.TEXT: _text,
-    AnswerType.CODE: _code,
-}

@@ -11,7 +11,7 @@ from math import log
 from kernel.answers.canonical import canonical
 from kernel.answers.equality import is_expression, same_canonical
 from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics
-from kernel.answers.kinds import AnswerType
+from kernel.answers.kinds import AnswerType, rules_of
 from kernel.answers.merge_guard import may_be_merged
 from kernel.answers.words import is_short
 from kernel.values import value
@@ -94,7 +94,7 @@ def cluster(
     spellings = _by_form(answers, answer_type, options)
     known = {canonical(alias, answer_type, options=options) for alias in aliases}
     groups = _grouped(spellings, _equal(spellings, answer_type, known, mathematics))
-    if same_meaning is not None and answer_type is AnswerType.TEXT:
+    if same_meaning is not None and rules_of(answer_type).is_free_text:
         groups = _merged(groups, spellings, same_meaning)
     return _clusters(groups, spellings)
 
@@ -120,7 +120,7 @@ def candidate_pairs(answers: Sequence[str], answer_type: AnswerType) -> tuple[tu
         >>> candidate_pairs([long, "Carbon.", "It put an end to the war."], AnswerType.TEXT)
         (('It put an end to the war.', 'The treaty ended the war between both of the kingdoms for good.'),)
     """
-    if answer_type is not AnswerType.TEXT:
+    if not rules_of(answer_type).is_free_text:
         return ()
     spellings = _by_form(answers, answer_type, ())
     texts = sorted(_representative(counts) for counts in spellings.values())
@@ -185,7 +185,7 @@ def _equal(
 ) -> list[tuple[str, str]]:
     """Pairs of canonical forms that are equal: aliases of one answer, and what mathematics finds so."""
     pairs = list(combinations([form for form in spellings if form in known], 2))
-    if answer_type not in (AnswerType.NUMBER, AnswerType.TEXT):
+    if not rules_of(answer_type).is_mathematical:
         return pairs
     by_count = sorted(spellings, key=lambda form: (-spellings[form].total(), form))
     expressions = [form for form in by_count if is_expression(form)]

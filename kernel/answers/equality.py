@@ -9,11 +9,9 @@ from fractions import Fraction
 
 from kernel.answers.canonical import canonical
 from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics, constant, expression
-from kernel.answers.kinds import AnswerType
+from kernel.answers.kinds import AnswerType, rules_of
 from kernel.answers.numbers import decimal_places, has_finite_decimal, is_percentage, rational, spelled
 from kernel.answers.words import is_short
-
-_MATHEMATICAL = (AnswerType.NUMBER, AnswerType.TEXT)
 
 
 def same_answer(
@@ -65,7 +63,7 @@ def same_canonical(a: str, b: str, answer_type: AnswerType, mathematics: Mathema
         >>> same_canonical(r"\sqrt{4}", "2", AnswerType.NUMBER), same_canonical("b", "c", AnswerType.TEXT)
         (True, False)
     """
-    if a == b or answer_type not in _MATHEMATICAL:
+    if a == b or not rules_of(answer_type).is_mathematical:
         return a == b
     # Two numbers are compared by their canonical forms alone, and so are words.
     numbers = [form for form in (a, b) if _is_number(form)]
@@ -123,15 +121,16 @@ def is_right(
     references = (reference, *aliases)
     if any(same_answer(answer, right, answer_type, options=options, mathematics=mathematics) for right in references):
         return True
-    if answer_type is AnswerType.NUMBER:
+    if rules_of(answer_type).is_numeric:
         return any(_rounds(answer, right, mathematics) or _is_percent_of(answer, right) for right in references)
     return None if _is_undecided(answer, references, answer_type) else False
 
 
 def _is_undecided(answer: str, references: Sequence[str], answer_type: AnswerType) -> bool:
-    if answer_type is AnswerType.TEXT:
+    rules = rules_of(answer_type)
+    if rules.is_free_text:
         return not all(map(is_short, (answer, *references)))
-    return answer_type is AnswerType.CODE
+    return rules.is_program
 
 
 def _is_number(form: str) -> bool:

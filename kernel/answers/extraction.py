@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kernel.answers.canonical import canonical
-from kernel.answers.kinds import AnswerType
+from kernel.answers.kinds import AnswerType, rules_of
 from kernel.answers.programs import code_blocks, is_program
 from kernel.answers.words import is_short
 from kernel.answers.wrapping import LONGEST_TEXT, boxed, unwrapped, without_thinking
@@ -58,7 +58,7 @@ def extract(text: str, answer_type: AnswerType, *, options: Sequence[str] = (), 
         True
     """
     shown = without_thinking(text)[-LONGEST_TEXT:]
-    if answer_type is AnswerType.CODE:
+    if rules_of(answer_type).is_program:
         found = _code(shown, strict=strict)
         return found if found is not None and canonical(found, answer_type) else None
     label = _last_label(shown)
@@ -96,10 +96,11 @@ def _fallbacks(text: str, answer_type: AnswerType) -> Iterator[str]:
     if box is not None:
         yield unwrapped(box)
     whole = text.strip()
-    if answer_type is not AnswerType.TEXT:
+    rules = rules_of(answer_type)
+    if not rules.is_free_text:
         readings = list(_said_to_be_the_answer(text))
         # A number is often followed by its calculation, whose own result must not be taken for it.
-        yield from reversed(readings) if answer_type is AnswerType.NUMBER else readings
+        yield from reversed(readings) if rules.is_numeric else readings
         yield unwrapped(whole)
     elif is_short(whole) and "\n" not in whole:
         yield from _said_to_be_the_answer(whole)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernel.answers.numbers import rational, spelled
+from kernel.arbitration.defaults import NOVEL_BELOW as NOVEL_BELOW
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -97,8 +98,6 @@ def _bare(side: str) -> str:
         side = side[: side.rindex(")")] + side[side.rindex(")") + 1 :]
     return side
 
-
-NOVEL_BELOW = 0.7
 
 Vectors = NDArray[np.float32] | NDArray[np.float64]
 

@@ -1,6 +1,5 @@
 """Counted samples of many questions as arrays, so that all of them are measured at once."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from kernel.answers import AnswerType, canonical
+from kernel.answers import AnswerType, canonical, rules_of
 from kernel.values import value
 
 Floats = NDArray[np.float64]
@@ -95,13 +94,6 @@ def stacked(tallies: Sequence[Tally]) -> Tallies:
     )
 
 
-_PLAIN: Mapping[AnswerType, re.Pattern[str]] = {
-    AnswerType.BOOLEAN: re.compile(r"true|false"),
-    AnswerType.CHOICE: re.compile(r"[A-Z]"),
-    AnswerType.NUMBER: re.compile(r"0|-?[1-9][0-9]{0,14}"),
-}
-
-
 def is_plain(answer: str, answer_type: AnswerType) -> bool:
     """Whether `answer` is its own canonical form, and equal to no other.
 
@@ -109,7 +101,7 @@ def is_plain(answer: str, answer_type: AnswerType) -> bool:
         >>> [is_plain(answer, AnswerType.NUMBER) for answer in ("12", "-7", "012", "12.0")]
         [True, True, False, False]
     """
-    pattern = _PLAIN.get(answer_type)
+    pattern = rules_of(answer_type).simple_form
     return pattern is not None and pattern.fullmatch(answer) is not None
 
 
@@ -124,7 +116,7 @@ def plain_forms(
         >>> plain_forms(["2", r"\sqrt{4}"], AnswerType.NUMBER) is None
         True
     """
-    if answer_type not in _PLAIN or options:
+    if rules_of(answer_type).simple_form is None or options:
         return None
     forms = {answer: answer if is_plain(answer, answer_type) else _read(answer, answer_type) for answer in set(answers)}
     if all(form is None or is_plain(form, answer_type) for form in forms.values()):

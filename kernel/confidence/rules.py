@@ -77,6 +77,14 @@ class Checker(StrEnum):
     FEEDBACK = "FEEDBACK"
 
 
+# The paper's numbers, by the letters of SPEC 3.2-3.4.
+CONFIDENCE_THRESHOLD = 0.5  # theta
+VERBALIZED_WEIGHT = 0.6  # lambda
+DISAGREEMENT_THRESHOLD = 0.3  # theta_delta
+DISAGREEMENT_GAIN = 0.2  # gamma
+LEARNING_RATE = 0.1  # alpha
+
+
 @value
 class Rules:
     """The numbers in force.
@@ -96,11 +104,11 @@ class Rules:
         constant_verbalized: Verbalized confidence of everybody when self-assessment is switched off [0..1].
     """
 
-    confidence_threshold: float = 0.5
-    verbalized_weight: float = 0.6
-    disagreement_threshold: float = 0.3
-    disagreement_gain: float = 0.2
-    learning_rate: float = 0.1
+    confidence_threshold: float = CONFIDENCE_THRESHOLD
+    verbalized_weight: float = VERBALIZED_WEIGHT
+    disagreement_threshold: float = DISAGREEMENT_THRESHOLD
+    disagreement_gain: float = DISAGREEMENT_GAIN
+    learning_rate: float = LEARNING_RATE
     minimum_observations: int = 5
     hand_over_rule: HandOverRule = HandOverRule.BETTER
     short_list_size: int = 4

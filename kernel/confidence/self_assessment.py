@@ -3,10 +3,16 @@
 Source: SPEC 3.2 (Eq. 2 and the conflict-aware threshold).
 """
 
+from kernel.confidence.rules import (
+    CONFIDENCE_THRESHOLD,
+    DISAGREEMENT_GAIN,
+    DISAGREEMENT_THRESHOLD,
+    VERBALIZED_WEIGHT,
+)
 from kernel.thresholds import exceeds
 
 
-def combined_confidence(verbalized: float | None, profile: float, *, weight: float = 0.6) -> float:
+def combined_confidence(verbalized: float | None, profile: float, *, weight: float = VERBALIZED_WEIGHT) -> float:
     """Confidence of an agent in a task.
 
     Args:
@@ -40,7 +46,11 @@ def disagreement(verbalized: float | None, profile: float) -> float | None:
 
 
 def effective_threshold(
-    conflict: float | None, *, threshold: float = 0.5, conflict_threshold: float = 0.3, gain: float = 0.2
+    conflict: float | None,
+    *,
+    threshold: float = CONFIDENCE_THRESHOLD,
+    conflict_threshold: float = DISAGREEMENT_THRESHOLD,
+    gain: float = DISAGREEMENT_GAIN,
 ) -> float:
     """Confidence below which a task is handed on.
 

@@ -5,7 +5,7 @@ Source: SPEC 3.3: the answer is argmax_y sum_i c_i 1[y_i = y].
 
 from collections.abc import Mapping, Sequence
 
-from kernel.answers import AnswerType, Cluster, SameMeaning, cluster, extract
+from kernel.answers import AnswerType, Cluster, SameMeaning, cluster, extract, rules_of
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -55,7 +55,7 @@ def answer_in(text: str, answer_type: AnswerType) -> str | None:
         ('42', None)
     """
     found = extract(text, answer_type)
-    if found is None and answer_type is AnswerType.TEXT:
+    if found is None and rules_of(answer_type).is_free_text:
         return text.strip() or None
     return found
 

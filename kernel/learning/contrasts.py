@@ -17,10 +17,9 @@ import numpy as np
 
 from kernel.assignment import Chosen
 from kernel.msv import MSV
-from kernel.roles import ROLES, TERMS, Floats, Role, term_levels
-
-# The roles that write the chain. The generalist's note is no part of the answer: verdicts on it teach nothing about it.
-CHAIN_ROLES = tuple(role for role in ROLES if role is not Role.GENERALIST)
+from kernel.roles import CHAIN_ROLES as CHAIN_ROLES
+from kernel.roles import ROLES, TERMS, Floats, term_levels
+from kernel.statistics.samples import effective_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +95,11 @@ def counting_weights(deliberations: Sequence[Deliberated]) -> Floats:
 def effective_number(weights: Floats) -> float:
     """Equally weighted observations that tell as much as weighted ones [count].
 
-    Source: Kish 1965, (Σ w)² / Σ w².
-
     Example:
         >>> effective_number(np.array([1.0, 1.0])), effective_number(np.array([3.0, 1.0]))
         (2.0, 1.6)
     """
-    return float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0
+    return effective_size(float(weights.sum()), float((weights**2).sum()))
 
 
 def _contrast(each: Deliberated) -> Floats:

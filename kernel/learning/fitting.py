@@ -9,18 +9,14 @@ from scipy.special import expit
 
 from kernel.learning.contrasts import CHAIN_ROLES
 from kernel.roles import ROLES, TERMS, Floats, RoleWeights
-from kernel.statistics.samples import stratified_folds
+from kernel.statistics.samples import FOLDS as FOLDS
+from kernel.statistics.samples import RIGHT, stratified_folds
+from kernel.statistics.weighing import FIRST_SLOPE, LEAST_SLOPE, PULL, rounded_weights
 
-FOLDS = 5
-# Weight of the pull towards the prior weights at this slope, against the sum of log losses: as of some hundred
+# Pull, first slope and least slope are those of the activation's weights: here the pull weighs as much as some hundred
 # deliberations whose agents differ by a fifth.
-PULL = 2.0
-FIRST_SLOPE = 4.0
-# Slope below which a role's levels tell nothing.
-LEAST_SLOPE = 1e-3
 # Components whose contrasts spread less than this do not tell agents apart; their weights cannot be learned.
 LEAST_SPREAD = 0.01
-WEIGHT_DECIMALS = 4
 
 
 def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prior: RoleWeights) -> RoleWeights:
@@ -89,7 +85,7 @@ def held_out_weights(
 ) -> tuple[RoleWeights, ...]:
     """For each deliberation the weights fitted without it, by folds."""
     held: list[RoleWeights] = [prior] * len(scores)
-    for part in stratified_folds(scores >= 0.5, FOLDS, rng):
+    for part in stratified_folds(scores >= RIGHT, FOLDS, rng):
         rest = np.ones(len(scores), dtype=np.bool_)
         rest[part] = False
         fitted = fitted_role_weights(contrasted[rest], scores[rest], counts[rest], prior)
@@ -108,8 +104,7 @@ def _loss(fit: Floats, levels: Floats, scores: Floats, counts: Floats, first: Fl
 
 
 def _rounded(weights: Floats, prior: Mapping[str, float]) -> Mapping[str, float]:
-    """`weights` to four decimals; what rounding leaves over goes to the greatest."""
-    rounded = {term: round(float(weights[TERMS.index(term)]), WEIGHT_DECIMALS) for term in prior}
-    greatest = max(rounded, key=lambda term: rounded[term])
-    rounded[greatest] = round(rounded[greatest] + 1 - sum(rounded.values()), WEIGHT_DECIMALS)
-    return rounded
+    """Return the weights of the terms of `prior`, to four decimals."""
+    terms = list(prior)
+    rounded = rounded_weights(weights[[TERMS.index(term) for term in terms]])
+    return dict(zip(terms, rounded, strict=True))

@@ -10,6 +10,8 @@ from enum import StrEnum
 import numpy as np
 from scipy.special import betaincinv
 
+from kernel.confidence.rules import LEARNING_RATE
+from kernel.statistics.samples import effective_size
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -38,7 +40,7 @@ class Profile:
     observations: int = 0
     memory: float = 0.0
     weight: float = 1.0
-    learning_rate: float = 0.1
+    learning_rate: float = LEARNING_RATE
     frozen: bool = False
 
 
@@ -77,7 +79,7 @@ def memory(weight: float, squares: float) -> float:
         >>> memory(0.1, 0.01), round(memory(1.0, 1 / 19), 9), memory(0.0, 0.0)
         (1.0, 19.0, 0.0)
     """
-    return round(weight * weight / squares, DECIMALS) if squares > 0 else 0.0
+    return round(effective_size(weight, squares), DECIMALS)
 
 
 def beta_reading(profile: Profile) -> tuple[float, float]:
@@ -205,7 +207,7 @@ class Change:
     competence_after: float = START
 
 
-def learned(competence: float, outcome: float, learning_rate: float = 0.1) -> float:
+def learned(competence: float, outcome: float, learning_rate: float = LEARNING_RATE) -> float:
     """Competence after an outcome [0..1].
 
     The order of operations is that of the store's statement, so that both give the same bits.

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from kernel.errors import Code, MetacogError
 from kernel.values import value
+from kernel.weighted_mean import weighted_mean
 
 COMPONENTS = ("emotional_response", "correctness", "experience", "conflict", "importance")
 
@@ -85,5 +86,4 @@ def component_from_parts(parts: Mapping[str, float | None], names: tuple[str, ..
         >>> component_from_parts({"consequence": 0.8, "urgency": 0.4, "scope": None}, IMPORTANCE_PARTS)
         0.6
     """
-    known = [number for name in names if (number := parts.get(name)) is not None]
-    return round(sum(known) / len(known), 12) if known else None
+    return weighted_mean([parts.get(name) for name in names], [1.0] * len(names))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from kernel.errors import Code, MetacogError
 from kernel.values import value
+from kernel.weighted_mean import sums_to_one, weighted_mean
 
 SOURCES = ("knowledge", "experience")
 
@@ -45,7 +46,7 @@ class ExperienceWeights:
 
     def __post_init__(self) -> None:
         weights = [getattr(self, source) for source in SOURCES]
-        if any(not weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-9:
+        if not sums_to_one(weights):
             raise InvalidExperienceWeights(
                 f"weights of knowledge and experience must be >= 0 and sum to 1; they are {weights}"
             )
@@ -125,10 +126,8 @@ def experience_match(
     """
     known = {source: calibration.of(cosine) for source in SOURCES if (cosine := cosines.get(source)) is not None}
     parts = {f"{source}_similarity": similarity for source, similarity in known.items()}
-    counted = sum(getattr(weights, source) for source in known)
-    if not known:
-        return ExperienceMatch(value=None, reason=NOTHING_STORED, parts=parts)
-    if not counted > 0:
-        return ExperienceMatch(value=None, reason=f"{NOTHING_STORED} in a source that counts", parts=parts)
-    total = sum(getattr(weights, source) * similarity for source, similarity in known.items())
-    return ExperienceMatch(value=round(total / counted, 12), parts=parts)
+    match = weighted_mean(list(known.values()), [getattr(weights, source) for source in known])
+    if match is None:
+        reason = f"{NOTHING_STORED} in a source that counts" if known else NOTHING_STORED
+        return ExperienceMatch(value=None, reason=reason, parts=parts)
+    return ExperienceMatch(value=match, parts=parts)

@@ -11,6 +11,7 @@ from math import exp, inf
 
 from kernel.errors import Code, MetacogError
 from kernel.values import value
+from kernel.weighted_mean import weighted_mean
 
 _MARK = re.compile(r"final answer\W{0,4}:\s*", re.IGNORECASE)
 
@@ -146,6 +147,4 @@ def mean_of(parts: Mapping[str, float | None], weights: PartWeights = EQUAL) -> 
         >>> mean_of({"check": 0.9, "draft_support": 0.6}, PartWeights(by_part={"check": 3}))
         0.825
     """
-    known = [(level, weights.of(part)) for part, level in parts.items() if level is not None]
-    total = sum(weight for _, weight in known)
-    return round(sum(level * weight for level, weight in known) / total, 12) if total > 0 else None
+    return weighted_mean(list(parts.values()), [weights.of(part) for part in parts])

@@ -13,11 +13,10 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
-from kernel.statistics.samples import RIGHT, Array, Indexes, Numbers, judged, stratified_folds
+from kernel.statistics.samples import FOLDS, RIGHT, Array, Indexes, Numbers, judged, stratified_folds
 from kernel.thresholds import exceeds
 from kernel.values import value
 
-FOLDS = 5
 # Of the chance that deals the folds.
 SEED = 0
 # Confidences nearer to 0 or 1 than this have the log-odds of this [0..1].

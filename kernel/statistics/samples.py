@@ -12,6 +12,8 @@ Numbers = Sequence[float] | npt.NDArray[np.floating]
 
 # From this score on an answer counts as right where only right or wrong makes sense.
 RIGHT = 0.5
+# Folds of every cross-validation [count].
+FOLDS = 5
 
 
 def unit_array(name: str, numbers: Numbers) -> Array:
@@ -48,6 +50,23 @@ def right(scores: Numbers) -> Flags:
         [False, False, True, True]
     """
     return unit_array("scores", scores) >= RIGHT
+
+
+def effective_size(total: float, squares: float) -> float:
+    """Return how many equally weighted observations tell as much as weighted ones [count]; 0 without a weight.
+
+    Args:
+        total: Sum of the weights [>= 0].
+        squares: Sum of their squares [>= 0].
+
+    Source:
+        Kish 1965, (Σ w)² / Σ w².
+
+    Example:
+        >>> effective_size(4.0, 10.0), effective_size(0.0, 0.0)
+        (1.6, 0.0)
+    """
+    return total * total / squares if squares > 0 else 0.0
 
 
 def stratified_folds(strata: Sequence[int] | Flags, count: int, rng: np.random.Generator) -> list[Indexes]:

@@ -8,18 +8,18 @@ Source: SPEC 1.2, where the event is a wrong answer of System 1 and the weighted
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import nan
+from math import isnan, nan
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from kernel.statistics.samples import FOLDS as FOLDS
 from kernel.statistics.samples import Array, Flags, Numbers, stratified_folds, unit_array
 from kernel.thresholds import DECIMALS
 from kernel.values import value
+from kernel.weighted_mean import weighted_terms
 
-LEAST_KNOWN = 2
-FOLDS = 5
 # Weight of the pull towards the prior weights at this slope, against the sum of log losses: as of about 100 items whose
 # levels are spread evenly.
 PULL = 2.0
@@ -62,11 +62,10 @@ def weighted_means(levels: Array, weights: Sequence[float]) -> Array:
         >>> weighted_means(np.array([[0.55, 0.72, 0.85, 0.0]]), (0.30, 0.25, 0.25, 0.20)).tolist()
         [0.5575]
     """
-    weighs = np.where(np.isnan(levels), 0.0, np.asarray(weights))
-    totals = weighs.sum(axis=1, keepdims=True)
-    determined = (np.isfinite(levels).sum(axis=1) >= LEAST_KNOWN) & (totals[:, 0] > 0)
-    terms = np.round(np.nan_to_num(levels) * weighs / np.where(totals > 0, totals, 1.0), 12)
-    return np.where(determined, np.round(terms.sum(axis=1), 12), nan)
+    known = [[None if isnan(level) else float(level) for level in row] for row in levels]
+    found = [weighted_terms(row, weights) for row in known]
+    means = [nan if terms is None else round(sum(term for term in terms if term is not None), 12) for terms in found]
+    return np.array(means, dtype=np.float64)
 
 
 def fitted_weights(levels: Array, events: Flags, prior: Sequence[float]) -> Weights:
@@ -95,7 +94,7 @@ def fitted_weights(levels: Array, events: Flags, prior: Sequence[float]) -> Weig
     bounds = [(0.0, None)] * len(old) + [(None, None)]
     fits = [minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
     slopes = np.asarray(min(fits, key=lambda fit: float(fit.fun)).x[:-1])
-    return _rounded(slopes / slopes.sum()) if slopes.sum() > LEAST_SLOPE else tuple(map(float, old))
+    return rounded_weights(slopes / slopes.sum()) if slopes.sum() > LEAST_SLOPE else tuple(map(float, old))
 
 
 def held_out_means(
@@ -159,8 +158,8 @@ def _loss(fit: Array, known: Array, filled: Array, happened: Array, prior: Array
     return float(cost), np.append(gaps @ by_slope + PULL * aside, gaps.sum())
 
 
-def _rounded(weights: Array) -> Weights:
-    """`weights` to four decimals; what rounding leaves over goes to the greatest."""
+def rounded_weights(weights: Array) -> Weights:
+    """Return `weights` to four decimals; the greatest takes what rounding leaves over."""
     rounded = np.round(weights, WEIGHT_DECIMALS)
     rounded[np.argmax(rounded)] += 1 - rounded.sum()
     return tuple(round(float(one), WEIGHT_DECIMALS) for one in rounded)
