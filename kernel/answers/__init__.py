@@ -17,9 +17,9 @@ from kernel.answers.clusters import (
     entropy,
 )
 from kernel.answers.equality import is_right, same_answer, same_canonical
-from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.extraction import extract
 from kernel.answers.kinds import AnswerType, AnswerTypeRules, rules_of
+from kernel.answers.mathematics.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.merge_guard import may_be_merged
 from kernel.answers.words import is_short
 from kernel.answers.wrapping import without_thinking

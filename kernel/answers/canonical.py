@@ -5,22 +5,13 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import assert_never
 
-from kernel.answers.expressions import constant, expression
 from kernel.answers.kinds import AnswerType
+from kernel.answers.mathematics.expressions import constant, expression
 from kernel.answers.numbers import LONGEST_NUMBER, rational, spelled
 from kernel.answers.programs import LONGEST_PROGRAM, code_blocks, normalised_program
+from kernel.answers.truths import truth
 from kernel.answers.words import normalised
 from kernel.answers.wrapping import unwrapped
-
-TRUE, FALSE = "true", "false"
-_TRUTH = {"yes": TRUE, "true": TRUE, "y": TRUE, "t": TRUE, "no": FALSE, "false": FALSE, "n": FALSE, "f": FALSE}
-_OPENING = re.compile(
-    r"(yes|no|true|false|[ytnf]$)(?:$|[.,;:!—\u2013]|\s+[-—\u2013]|\s+(?:it|he|she|they|this|that|there|because|since)\b)"
-)
-# A second verdict later on: "true or false", "yes and no", "Yes. No, wait".
-_VERDICT = re.compile(r"(?:[.,;:!?/—\u2013-]\s*|\b(?:or|and|but)\s+)(yes|no|true|false)\b")
-# Openings longer than this are no short verdict; only their start is looked at.
-_LONGEST_VERDICT = 2_000
 
 _LETTER = re.compile(r"(?:(?:option|choice|answer)\s+)?[(\[]?([A-Za-z])[)\]]?", re.IGNORECASE)
 _LABELLED = re.compile(
@@ -55,7 +46,7 @@ def canonical(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()
     """
     match answer_type:
         case AnswerType.BOOLEAN:
-            return _boolean(text)
+            return truth(text)
         case AnswerType.CHOICE:
             return _choice(text, options)
         case AnswerType.NUMBER:
@@ -66,16 +57,6 @@ def canonical(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()
             return _code(text)
         case _:
             assert_never(answer_type)
-
-
-def _boolean(text: str) -> str | None:
-    bare = unwrapped(text[:_LONGEST_VERDICT]).casefold()
-    opening = _OPENING.match(bare)
-    if opening is None:
-        return None
-    label = _TRUTH[opening[1]]
-    later = _VERDICT.findall(bare, opening.end(1))
-    return label if all(_TRUTH[word] == label for word in later) else None
 
 
 def _choice(text: str, options: Sequence[str]) -> str | None:

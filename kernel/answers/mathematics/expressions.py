@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
-from kernel.answers.bounds import LARGEST_DEGREE, is_tame, largest_power
+from kernel.answers.mathematics.bounds import LARGEST_DEGREE, is_tame, largest_power
 from kernel.answers.wrapping import closing, unwrapped
 
 LONGEST_EXPRESSION = 200

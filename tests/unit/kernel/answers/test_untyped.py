@@ -1,0 +1,57 @@
+"""Short answers of unknown type are read for what they are."""
+
+import pytest
+
+from kernel.answers.untyped import untyped_answer
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("12", "Final Answer: 12"),
+        ("12", "**12.00**"),
+        ("$1,250", "1250 dollars"),
+        ("B", "(B)"),
+        ("B.", "The answer is B."),
+        ("B", "It is B."),
+        ("B", "Option B"),
+        ("12", "The answer is 12."),
+        ("12", "It is 12"),
+        ("12", "Answer: 12"),
+        ("12", "I think there are 12."),
+        ("yes", "I think yes"),
+        ("yes", "The answer is yes."),
+        ("no", "No. It never was."),
+        ("Oslo", "It's Oslo."),
+        ("Oslo", "The correct answer is: Oslo"),
+        ("yes", "Yes, it is."),
+        ("true", "Yes."),
+        ("the Nile", "Nile"),
+        ("<think>hm, 7?</think>12", "12"),
+    ],
+)
+def test_answers_that_say_the_same_agree(one: str, other: str) -> None:
+    assert untyped_answer(one) == untyped_answer(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("12", "-12"),
+        ("12", "13"),
+        ("A", "B"),
+        ("yes", "no"),
+        ("Paris", "not Paris"),
+        ("A", "a cat"),
+        ("No", "Norway"),
+        ("J. S. Bach", "J. Verne"),
+        ("J. R. R. Tolkien", "J. K. Rowling"),
+        ("True Grit", "True Detective"),
+        ("no", "No. 5"),
+        ("no", "No one knows"),
+        ("yes", "True Grit"),
+        ("It is not Oslo", "Oslo"),
+    ],
+)
+def test_answers_that_differ_do_not(one: str, other: str) -> None:
+    assert untyped_answer(one) != untyped_answer(other)
