@@ -68,7 +68,8 @@ def untyped_answer(text: str) -> UntypedAnswer | None:
         >>> [untyped_answer(text).canonical for text in texts]
         ['B', 'B', '1250', 'true', 'nile']
     """
-    bare = _without_lead_in(_marked(text) or _first_line(without_thinking(text)))
+    shown = without_thinking(text)
+    bare = _without_lead_in(_marked(shown) or _first_line(shown))
     option = _OPTION.match(bare)
     if option:
         return UntypedAnswer(answer_type=AnswerType.CHOICE, canonical=option[1])

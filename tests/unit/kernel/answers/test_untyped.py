@@ -55,3 +55,17 @@ def test_answers_that_say_the_same_agree(one: str, other: str) -> None:
 )
 def test_answers_that_differ_do_not(one: str, other: str) -> None:
     assert untyped_answer(one) != untyped_answer(other)
+
+
+def test_an_answer_that_is_marked_inside_the_thinking_is_not_the_answer() -> None:
+    assert untyped_answer("<think>Final Answer: 3</think>4") == untyped_answer("4")
+    assert untyped_answer("<think>Final Answer: 3") is None
+
+
+def test_the_alternative_reading_names_the_option_or_the_one_number() -> None:
+    initial, counted = untyped_answer("B. Paris"), untyped_answer("He has 12 left")
+
+    assert initial is not None
+    assert initial.alternative == untyped_answer("B")
+    assert counted is not None
+    assert counted.alternative == untyped_answer("12")
