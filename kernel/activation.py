@@ -1,4 +1,4 @@
-"""Pressure to deliberate on a query, and the choice it leads to.
+"""The activation is the pressure to deliberate on a question; it decides between System 1 and System 2.
 
 Source: SPEC 1.2.
 """
@@ -27,7 +27,7 @@ class InvalidActivationWeights(MetacogError):
 
 
 class Route(StrEnum):
-    """How a request is answered."""
+    """A route is the system that answers a request."""
 
     SYSTEM_ONE = "SYSTEM_ONE"
     SYSTEM_TWO = "SYSTEM_TWO"
@@ -35,7 +35,7 @@ class Route(StrEnum):
 
 @value
 class ActivationWeights:
-    """One weight per term [dimensionless, >= 0, sum 1]; the defaults are the paper's.
+    """These weights have one number per term [dimensionless, >= 0, sum 1]; the defaults are the paper's.
 
     Raises:
         InvalidActivationWeights: On construction, for a negative weight or a sum other than 1.
@@ -59,7 +59,7 @@ PAPER_WEIGHTS = ActivationWeights()
 
 @value
 class Activation:
-    """Pressure to deliberate.
+    """An activation is the pressure to deliberate, with its terms.
 
     Attributes:
         value: Sum of the terms [0..1]; None when fewer than two components are known.
@@ -77,7 +77,7 @@ class Activation:
 
 
 def activation(msv: MSV, weights: ActivationWeights = PAPER_WEIGHTS, threshold: float = PAPER_THRESHOLD) -> Activation:
-    """Pressure to deliberate on a query.
+    """Return the pressure to deliberate on a question.
 
     Args:
         msv: State of the query [dimensionless, each known component in 0..1].
@@ -113,14 +113,14 @@ def _pressure(msv: MSV, term: str) -> float | None:
 
 @value
 class SystemChoice:
-    """The choice of system, and why."""
+    """A system choice names the system and the reason for it."""
 
     system: Route
     reason: str
 
 
 def choose(level: Activation, *, undetermined: Route = Route.SYSTEM_TWO) -> SystemChoice:
-    """System 2 if and only if the activation reaches its threshold; `undetermined` where it has no value.
+    """Choose System 2 if and only if the activation reaches its threshold; without a value, choose `undetermined`.
 
     Example:
         >>> choose(activation(MSV(correctness=0.92, conflict=0.12, importance=0.5, experience=0.5))).system.value

@@ -1,4 +1,4 @@
-"""The ledger that keeps a request, and all that is done on its behalf, inside its envelope.
+"""The ledger keeps a request, and every call on its behalf, inside its envelope.
 
 Source: SPEC 4. Before each call its worst case is reserved, what was not used is given back, and a part whose
 outcome is unknown counts as spent.
@@ -12,7 +12,7 @@ from kernel.prices import Price, amount_of, units_of
 
 
 class Reservation:
-    """Generations, tokens and what they may cost [units], set aside for one call; end it exactly once.
+    """A reservation sets generations, tokens and their cost [units] aside for one call; end it exactly once.
 
     The cost is None where the call has no price.
     """
@@ -34,11 +34,11 @@ class Reservation:
             self._ledger.book(stage, usage)
 
     def release(self) -> None:
-        """Give everything back: the call was never made."""
+        """Give everything back, because the call was never made."""
         self._end()
 
     def forfeit(self) -> None:
-        """Count everything as spent: nobody knows what the call used. No-op once ended."""
+        """Count everything as spent, because what the call used is unknown. No-op once ended."""
         if self._open:
             self._end()
             self._ledger.lose(self.generations, self.tokens, self.cost)
@@ -51,7 +51,7 @@ class Reservation:
 
 
 class Ledger:
-    """Account of one request's generations, tokens and cost, shared by its whole fan-out.
+    """A ledger is the account of one request's generations, tokens and cost, shared by all its calls.
 
     Every method is synchronous, so that in one event loop checking and reserving are one atomic step. Costs go in and
     out in the units of `kernel.prices`.
@@ -81,19 +81,19 @@ class Ledger:
 
     @property
     def generations_left(self) -> int:
-        """Generations that are neither spent nor reserved [count, >= 0]."""
+        """Return the generations that are neither spent nor reserved [count, >= 0]."""
         spent = sum(s.generations for s in self._stages.values())
         return max(0, self._max[0] - spent - self._reserved[0] - self._lost[0])
 
     @property
     def unspent_tokens(self) -> int:
-        """Generated tokens that are neither spent nor reserved, whatever they would cost [count, >= 0]."""
+        """Return the generated tokens that are neither spent nor reserved, whatever they would cost [count, >= 0]."""
         spent = sum(s.completion_tokens for s in self._stages.values())
         return max(0, self._max[1] - spent - self._reserved[1] - self._lost[1])
 
     @property
     def cost_left(self) -> int | None:
-        """Money that is neither spent nor reserved [units, >= 0]; None without a limit.
+        """Return the money that is neither spent nor reserved [units, >= 0]; None without a limit.
 
         What cost something that nobody knows leaves nothing.
         """
@@ -106,7 +106,7 @@ class Ledger:
 
     @property
     def tokens_left(self) -> int:
-        """Generated tokens that can still be had: `unspent_tokens`, as far as the money goes [count, >= 0]."""
+        """Return `unspent_tokens`, as far as the money goes [count, >= 0]."""
         cost_left = self.cost_left
         paid = None if cost_left is None or self._price is None else self._price.completion_tokens(cost_left)
         return self.unspent_tokens if paid is None else min(self.unspent_tokens, paid)
@@ -144,11 +144,11 @@ class Ledger:
         return BudgetExhausted(f"{stage} needs {needs}; the envelope has {has}", stage=stage, **facts)
 
     def worst_cost(self, prompt_tokens: int, tokens: int) -> int | None:
-        """What so many tokens cost at the price that plans are made by [units]; None where there is none."""
+        """Return the cost of these tokens at the price that plans are made by [units]; None where there is none."""
         return None if self._price is None else self._price.units(prompt_tokens, tokens)
 
     def affordable_tokens(self, wanted: int, *, samples: int = 1, among: int = 1) -> int:
-        """Tokens that each sample may have, at most `wanted`, if `among` calls of `samples` share what is left."""
+        """Return the tokens of each sample, at most `wanted`, if `among` calls of `samples` share what is left."""
         return max(0, min(wanted, self.tokens_left // (samples * among)))
 
     def book(self, stage: str, spent: StageUsage) -> None:
@@ -167,7 +167,7 @@ class Ledger:
         self._reserved = [generations - held.generations, tokens - held.tokens, cost - (held.cost or 0)]
 
     def usage(self, stages: Sequence[str] | None = None) -> Usage:
-        """What was spent so far, in all or on `stages` only."""
+        """Return the usage so far, of all stages or of `stages` only."""
         if stages is not None:
             return total_usage({name: self._stages[name] for name in stages if name in self._stages})
         usage = total_usage(self._stages, self._lost[0], self._lost[1])

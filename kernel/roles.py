@@ -1,4 +1,4 @@
-"""The five roles: the stage that each one writes, the terms of its fitness, and their weights.
+"""This module holds the five roles: the stage that each one writes, the terms of its fitness, and their weights.
 
 Source: SPEC 1.3. The paper gives the form; the default weights are ours.
 
@@ -22,7 +22,7 @@ from kernel.weighted_mean import sums_to_one
 
 
 class Role(StrEnum):
-    """A place in the ensemble, in the order of SPEC 1.3."""
+    """A role is a place in the ensemble, in the order of SPEC 1.3."""
 
     EXPERT = "EXPERT"
     CRITIC = "CRITIC"
@@ -67,14 +67,14 @@ class InvalidWeights(MetacogError):
 
 @value
 class VersionedWeights:
-    """Weights of all roles, and the name that is recorded with what rests on them."""
+    """This value holds the weights of all roles, and the version that is recorded with the decisions they make."""
 
     version: str = DEFAULT_VERSION
     weights: RoleWeights = field(default_factory=lambda: DEFAULT_WEIGHTS)
 
 
 def checked_weights(asked: Mapping[Role, Mapping[str, float]], otherwise: RoleWeights = DEFAULT_WEIGHTS) -> RoleWeights:
-    """`asked`, and those of `otherwise` for the roles that it leaves out.
+    """Return `asked`, completed by those of `otherwise` for the roles that it leaves out.
 
     Raises:
         InvalidWeights: For a negative weight, a sum other than 1, or a name that is no component.
@@ -98,7 +98,7 @@ FITNESS_DECIMALS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitnessMatrix:
-    """Fitness of every agent for every role.
+    """This matrix holds the fitness of every agent for every role.
 
     Attributes:
         agents: Identifiers, one a column.
@@ -113,13 +113,13 @@ class FitnessMatrix:
     weights: RoleWeights
 
     def unknown(self, role: Role, agent: int) -> tuple[str, ...]:
-        """Components that the fitness of `agent` for `role` had to leave out."""
+        """Return the components that the fitness of `agent` for `role` had to leave out."""
         row = self.terms[ROLES.index(role), agent]
         return tuple(t for t, term in zip(TERMS, row, strict=True) if self.weights[role].get(t) and np.isnan(term))
 
 
 def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeights = DEFAULT_WEIGHTS) -> FitnessMatrix:
-    """Fitness of `agents`, whose states are `msvs`, for all roles.
+    """Return the fitness of `agents`, whose states are `msvs`, for all roles.
 
     Returns:
         Weighted sums of known components, the known weights rescaled to sum to 1; NaN where none is known. The same
@@ -145,7 +145,7 @@ def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeig
 
 
 def term_levels(msvs: Sequence[MSV]) -> Floats:
-    """Level of each of `TERMS` in each state [states x TERMS, 0..1]; NaN where it is unknown.
+    """Return the level of each of `TERMS` in each state [states x TERMS, 0..1]; NaN where it is unknown.
 
     Example:
         >>> term_levels([MSV(correctness=0.75, conflict=0.5)]).tolist()
@@ -157,7 +157,7 @@ def term_levels(msvs: Sequence[MSV]) -> Floats:
 
 
 class Stage(StrEnum):
-    """A text of the dialectic."""
+    """A stage is a text of the dialectic."""
 
     THESIS = "THESIS"
     ANTITHESIS = "ANTITHESIS"
@@ -197,14 +197,14 @@ FAMILIAR = 0.4
 
 @value
 class Concern:
-    """Whether the final answer is to be annotated, and why or why not."""
+    """A concern decides whether the final answer gets the generalist's note, with the reason."""
 
     raised: bool
     reason: str
 
 
 def cross_domain_concern(msv: MSV, *, important: float = IMPORTANT, familiar: float = FAMILIAR) -> Concern:
-    """Whether the query's state calls for the generalist's note.
+    """Return whether the question's state calls for the generalist's note.
 
     Example:
         >>> cross_domain_concern(MSV(importance=0.7)).reason

@@ -1,4 +1,4 @@
-"""How every value of metacog is declared."""
+"""This module declares what a value of metacog is."""
 
 from dataclasses import dataclass
 from typing import TypeVar, dataclass_transform

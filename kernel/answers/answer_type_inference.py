@@ -1,4 +1,4 @@
-"""The answer type of a question that does not say it, as a guess that names its reason (SPEC 2.3)."""
+"""The answer type of a question that states none is inferred, with the reason for it (SPEC 2.3)."""
 
 import re
 from collections.abc import Sequence
@@ -50,14 +50,16 @@ _SENTENCE_END = re.compile(r"(?<=[.?!\n])\s+")
 
 @value
 class InferredType:
-    """An answer type that nobody stated, with what it was inferred from."""
+    """This is an answer type that no request stated, with the reason for inferring it."""
 
     answer_type: AnswerType
     reason: str
 
 
 def listed_options(question: str) -> tuple[str, ...]:
-    r"""Texts of the options that `question` lists as A, B, …, each on a line or in a row; empty where it lists none.
+    r"""Return the texts of the options that `question` lists as A, B, …, each on a line or in a row.
+
+    It is empty where it lists none.
 
     Of several lists the one with most labels at the starts of lines counts, then the longest, then the last. An option
     ends with its line, or where the next one begins.
@@ -74,7 +76,7 @@ def listed_options(question: str) -> tuple[str, ...]:
 
 
 def _runs(asked: str) -> list[list[re.Match[str]]]:
-    """Labels A, B, … that follow one another, of every list; the last list first."""
+    """Return the labels A, B, … that follow one another, of every list; the last list first."""
     runs: list[list[re.Match[str]]] = [[]]
     for label in _OPTION.finditer(asked):
         letter, run = label[1] or label[2], runs[-1]
@@ -91,7 +93,7 @@ def _opens_a_line(asked: str, label: re.Match[str]) -> bool:
 
 
 def inferred_type(question: str, *, options: Sequence[str] = (), samples: Sequence[str] = ()) -> InferredType:
-    """Type of the answer that `question` asks for, as far as it shows; TEXT when unsure.
+    """Return the type of the answer that `question` asks for, as far as it shows; TEXT when unsure.
 
     Args:
         question: What is asked.
@@ -131,7 +133,7 @@ def _from_question(question: str) -> InferredType | None:
 
 
 def _asking(question: str) -> str:
-    """The last sentence that asks; the last one where none ends in a question mark."""
+    """Return the last sentence that asks; the last one where none ends in a question mark."""
     sentences = [sentence.strip() for sentence in _SENTENCE_END.split(question.strip()) if sentence.strip()]
     asking = [sentence for sentence in sentences if sentence.endswith("?")]
     return (asking or sentences or [""])[-1][-_LONGEST_ASKING:]
@@ -158,7 +160,7 @@ _LETTER = re.compile(r"\s*[(\[]?[A-Ja-j][)\].]?\s*")
 
 
 def form_of_answers(answers: Sequence[str]) -> InferredType:
-    """Type of answers whose question nobody tells: the first of choice, boolean and number that most of them are.
+    """Return the type of most of the answers, CHOICE, BOOLEAN or NUMBER, where their question is unknown; else TEXT.
 
     Example:
         >>> form_of_answers(["12", "12.0", "none"]).answer_type, form_of_answers(["yes", "no"]).answer_type

@@ -1,4 +1,4 @@
-"""The canonical form of an answer: what is left of it when its spelling is taken away (SPEC 2.3)."""
+"""The canonical form of an answer is what is left of it when its spelling is taken away (SPEC 2.3)."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _BARE_NUMBER = re.compile(r"-?(?:0|[1-9]\d*|[1-9]\d{0,2}(?:,\d{3})+)?(?:\.\d+)?"
 
 
 def canonical(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()) -> str | None:
-    r"""Form of an answer in which equal answers are equal texts; None when `text` is no answer of this type.
+    r"""Return the form of an answer in which equal answers are equal texts; None when `text` is no answer of this type.
 
     Args:
         text: The answer alone, as `extract` finds it.
@@ -79,7 +79,7 @@ def _existing(letter: str, options: Sequence[str]) -> str | None:
 
 
 def _option(text: str, options: Sequence[str]) -> str | None:
-    """Letter of the only option with this text."""
+    """Return the letter of the only option with this text."""
     words = normalised(text)
     if words is None:
         return None

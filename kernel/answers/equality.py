@@ -1,4 +1,4 @@
-"""When two answers are the same, and when an answer is right (SPEC 2.3, 3.4).
+"""This module decides when two answers are the same, and when an answer is right (SPEC 2.3, 3.4).
 
 Equality is exact, so that it never depends on which answer is seen first: 0.333 is not 1/3. Tolerance has its place
 where an answer meets a reference, and only in `is_right`.
@@ -23,7 +23,7 @@ def same_answer(
     aliases: Sequence[str] = (),
     mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> bool:
-    r"""Whether two answers are one answer in two spellings.
+    r"""Return whether two answers are one answer in two spellings.
 
     Args:
         a: An answer alone, as `extract` finds it.
@@ -57,7 +57,7 @@ def same_answer(
 
 
 def same_canonical(a: str, b: str, answer_type: AnswerType, mathematics: Mathematics = IN_THIS_PROCESS) -> bool:
-    r"""Whether two canonical forms are equal, as texts or as mathematics.
+    r"""Return whether two canonical forms are equal, as texts or as mathematics.
 
     Example:
         >>> same_canonical(r"\sqrt{4}", "2", AnswerType.NUMBER), same_canonical("b", "c", AnswerType.TEXT)
@@ -72,7 +72,7 @@ def same_canonical(a: str, b: str, answer_type: AnswerType, mathematics: Mathema
 
 
 def is_expression(form: str) -> bool:
-    r"""Whether a canonical form is mathematics, and no plain number.
+    r"""Return whether a canonical form is mathematics, and no plain number.
 
     Example:
         >>> is_expression(r"\sqrt{2}"), is_expression("2"), is_expression("paris")
@@ -90,7 +90,7 @@ def is_right(
     aliases: Sequence[str] = (),
     mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> bool | None:
-    r"""Whether `answer` says what `reference` says; None where equality cannot tell.
+    r"""Return whether `answer` is the same as `reference`; None where equality cannot decide.
 
     Args:
         answer: An answer alone, as `extract` finds it.
@@ -151,7 +151,7 @@ def _is_rounding_of(decimal: str, exact: str, mathematics: Mathematics) -> bool:
 
 
 def _value(text: str, mathematics: Mathematics) -> Fraction | None:
-    """Value of what has no finite decimal; None for what has one, or no value at all."""
+    """Return the value of what has no finite decimal; None for what has one, or no value at all."""
     number = rational(text)
     if number is not None:
         return None if has_finite_decimal(number) else number

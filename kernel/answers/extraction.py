@@ -1,4 +1,4 @@
-r"""Finding the answer in what a model wrote.
+r"""This module finds the answer in a text that a model wrote.
 
 The rule is one line `Final Answer: …`, the last of them; markdown, LaTeX and case around it do not matter. Where a
 model forgot it, a fallback per type takes over that would rather find nothing than guess. A text without an answer
@@ -31,7 +31,7 @@ _MOST_MENTIONS = 50
 
 
 def extract(text: str, answer_type: AnswerType, *, options: Sequence[str] = (), strict: bool = False) -> str | None:
-    r"""Answer that `text` gives, as it is written there; None when it gives none (an invalid sample).
+    r"""Return the answer that `text` gives, as it is written there; None when it gives none (an invalid sample).
 
     Args:
         text: What a model wrote; its thinking is never part of an answer.
@@ -70,7 +70,7 @@ def extract(text: str, answer_type: AnswerType, *, options: Sequence[str] = (), 
 
 
 def _last_label(text: str) -> str | None:
-    """What follows the last label: on its line, or on the next line that says something."""
+    """Return the text after the last label: on its line, or on the next line that is not empty."""
     lines = text.splitlines()
     for index in range(len(lines) - 1, -1, -1):
         label = _LABEL.match(lines[index][:LONGEST_LABEL])
@@ -108,7 +108,7 @@ def _fallbacks(text: str, answer_type: AnswerType) -> Iterator[str]:
 
 
 def _said_to_be_the_answer(text: str) -> Iterator[str]:
-    """What the last undoubted "the answer is …" names: the rest of its line, or of its sentence."""
+    """Yield what the last undoubted "the answer is …" names: the rest of its line, then of its sentence."""
     mentions = list(_ANSWER_IS.finditer(text))[-_MOST_MENTIONS:]
     for mention in reversed(mentions):
         before = text[max(0, mention.start() - _DOUBT_REACH) : mention.start()]

@@ -1,4 +1,4 @@
-"""The types of answers, and the rules that follow from each type.
+"""This module holds the types of answers, and the rules that follow from each type.
 
 A new type needs a member of `AnswerType`, its rules here, and its canonical form in `kernel.answers.canonical`; mypy
 names both places, because each is an exhaustive `match`.
@@ -12,7 +12,7 @@ from kernel.values import value
 
 
 class AnswerType(StrEnum):
-    """The form of an answer, which decides how it is extracted and when two answers are equal (SPEC 2.3)."""
+    """An answer type is the form of an answer; extraction and equality depend on it (SPEC 2.3)."""
 
     BOOLEAN = "BOOLEAN"
     CHOICE = "CHOICE"
@@ -23,7 +23,7 @@ class AnswerType(StrEnum):
 
 @value
 class AnswerTypeRules:
-    """The rules that one answer type brings to extraction, equality and clusters.
+    """These rules are what one answer type brings to extraction, equality and clusters.
 
     Attributes:
         label: Name of the type for a reader.

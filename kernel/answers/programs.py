@@ -1,4 +1,4 @@
-"""Answers that are programs: where they stand in a text, and the form in which two of them are compared."""
+"""This module finds programs in a text, and brings them into the form in which two of them are compared."""
 
 import ast
 import textwrap
@@ -16,7 +16,7 @@ _WITH_DOCSTRING = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassD
 
 
 def code_blocks(text: str) -> tuple[str, ...]:
-    r"""Contents of the closed fenced code blocks of `text`, in order.
+    r"""Return the contents of the closed fenced code blocks of `text`, in order.
 
     Example:
         >>> code_blocks("First:\n```python\nx = 1\n```\nor\n```\nx = 2\n```")
@@ -37,7 +37,7 @@ def code_blocks(text: str) -> tuple[str, ...]:
 
 
 def is_program(text: str) -> bool:
-    r"""Whether `text` as a whole is Python that does something: a lone name or number is no program.
+    r"""Return whether `text` as a whole is Python that does something: a lone name or number is no program.
 
     Example:
         >>> is_program("def f(x):\n    return x"), is_program("print(1)"), is_program("Paris"), is_program("1 + 1")
@@ -48,7 +48,7 @@ def is_program(text: str) -> bool:
 
 
 def normalised_program(text: str) -> str | None:
-    r"""Program of `text` without comments, docstrings and layout; None when it is empty or too long.
+    r"""Return the program of `text` without comments, docstrings and layout; None when it is empty or too long.
 
     What does not parse as Python is compared with its white space evened out, case kept.
 
@@ -78,7 +78,7 @@ def _parsed(text: str) -> ast.Module | None:
 
 
 def _is_tame(text: str) -> bool:
-    """Whether Python's parser will not go too deep: it recurses with nesting, and with the chain of one line."""
+    """Return whether Python's parser will not go too deep: it recurses with nesting, and with the chain of one line."""
     depth = deepest = 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")

@@ -1,4 +1,4 @@
-"""Yes and no, and the words that stand for them."""
+"""This module reads yes and no, and the words that stand for them."""
 
 import re
 

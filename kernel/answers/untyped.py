@@ -1,4 +1,4 @@
-"""Short answers to a question whose answer type is unknown: a letter, a number, a yes or no, or words.
+"""This module reads short answers whose type is unknown: a letter, a number, a yes or no, or words.
 
 Each answer is read for what it is, by the rules of `kernel.answers` for that type, but under narrower conditions: where
 the type is unknown, "I." may be a pronoun, "1990-1995" is no difference, and "No. 5" is no denial. So the functions of
@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"(?<![\w.,-])-?[$\u20ac\u00a3]?\d[\d,]*(?:\.\d+)?(?:/\d+)?
 
 @value
 class UntypedAnswer:
-    """An answer in the form in which it is compared.
+    """This value is an answer in the form in which it is compared.
 
     Attributes:
         answer_type: Type that it is read as.
@@ -56,7 +56,7 @@ class UntypedAnswer:
 
     @property
     def identity(self) -> tuple[AnswerType, str]:
-        """Type and canonical form, which two answers share if and only if they are the same."""
+        """Return the type and canonical form, which two answers share if and only if they are the same."""
         return self.answer_type, self.canonical
 
 

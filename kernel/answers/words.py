@@ -1,4 +1,4 @@
-"""Short answers in words: the form in which two of them are compared."""
+"""This module brings short answers in words into the form in which two of them are compared."""
 
 import re
 import unicodedata
@@ -23,7 +23,9 @@ _PLACEHOLDER = re.compile(r"[<\[{(]\s*(?:your |the |final )*(?:answer|text|lette
 
 
 def normalised(text: str) -> str | None:
-    """Words of `text` without case, articles, punctuation and spacing; None when there are none, or it is too long.
+    """Return the words of `text` without case, articles, punctuation and spacing.
+
+    It is None when there are none, or it is too long.
 
     Numbers keep their sign, decimals and percent sign, and words their # and +: C, C# and C++ are three answers.
     "a" and "an" count as articles only at the start: vitamin A is not vitamin. Accents stay.
@@ -40,7 +42,7 @@ def normalised(text: str) -> str | None:
 
 
 def is_short(text: str) -> bool:
-    """Whether the words of `text` alone decide what it says.
+    """Return whether the words of `text` alone decide its meaning.
 
     Example:
         >>> is_short("Paris"), is_short("It is the capital of France, " * 5)

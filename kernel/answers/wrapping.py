@@ -1,4 +1,4 @@
-r"""What surrounds an answer and is no part of it: thinking, markdown, LaTeX delimiters.
+r"""This module removes what surrounds an answer and is no part of it: thinking, markdown, LaTeX delimiters.
 
 Everything here is linear in the length of its input and bounded in depth: a model's text is untrusted.
 """
@@ -27,7 +27,7 @@ _COMMANDS = ("\\boxed{", "\\fbox{", "\\text{", "\\textbf{", "\\mathrm{", "\\math
 
 
 def without_thinking(text: str) -> str:
-    """`text` without what a model thought aloud.
+    """Return `text` without the thinking of a model.
 
     A closing tag alone means that the prompt held the opening one: all before it was thinking. An opening tag alone
     means that the thinking was cut off: all after it is.
@@ -51,7 +51,7 @@ def without_thinking(text: str) -> str:
 
 
 def boxed(text: str) -> str | None:
-    r"""Content of the last `\boxed{}` of `text`; None when there is none, or it is not closed.
+    r"""Return the content of the last `\boxed{}` of `text`; None when there is none, or it is not closed.
 
     Example:
         >>> boxed(r"so \boxed{1} or rather \boxed{\frac{1}{2}}.")
@@ -66,7 +66,7 @@ def boxed(text: str) -> str | None:
 
 
 def closing(inside: str, opener: str, closer: str) -> int | None:
-    """Index in `inside` of the bracket that closes the one just before it.
+    """Return the index in `inside` of the bracket that closes the one just before it.
 
     Example:
         >>> closing("a{b}c}d", "{", "}")
@@ -81,7 +81,7 @@ def closing(inside: str, opener: str, closer: str) -> int | None:
 
 
 def unwrapped(text: str) -> str:
-    r"""`text` without the markdown, LaTeX delimiters, quotes and trailing period around it.
+    r"""Return `text` without the markdown, LaTeX delimiters, quotes and trailing period around it.
 
     Example:
         >>> unwrapped("**`42`**."), unwrapped(r"$\boxed{\text{even}}$"), unwrapped("$5")

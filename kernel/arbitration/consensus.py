@@ -1,4 +1,4 @@
-"""Which answer is given, and by which distribution.
+"""The consensus rules decide which answer is given, and by which distribution.
 
 Source: SPEC 2.1. Of answers that are equally frequent the one with more solver samples wins, then the first in
 canonical order. Without a valid arbitration sample the solvers' vote is the answer; without any valid sample there is
@@ -19,7 +19,7 @@ Counts = Mapping[str, int]
 
 @value
 class ConsensusChoice:
-    """The answer of a question.
+    """This value is the answer of a question, with the distribution that gave it.
 
     Attributes:
         answer: Canonical form.
@@ -35,7 +35,7 @@ class ConsensusChoice:
 
 
 def ranked(counts: Counts, solver: Counts) -> Sequence[str]:
-    """Answers of `counts`, the one to give first.
+    """Return the answers of `counts`, the one to give first.
 
     Example:
         >>> ranked({"12": 2, "13": 2, "14": 1}, {"13": 6, "12": 4})
@@ -47,7 +47,7 @@ def ranked(counts: Counts, solver: Counts) -> Sequence[str]:
 def chosen(
     solver: Counts, arbiter: Counts, without_arbiter: AnswerSource = AnswerSource.SOLVER_FALLBACK
 ) -> ConsensusChoice | None:
-    """The answer that the distributions give; None without any valid sample.
+    """Return the answer that the distributions give; None without any valid sample.
 
     Args:
         solver: Counts of the solvers.
@@ -75,7 +75,9 @@ def chosen(
 
 
 def agree(counts: Counts, most: float = 0.0) -> bool:
-    """Whether the entropy of the solvers' answers is at most `most` [nats]; without a valid sample they do not agree.
+    """Return whether the entropy of the solvers' answers is at most `most` [nats].
+
+    Without a valid sample they do not agree.
 
     Example:
         >>> agree({"12": 10}), agree({"12": 9, "13": 1}), agree({})
@@ -86,7 +88,7 @@ def agree(counts: Counts, most: float = 0.0) -> bool:
 
 
 def is_consensus(tally: Tally, most: float = 0.0) -> bool:
-    """Whether solvers agree, and enough was said for that to mean something.
+    """Return whether the solvers agree on enough samples for that to mean something.
 
     At least half of the samples must be valid, and at least two solvers must have a valid one where two were asked.
 
@@ -106,7 +108,7 @@ def is_consensus(tally: Tally, most: float = 0.0) -> bool:
 
 
 def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
-    """Whether no outcome of the `remaining` samples could make the solvers agree.
+    """Return whether no outcome of the `remaining` samples could make the solvers agree.
 
     More samples lower the entropy of given counts most when all of them fall to the leader: a mass added to an answer
     lowers it as long as the answer's share is above exp(-H), which the largest share always is.
@@ -122,7 +124,7 @@ def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
 
 
 def certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool:
-    """Whether the solvers agree so far, and no outcome of the `remaining` samples could give another answer the lead.
+    """Return whether the solvers agree, and no outcome of the `remaining` samples could change the lead.
 
     Example:
         >>> certain_consensus({"12": 6}, 4), certain_consensus({"12": 5}, 5), certain_consensus({"12": 5, "13": 1}, 4)
@@ -135,7 +137,7 @@ def certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool
 
 
 def first_step(solver_samples: int) -> int:
-    """Samples of each solver in a first step after which unanimous solvers cannot be outvoted [count, >= 1].
+    """Return the samples of each solver in a first step after which unanimous solvers cannot be outvoted [count, >= 1].
 
     Example:
         >>> [first_step(samples) for samples in (1, 2, 5, 10)]
@@ -145,7 +147,9 @@ def first_step(solver_samples: int) -> int:
 
 
 def shared_out(wanted: Sequence[int], total: int) -> list[int]:
-    """Samples for each, at most what it wants and `total` in all; dealt out one at a time, in order.
+    """Return the samples for each, at most what it wants and `total` in all.
+
+    They are dealt out one at a time, in order.
 
     Example:
         >>> shared_out([5, 5], 62), shared_out([5, 5], 7), shared_out([1, 5], 4), shared_out([5, 5], 0)

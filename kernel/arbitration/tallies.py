@@ -1,4 +1,4 @@
-"""Counted samples of many questions as arrays, so that all of them are measured at once."""
+"""Tallies are the counted samples of many questions, as arrays, so that all of them are measured at once."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 @value
 class Tally:
-    """Counted samples of one question.
+    """A tally holds the counted samples of one question.
 
     Attributes:
         solvers: Valid samples of each solver by canonical answer [count, >= 1].
@@ -34,12 +34,12 @@ class Tally:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """All answers, in canonical order."""
+        """Return all answers, in canonical order."""
         return tuple(sorted({answer for counts in (*self.solvers, self.arbiter) for answer in counts}))
 
     @property
     def solver(self) -> dict[str, int]:
-        """Valid samples of all solvers by canonical answer [count]."""
+        """Return the valid samples of all solvers by canonical answer [count]."""
         total: dict[str, int] = {}
         for counts in self.solvers:
             for answer, count in counts.items():
@@ -49,7 +49,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tallies:
-    """Counted samples of many questions; an answer's place in a question is its place in canonical order.
+    """This value holds the counted samples of many questions.
+
+    An answer's place in a question is its place in canonical order.
 
     Attributes:
         solvers: Valid samples [questions x solvers x answers, count].
@@ -65,13 +67,13 @@ class Tallies:
 
     @property
     def solver(self) -> Ints:
-        """Valid samples of all solvers [questions x answers, count]."""
+        """Return the valid samples of all solvers [questions x answers, count]."""
         total: Ints = self.solvers.sum(axis=1)
         return total
 
 
 def stacked(tallies: Sequence[Tally]) -> Tallies:
-    """`tallies` as arrays, padded with zeros to the most solvers and answers."""
+    """Return `tallies` as arrays, padded with zeros to the most solvers and answers."""
     answers = [tally.answers for tally in tallies]
     shape = (
         len(tallies),
@@ -95,7 +97,7 @@ def stacked(tallies: Sequence[Tally]) -> Tallies:
 
 
 def is_plain(answer: str, answer_type: AnswerType) -> bool:
-    """Whether `answer` is its own canonical form, and equal to no other.
+    """Return whether `answer` is its own canonical form, and equal to no other.
 
     Example:
         >>> [is_plain(answer, AnswerType.NUMBER) for answer in ("12", "-7", "012", "12.0")]
@@ -108,7 +110,7 @@ def is_plain(answer: str, answer_type: AnswerType) -> bool:
 def plain_forms(
     answers: Sequence[str], answer_type: AnswerType, options: Sequence[str] = ()
 ) -> dict[str, str | None] | None:
-    r"""Canonical form of each distinct answer, None for an invalid one; None instead where equality takes more.
+    r"""Return the canonical form of each distinct answer, None for an invalid one; None where equality takes more.
 
     Example:
         >>> plain_forms(["12", "12.0", "?"], AnswerType.NUMBER)
@@ -125,7 +127,7 @@ def plain_forms(
 
 
 def most_frequent_spellings(answers: Sequence[str], forms: Mapping[str, str | None]) -> dict[str, str]:
-    """How each answer is most often written; of several ways the first in code point order."""
+    """Return how each answer is most often written; of several ways the first in code point order."""
     best: dict[str, str] = {}
     for answer, _ in sorted(Counter(answers).items(), key=lambda spelling: (-spelling[1], spelling[0])):
         form = forms[answer]

@@ -1,4 +1,4 @@
-"""The best assignment, its margins, and what greedy first-available gets."""
+"""This module solves an assignment problem, and computes its margins and its greedy baseline."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from kernel.thresholds import reaches
 
 
 def best_assignment(problem: Problem) -> Chosen:
-    """Agent for each role so that the total is largest.
+    """Return the agent for each role so that the total is largest.
 
     Of assignments with equal totals (to 1e-9) it is the one whose first role goes to the first agent by identifier,
     then the second role, and so on: the same for equal input in any order, whatever solver is beneath.
@@ -34,12 +34,12 @@ def best_assignment(problem: Problem) -> Chosen:
 
 
 def total_fitness(problem: Problem, chosen: Chosen) -> float:
-    """Sum of the fitness over all roles [0..5]."""
+    """Return the sum of the fitness over all roles [0..5]."""
     return _total(problem.values, chosen)
 
 
 def margins(problem: Problem, chosen: Chosen) -> tuple[float | None, ...]:
-    """For each role the total lost if its pair were forbidden [>= 0]; None where no assignment would be left.
+    """Return for each role the total lost if its pair were forbidden [>= 0]; None where no assignment would be left.
 
     Args:
         problem: The problem.
@@ -56,7 +56,10 @@ def margins(problem: Problem, chosen: Chosen) -> tuple[float | None, ...]:
 
 
 def greedy_assignment(problem: Problem) -> Chosen | None:
-    """What greedy first-available gets: roles in order, each its best free agent, ties by identifier; None if stuck."""
+    """Return what greedy first-available yields: roles in order, each its best free agent, ties by identifier.
+
+    It is None if stuck.
+    """
     free = problem.capacities.copy()
     chosen: list[int] = []
     for role in range(len(ROLES)):
@@ -71,7 +74,7 @@ def greedy_assignment(problem: Problem) -> Chosen | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Contest:
-    """The part of a problem that can matter: for each role its six best agents, earlier ones first where they tie.
+    """This part of a problem can matter: for each role its six best agents, earlier ones first where they tie.
 
     The other roles take at most four of a role's five best, so one of these is always free; the sixth is for margins,
     where one pair is forbidden.
@@ -83,7 +86,7 @@ class _Contest:
     seats: NDArray[np.intp]
 
     def named(self, chosen: Chosen) -> Chosen:
-        """`chosen` by the columns of the problem."""
+        """Return `chosen` by the columns of the problem."""
         return tuple(int(self.columns[agent]) for agent in chosen)
 
 
@@ -99,7 +102,7 @@ def _contest(problem: Problem) -> _Contest:
 
 
 def _leaders(values: Floats) -> NDArray[np.intp]:
-    """Places of the six largest of `values`, earlier ones first where they tie."""
+    """Return the places of the six largest of `values`, earlier ones first where they tie."""
     wanted = len(ROLES) + 1
     if len(values) <= wanted:
         return np.arange(len(values))
@@ -109,7 +112,7 @@ def _leaders(values: Floats) -> NDArray[np.intp]:
 
 
 def _solved(contest: _Contest, allowed: Bools) -> Chosen | None:
-    """Hungarian assignment over seats: an agent has as many as its capacity."""
+    """Return the Hungarian assignment over places: an agent has as many as its capacity; None where there is none."""
     if len(contest.seats) < len(ROLES):
         return None
     cost = np.where(allowed, -contest.values, np.inf)[:, contest.seats]
@@ -121,7 +124,7 @@ def _solved(contest: _Contest, allowed: Bools) -> Chosen | None:
 
 
 def _first_of_equals(contest: _Contest, chosen: Chosen) -> Chosen:
-    """Of the assignments that are as good as `chosen`, the first by identifiers, role after role."""
+    """Return the first, by identifiers, role after role, of the assignments that are as good as `chosen`."""
     total, allowed = _total(contest.values, chosen), contest.allowed.copy()
     for role in range(len(ROLES)):
         for agent in np.flatnonzero(allowed[role, : chosen[role]]):

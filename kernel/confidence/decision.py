@@ -1,4 +1,4 @@
-"""Who does a task: Algorithm 1 as a pure function.
+"""Algorithm 1 decides who solves a task; it is a pure function here.
 
 Source: SPEC 3.3.
 """
@@ -16,7 +16,7 @@ TOO_FEW = "unrated, and its profile rests on too few observations"
 
 @value
 class AssessedAgent:
-    """How one agent stands before a task.
+    """This value holds one agent's confidence in a task, and the threshold for it.
 
     Attributes:
         agent: The agent.
@@ -41,7 +41,7 @@ class AssessedAgent:
 
 @value
 class ExecutorDecision:
-    """Who solves a task, and why.
+    """This decision names who solves a task, and the reason.
 
     Attributes:
         mode: How it is solved.
@@ -57,7 +57,7 @@ class ExecutorDecision:
 def standing(
     verbalized: float | None, record: ProfileEstimate, rules: Rules, *, profile_alone: bool = False
 ) -> AssessedAgent:
-    """How an agent stands, from what it says and what its record says.
+    """Return an agent's confidence and threshold, from its own rating and from its record.
 
     Args:
         verbalized: What it says, c^v [0..1]; None when unknown.
@@ -89,12 +89,12 @@ def standing(
 
 
 def is_confident(first: AssessedAgent) -> bool:
-    """Whether the first agent does the task itself, without anybody else being asked: c >= theta'."""
+    """Return whether the first agent solves the task itself, without a request to any other: c >= theta'."""
     return first.eligible and reaches(first.confidence, first.threshold)
 
 
 def decided(first: AssessedAgent, peers: Sequence[AssessedAgent], rules: Rules) -> ExecutorDecision:
-    """Who solves the task.
+    """Decide who solves the task.
 
     Args:
         first: The agent that it was dispatched to.

@@ -1,4 +1,4 @@
-"""The numbers and choices that decide; names are the contract's.
+"""These numbers and choices govern delegation; their names are the contract's.
 
 Source: SPEC 3.2-3.4. The paper's defaults: theta 0.5, lambda 0.6, alpha 0.1, theta_delta 0.3, gamma 0.2.
 """
@@ -9,7 +9,7 @@ from kernel.values import value
 
 
 class TaskMode(StrEnum):
-    """How a task is solved, in the end."""
+    """A task mode is how a task is solved in the end."""
 
     EXECUTED = "EXECUTED"
     DELEGATED = "DELEGATED"
@@ -17,21 +17,21 @@ class TaskMode(StrEnum):
 
 
 class Dispatch(StrEnum):
-    """Which agent a task goes to first."""
+    """This choice decides which agent a task goes to first."""
 
     ROUND_ROBIN = "ROUND_ROBIN"
     BEST_PROFILE = "BEST_PROFILE"
 
 
 class HandOverRule(StrEnum):
-    """When another agent is better enough to take a task over."""
+    """This rule decides when another agent is better enough to take a task over."""
 
     BETTER = "BETTER"
     PAPER = "PAPER"
 
 
 class Exploration(StrEnum):
-    """How the short-list keeps some room for agents known little."""
+    """This choice decides how the short-list leaves room for agents with few observations."""
 
     NONE = "NONE"
     THOMPSON = "THOMPSON"
@@ -39,7 +39,7 @@ class Exploration(StrEnum):
 
 
 class Baseline(StrEnum):
-    """A way to choose who solves, without metacognition."""
+    """A baseline chooses who solves a task without metacognition."""
 
     NONE = "NONE"
     SINGLE_AGENT = "SINGLE_AGENT"
@@ -50,7 +50,7 @@ class Baseline(StrEnum):
 
 
 class Ablation(StrEnum):
-    """A part of delegation that is switched off."""
+    """An ablation switches one part of delegation off."""
 
     WITHOUT_SELF_ASSESSMENT = "WITHOUT_SELF_ASSESSMENT"
     WITHOUT_DELEGATION = "WITHOUT_DELEGATION"
@@ -60,7 +60,7 @@ class Ablation(StrEnum):
 
 
 class ConfidenceSource(StrEnum):
-    """Where a confidence comes from."""
+    """This is the source of a confidence."""
 
     VERBALIZED = "VERBALIZED"
     PROFILE = "PROFILE"
@@ -69,7 +69,7 @@ class ConfidenceSource(StrEnum):
 
 
 class Checker(StrEnum):
-    """Who judged an answer."""
+    """A checker is what judged an answer."""
 
     EXPECTED = "EXPECTED"
     UNIT_TESTS = "UNIT_TESTS"
@@ -87,7 +87,7 @@ LEARNING_RATE = 0.1  # alpha
 
 @value
 class Rules:
-    """The numbers in force.
+    """These numbers and choices are in force for a task.
 
     Attributes:
         confidence_threshold: Confidence from which an agent may do a task, theta [0..1].

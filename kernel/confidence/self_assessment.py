@@ -1,4 +1,4 @@
-"""How sure an agent is of a task, and how sure it has to be.
+"""These formulas give an agent's confidence in a task, and the threshold that the confidence has to reach.
 
 Source: SPEC 3.2 (Eq. 2 and the conflict-aware threshold).
 """
@@ -13,7 +13,7 @@ from kernel.thresholds import exceeds
 
 
 def combined_confidence(verbalized: float | None, profile: float, *, weight: float = VERBALIZED_WEIGHT) -> float:
-    """Confidence of an agent in a task.
+    """Return the confidence of an agent in a task.
 
     Args:
         verbalized: What the agent says, c^v [0..1]; None when unknown, which leaves the profile alone.
@@ -36,7 +36,7 @@ def combined_confidence(verbalized: float | None, profile: float, *, weight: flo
 
 
 def disagreement(verbalized: float | None, profile: float) -> float | None:
-    """Absolute difference of what an agent says and what its record says, delta [0..1]; None when c^v is unknown.
+    """Return the absolute difference of an agent's rating and its record, delta [0..1]; None when c^v is unknown.
 
     Example:
         >>> round(disagreement(0.45, 0.27), 12)
@@ -52,7 +52,7 @@ def effective_threshold(
     conflict_threshold: float = DISAGREEMENT_THRESHOLD,
     gain: float = DISAGREEMENT_GAIN,
 ) -> float:
-    """Confidence below which a task is handed on.
+    """Return the confidence below which a task is handed on.
 
     Args:
         conflict: Disagreement, delta [0..1]; None when unknown.

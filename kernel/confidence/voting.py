@@ -1,4 +1,4 @@
-"""Answers of several agents, put together by what they say, and weighed by how sure each is.
+"""A vote clusters the answers of several agents, and weighs them by the confidence of each agent.
 
 Source: SPEC 3.3: the answer is argmax_y sum_i c_i 1[y_i = y].
 """
@@ -12,7 +12,7 @@ from kernel.values import value
 
 @value
 class Ballot:
-    """One agent's vote.
+    """A ballot is one agent's vote.
 
     Attributes:
         agent: The agent.
@@ -27,7 +27,7 @@ class Ballot:
 
 @value
 class VoteCount:
-    """A vote, counted.
+    """This value is the result of a vote.
 
     Attributes:
         answer: Canonical form of the answer that won; None when nobody gave a valid one.
@@ -43,12 +43,14 @@ class VoteCount:
 
     @property
     def winners(self) -> frozenset[str]:
-        """Agents whose answer won."""
+        """Return the agents whose answer won."""
         return frozenset(agent for agent, answer in self.answers.items() if answer == self.answer)
 
 
 def answer_in(text: str, answer_type: AnswerType) -> str | None:
-    r"""The answer that a text gives, as it is written there; a free text that names none is its answer as a whole.
+    r"""Return the answer that a text gives, as it is written there.
+
+    A free text that names none is its answer as a whole.
 
     Example:
         >>> answer_in("Let me see.\nFinal Answer: 42", AnswerType.NUMBER), answer_in("It is.", AnswerType.NUMBER)
@@ -63,7 +65,7 @@ def answer_in(text: str, answer_type: AnswerType) -> str | None:
 def counted(
     ballots: Sequence[Ballot], answer_type: AnswerType, *, same_meaning: SameMeaning | None = None
 ) -> VoteCount:
-    """The votes, clustered by the rules of their type, and weighed.
+    """Cluster the votes by the rules of their type, and weigh them.
 
     A tie is won by the answer of more agents, then by the first in canonical order. Where nobody's vote weighs
     anything, all weigh the same.

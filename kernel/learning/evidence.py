@@ -1,4 +1,4 @@
-"""Whether learned weights are better than the ones so far, and than weights learned from nothing."""
+"""This evidence shows whether learned weights are better than those so far, and than weights learned from noise."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ LEAST_MATCHED = 30
 
 @value
 class WeightsMerit:
-    """What weights are worth, on deliberations that they were not fitted to.
+    """This value measures weights on deliberations that they were not fitted to.
 
     Attributes:
         discrimination: Probability that of a right and a wrong answer the right one had the fitter assignment [0..1].
@@ -36,7 +36,7 @@ class WeightsMerit:
 
 @value
 class Evidence:
-    """What speaks for fitted weights.
+    """This value compares fitted weights with the weights so far and with a control.
 
     Attributes:
         fitted: Weights fitted to all deliberations.
@@ -62,7 +62,7 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """Whether fitted weights are better than both: the two intervals lie above 0."""
+        """Return whether fitted weights are better than both: the two intervals lie above 0."""
         return all(found.low is not None and found.low > 0 for found in (self.gain, self.gain_over_control))
 
 
@@ -73,7 +73,7 @@ def evidence(
     rng: np.random.Generator,
     resamples: int = RESAMPLES,
 ) -> Evidence:
-    """Weights fitted to `deliberations`, and what speaks for them.
+    """Fit weights to `deliberations`, and compare them with the weights so far and with a control.
 
     Args:
         deliberations: Judged deliberations in which chance had a part in the roles.
@@ -106,7 +106,9 @@ def evidence(
 
 
 def weighted_auroc(scores: Floats, right: Floats, counts: Floats) -> float | None:
-    """Probability that a right item scores above a wrong one, ties counting half; each item counts as `counts` says.
+    """Return the probability that a right item scores above a wrong one, ties counting half.
+
+    Each item counts as `counts` says.
 
     Returns:
         The probability [0..1]; None without both kinds.
@@ -125,7 +127,7 @@ def weighted_auroc(scores: Floats, right: Floats, counts: Floats) -> float | Non
 
 
 def matched_share(right: Floats, matched: Floats, counts: Floats) -> float | None:
-    """Share of right answers among `matched` items, each counting as `counts` says; None without any.
+    """Return the share of right answers among `matched` items, each counting as `counts` says; None without any.
 
     Source: the self-normalised estimate of a policy's value (Swaminathan and Joachims 2015).
     """
@@ -134,7 +136,7 @@ def matched_share(right: Floats, matched: Floats, counts: Floats) -> float | Non
 
 
 class _Told:
-    """What some weights say of deliberations; each deliberation may have weights of its own."""
+    """This class evaluates weights on deliberations; each deliberation may have weights of its own."""
 
     def __init__(
         self,
@@ -151,7 +153,7 @@ class _Told:
         )
 
     def worth(self, rng: np.random.Generator, resamples: int) -> WeightsMerit:
-        """What the weights are worth."""
+        """Return the merit of the weights."""
         _, right, counts = self.columns
         matched = int(self._matched.sum())
         none = Estimate(value=None, low=None, high=None, items=len(right), resamples=0)
@@ -165,7 +167,7 @@ class _Told:
 
 
 def is_best(each: Deliberated, weights: RoleWeights) -> bool:
-    """Whether the roles of a deliberation are the ones that `weights` would have given."""
+    """Return whether the roles of a deliberation are the ones that `weights` would have given."""
     matrix = fitness_matrix(each.agents, each.msvs, weights)
     problem = build_problem(each.agents, matrix.fitness, capacities=each.capacities)
     greedy = greedy_assignment(problem)  # quickly found, and a bound that most assignments by chance miss

@@ -1,4 +1,4 @@
-"""Weights under which the roles' fitness tells right answers from wrong ones."""
+"""These fits find the weights under which the roles' fitness separates right answers from wrong ones."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ LEAST_SPREAD = 0.01
 
 
 def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prior: RoleWeights) -> RoleWeights:
-    """The weights under which the roles' total fitness tells most of how right answers are.
+    """Fit the weights under which the roles' total fitness explains best how right answers are.
 
     The log-odds of a right answer are taken for an intercept plus, for each chain role, slope · Σ weight · contrast,
     with slope and weights >= 0. What is fitted is pulled towards `prior`. A component that does not tell agents apart
@@ -64,7 +64,10 @@ def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prio
 
 
 def told_apart(contrasted: Floats, counts: Floats, prior: RoleWeights) -> NDArray[np.bool_]:
-    """Whether the data tell anything of each weight [CHAIN_ROLES x TERMS]: two components of a role at least differ."""
+    """Return whether the data are informative on each weight [CHAIN_ROLES x TERMS].
+
+    Two components of a role at least differ.
+    """
     weighs = np.array([[prior[role].get(term, 0.0) > 0 for term in TERMS] for role in CHAIN_ROLES])
     total = counts.sum()
     spread = np.sqrt((counts[:, None, None] * contrasted**2).sum(axis=0) / (total if total > 0 else 1.0))
@@ -74,7 +77,7 @@ def told_apart(contrasted: Floats, counts: Floats, prior: RoleWeights) -> NDArra
 
 
 def advantages(contrasted: Floats, weights: RoleWeights) -> Floats:
-    """How much fitter than the average one each assignment was for the chain, under `weights`."""
+    """Return how much fitter than the average one each assignment was for the chain, under `weights`."""
     matrix = np.array([[weights[role].get(term, 0.0) for term in TERMS] for role in CHAIN_ROLES])
     summed: Floats = (contrasted * matrix).sum(axis=(1, 2))
     return summed.round(12)
@@ -83,7 +86,7 @@ def advantages(contrasted: Floats, weights: RoleWeights) -> Floats:
 def held_out_weights(
     contrasted: Floats, scores: Floats, counts: Floats, prior: RoleWeights, rng: np.random.Generator
 ) -> tuple[RoleWeights, ...]:
-    """For each deliberation the weights fitted without it, by folds."""
+    """Return for each deliberation the weights fitted without it, by folds."""
     held: list[RoleWeights] = [prior] * len(scores)
     for part in stratified_folds(scores >= RIGHT, FOLDS, rng):
         rest = np.ones(len(scores), dtype=np.bool_)
@@ -95,7 +98,10 @@ def held_out_weights(
 
 
 def _loss(fit: Floats, levels: Floats, scores: Floats, counts: Floats, first: Floats) -> tuple[float, Floats]:
-    """Weighted log loss with the pull, and its gradient; `fit` is a slope for each component, then the intercept."""
+    """Return the weighted log loss with the pull, and its gradient.
+
+    `fit` is a slope for each component, then the intercept.
+    """
     slopes, odds = fit[:-1], levels @ fit[:-1] + fit[-1]
     gaps = counts * (expit(odds) - scores)
     aside = slopes - first

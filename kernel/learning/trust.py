@@ -1,4 +1,4 @@
-"""Which agents' self-assessments deserve trust.
+"""This module concludes which agents' self-assessments deserve trust.
 
 Source: SPEC 3.6: a meta-agent that watches how well the others assess themselves. Its limits are ours.
 """
@@ -23,7 +23,7 @@ BLIND = 0.6
 
 
 class Trust(StrEnum):
-    """How far an agent's self-assessment deserves trust."""
+    """This conclusion is how far an agent's self-assessment deserves trust."""
 
     DESERVED = "DESERVED"
     OVERCONFIDENT = "OVERCONFIDENT"
@@ -33,7 +33,7 @@ class Trust(StrEnum):
 
 @value
 class SelfAssessmentTrust:
-    """How an agent's self-assessments have turned out.
+    """This value compares an agent's self-assessments with the labels of its tasks.
 
     Attributes:
         trust: The conclusion; None with too little data.
@@ -59,7 +59,7 @@ class SelfAssessmentTrust:
 def self_assessment_trust(
     confidences: Sequence[float], scores: Sequence[float], recalibration_version: str = ""
 ) -> SelfAssessmentTrust:
-    """How far an agent's self-assessment deserves trust.
+    """Return how far an agent's self-assessment deserves trust.
 
     Args:
         confidences: What it said before its tasks [0..1].

@@ -1,4 +1,4 @@
-"""Experiential matching (EM): how much of what is asked is known already.
+"""Experiential matching (EM) measures how much of a question is known already.
 
 Source: SPEC 1.1: similarity to a knowledge base, and similarity to earlier answered queries. The calibration is ours.
 """
@@ -31,7 +31,7 @@ class InvalidCalibration(MetacogError):
 
 @value
 class ExperienceWeights:
-    """What each source counts in EM [dimensionless, >= 0, sum 1].
+    """These weights state what each source counts in EM [dimensionless, >= 0, sum 1].
 
     Attributes:
         knowledge: Similarity to the nearest chunk of a document.
@@ -54,7 +54,9 @@ class ExperienceWeights:
 
 @value
 class SimilarityCalibration:
-    """What a cosine of one encoder is worth: 0 up to the floor, 1 from the ceiling, and a straight line between.
+    """This calibration maps a cosine of one encoder to a similarity.
+
+    It is 0 up to the floor, 1 from the ceiling, and a straight line between.
 
     Attributes:
         floor: Cosine [-1..1] that the nearest of many texts rarely exceeds when none has to do with what is asked.
@@ -80,7 +82,7 @@ class SimilarityCalibration:
             )
 
     def of(self, cosine: float) -> float:
-        """Similarity [0..1] that `cosine` [-1..1] stands for.
+        """Return the similarity [0..1] that `cosine` [-1..1] stands for.
 
         Example:
             >>> calibration = SimilarityCalibration(floor=0.2, ceiling=0.8)
@@ -93,7 +95,7 @@ class SimilarityCalibration:
 
 @value
 class ExperienceMatch:
-    """EM of a conversation.
+    """This value is the EM of a conversation.
 
     Attributes:
         value: How much of it is known [0..1]; None when that is unknown.
@@ -109,7 +111,7 @@ class ExperienceMatch:
 def experience_match(
     cosines: Mapping[str, float | None], *, weights: ExperienceWeights, calibration: SimilarityCalibration
 ) -> ExperienceMatch:
-    """EM as the weighted mean of the calibrated similarities.
+    """Return EM as the weighted mean of the calibrated similarities.
 
     Args:
         cosines: Cosine [-1..1] of the nearest stored text, by the names of `SOURCES`; None for an empty source.

@@ -1,4 +1,4 @@
-"""What a model is asked when it rates itself or a text, and what its rating means.
+"""A rating is the structured reply in which a model rates itself or a text; this module has its schema and its meaning.
 
 Source: SPEC 1.1. One compact list of seven integers in a fixed order: spelled with names it would not fit into 64
 generated tokens on tokenizers that split numbers into digits. The polarity of every number is fixed by the prompt and
@@ -27,7 +27,7 @@ RATING_MAX_TOKENS = 64
 
 
 def rating_schema(order: Sequence[str] = ORDER) -> Mapping[str, Any]:
-    """JSON schema of a rating that lists the numbers of `order`."""
+    """Return the JSON schema of a rating that lists the numbers of `order`."""
     numbers = {
         "type": "array",
         "items": {"type": "integer", "minimum": 0, "maximum": SCALE},
@@ -41,7 +41,7 @@ RATING_SCHEMA = rating_schema()
 
 
 def read_rating(document: object, order: Sequence[str] = ORDER) -> dict[str, float]:
-    """Numbers of a rating by name [0..100], from a document that follows `rating_schema(order)`.
+    """Return the numbers of a rating by name [0..100], from a document that follows `rating_schema(order)`.
 
     Raises:
         ValueError: For a document that does not, and for one that counts its places (1, 2, 3, ...): small models fill a
@@ -66,7 +66,7 @@ def _is_rated(number: object) -> bool:
 
 
 def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[str, float] | None = None) -> MSV:
-    """State that a rating expresses, with experience unknown.
+    """Return the state that a rating expresses, with experience unknown.
 
     Args:
         rating: Numbers 0..100 by the names of `ORDER`; a missing one is an unknown part.
@@ -96,7 +96,7 @@ def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[
 
 
 def unrated_msv(reason: str, *, kind: MSVKind, emotional: Mapping[str, float] | None = None) -> MSV:
-    """State in which nothing could be rated, for `reason`; affect may still be known."""
+    """Return a state in which no rating was possible, for `reason`; affect may still be known."""
     measured = rated_msv({}, kind=kind, emotional=emotional)
     reasons = {name: reason if name != "experience" else "not measured by a rating" for name in measured.unknown}
     return MSV(emotional_response=measured.emotional_response, kind=kind, unknown_reasons=reasons, parts=measured.parts)

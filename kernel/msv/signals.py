@@ -1,4 +1,4 @@
-"""What short samples, token probabilities and a one-word check say of an answer. Pure.
+"""Signals measure an answer from short samples, token probabilities and a one-word check. Pure.
 
 Source: SPEC 1.1 names what correctness and conflict measure; how it is read off a model's behaviour is ours.
 """
@@ -20,7 +20,7 @@ NO = frozenset({"no", "false", "wrong", "incorrect"})
 
 
 def yes_probability(alternatives: Iterable[tuple[str, float]]) -> float | None:
-    """Probability of a yes among the first tokens of a one-word reply [0..1].
+    """Return the probability of a yes among the first tokens of a one-word reply [0..1].
 
     Args:
         alternatives: Likely first tokens with their log-probabilities [nats, <= 0].
@@ -43,7 +43,7 @@ def yes_probability(alternatives: Iterable[tuple[str, float]]) -> float | None:
 
 
 def likelihood(logprobs: Sequence[float]) -> float | None:
-    """Geometric mean of token probabilities [0..1]; None without tokens.
+    """Return the geometric mean of token probabilities [0..1]; None without tokens.
 
     Example:
         >>> from math import log
@@ -54,7 +54,7 @@ def likelihood(logprobs: Sequence[float]) -> float | None:
 
 
 def conclusion_likelihood(tokens: Sequence[tuple[str, float]]) -> float | None:
-    r"""How probable the conclusion of a text was when it was written [0..1]; None without tokens.
+    r"""Return how probable the conclusion of a text was when it was written [0..1]; None without tokens.
 
     Args:
         tokens: The text token by token, with log-probabilities [nats, <= 0].
@@ -87,7 +87,7 @@ def conclusion_likelihood(tokens: Sequence[tuple[str, float]]) -> float | None:
 
 
 def disagreement(groups: Sequence[int]) -> float | None:
-    """Share of pairs of samples that differ [0..1]; None for fewer than two samples.
+    """Return the share of pairs of samples that differ [0..1]; None for fewer than two samples.
 
     Args:
         groups: How many samples agree with one another, group by group [count, >= 1].
@@ -107,7 +107,7 @@ def disagreement(groups: Sequence[int]) -> float | None:
 
 
 class InvalidPartWeights(MetacogError):
-    """A weight of a part is negative or no number."""
+    """A weight of a part is negative or not a number."""
 
     code = Code.FAILED_PRECONDITION
     reason = "INVALID_WEIGHTS"
@@ -115,7 +115,7 @@ class InvalidPartWeights(MetacogError):
 
 @value
 class PartWeights:
-    """Weights of parts inside their component, relative to one another [dimensionless, >= 0]; 1 where none is named.
+    """These weights are those of parts inside their component, relative to one another [>= 0]; 1 where none is named.
 
     Raises:
         InvalidPartWeights: On construction, for a negative weight or one that is no number.
@@ -129,7 +129,7 @@ class PartWeights:
                 raise InvalidPartWeights(f"the weight of {part} is {weight}; it must be 0 or more", part=part)
 
     def of(self, part: str) -> float:
-        """Weight of `part`."""
+        """Return the weight of `part`."""
         return self.by_part.get(part, 1.0)
 
 
@@ -137,7 +137,9 @@ EQUAL = PartWeights()
 
 
 def mean_of(parts: Mapping[str, float | None], weights: PartWeights = EQUAL) -> float | None:
-    """Weighted mean of the known parts [0..1], weights rescaled to sum to 1; None when none with a weight is known.
+    """Return the weighted mean of the known parts [0..1], weights rescaled to sum to 1.
+
+    It is None when none with a weight is known.
 
     Source: SPEC 1.1: components inside a dimension have weights that sum to 1; equal ones are ours.
 

@@ -1,4 +1,4 @@
-"""Intervals by resampling items, for any statistic; chance is passed in."""
+"""The bootstrap gives intervals of any statistic by resampling items; chance is passed in."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ Statistic = Callable[..., float | None]
 
 @value
 class Estimate:
-    """A statistic with its interval.
+    """An estimate is a statistic with its interval.
 
     Attributes:
         value: The statistic of the items as they are; None where it has no value.
@@ -34,7 +34,7 @@ class Estimate:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval lies on one side of 0: of a difference, whether it is shown."""
+        """Return whether the interval lies on one side of 0: of a difference, whether it is shown."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
@@ -45,7 +45,7 @@ def bootstrap_interval(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Estimate:
-    """A statistic with its percentile interval, by drawing items with replacement.
+    """Return a statistic with its percentile interval, by drawing items with replacement.
 
     Args:
         statistic: Number of the columns given; None where these have none (e.g. AUROC of one kind only).
@@ -95,7 +95,7 @@ def bootstrap_difference(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Estimate:
-    """How much a statistic is larger for the second of two systems on the same items, with its paired interval.
+    """Return how much a statistic is larger for the second of two systems on the same items, with its paired interval.
 
     Args:
         statistic: Number of one system's columns; None where these have none.

@@ -1,4 +1,4 @@
-"""Maps from the confidence that comes to the one that is served, and the choice between their forms.
+"""Recalibration maps a raw confidence to a served one; this module fits two forms of map and chooses between them.
 
 Both forms learn from smoothed verdicts: no number of verdicts makes an answer certain, so no map leads to 0 or 1.
 
@@ -31,7 +31,7 @@ CURVE_POINTS = 61
 
 
 class Method(StrEnum):
-    """Form of a map."""
+    """A method is the form of a map."""
 
     ISOTONIC = "ISOTONIC"
     PLATT = "PLATT"
@@ -39,7 +39,7 @@ class Method(StrEnum):
 
 @value
 class Point:
-    """A point of a map.
+    """A point is one support of a map.
 
     Attributes:
         confidence: Confidence as it comes [0..1].
@@ -55,7 +55,7 @@ Points = Sequence[Point]
 
 @value
 class FittedMap:
-    """The best map that verdicts give, and whether it is better than none.
+    """This value is the best map that the labels give, and whether it is better than none.
 
     Attributes:
         method: Its form.
@@ -75,7 +75,7 @@ class FittedMap:
 
     @property
     def improves(self) -> bool:
-        """Whether it is better than none: by more than the standard error of the gain.
+        """Return whether the map is better than none: by more than the standard error of the gain.
 
         Simulated, 200 times each at 50 to 1,000 answers: of the maps for confidences that need none, 36 to 50 % would
         pass without that margin, with it 3 to 12 %; of those that mend an error of .19, 94 % pass at 100 answers and
@@ -85,7 +85,7 @@ class FittedMap:
 
 
 def recalibration(confidences: Numbers, scores: Numbers, folds: int = FOLDS) -> FittedMap:
-    """The better of an isotonic map and a logistic one, by Brier score over folds that it was not fitted on.
+    """Return the better of an isotonic map and a logistic one, by Brier score on folds it was not fitted on.
 
     The folds are alike in right and wrong, and dealt by a constant seed: the same answers give the same map.
 
@@ -115,7 +115,7 @@ def recalibration(confidences: Numbers, scores: Numbers, folds: int = FOLDS) -> 
 
 
 def calibrated(points: Points, confidence: float) -> float:
-    """A confidence as a map serves it [0..1]; without points as it is.
+    """Return a confidence as a map serves it [0..1]; without points as it is.
 
     Example:
         >>> calibrated([Point(confidence=0.2, calibrated=0.1), Point(confidence=1.0, calibrated=0.5)], 0.6)
@@ -132,7 +132,7 @@ def calibrated(points: Points, confidence: float) -> float:
 
 
 def isotonic_points(confidences: Numbers, scores: Numbers) -> list[Point]:
-    """The never falling map nearest to the verdicts, by the ends of its steps.
+    """Return the never falling map nearest to the labels, by the ends of its steps.
 
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.
@@ -151,7 +151,7 @@ def isotonic_points(confidences: Numbers, scores: Numbers) -> list[Point]:
 
 
 def platt_points(confidences: Numbers, scores: Numbers) -> list[Point]:
-    """The logistic curve over the log-odds that fits the verdicts best, by points of it.
+    """Return the logistic curve over the log-odds that fits the labels best, by points of it.
 
     It is 1 / (1 + e^-(a · log-odds + b)) with a >= 0. It is pulled towards the identity, a = 1 and b = 0, which decides
     while there are few verdicts.
@@ -169,7 +169,7 @@ def platt_points(confidences: Numbers, scores: Numbers) -> list[Point]:
 
 
 def platt_curve(confidences: Numbers, scores: Numbers) -> tuple[float, float]:
-    """Slope (>= 0) and intercept of the logistic curve over the log-odds that fits the verdicts best.
+    """Return slope (>= 0) and intercept of the logistic curve over the log-odds that fits the labels best.
 
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.
@@ -183,7 +183,7 @@ def platt_curve(confidences: Numbers, scores: Numbers) -> tuple[float, float]:
 
 
 def _nearest_curve(odds: Array, targets: Array) -> tuple[float, float]:
-    """Slope and intercept of least log loss and pull, by Newton's method with steps halved where they overshoot."""
+    """Return slope and intercept of least log loss and pull, by Newton's method with step halving."""
     slope, intercept = 1.0, 0.0
     for _ in range(MOST_STEPS):
         chances = expit(slope * odds + intercept)
@@ -213,7 +213,7 @@ FITS: Mapping[Method, Fit] = {Method.PLATT: platt_points, Method.ISOTONIC: isoto
 
 
 def _held_out(fit: Fit, beliefs: Array, labels: Array, parts: Sequence[Indexes]) -> Array:
-    """The confidences of each part, mapped as the other parts say."""
+    """Return the confidences of each part, mapped by the map that is fitted to the other parts."""
     mapped = np.empty_like(beliefs)
     for part in parts:
         rest = np.ones(len(beliefs), dtype=np.bool_)
@@ -224,7 +224,7 @@ def _held_out(fit: Fit, beliefs: Array, labels: Array, parts: Sequence[Indexes])
 
 
 def _smoothed(labels: Array) -> Array:
-    """Verdicts drawn in from 0 and 1, as if one more answer of each kind had been seen (Platt's targets)."""
+    """Return labels drawn in from 0 and 1, as if one more answer of each kind had been seen (Platt's targets)."""
     good = float(labels.sum())
     bad = len(labels) - good
     lowest, highest = 1 / (bad + 2), (good + 1) / (good + 2)
@@ -232,7 +232,7 @@ def _smoothed(labels: Array) -> Array:
 
 
 def _corners(levels: Array, steps: Array) -> list[Point]:
-    """The points where a staircase bends."""
+    """Return the points where a staircase bends."""
     last = len(levels) - 1
     kept = [i for i in range(last + 1) if i in (0, last) or not steps[i - 1] == steps[i] == steps[i + 1]]
     return [Point(confidence=float(levels[i]), calibrated=float(steps[i])) for i in kept]

@@ -1,4 +1,4 @@
-"""Numbers that come in, checked once."""
+"""This module checks the numbers that all statistics take, and deals items into folds."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ FOLDS = 5
 
 
 def unit_array(name: str, numbers: Numbers) -> Array:
-    """`numbers` as an array [each in 0..1].
+    """Return `numbers` as an array [each in 0..1].
 
     Raises:
         ValueError: For one that is outside, or not a number.
@@ -31,7 +31,7 @@ def unit_array(name: str, numbers: Numbers) -> Array:
 
 
 def judged(confidences: Numbers, scores: Numbers) -> tuple[Array, Array]:
-    """Confidences and the scores of the same answers, as arrays.
+    """Return confidences and the scores of the same answers, as checked arrays.
 
     Raises:
         ValueError: When they are not equally many, or one lies outside [0, 1].
@@ -43,7 +43,7 @@ def judged(confidences: Numbers, scores: Numbers) -> tuple[Array, Array]:
 
 
 def right(scores: Numbers) -> Flags:
-    """Whether each answer counts as right.
+    """Return whether each answer counts as right.
 
     Example:
         >>> right([0.0, 0.49, 0.5, 1.0]).tolist()
@@ -70,7 +70,7 @@ def effective_size(total: float, squares: float) -> float:
 
 
 def stratified_folds(strata: Sequence[int] | Flags, count: int, rng: np.random.Generator) -> list[Indexes]:
-    """Items dealt into folds by chance, so that each fold has its share of every stratum.
+    """Deal items into folds by chance, so that each fold has its share of every stratum.
 
     Strata must not follow the outcome too closely: folds that share the outcome at each confidence also share its
     noise, and a fit to noise then passes for a gain.

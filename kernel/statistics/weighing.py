@@ -1,4 +1,4 @@
-"""Weights for levels that together tell of an event, and a threshold for their weighted mean.
+"""This module fits weights for levels that together predict an event, and a threshold for their weighted mean.
 
 A level is a number in [0, 1] that is high where the event is likely, or NaN where it is unknown. Weights are >= 0 and
 sum to 1; those of the known levels are rescaled, and fewer than two known levels have no weighted mean.
@@ -33,7 +33,7 @@ Weights = tuple[float, ...]
 
 @value
 class ShareThreshold:
-    """A threshold, and what it does.
+    """This value is a threshold, with the share that passes it.
 
     Attributes:
         threshold: A value passes if and only if it reaches this [0..1].
@@ -47,12 +47,12 @@ class ShareThreshold:
 
     @property
     def share(self) -> float:
-        """Share that passes [0..1]."""
+        """Return the share that passes [0..1]."""
         return self.passing / self.total
 
 
 def weighted_means(levels: Array, weights: Sequence[float]) -> Array:
-    """Weighted mean of the known levels of each row [0..1]; NaN where it has none.
+    """Return the weighted mean of the known levels of each row [0..1]; NaN where it has none.
 
     Args:
         levels: A row for each item, a column for each level [0..1, or NaN].
@@ -69,7 +69,7 @@ def weighted_means(levels: Array, weights: Sequence[float]) -> Array:
 
 
 def fitted_weights(levels: Array, events: Flags, prior: Sequence[float]) -> Weights:
-    """The weights under which the weighted mean tells most of the event, by logistic regression.
+    """Fit the weights under which the weighted mean predicts the event best, by logistic regression.
 
     The event's log-odds are taken for slope · weighted mean + intercept with a slope >= 0. What is fitted is pulled
     towards `prior`: few events leave the weights near it, and levels that tell nothing leave them there altogether.
@@ -100,7 +100,7 @@ def fitted_weights(levels: Array, events: Flags, prior: Sequence[float]) -> Weig
 def held_out_means(
     levels: Array, events: Flags, prior: Sequence[float], rng: np.random.Generator, folds: int = FOLDS
 ) -> Array:
-    """Weighted mean of each item under weights fitted without it, by folds; NaN where it has none.
+    """Return the weighted mean of each item under weights fitted without it, by folds; NaN where it has none.
 
     What these tell of the event is what fitted weights would tell of new items.
     """
@@ -113,7 +113,7 @@ def held_out_means(
 
 
 def threshold_for_share(values: Numbers, share: float, *, passing: int = 0, failing: int = 0) -> ShareThreshold:
-    """The threshold with which the share that passes is nearest to the one wanted.
+    """Return the threshold with which the share that passes is nearest to the one wanted.
 
     Of two as near the one that lets less pass; of all that do the same, one with few decimals in the middle.
 
@@ -146,7 +146,10 @@ def threshold_for_share(values: Numbers, share: float, *, passing: int = 0, fail
 
 
 def _loss(fit: Array, known: Array, filled: Array, happened: Array, prior: Array) -> tuple[float, Array]:
-    """Log loss with the pull, and its gradient; `fit` is slope · weight for each level, then the intercept."""
+    """Return the log loss with the pull, and its gradient.
+
+    `fit` is slope · weight for each level, then the intercept.
+    """
     slopes, intercept = fit[:-1], fit[-1]
     slope, masses = slopes.sum(), np.maximum(known @ slopes, 1e-12)
     means = (filled @ slopes) / masses
@@ -166,7 +169,7 @@ def rounded_weights(weights: Array) -> Weights:
 
 
 def _middle(low: float, high: float) -> float:
-    """A number with few decimals in the middle of what is above `low` and up to `high`."""
+    """Return a number with few decimals in the middle of what is above `low` and up to `high`."""
     if low < 0:
         return 0.0
     shorter = (round((low + high) / 2, decimals) for decimals in range(2, DECIMALS))

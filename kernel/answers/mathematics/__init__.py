@@ -1,1 +1,1 @@
-"""Answers that are mathematics: their normalised form, the bounds on what is worked on, and when two mean the same."""
+"""Mathematical answers have a normalised form, bounds on what is worked on, and an equality of their own."""

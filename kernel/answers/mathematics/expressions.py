@@ -1,4 +1,4 @@
-r"""Answers that are mathematics and no plain number: roots, intervals, tuples, sets, matrices, polynomials.
+r"""Expressions are answers that are mathematics, and no plain number: roots, intervals, sets, matrices, polynomials.
 
 Two of them are compared by `math-verify`, on a normalised LaTeX text. Its time limits rest on signals, which only a
 main thread has, so they are off. What reaches it is bounded first: length, nesting, commands, digits, powers and the
@@ -81,24 +81,24 @@ _ROUND = str.maketrans("[]", "()")
 
 
 class Mathematics(Protocol):
-    """Who compares normalised expressions; one that cannot tell in time says that they differ."""
+    """An implementation compares normalised expressions; one that runs out of time returns that they differ."""
 
     def same(self, a: str, b: str) -> bool:
-        """Whether two mean the same."""
+        """Return whether two mean the same."""
 
     def value(self, plain: str) -> Fraction | None:
-        """Value of a constant; None when it has no finite real one."""
+        """Return the value of a constant; None when it has no finite real one."""
 
 
 class InThisProcess:
-    """Compares where it is called, however long it takes."""
+    """This implementation compares in the calling process, however long it takes."""
 
     def same(self, a: str, b: str) -> bool:
-        """Whether two mean the same."""
+        """Return whether two mean the same."""
         return same_expression(a, b)
 
     def value(self, plain: str) -> Fraction | None:
-        """Value of a constant; None when it has no finite real one."""
+        """Return the value of a constant; None when it has no finite real one."""
         return approximate(plain)
 
 
@@ -106,7 +106,7 @@ IN_THIS_PROCESS = InThisProcess()
 
 
 def expression(text: str) -> str | None:
-    r"""Normalised LaTeX of `text`, where it is mathematics within the bounds; None otherwise.
+    r"""Return the normalised LaTeX of `text`, where it is mathematics within the bounds; None otherwise.
 
     Example:
         >>> expression("sqrt(3)/2"), expression(r"$\left( 3, 4 \right]$"), expression("2 and -1")
@@ -120,7 +120,7 @@ def expression(text: str) -> str | None:
 
 
 def constant(text: str) -> str | None:
-    r"""Normalised LaTeX of `text`, where it is one number: no variables, no lists, no relations.
+    r"""Return the normalised LaTeX of `text`, where it is one number: no variables, no lists, no relations.
 
     Example:
         >>> constant(r"\frac{\sqrt{3}}{2}"), constant("3+4"), constant("x+1"), constant("1,2")
@@ -133,7 +133,9 @@ def constant(text: str) -> str | None:
 
 
 def same_expression(a: str, b: str) -> bool:
-    r"""Whether two normalised expressions mean the same mathematics, exactly; a decimal is the fraction it spells.
+    r"""Return whether two normalised expressions mean the same mathematics, exactly.
+
+    A decimal is the fraction it spells.
 
     An ordered pair or interval is never a bare list, and a number written in another base equals only itself.
 
@@ -155,7 +157,7 @@ def same_expression(a: str, b: str) -> bool:
 
 
 def approximate(plain: str) -> Fraction | None:
-    r"""Value of a normalised constant expression to about 30 digits; None when it has no finite real one.
+    r"""Return the value of a normalised constant expression to about 30 digits; None when it has no finite real one.
 
     Example:
         >>> float(approximate(r"\sqrt{2}"))
@@ -185,7 +187,7 @@ def _latex(text: str) -> str:
 
 
 def _braced(text: str, before: str) -> str:
-    """`text` with braces for the parentheses that follow `before`: of a root, and of an exponent."""
+    """Return `text` with braces for the parentheses that follow `before`: of a root, and of an exponent."""
     head, *rest = re.split(re.escape(before) + r"\s*\(", text)
     for piece in rest:
         end = closing(piece, "(", ")")
@@ -221,7 +223,7 @@ def _spaced(token: str, after: str) -> str:
 
 
 def _shape(plain: str) -> str:
-    """Whether an expression is a sequence in brackets, a set (also a list without brackets) or neither."""
+    """Return whether an expression is a sequence in brackets, a set (also a list without brackets) or neither."""
     bare = re.sub(r"^[a-z](?:=|\\in)", "", plain)
     if "," not in bare:
         return "set" if "\\pm" in bare else "single"
@@ -234,13 +236,16 @@ def _letters(plain: str) -> frozenset[str]:
 
 
 def _differ_in_case(a: str, b: str) -> bool:
-    """Whether one uses R where the other uses r."""
+    """Return whether one uses R where the other uses r."""
     return any(letter.swapcase() in _letters(b) - _letters(a) for letter in _letters(a) - _letters(b))
 
 
 @lru_cache(maxsize=_CACHED)
 def _tree(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
-    """What `math-verify` reads in a normalised expression; None when that is nothing, or too large to be worked on."""
+    """Return what `math-verify` reads in a normalised expression.
+
+    It is None when that is nothing, or too large to be worked on.
+    """
     if largest_power(plain) > LARGEST_DEGREE:
         return None
     number = _whole(plain)
@@ -261,7 +266,7 @@ def _tree(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
 
 
 def _whole(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
-    """A whole number; there are many of them, and reading takes long."""
+    """Return a whole number as sympy has it: there are many of them, and parsing takes long."""
     from sympy import Integer  # type: ignore[import-untyped]
 
     return Integer(int(plain)) if _WHOLE.fullmatch(plain) else None
@@ -272,7 +277,7 @@ def _fraction(decimal: re.Match[str]) -> str:
 
 
 def _clearly_differ(a: str, b: str) -> bool:
-    """Whether both are scalars whose values differ at a point without any special property."""
+    """Return whether both are scalars whose values differ at a point without any special property."""
     first, second = _sampled(a), _sampled(b)
     if first is None or second is None:
         return False
@@ -281,7 +286,7 @@ def _clearly_differ(a: str, b: str) -> bool:
 
 @lru_cache(maxsize=_CACHED)
 def _sampled(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
-    """Value of a scalar expression where each variable has a value that only its name decides."""
+    """Return the value of a scalar expression where each variable has a value that only its name decides."""
     from sympy import Expr, Rational
 
     tree = _tree(plain)
