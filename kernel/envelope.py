@@ -65,11 +65,11 @@ class Envelope:
         for name in ("max_generations", "max_generated_tokens", "timeout_ms"):
             limit = getattr(self, name)
             if limit is not None and not 1 <= limit <= LARGEST_LIMIT:
-                said = f"{name} is {limit}; it must lie in [1, {LARGEST_LIMIT}]"
-                raise InvalidEnvelope(said, field=name, value=str(limit))
+                message = f"{name} is {limit}; it must lie in [1, {LARGEST_LIMIT}]"
+                raise InvalidEnvelope(message, field=name, value=str(limit))
         if self.max_cost is not None and not is_amount(self.max_cost):
-            said = f"max_cost is {self.max_cost}; it must be above 0 and at most {LARGEST_AMOUNT:g}"
-            raise InvalidEnvelope(said, field="max_cost", value=str(self.max_cost))
+            message = f"max_cost is {self.max_cost}; it must be above 0 and at most {LARGEST_AMOUNT:g}"
+            raise InvalidEnvelope(message, field="max_cost", value=str(self.max_cost))
 
 
 @value
@@ -92,14 +92,14 @@ class Limits:
         )
 
 
-def limits(asked: Envelope | None, default: Limits) -> Limits:
+def limits(requested: Envelope | None, default: Limits) -> Limits:
     """Return the limits that hold: those of the request, and `default` for what it left out."""
-    asked = asked or Envelope()
+    requested = requested or Envelope()
     return Limits(
-        max_generations=asked.max_generations or default.max_generations,
-        max_generated_tokens=asked.max_generated_tokens or default.max_generated_tokens,
-        timeout_ms=asked.timeout_ms or default.timeout_ms,
-        max_cost=asked.max_cost or default.max_cost,
+        max_generations=requested.max_generations or default.max_generations,
+        max_generated_tokens=requested.max_generated_tokens or default.max_generated_tokens,
+        timeout_ms=requested.timeout_ms or default.timeout_ms,
+        max_cost=requested.max_cost or default.max_cost,
     )
 
 

@@ -60,7 +60,7 @@ class Ledger:
         max_generations: Limit on generations [count].
         max_generated_tokens: Limit on generated tokens [count].
         max_cost: Limit on the cost [currency of the prices]; None for none.
-        price: The dearest price that the request's calls may have, by which plans are made; None where none is known.
+        price: The highest price that the request's calls may have, by which plans are made; None where none is known.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Ledger:
     def cost_left(self) -> int | None:
         """Return the money that is neither spent nor reserved [units, >= 0]; None without a limit.
 
-        What cost something that nobody knows leaves nothing.
+        An unknown cost leaves nothing.
         """
         if self._max_cost is None:
             return None
@@ -129,11 +129,11 @@ class Ledger:
         short = money is not None and (cost or 0) > money
         if short or generations > self.generations_left or tokens > self.unspent_tokens:
             self.exhausted = True
-            raise self._refusal(stage, generations, tokens, cost or 0)
+            raise self._error(stage, generations, tokens, cost or 0)
         self._reserved = [self._reserved[0] + generations, self._reserved[1] + tokens, self._reserved[2] + (cost or 0)]
         return Reservation(self, stage, generations, tokens, cost)
 
-    def _refusal(self, stage: str, generations: int, tokens: int, cost: int) -> BudgetExhausted:
+    def _error(self, stage: str, generations: int, tokens: int, cost: int) -> BudgetExhausted:
         needs = f"{generations} generations and {tokens} tokens"
         has = f"{self.generations_left} and {self.unspent_tokens} left"
         facts = {"generations_left": str(self.generations_left), "tokens_left": str(self.unspent_tokens)}
@@ -157,7 +157,7 @@ class Ledger:
         self._stages[stage] = spent if before is None else before.plus(spent)
 
     def lose(self, generations: int, tokens: int, cost: int | None = None) -> None:
-        """Count as spent what a call of unknown outcome had reserved; a cost of None is not known either."""
+        """Count as spent what a call of unknown outcome had reserved; a cost of None is unknown."""
         self._lost = [self._lost[0] + generations, self._lost[1] + tokens, self._lost[2] + (cost or 0)]
         self._lost_unpriced = self._lost_unpriced or (cost is None and bool(generations or tokens))
 

@@ -1,7 +1,7 @@
 """A policy table has rows over a metacognitive state, of which the first that matches names a strategy.
 
-Source: DESIGN "One request": high conflict may go to the arbiter, low experience to delegation. What a row may say, and
-when one row leaves nothing to another, stands here; when the table is asked, the router decides.
+Source: DESIGN "One request": high conflict may go to the arbiter, low experience to delegation. This module holds what
+a row may state, and when one row leaves nothing to another; the router decides when the table is consulted.
 """
 
 import re
@@ -107,7 +107,7 @@ class PolicyRow:
         name: Name recorded with each decision that it makes.
         strategy: One of `STRATEGIES`.
         when: Condition by measure, all of which must hold; empty: it matches every state.
-        always: Whether it is asked whatever the activation says; else only about queries that go to System 2.
+        always: Whether it is tried whatever the activation is; else only for questions that go to System 2.
     """
 
     name: str
@@ -117,12 +117,12 @@ class PolicyRow:
 
     def matches(self, levels: Mapping[str, float | None]) -> bool:
         """Return whether the state with these levels by measure meets all conditions; a missing level is unknown."""
-        return all(asked.holds(levels.get(measure)) for measure, asked in self.when.items())
+        return all(needed.holds(levels.get(measure)) for measure, needed in self.when.items())
 
     def covers(self, other: "PolicyRow") -> bool:
         """Return whether this row matches every state that `other` matches."""
         return all(
-            measure in other.when and asked.implied_by(other.when[measure]) for measure, asked in self.when.items()
+            measure in other.when and needed.implied_by(other.when[measure]) for measure, needed in self.when.items()
         )
 
 
@@ -132,7 +132,7 @@ class Policy:
 
     Attributes:
         version: Name of the table.
-        rows: The rows, those that are always asked and the others, as written.
+        rows: The rows, those that are always tried and the others, as written.
     """
 
     version: str
@@ -140,8 +140,8 @@ class Policy:
 
     def first(self, levels: Mapping[str, float | None], *, always: bool) -> PolicyRow | None:
         """Return the first row that matches, among those that are always tried or among the others; None for none."""
-        asked = (row for row in self.rows if row.always is always)
-        return next((row for row in asked if row.matches(levels)), None)
+        tried = (row for row in self.rows if row.always is always)
+        return next((row for row in tried if row.matches(levels)), None)
 
 
 def complaint(rows: Sequence[PolicyRow], place: int) -> str:
@@ -153,13 +153,13 @@ def complaint(rows: Sequence[PolicyRow], place: int) -> str:
         return f"name: {row.name!r} is used twice"
     if row.strategy not in STRATEGIES:
         return f"strategy: {row.strategy!r} is none; there are {', '.join(STRATEGIES)}"
-    covering = next((earlier for earlier in _asked_before(rows, place) if earlier.covers(row)), None)
+    covering = next((earlier for earlier in _rows_before(rows, place) if earlier.covers(row)), None)
     if covering is not None:
         return f"{row.name!r} can never be reached: {covering.name!r} is asked before and takes all that it matches"
     return ""
 
 
-def _asked_before(rows: Sequence[PolicyRow], place: int) -> Sequence[PolicyRow]:
+def _rows_before(rows: Sequence[PolicyRow], place: int) -> Sequence[PolicyRow]:
     """Return the rows that are tried before the row at `place`."""
     of_its_kind = [earlier for earlier in rows[:place] if earlier.always is rows[place].always]
     return of_its_kind if rows[place].always else [*(row for row in rows if row.always), *of_its_kind]

@@ -13,7 +13,7 @@ from kernel.values import value
 UNITS = 10**12
 # Tokens that a price is for.
 PER_TOKENS = 10**6
-# The largest price or limit; far above it, a number could no longer tell single units.
+# The largest price or limit; far above it, a number could no longer represent single units.
 LARGEST_AMOUNT = 1e9
 # Stands for every model without a price of its own.
 ANY_MODEL = "*"

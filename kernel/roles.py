@@ -73,26 +73,28 @@ class VersionedWeights:
     weights: RoleWeights = field(default_factory=lambda: DEFAULT_WEIGHTS)
 
 
-def checked_weights(asked: Mapping[Role, Mapping[str, float]], otherwise: RoleWeights = DEFAULT_WEIGHTS) -> RoleWeights:
-    """Return `asked`, completed by those of `otherwise` for the roles that it leaves out.
+def checked_weights(
+    requested: Mapping[Role, Mapping[str, float]], otherwise: RoleWeights = DEFAULT_WEIGHTS
+) -> RoleWeights:
+    """Return `requested`, completed by those of `otherwise` for the roles that it leaves out.
 
     Raises:
         InvalidWeights: For a negative weight, a sum other than 1, or a name that is no component.
     """
-    for role, weights in asked.items():
+    for role, weights in requested.items():
         wrong = [name for name in weights if name not in TERMS]
         if wrong:
-            said = f"weights of {role} name {wrong[0]!r}; components are {', '.join(TERMS)}"
-            raise InvalidWeights(said, role=role, component=wrong[0])
+            message = f"weights of {role} name {wrong[0]!r}; components are {', '.join(TERMS)}"
+            raise InvalidWeights(message, role=role, component=wrong[0])
         if not sums_to_one(weights.values()):
-            said = f"weights of {role} must be >= 0 and sum to 1; they sum to {sum(weights.values()):g}"
-            raise InvalidWeights(said, role=role)
-    return {role: dict(asked.get(role) or otherwise[role]) for role in ROLES}
+            message = f"weights of {role} must be >= 0 and sum to 1; they sum to {sum(weights.values()):g}"
+            raise InvalidWeights(message, role=role)
+    return {role: dict(requested.get(role) or otherwise[role]) for role in ROLES}
 
 
 Floats = NDArray[np.float64]
 
-# Fitness is told, and compared, to this many decimals.
+# Fitness is reported, and compared, to this many decimals.
 FITNESS_DECIMALS = 12
 
 
@@ -129,8 +131,8 @@ def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeig
         SPEC 1.3, e.g. expert = 0.6 CE + 0.4 EM. Rescaling for unknown components is ours.
 
     Example:
-        >>> made = fitness_matrix(["a"], [MSV(correctness=0.9, experience=0.5)])
-        >>> float(made.fitness[0, 0].round(3)), made.unknown(Role.CRITIC, 0)
+        >>> matrix = fitness_matrix(["a"], [MSV(correctness=0.9, experience=0.5)])
+        >>> float(matrix.fitness[0, 0].round(3)), matrix.unknown(Role.CRITIC, 0)
         (0.74, ('conflict',))
     """
     levels = term_levels(msvs)

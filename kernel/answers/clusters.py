@@ -1,6 +1,6 @@
 """Samples of one question are clustered by their answers, which shows how far they agree (SPEC 2.1-2.3).
 
-Everything here depends on the answers alone, never on the order in which they came.
+Everything here depends on the answers alone, never on their order.
 """
 
 from collections import Counter
@@ -75,7 +75,7 @@ def cluster(
         answer_type: Type of all.
         options: Texts of a choice's options in their order.
         aliases: Further spellings of one and the same answer.
-        same_meaning: Judgement of two free texts, asked only for pairs that `candidate_pairs` lists, in its order;
+        same_meaning: Judgement of two free texts, called only for pairs that `candidate_pairs` lists, in its order;
             None merges nothing by meaning.
         mathematics: Who compares expressions.
 
@@ -208,14 +208,14 @@ def _grouped(spellings: Mapping[str, Counter[str]], pairs: Sequence[tuple[str, s
 def _merged(groups: list[set[str]], spellings: Mapping[str, Counter[str]], same_meaning: SameMeaning) -> list[set[str]]:
     """Return `groups` after merging those that mean the same, pair by pair in a fixed order."""
     texts = {form: _representative(counts) for form, counts in spellings.items()}
-    kept: list[set[str]] = []
+    merged: list[set[str]] = []
     for group in sorted(groups, key=lambda one: min(texts[form] for form in one)):
-        home = next((one for one in kept if _mean_the_same(one, group, texts, same_meaning)), None)
-        if home is None:
-            kept.append(set(group))
+        match = next((one for one in merged if _mean_the_same(one, group, texts, same_meaning)), None)
+        if match is None:
+            merged.append(set(group))
         else:
-            home |= group
-    return kept
+            match |= group
+    return merged
 
 
 def _mean_the_same(one: set[str], other: set[str], texts: Mapping[str, str], same_meaning: SameMeaning) -> bool:

@@ -75,20 +75,20 @@ def _last_label(text: str) -> str | None:
     for index in range(len(lines) - 1, -1, -1):
         label = _LABEL.match(lines[index][:LONGEST_LABEL])
         if label:
-            said = lines[index][label.end() :]
-            return said if not _ONLY_MARKS.fullmatch(said) else _next_said(lines[index + 1 :])
+            rest = lines[index][label.end() :]
+            return rest if not _ONLY_MARKS.fullmatch(rest) else _next_text(lines[index + 1 :])
     return None
 
 
-def _next_said(lines: Sequence[str]) -> str:
+def _next_text(lines: Sequence[str]) -> str:
     return next((line for line in lines if not _ONLY_MARKS.fullmatch(line)), "")
 
 
-def _readings(said: str) -> Iterator[str]:
-    box = boxed(said)
+def _readings(rest: str) -> Iterator[str]:
+    box = boxed(rest)
     if box is not None:
         yield unwrapped(box)
-    yield unwrapped(said)
+    yield unwrapped(rest)
 
 
 def _fallbacks(text: str, answer_type: AnswerType) -> Iterator[str]:
@@ -98,16 +98,16 @@ def _fallbacks(text: str, answer_type: AnswerType) -> Iterator[str]:
     whole = text.strip()
     rules = rules_of(answer_type)
     if not rules.is_free_text:
-        readings = list(_said_to_be_the_answer(text))
+        readings = list(_named_answers(text))
         # A number is often followed by its calculation, whose own result must not be taken for it.
         yield from reversed(readings) if rules.is_numeric else readings
         yield unwrapped(whole)
     elif is_short(whole) and "\n" not in whole:
-        yield from _said_to_be_the_answer(whole)
+        yield from _named_answers(whole)
         yield unwrapped(whole)
 
 
-def _said_to_be_the_answer(text: str) -> Iterator[str]:
+def _named_answers(text: str) -> Iterator[str]:
     """Yield what the last undoubted "the answer is …" names: the rest of its line, then of its sentence."""
     mentions = list(_ANSWER_IS.finditer(text))[-_MOST_MENTIONS:]
     for mention in reversed(mentions):

@@ -39,7 +39,7 @@ _NEGATING = (
 _NEGATIONS = frozenset(_NEGATING.split())
 _PREFIXES = ("un", "in", "im", "il", "ir", "non", "dis", "mis")
 _SHORTEST_STEM = 4
-# Words that open a sentence in capitals and name nobody.
+# Words that open a sentence in capitals and are no names.
 _OPENING = (
     "a an the this that these those it its they their he his she her we our you your i my there here in on at of for "
     "from by with without to as and but or so because since when while where what which who how why if although "
@@ -105,7 +105,7 @@ def _as_number(token: str) -> Fraction | str | None:
         return Fraction(known) if known is not None else None
     digits = token.rstrip(",")
     if len(digits) > MOST_DIGITS or ("," in digits and not _THOUSANDS.fullmatch(digits)):
-        return token  # what cannot be read still tells texts apart
+        return token  # what cannot be read still distinguishes texts
     try:
         return Fraction(digits.replace(",", ""))
     except (ValueError, ZeroDivisionError):

@@ -33,7 +33,7 @@ MAGNITUDES = {
     "billion": 10**9,
     "trillion": 10**12,
 }
-# Units that are too short to be told from algebra by their length.
+# Units that are too short to be distinguished from algebra by their length.
 _SHORT_UNIT_NAMES = (
     "m g s h l L J N W V A K C F cm mm km kg mg ml mL ft in lb oz hr Hz kW MB GB TB KB am pm mi yd sq cu % °"
 )

@@ -44,13 +44,13 @@ def is_program(text: str) -> bool:
         (True, True, False, False)
     """
     tree = _parsed(text)
-    return tree is not None and any(map(_acts, tree.body))
+    return tree is not None and any(map(_does_something, tree.body))
 
 
 def normalised_program(text: str) -> str | None:
     r"""Return the program of `text` without comments, docstrings and layout; None when it is empty or too long.
 
-    What does not parse as Python is compared with its white space evened out, case kept.
+    What does not parse as Python is compared with single spaces and its own case.
 
     Example:
         >>> normalised_program("def f( x ):\n  'Twice.'\n  return 2*x # twice")
@@ -64,12 +64,12 @@ def normalised_program(text: str) -> str | None:
     return (_unparsed(tree) if tree is not None else None) or " ".join(text.split())
 
 
-def _acts(statement: ast.stmt) -> bool:
+def _does_something(statement: ast.stmt) -> bool:
     return not isinstance(statement, ast.Expr) or isinstance(statement.value, ast.Call | ast.Await)
 
 
 def _parsed(text: str) -> ast.Module | None:
-    if len(text) > LONGEST_PROGRAM or not _is_tame(text):
+    if len(text) > LONGEST_PROGRAM or not _is_small_enough(text):
         return None
     try:
         return ast.parse(textwrap.dedent(text).strip("\n"))
@@ -77,7 +77,7 @@ def _parsed(text: str) -> ast.Module | None:
         return None
 
 
-def _is_tame(text: str) -> bool:
+def _is_small_enough(text: str) -> bool:
     """Return whether Python's parser will not go too deep: it recurses with nesting, and with the chain of one line."""
     depth = deepest = 0
     for character in text:

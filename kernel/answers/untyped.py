@@ -34,7 +34,7 @@ _LEAD_IN = re.compile(
 )
 _LEAD_INS = 4
 _OPTION = re.compile(r"\(?([A-Z])(?:\)(?=\s|$)|[.:]?$)")
-# "B. Paris" is an option, or somebody's initial: other answers decide.
+# "B. Paris" is an option, or an initial: other answers decide.
 _OPTION_OR_INITIAL = re.compile(r"([A-Z])[.:]\s+\S")
 _NUMBER = re.compile(r"(?<![\w.,-])-?[$\u20ac\u00a3]?\d[\d,]*(?:\.\d+)?(?:/\d+)?%?(?![\w/])")
 

@@ -37,7 +37,7 @@ def normalised(text: str) -> str | None:
     bare = unwrapped(text) if len(text) <= LONGEST_ANSWER else ""
     if _PLACEHOLDER.fullmatch(bare):
         return None
-    tokens = [token for token in _TOKEN.findall(_plain(bare)) if _tells(token)]
+    tokens = [token for token in _TOKEN.findall(_plain(bare)) if _distinguishes(token)]
     return " ".join(_without_articles(tokens)) or None
 
 
@@ -57,10 +57,10 @@ def _plain(text: str) -> str:
     return _ZEROS.sub(lambda number: number[1] + (number[2] or ""), text)
 
 
-def _tells(token: str) -> bool:
+def _distinguishes(token: str) -> bool:
     if len(token) > 1 or token.isalnum() or token == "^":
         return True
-    # Symbols and marks tell answers apart (5 < 6, vowel signs); punctuation and backticks do not.
+    # Symbols and marks distinguish answers (5 < 6, vowel signs); punctuation and backticks do not.
     kind = unicodedata.category(token)
     return kind[0] in "MS" and kind != "Sk"
 

@@ -38,16 +38,16 @@ def without_thinking(text: str) -> str:
         >>> without_thinking("2 + 2 is 4</think>Four."), without_thinking("<think>hm")
         ('Four.', '')
     """
-    kept: list[str] = []
+    shown: list[str] = []
     inside, start = False, 0
     for tag in _THINKING.finditer(text):
         closes = bool(tag[1])
         if closes and not inside:
-            kept.clear()
+            shown.clear()
         elif not inside:
-            kept.append(text[start : tag.start()])
+            shown.append(text[start : tag.start()])
         inside, start = not closes, tag.end()
-    return "".join(kept if inside else [*kept, text[start:]])
+    return "".join(shown if inside else [*shown, text[start:]])
 
 
 def boxed(text: str) -> str | None:

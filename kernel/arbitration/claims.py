@@ -142,11 +142,11 @@ def traced(
         critiques: Claims of the critiques.
         final: Claims of the final stage.
         below: Similarity below which a claim is novel [-1..1].
-        everything: Vectors of all claims, each once for each time that it was made.
+        everything: Vectors of all claims, one for each occurrence.
     """
     nearest = nearest_cosines(final.vectors, solvers.vectors)
     novel = is_below(nearest, below)
-    symbolic = np.array([by_symbols(claim, solvers.claims) for claim in final.claims], dtype=bool)
+    symbolic = np.array([traces_by_symbols(claim, solvers.claims) for claim in final.claims], dtype=bool)
     known = len(final.claims) > 0 and len(solvers.claims) > 0
     shares = _shares(symbolic, novel) if known else (None, None, None)
     return ClaimShares(
@@ -197,7 +197,7 @@ def redundancy(vectors: Vectors) -> float | None:
     return (float(total @ total) - itself) / (count * (count - 1))
 
 
-def by_symbols(claim: Claim, solver_claims: Sequence[Claim]) -> bool:
+def traces_by_symbols(claim: Claim, solver_claims: Sequence[Claim]) -> bool:
     """Return whether the claim's numbers all stand in one solver claim, or an arithmetic expression of it does.
 
     A claim without numbers traces by no symbols.

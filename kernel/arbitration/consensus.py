@@ -51,7 +51,7 @@ def chosen(
 
     Args:
         solver: Counts of the solvers.
-        arbiter: Counts of the arbiter; empty when it did not speak.
+        arbiter: Counts of the arbiter; empty without one.
         without_arbiter: What the solvers' vote is called where it decides.
 
     Example:
@@ -90,7 +90,7 @@ def agree(counts: Counts, most: float = 0.0) -> bool:
 def is_consensus(tally: Tally, most: float = 0.0) -> bool:
     """Return whether the solvers agree on enough samples for that to mean something.
 
-    At least half of the samples must be valid, and at least two solvers must have a valid one where two were asked.
+    At least half of the samples must be valid, and at least two solvers must have a valid one where there are two.
 
     Example:
         >>> is_consensus(Tally(solvers=[{"12": 5}, {"12": 5}], arbiter={}))
@@ -102,8 +102,8 @@ def is_consensus(tally: Tally, most: float = 0.0) -> bool:
     """
     counts = tally.solver
     valid = sum(counts.values())
-    speaking = sum(bool(given) for given in tally.solvers)
-    enough = valid >= tally.solver_invalid and speaking >= min(2, len(tally.solvers))
+    with_valid = sum(bool(given) for given in tally.solvers)
+    enough = valid >= tally.solver_invalid and with_valid >= min(2, len(tally.solvers))
     return enough and agree(counts, most)
 
 

@@ -5,10 +5,10 @@ Source: SPEC 2.4 b. `docs/arbiter.md` has the argument. Two steps:
 1. `change_bound`, after each batch: from the samples so far, a bound on the probability that all K_a samples would
    lead to another answer (posterior predictive; one pair of answers at a time, then the union bound).
 2. `stopping_level`, once for K_a and the batches: how small that bound must be, so that early stopping gives another
-   answer with at most the probability asked for. Given the K_a samples that would be drawn, the first n are a sample
-   without replacement; so the error of the rule is computed exactly (`urns`) for every split of K_a samples between
-   two answers and invalid samples, and between three answers, and the largest of them is what counts. Questions with
-   more answers than that are covered by simulation only.
+   answer with at most the required probability. Given the K_a samples that would be drawn, the first n are a sample
+   without replacement; so the error of the rule is computed exactly (`kernel.arbitration.polya`) for every split of K_a
+   samples between two answers and invalid samples, and between three answers, and the largest of them is what counts.
+   Questions with more answers than that are covered by simulation only.
 """
 
 from collections.abc import Mapping
@@ -86,10 +86,10 @@ def is_uncatchable(counts: Counts, solver: Counts, remaining: int) -> bool:
         return False
     leader, *others = ranked(counts, solver)
     rivals = [*others, *(answer for answer in solver if answer not in counts)]
-    held = all(_holds(counts, solver, leader, rival, remaining) for rival in rivals)
-    # An answer that nobody gave yet has no solver sample: it loses a tie against one that has.
-    stranger = counts[leader] > remaining or (counts[leader] == remaining and solver.get(leader, 0) > 0)
-    return held and stranger
+    is_held = all(_keeps_lead(counts, solver, leader, rival, remaining) for rival in rivals)
+    # An answer that no sample gives yet has no solver sample: it loses a tie against one that has.
+    no_new_leader = counts[leader] > remaining or (counts[leader] == remaining and solver.get(leader, 0) > 0)
+    return is_held and no_new_leader
 
 
 def change_bound(counts: Counts, solver: Counts, remaining: int) -> float:
@@ -109,7 +109,7 @@ def change_bound(counts: Counts, solver: Counts, remaining: int) -> float:
         return 1.0
     leader, *others = ranked(counts, solver)
     pairs = [(counts[leader], counts[rival], _wins_ties(solver, leader, rival)) for rival in others]
-    # The stranger is taken to win ties: which one it will be, nobody knows.
+    # A new answer is taken to win ties, since it is unknown which one it will be.
     bound = sum(_overtaken(*pair, remaining) for pair in pairs) + _overtaken(counts[leader], 0, False, remaining)
     return min(1.0, bound)
 
@@ -121,7 +121,7 @@ def stopping_level(samples: int, first_batch: int, probability: float) -> float:
     Args:
         samples: Arbitration samples at most, K_a [count, >= 1]; above `MOST_JUDGED` the level is 0.
         first_batch: Samples of the first batch [count, >= 1].
-        probability: Probability asked for [0.5..1]; 1 gives 0, at which only an uncatchable leader stops.
+        probability: Required probability [0.5..1]; 1 gives 0, at which only an uncatchable leader stops.
 
     Returns:
         The largest level found by bisection over the bounds that can occur [0..1 - probability], for which
@@ -177,7 +177,7 @@ def _tables(samples: int, first_batch: int) -> Mapping[bool, tuple[Look, ...]]:
     return {third: looked(stops, bound, samples, third_answers=third) for third in (False, True)}
 
 
-def _holds(counts: Counts, solver: Counts, leader: str, rival: str, remaining: int) -> bool:
+def _keeps_lead(counts: Counts, solver: Counts, leader: str, rival: str, remaining: int) -> bool:
     lead = counts[leader] - counts.get(rival, 0)
     return lead > remaining or (lead == remaining and _wins_ties(solver, leader, rival))
 
@@ -197,7 +197,9 @@ def _overtaken(leader: int, rival: int, wins_ties: bool, remaining: int) -> floa
 @lru_cache(maxsize=65_536)
 def _tail(leader: int, rival: int, remaining: int, needed: int) -> float:
     """Return P(the rival gets at least `needed` of the remaining samples): a beta-binomial."""
-    got = np.arange(needed, remaining + 1)
-    ways = gammaln(remaining + 1) - gammaln(got + 1) - gammaln(remaining - got + 1)
-    logs = ways + betaln(rival + PRIOR + got, leader + PRIOR + remaining - got) - betaln(rival + PRIOR, leader + PRIOR)
+    gains = np.arange(needed, remaining + 1)
+    ways = gammaln(remaining + 1) - gammaln(gains + 1) - gammaln(remaining - gains + 1)
+    logs = (
+        ways + betaln(rival + PRIOR + gains, leader + PRIOR + remaining - gains) - betaln(rival + PRIOR, leader + PRIOR)
+    )
     return min(1.0, float(np.exp(logs).sum()))

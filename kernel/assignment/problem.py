@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kernel.errors import Code, MetacogError, NoAgents
 from kernel.roles import FITNESS_DECIMALS, ROLES, Floats, Role
 
-# A fitness nobody could measure counts as this: the middle, neither a recommendation nor an exclusion.
+# An unknown fitness counts as this: the middle, neither a recommendation nor an exclusion.
 ASSUMED_FITNESS = 0.5
 
 
@@ -105,11 +105,11 @@ def shared_capacities(stated: Sequence[int | None]) -> list[int]:
         >>> shared_capacities([None, None]), shared_capacities([1, 1, None]), shared_capacities([2, 2])
         ([3, 3], [1, 1, 3], [2, 2])
     """
-    said = [capacity for capacity in stated if capacity is not None]
-    others = len(stated) - len(said)
+    stated_ones = [capacity for capacity in stated if capacity is not None]
+    others = len(stated) - len(stated_ones)
     if not others:
-        return said
-    share = max(_ceiling(len(ROLES), len(stated)), _ceiling(max(0, len(ROLES) - sum(said)), others))
+        return stated_ones
+    share = max(_ceiling(len(ROLES), len(stated)), _ceiling(max(0, len(ROLES) - sum(stated_ones)), others))
     return [share if capacity is None else capacity for capacity in stated]
 
 
@@ -143,8 +143,8 @@ def _crowded(roles: Sequence[Role], agents: Sequence[str], problem: Problem) -> 
 
 def _column(places: Mapping[str, int], agent: str, what: str, role: Role) -> int:
     if agent not in places:
-        said = f"the {what} of {role} names {agent!r}, which is none of the agents"
-        raise InfeasibleAssignment(said, constraint=what, role=role, agent=agent)
+        message = f"the {what} of {role} names {agent!r}, which is none of the agents"
+        raise InfeasibleAssignment(message, constraint=what, role=role, agent=agent)
     return places[agent]
 
 

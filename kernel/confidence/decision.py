@@ -20,8 +20,8 @@ class AssessedAgent:
 
     Attributes:
         agent: The agent.
-        verbalized: What it says of itself, c^v [0..1]; None when unknown.
-        profile: What its record says, c^p [0..1].
+        verbalized: The confidence that it states, c^v [0..1]; None when unknown.
+        profile: The competence of its record, c^p [0..1].
         confidence: The two combined, c [0..1].
         disagreement: Their difference, delta [0..1]; None when c^v is unknown.
         threshold: Effective threshold, theta' [>= 0].
@@ -46,7 +46,7 @@ class ExecutorDecision:
     Attributes:
         mode: How it is solved.
         executor: Who solves it; empty when all do.
-        because: Why: `confident`, `better_peer`, `no_better_peer`, `nobody_confident` or `only_agent`.
+        reason: `confident`, `better_peer`, `no_better_peer`, `nobody_confident` or `only_agent`.
     """
 
     mode: TaskMode
@@ -60,10 +60,10 @@ def standing(
     """Return an agent's confidence and threshold, from its own rating and from its record.
 
     Args:
-        verbalized: What it says, c^v [0..1]; None when unknown.
-        record: What its record says.
+        verbalized: The confidence that it states, c^v [0..1]; None when unknown.
+        record: The estimate of its profile.
         rules: The numbers in force.
-        profile_alone: Whether c^v was left out on purpose; then its absence makes nobody ineligible.
+        profile_alone: Whether c^v was left out on purpose; then its absence makes no agent ineligible.
 
     Source:
         SPEC 3.2: an agent that cannot rate itself is eligible only where its profile rests on enough observations, or
@@ -98,13 +98,13 @@ def decided(first: AssessedAgent, peers: Sequence[AssessedAgent], rules: Rules) 
 
     Args:
         first: The agent that it was dispatched to.
-        peers: The others that were asked; of equally confident ones the first is taken.
+        peers: The other agents that rated themselves; of equally confident ones the first is taken.
         rules: The numbers in force.
 
     Returns:
         The first agent where c >= theta' (its own, tightened threshold). Else the most confident other one that reaches
         theta (not theta'), in the `PAPER` rule even when it is less confident than the first, by default only when it
-        is more so. Else everybody together.
+        is more so. Else all agents together.
 
     Source:
         SPEC 3.3, Algorithm 1.

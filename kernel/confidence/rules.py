@@ -97,11 +97,11 @@ class Rules:
         learning_rate: Step of a profile toward an outcome, alpha (0..1].
         minimum_observations: Observations that let a profile stand for an agent that cannot rate itself [count, >= 0].
         hand_over_rule: When another agent is better enough.
-        short_list_size: Other agents that are asked at most [count, >= 1].
+        short_list_size: Other agents that rate themselves at most [count, >= 1].
         exploration: How the short-list keeps room for agents known little.
         skip_routine: Whether routine tasks skip self-assessment.
         recalibrate: Whether verbalized confidence is recalibrated by agent where there is data.
-        constant_verbalized: Verbalized confidence of everybody when self-assessment is switched off [0..1].
+        constant_verbalized: Verbalized confidence of every agent when self-assessment is switched off [0..1].
     """
 
     confidence_threshold: float = CONFIDENCE_THRESHOLD

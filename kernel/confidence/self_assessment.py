@@ -16,8 +16,8 @@ def combined_confidence(verbalized: float | None, profile: float, *, weight: flo
     """Return the confidence of an agent in a task.
 
     Args:
-        verbalized: What the agent says, c^v [0..1]; None when unknown, which leaves the profile alone.
-        profile: What its record says, c^p [0..1].
+        verbalized: The confidence that the agent states, c^v [0..1]; None when unknown, which leaves the profile alone.
+        profile: The competence of its record, c^p [0..1].
         weight: Weight of the verbalized confidence, lambda [0..1].
 
     Returns:

@@ -30,7 +30,7 @@ class VoteCount:
     """This value is the result of a vote.
 
     Attributes:
-        answer: Canonical form of the answer that won; None when nobody gave a valid one.
+        answer: Canonical form of the answer that won; None without a valid one.
         share: Its share of all valid votes' weight [0..1].
         weights: Weight by canonical answer [>= 0].
         answers: Canonical answer of each agent that gave a valid one.
@@ -67,7 +67,7 @@ def counted(
 ) -> VoteCount:
     """Cluster the votes by the rules of their type, and weigh them.
 
-    A tie is won by the answer of more agents, then by the first in canonical order. Where nobody's vote weighs
+    A tie is won by the answer of more agents, then by the first in canonical order. Where no vote weighs
     anything, all weigh the same.
 
     Args:
@@ -88,7 +88,7 @@ def counted(
     given = [ballot.answer for ballot in ballots if ballot.answer is not None]
     clusters = cluster(given, answer_type, same_meaning=same_meaning)
     homes = {spelling: one for one in clusters for spelling in one.spellings}
-    valid = [(ballot, homes[said]) for ballot in ballots if (said := (ballot.answer or "").strip()) in homes]
+    valid = [(ballot, homes[answer]) for ballot in ballots if (answer := (ballot.answer or "").strip()) in homes]
     if not valid:
         return VoteCount(answer=None, share=None, weights={}, answers={})
     level = sum(ballot.weight for ballot, _ in valid) <= 0

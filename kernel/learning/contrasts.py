@@ -75,7 +75,7 @@ def contrasts(deliberations: Sequence[Deliberated]) -> Floats:
     """Return for each deliberation, chain role and term the level of the agent that had the role, less the average one.
 
     Returns:
-        [deliberations x CHAIN_ROLES x TERMS, -1..1]; 0 where the level is unknown, which says nothing.
+        [deliberations x CHAIN_ROLES x TERMS, -1..1]; 0 where the level is unknown, which carries no information.
     """
     return np.array([_contrast(each) for each in deliberations], dtype=float).reshape(
         len(deliberations), len(CHAIN_ROLES), len(TERMS)
@@ -93,7 +93,7 @@ def counting_weights(deliberations: Sequence[Deliberated]) -> Floats:
 
 
 def effective_number(weights: Floats) -> float:
-    """Return the equally weighted observations that tell as much as weighted ones [count].
+    """Return the equally weighted observations that carry as much information as weighted ones [count].
 
     Example:
         >>> effective_number(np.array([1.0, 1.0])), effective_number(np.array([3.0, 1.0]))

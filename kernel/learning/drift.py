@@ -1,8 +1,8 @@
 """This detector finds a change of an agent's competence: a generalized likelihood ratio over its recent outcomes.
 
 Outcomes are right or wrong, and neither the old nor the new share of right ones is known beforehand. So the detector
-asks of every place in the recent outcomes how much better two shares, one before and one after it, explain them than a
-single one does. It needs no size of change to be set, finds rises as well as falls, and says where the change lies.
+computes for every place in the recent outcomes how much better two shares, one before and one after it, explain them
+than a single one does. It needs no size of change to be set, finds rises as well as falls, and locates the change.
 Page-Hinkley and CUSUM would need the size; ADWIN's bound is for any distribution, and so later for this one. The
 threshold is set by simulation; `docs/delegation.md` has delays and false alarms.
 

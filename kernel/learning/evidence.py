@@ -14,7 +14,8 @@ from kernel.statistics.samples import RIGHT
 from kernel.thresholds import reaches
 from kernel.values import value
 
-# Deliberations whose roles were as some weights would have given them, from which the share of right answers is told.
+# Deliberations whose roles were as some weights would have given them, from which on their share of right answers
+# is estimated [count].
 LEAST_MATCHED = 30
 
 
@@ -41,11 +42,11 @@ class Evidence:
     Attributes:
         fitted: Weights fitted to all deliberations.
         deliberations: Deliberations [count].
-        effective: Equally weighted ones that tell as much [count].
+        effective: Equally weighted ones that carry as much information [count].
         right: Those whose answer was right [count].
         before: The weights so far.
         after: Fitted weights, each deliberation by weights fitted without it.
-        control: The same fitted to verdicts dealt out by chance.
+        control: The same fitted to labels dealt out by chance.
         gain: Discrimination of fitted weights less that of the weights so far, paired.
         gain_over_control: The same less that of the control.
     """
@@ -85,19 +86,19 @@ def evidence(
     scores = np.array([each.score for each in deliberations])
     held = held_out_weights(contrasted, scores, counts, prior, rng)
     shuffled = held_out_weights(contrasted, rng.permutation(scores), counts, prior, rng)
-    told = [
-        _Told(deliberations, contrasted, weights, scores >= RIGHT, counts)
+    evaluations = [
+        _WeightsEvaluation(deliberations, contrasted, weights, scores >= RIGHT, counts)
         for weights in ([prior] * len(deliberations), held, shuffled)
     ]
-    before, after, control = told
+    before, after, control = evaluations
     return Evidence(
         fitted=fitted_role_weights(contrasted, scores, counts, prior),
         deliberations=len(deliberations),
         effective=round(effective_number(counts), 3),
         right=int((scores >= RIGHT).sum()),
-        before=before.worth(rng, resamples),
-        after=after.worth(rng, resamples),
-        control=control.worth(rng, resamples),
+        before=before.merit(rng, resamples),
+        after=after.merit(rng, resamples),
+        control=control.merit(rng, resamples),
         gain=bootstrap_difference(weighted_auroc, before.columns, after.columns, rng=rng, resamples=resamples),
         gain_over_control=bootstrap_difference(
             weighted_auroc, control.columns, after.columns, rng=rng, resamples=resamples
@@ -135,7 +136,7 @@ def matched_share(right: Floats, matched: Floats, counts: Floats) -> float | Non
     return float((right * matched * counts).sum() / mass) if mass > 0 else None
 
 
-class _Told:
+class _WeightsEvaluation:
     """This class evaluates weights on deliberations; each deliberation may have weights of its own."""
 
     def __init__(
@@ -146,13 +147,13 @@ class _Told:
         right: NDArray[np.bool_],
         counts: Floats,
     ) -> None:
-        said = [advantages(one[None], each)[0] for one, each in zip(contrasted, weights, strict=True)]
-        self.columns = (np.array(said), right, counts)
+        advantage_of_each = [advantages(one[None], each)[0] for one, each in zip(contrasted, weights, strict=True)]
+        self.columns = (np.array(advantage_of_each), right, counts)
         self._matched = np.array(
-            [is_best(one, each) for one, each in zip(deliberations, weights, strict=True)], dtype=float
+            [is_best_for(one, each) for one, each in zip(deliberations, weights, strict=True)], dtype=float
         )
 
-    def worth(self, rng: np.random.Generator, resamples: int) -> WeightsMerit:
+    def merit(self, rng: np.random.Generator, resamples: int) -> WeightsMerit:
         """Return the merit of the weights."""
         _, right, counts = self.columns
         matched = int(self._matched.sum())
@@ -166,7 +167,7 @@ class _Told:
         )
 
 
-def is_best(each: Deliberated, weights: RoleWeights) -> bool:
+def is_best_for(each: Deliberated, weights: RoleWeights) -> bool:
     """Return whether the roles of a deliberation are the ones that `weights` would have given."""
     matrix = fitness_matrix(each.agents, each.msvs, weights)
     problem = build_problem(each.agents, matrix.fitness, capacities=each.capacities)

@@ -15,7 +15,7 @@ from kernel.statistics.weighing import FIRST_SLOPE, LEAST_SLOPE, PULL, rounded_w
 
 # Pull, first slope and least slope are those of the activation's weights: here the pull weighs as much as some hundred
 # deliberations whose agents differ by a fifth.
-# Components whose contrasts spread less than this do not tell agents apart; their weights cannot be learned.
+# Components whose contrasts spread less than this do not distinguish agents; their weights cannot be learned.
 LEAST_SPREAD = 0.01
 
 
@@ -23,9 +23,9 @@ def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prio
     """Fit the weights under which the roles' total fitness explains best how right answers are.
 
     The log-odds of a right answer are taken for an intercept plus, for each chain role, slope · Σ weight · contrast,
-    with slope and weights >= 0. What is fitted is pulled towards `prior`. A component that does not tell agents apart
-    keeps its weight, and the others of its role share the rest; a role whose levels tell nothing, and the generalist,
-    keep all theirs.
+    with slope and weights >= 0. What is fitted is pulled towards `prior`. A component that does not distinguish agents
+    keeps its weight, and the others of its role share the rest; a role whose levels carry no information, and the
+    generalist, keep all theirs.
 
     Args:
         contrasted: Contrasts [deliberations x CHAIN_ROLES x TERMS].
@@ -39,28 +39,28 @@ def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prio
     Source:
         Logistic regression with a ridge; SPEC 1.6 asks for weights >= 0 with sum 1, regularised toward the defaults.
     """
-    told = told_apart(contrasted, counts, prior)
+    usable = told_apart(contrasted, counts, prior)
     old = np.array([[prior[role].get(term, 0.0) for term in TERMS] for role in CHAIN_ROLES])
-    shares = np.where(told, old, 0.0)
+    shares = np.where(usable, old, 0.0)
     masses = shares.sum(axis=1)
-    first = FIRST_SLOPE * (shares / np.where(masses > 0, masses, 1.0)[:, None])[told]
+    first = FIRST_SLOPE * (shares / np.where(masses > 0, masses, 1.0)[:, None])[usable]
     fit = minimize(
         _loss,
         np.append(first, 0.0),
-        args=(contrasted[:, told], scores, counts, first),
+        args=(contrasted[:, usable], scores, counts, first),
         jac=True,
         method="L-BFGS-B",
         bounds=[(0.0, None)] * len(first) + [(None, None)],
     )
     slopes = np.zeros_like(old)
-    slopes[told] = fit.x[:-1]
-    made: dict[str, Mapping[str, float]] = {role: prior[role] for role in ROLES}
+    slopes[usable] = fit.x[:-1]
+    fitted: dict[str, Mapping[str, float]] = {role: prior[role] for role in ROLES}
     for row, role in enumerate(CHAIN_ROLES):
         total = slopes[row].sum()
         if total > LEAST_SLOPE:
-            weights = np.where(told[row], masses[row] * slopes[row] / total, old[row])
-            made[role] = _rounded(weights, prior[role])
-    return {role: made[role] for role in ROLES}
+            weights = np.where(usable[row], masses[row] * slopes[row] / total, old[row])
+            fitted[role] = _rounded(weights, prior[role])
+    return {role: fitted[role] for role in ROLES}
 
 
 def told_apart(contrasted: Floats, counts: Floats, prior: RoleWeights) -> NDArray[np.bool_]:
@@ -71,9 +71,9 @@ def told_apart(contrasted: Floats, counts: Floats, prior: RoleWeights) -> NDArra
     weighs = np.array([[prior[role].get(term, 0.0) > 0 for term in TERMS] for role in CHAIN_ROLES])
     total = counts.sum()
     spread = np.sqrt((counts[:, None, None] * contrasted**2).sum(axis=0) / (total if total > 0 else 1.0))
-    told: NDArray[np.bool_] = weighs & (spread > LEAST_SPREAD)
-    told &= (told.sum(axis=1) > 1)[:, None]
-    return told
+    usable: NDArray[np.bool_] = weighs & (spread > LEAST_SPREAD)
+    usable &= (usable.sum(axis=1) > 1)[:, None]
+    return usable
 
 
 def advantages(contrasted: Floats, weights: RoleWeights) -> Floats:

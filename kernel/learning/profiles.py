@@ -247,7 +247,7 @@ def lessons(*, executor: str, voters: Sequence[str], winners: Set[str], correct:
     Source:
         SPEC 3.4: the agent that executed, as the paper's text has it (its Algorithm 1 writes the first one). After a
         vote: if the answer was right, those who gave it get r = 1 and the others 0; if it was wrong, those who gave it
-        get r = 0 and the others, whose answers nobody checked, nothing. A vote without a valid answer teaches nobody.
+        get r = 0 and the others, whose answers have no label, nothing. A vote without a valid answer teaches no agent.
 
     Example:
         >>> [f"{one.agent}{one.outcome}" for one in lessons(executor="", voters="abc", winners={"a"}, correct=True)]
@@ -271,7 +271,7 @@ def memory_rate(learning_rate: float, since_change: int | None) -> float:
         since_change: Observations since the change [count, >= 1]; None when none is recent.
 
     Returns:
-        max(alpha, 2 / (s + 2)): the estimate rests on the s observations since the change and the one that comes, for
+        max(alpha, 2 / (s + 2)): the estimate rests on the s observations since the change and the next one, for
         an exponential mean with step a rests on (2 - a) / a of them.
 
     Example:

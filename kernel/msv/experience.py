@@ -59,7 +59,7 @@ class SimilarityCalibration:
     It is 0 up to the floor, 1 from the ceiling, and a straight line between.
 
     Attributes:
-        floor: Cosine [-1..1] that the nearest of many texts rarely exceeds when none has to do with what is asked.
+        floor: Cosine [-1..1] that the nearest of many texts rarely exceeds when none has to do with the question.
         ceiling: Cosine [-1..1] that half of the paraphrases reach.
         encoder: Encoder that both were measured on; another one's cosines are of another scale.
 

@@ -45,21 +45,21 @@ def read_rating(document: object, order: Sequence[str] = ORDER) -> dict[str, flo
 
     Raises:
         ValueError: For a document that does not, and for one that counts its places (1, 2, 3, ...): small models fill a
-            list that way, and it says nothing of what was to be rated.
+            list that way, and it is no rating.
 
     Example:
         >>> read_rating({"r": [90, 80, 70, 10, 30, 20, 5]})["internal_inconsistency"]
         10.0
     """
     numbers = document.get("r") if isinstance(document, dict) else None
-    if not isinstance(numbers, list) or len(numbers) != len(order) or not all(map(_is_rated, numbers)):
+    if not isinstance(numbers, list) or len(numbers) != len(order) or not all(map(_is_rating_number, numbers)):
         raise ValueError(f"a rating lists {len(order)} whole numbers from 0 to {SCALE}")
     if len(order) > 1 and numbers in ([*range(len(order))], [*range(1, len(order) + 1)]):
         raise ValueError(f"the rating counts its places ({numbers[0]} to {numbers[-1]}) instead of rating")
     return {name: float(number) for name, number in zip(order, numbers, strict=True)}
 
 
-def _is_rated(number: object) -> bool:
+def _is_rating_number(number: object) -> bool:
     if isinstance(number, bool) or not isinstance(number, int | float):
         return False
     return 0 <= number <= SCALE and number == int(number)

@@ -61,12 +61,12 @@ def conclusion_likelihood(tokens: Sequence[tuple[str, float]]) -> float | None:
 
     Returns:
         The joint probability of the answer that the text marks (`Final Answer: ...`, to the end of its line); of a text
-        that marks none, the probability of its least certain token. Steps that were obvious on the way say nothing.
+        that marks none, the probability of its least certain token. Obvious steps on the way do not count.
 
     Example:
         >>> from math import log
-        >>> told = [("6", log(0.1)), ("\n", log(0.9)), ("Final Answer", log(0.9)), (": ", log(0.9)), ("12", log(0.5))]
-        >>> round(conclusion_likelihood(told), 12)
+        >>> tokens = [("6", log(0.1)), ("\n", log(0.9)), ("Final Answer", log(0.9)), (": ", log(0.9)), ("12", log(0.5))]
+        >>> round(conclusion_likelihood(tokens), 12)
         0.5
     """
     if not tokens:

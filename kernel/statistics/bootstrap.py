@@ -49,8 +49,8 @@ def bootstrap_interval(
 
     Args:
         statistic: Number of the columns given; None where these have none (e.g. AUROC of one kind only).
-        columns: What is known of the items, item by item. An item that was seen several times (seeds, repeated
-            verdicts) is one row of a two-dimensional column: drawn as a whole, as it must be.
+        columns: What is known of the items, item by item. An item that was observed several times (seeds, repeated
+            labels) is one row of a two-dimensional column: drawn as a whole, as it must be.
         rng: Chance.
         resamples: Draws [count].
         level: Of the interval [0..1].
@@ -65,8 +65,8 @@ def bootstrap_interval(
         Efron 1979, percentile method.
 
     Example:
-        >>> made = bootstrap_interval(np.mean, [0, 1] * 50, rng=np.random.default_rng(0))
-        >>> made.value, 0.38 < made.low < 0.42, 0.58 < made.high < 0.62
+        >>> estimate = bootstrap_interval(np.mean, [0, 1] * 50, rng=np.random.default_rng(0))
+        >>> estimate.value, 0.38 < estimate.low < 0.42, 0.58 < estimate.high < 0.62
         (0.5, True, True)
     """
     arrays = [np.asarray(column) for column in columns]
@@ -79,11 +79,13 @@ def bootstrap_interval(
     picks = (rng.integers(n, size=n) for _ in range(resamples))
     drawn = [_value(statistic, [array[pick] for array in arrays]) for pick in picks]
     known = [number for number in drawn if number is not None]
-    seen = _value(statistic, arrays)
-    if len(known) * 2 < resamples or seen is None:
-        return Estimate(value=seen, low=None, high=None, items=n, resamples=len(known))
+    observed = _value(statistic, arrays)
+    if len(known) * 2 < resamples or observed is None:
+        return Estimate(value=observed, low=None, high=None, items=n, resamples=len(known))
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(value=seen, low=round(float(low), 12), high=round(float(high), 12), items=n, resamples=len(known))
+    return Estimate(
+        value=observed, low=round(float(low), 12), high=round(float(high), 12), items=n, resamples=len(known)
+    )
 
 
 def bootstrap_difference(

@@ -1,6 +1,6 @@
 """Recalibration maps a raw confidence to a served one; this module fits two forms of map and chooses between them.
 
-Both forms learn from smoothed verdicts: no number of verdicts makes an answer certain, so no map leads to 0 or 1.
+Both forms learn from smoothed labels: no number of labels makes an answer certain, so no map leads to 0 or 1.
 
 Source: SPEC 4. Platt 1999 (logistic curve, smoothed targets), Zadrozny and Elkan 2002 (isotonic regression).
 """
@@ -42,8 +42,8 @@ class Point:
     """A point is one support of a map.
 
     Attributes:
-        confidence: Confidence as it comes [0..1].
-        calibrated: Confidence as it is served [0..1].
+        confidence: Raw confidence [0..1].
+        calibrated: Confidence that is served [0..1].
     """
 
     confidence: float
@@ -78,7 +78,7 @@ class FittedMap:
         """Return whether the map is better than none: by more than the standard error of the gain.
 
         Simulated, 200 times each at 50 to 1,000 answers: of the maps for confidences that need none, 36 to 50 % would
-        pass without that margin, with it 3 to 12 %; of those that mend an error of .19, 94 % pass at 100 answers and
+        pass without that margin, with it 3 to 12 %; of those that correct an error of .19, 94 % pass at 100 answers and
         99 % at 200.
         """
         return exceeds(self.brier_before - self.brier_after, self.gain_error)
@@ -154,7 +154,7 @@ def platt_points(confidences: Numbers, scores: Numbers) -> list[Point]:
     """Return the logistic curve over the log-odds that fits the labels best, by points of it.
 
     It is 1 / (1 + e^-(a · log-odds + b)) with a >= 0. It is pulled towards the identity, a = 1 and b = 0, which decides
-    while there are few verdicts.
+    while there are few labels.
 
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.
@@ -234,5 +234,5 @@ def _smoothed(labels: Array) -> Array:
 def _corners(levels: Array, steps: Array) -> list[Point]:
     """Return the points where a staircase bends."""
     last = len(levels) - 1
-    kept = [i for i in range(last + 1) if i in (0, last) or not steps[i - 1] == steps[i] == steps[i + 1]]
-    return [Point(confidence=float(levels[i]), calibrated=float(steps[i])) for i in kept]
+    corners = [i for i in range(last + 1) if i in (0, last) or not steps[i - 1] == steps[i] == steps[i + 1]]
+    return [Point(confidence=float(levels[i]), calibrated=float(steps[i])) for i in corners]

@@ -113,7 +113,7 @@ def calibration_error(confidences: Numbers, scores: Numbers, bins: int = DEFAULT
 def chance_calibration_error(confidences: Numbers, bins: int = DEFAULT_BINS) -> float | None:
     """Return ECE that perfect calibration shows by chance with these confidences, in the mean [0..1]; None without any.
 
-    Exact, no simulation: where each answer is right with the probability that its confidence says, independently, the
+    Exact, no simulation: where each answer is right with the probability of its confidence, independently, the
     right ones of a bin are distributed as a sum of unequal coins (Poisson binomial), of which the mean absolute
     deviation is taken. Graded scores vary less, and show less.
 
@@ -184,10 +184,10 @@ def _heads(chances: Array) -> Array:
     """Return the distribution of the number of heads of unequal coins."""
     if len(chances) > DIRECT:
         return _sum(_heads(chances[: len(chances) // 2]), _heads(chances[len(chances) // 2 :]))
-    made = np.ones(1)
+    distribution = np.ones(1)
     for chance in chances:
-        made = np.convolve(made, (1 - chance, chance))
-    return made
+        distribution = np.convolve(distribution, (1 - chance, chance))
+    return distribution
 
 
 def _sum(one: Array, other: Array) -> Array:

@@ -53,7 +53,7 @@ def right(scores: Numbers) -> Flags:
 
 
 def effective_size(total: float, squares: float) -> float:
-    """Return how many equally weighted observations tell as much as weighted ones [count]; 0 without a weight.
+    """Return the number of equally weighted observations that weighted ones amount to [count]; 0 without a weight.
 
     Args:
         total: Sum of the weights [>= 0].

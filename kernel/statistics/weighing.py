@@ -24,7 +24,7 @@ from kernel.weighted_mean import weighted_terms
 # levels are spread evenly.
 PULL = 2.0
 FIRST_SLOPE = 4.0
-# Slope below which the levels tell nothing.
+# Slope below which the levels carry no information.
 LEAST_SLOPE = 1e-3
 WEIGHT_DECIMALS = 4
 
@@ -72,11 +72,11 @@ def fitted_weights(levels: Array, events: Flags, prior: Sequence[float]) -> Weig
     """Fit the weights under which the weighted mean predicts the event best, by logistic regression.
 
     The event's log-odds are taken for slope · weighted mean + intercept with a slope >= 0. What is fitted is pulled
-    towards `prior`: few events leave the weights near it, and levels that tell nothing leave them there altogether.
+    towards `prior`: few events leave the weights near it, and levels without information leave them there altogether.
 
     Args:
         levels: A row for each item, a column for each level [0..1, or NaN].
-        events: Whether the event came, for each item.
+        events: Whether the event happened, for each item.
         prior: The weights so far.
 
     Returns:
@@ -102,7 +102,7 @@ def held_out_means(
 ) -> Array:
     """Return the weighted mean of each item under weights fitted without it, by folds; NaN where it has none.
 
-    What these tell of the event is what fitted weights would tell of new items.
+    They predict the event as well as fitted weights would for new items.
     """
     means = np.full(len(levels), nan)
     for part in stratified_folds(events, folds, rng):
@@ -136,13 +136,13 @@ def threshold_for_share(values: Numbers, share: float, *, passing: int = 0, fail
         raise ValueError(f"a share of {share} of {total} items cannot be had")
     levels = np.unique(numbers)
     ranges = [(-1.0, float(levels[0])), *pairwise(map(float, levels))] if len(levels) else []
-    made = [
+    candidates = [
         ShareThreshold(threshold=_middle(low, high), passing=passing + int((numbers >= high).sum()), total=total)
         for low, high in ranges
     ]
     if not len(levels) or levels[-1] < 1:
-        made.append(ShareThreshold(threshold=1.0, passing=passing, total=total))
-    return min(made, key=lambda one: (round(abs(one.share - share), 12), one.passing))
+        candidates.append(ShareThreshold(threshold=1.0, passing=passing, total=total))
+    return min(candidates, key=lambda one: (round(abs(one.share - share), 12), one.passing))
 
 
 def _loss(fit: Array, known: Array, filled: Array, happened: Array, prior: Array) -> tuple[float, Array]:

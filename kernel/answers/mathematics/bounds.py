@@ -60,7 +60,7 @@ def _numeric(exponent: str) -> float:
     return max(1.0, float(prod(map(int, _NUMERAL.findall(exponent)))))
 
 
-def is_tame(tree: Any) -> bool:  # noqa: ANN401 - sympy has no types
+def is_small_enough(tree: Any) -> bool:  # noqa: ANN401 - sympy has no types
     """Return whether `tree` is defined (no division by zero) and small enough to be worked on.
 
     Equations and inequalities may be solved in the comparison, so theirs are at most quadratic.

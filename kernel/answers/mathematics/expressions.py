@@ -2,7 +2,7 @@ r"""Expressions are answers that are mathematics, and no plain number: roots, in
 
 Two of them are compared by `math-verify`, on a normalised LaTeX text. Its time limits rest on signals, which only a
 main thread has, so they are off. What reaches it is bounded first: length, nesting, commands, digits, powers and the
-terms of what is multiplied out; and expressions that differ as numbers are told apart before anything is simplified.
+terms of what is multiplied out; and expressions that differ as numbers are distinguished before anything is simplified.
 These bounds keep the time short, and promise none: reading and simplifying have no bound of their own. A service that
 must stay responsive compares in a process that can be killed (`Mathematics`, `sandbox.mathematics`).
 What is not understood is no expression, and is compared by its words.
@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
-from kernel.answers.mathematics.bounds import LARGEST_DEGREE, is_tame, largest_power
+from kernel.answers.mathematics.bounds import LARGEST_DEGREE, is_small_enough, largest_power
 from kernel.answers.wrapping import closing, unwrapped
 
 LONGEST_EXPRESSION = 200
@@ -65,7 +65,7 @@ _ENVIRONMENT = re.compile(r"\\(?:begin|end)\{([pbvBV]?matrix)\}")
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\\S|\S")
 # Letters that stand between spaces are words ("5 am"), and so are three in a row.
 _WORDS = re.compile(r"[A-Za-z]{3,}|(?<!\S)[A-Za-z]{2,}(?!\S)")
-_TELLING = re.compile(r"\\[A-Za-z{]|\d[A-Za-z]|[A-Za-z]\(|[+\-/^=<>|,]|\d_\d")
+_MATHEMATICAL_SIGN = re.compile(r"\\[A-Za-z{]|\d[A-Za-z]|[A-Za-z]\(|[+\-/^=<>|,]|\d_\d")
 # Two numbers side by side, a grade (A+), an exponent of nothing, a date (3/4/2020), a division by zero.
 _MALFORMED = re.compile(r"\d\s+\d|(?:^|[(\[{,=])\s*[\^/_]|[\^/_+\-=]\s*(?:$|[)\]},])|\d/\d+/\d|/0(?![\d.])")
 # Digits joined by signs alone may be a date, a score or a range of years.
@@ -152,7 +152,7 @@ def same_expression(a: str, b: str) -> bool:
         return False
     from math_verify import verify  # type: ignore[import-untyped]
 
-    # `verify` reads an equation on one side as its right-hand side; asked both ways, it does so for neither alone.
+    # `verify` reads an equation on one side as its right-hand side; compared both ways, it does so for neither alone.
     return all(bool(verify(one, other, timeout_seconds=None)) for one, other in ((first, second), (second, first)))
 
 
@@ -203,7 +203,7 @@ def _is_mathematics(plain: str) -> bool:
         _CHARACTERS.fullmatch(plain) is not None
         and _COMMANDS.issuperset(commands)
         and _WORDS.search(letters) is None
-        and _TELLING.search(plain) is not None
+        and _MATHEMATICAL_SIGN.search(plain) is not None
         and _MALFORMED.search(plain) is None
         and _is_bounded(plain)
     )
@@ -253,7 +253,7 @@ def _tree(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
         return number
     from math_verify import LatexExtractionConfig, LatexNormalizationConfig, grader, parse, parser
 
-    # Without a time limit it warns once that nobody else sets one; the bounds of this module do.
+    # Without a time limit it warns once that no other limit holds; the bounds of this module do.
     parser.TIMEOUT_WARNING_SHOWN = grader.TIMEOUT_WARNING_SHOWN = True
     # Its own treatment of units would turn 2ab into 2.
     normalization = LatexNormalizationConfig(
@@ -262,7 +262,7 @@ def _tree(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
     config = LatexExtractionConfig(normalization_config=normalization)
     exact = _IMAGINARY.sub(" i", _DECIMAL.sub(_fraction, plain))
     read = parse(f"${exact}$", extraction_config=[config], fallback_mode="no_fallback", parsing_timeout=None)
-    return read[0] if len(read) == 1 and is_tame(read[0]) else None
+    return read[0] if len(read) == 1 and is_small_enough(read[0]) else None
 
 
 def _whole(plain: str) -> Any:  # noqa: ANN401 - sympy has no types

@@ -20,7 +20,7 @@ def test_groups_come_largest_first() -> None:
     assert groups.share == 0.6
 
 
-def test_samples_that_say_nothing_agree_with_nobody() -> None:
+def test_samples_without_an_answer_agree_with_none() -> None:
     groups = grouped(["", " ", "12"])
 
     assert groups.sizes == [1, 1, 1]
@@ -116,9 +116,7 @@ def test_a_text_concludes_what_it_marks(draft: str, concluded: str) -> None:
         ("Final Answer: 4", ["", "4"], 1.0),
     ],
 )
-def test_a_draft_is_supported_by_the_samples_that_say_what_it_says(
-    draft: str, samples: list[str], level: float
-) -> None:
+def test_a_draft_is_supported_by_the_samples_that_give_its_answer(draft: str, samples: list[str], level: float) -> None:
     assert support(draft, samples) == pytest.approx(level)
 
 

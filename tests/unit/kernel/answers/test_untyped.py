@@ -30,7 +30,7 @@ from kernel.answers.untyped import untyped_answer
         ("<think>hm, 7?</think>12", "12"),
     ],
 )
-def test_answers_that_say_the_same_agree(one: str, other: str) -> None:
+def test_answers_of_the_same_meaning_have_the_same_form(one: str, other: str) -> None:
     assert untyped_answer(one) == untyped_answer(other)
 
 
@@ -53,7 +53,7 @@ def test_answers_that_say_the_same_agree(one: str, other: str) -> None:
         ("It is not Oslo", "Oslo"),
     ],
 )
-def test_answers_that_differ_do_not(one: str, other: str) -> None:
+def test_answers_that_differ_have_different_forms(one: str, other: str) -> None:
     assert untyped_answer(one) != untyped_answer(other)
 
 

@@ -13,7 +13,7 @@ from kernel.arbitration.tallies import Tally
 NINE_OF_TEN = 0.9 * log(1 / 0.9) + 0.1 * log(10)
 
 
-def test_solvers_agree_up_to_the_entropy_that_is_asked_for() -> None:
+def test_solvers_agree_up_to_the_required_entropy() -> None:
     assert agree({"12": 9, "13": 1}, NINE_OF_TEN)
     assert not agree({"12": 9, "13": 1}, NINE_OF_TEN - 1e-6)
     assert not agree({"12": 9, "13": 1})
