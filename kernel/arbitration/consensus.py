@@ -74,13 +74,13 @@ def chosen(
     )
 
 
-def agree(counts: Counts, most: float = 0.0) -> bool:
+def solvers_agree(counts: Counts, most: float = 0.0) -> bool:
     """Return whether the entropy of the solvers' answers is at most `most` [nats].
 
     Without a valid sample they do not agree.
 
     Example:
-        >>> agree({"12": 10}), agree({"12": 9, "13": 1}), agree({})
+        >>> solvers_agree({"12": 10}), solvers_agree({"12": 9, "13": 1}), solvers_agree({})
         (True, False, False)
     """
     level = entropy(list(counts.values()))
@@ -104,7 +104,7 @@ def is_consensus(tally: Tally, most: float = 0.0) -> bool:
     valid = sum(counts.values())
     with_valid = sum(bool(given) for given in tally.solvers)
     enough = valid >= tally.solver_invalid and with_valid >= min(2, len(tally.solvers))
-    return enough and agree(counts, most)
+    return enough and solvers_agree(counts, most)
 
 
 def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
@@ -120,7 +120,7 @@ def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
     if not counts:
         return False
     leader = ranked(counts, counts)[0]
-    return not agree({**counts, leader: counts[leader] + remaining}, most) and not agree(counts, most)
+    return not solvers_agree({**counts, leader: counts[leader] + remaining}, most) and not solvers_agree(counts, most)
 
 
 def certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool:
@@ -130,7 +130,7 @@ def certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool
         >>> certain_consensus({"12": 6}, 4), certain_consensus({"12": 5}, 5), certain_consensus({"12": 5, "13": 1}, 4)
         (True, False, False)
     """
-    if not agree(counts, most):
+    if not solvers_agree(counts, most):
         return False
     first, *others = sorted(counts.values(), reverse=True)
     return first > remaining + max(others, default=0)

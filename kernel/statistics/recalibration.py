@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
-from kernel.statistics.samples import FOLDS, RIGHT, Array, Indexes, Numbers, judged, stratified_folds
+from kernel.statistics.samples import FOLDS, RIGHT, Array, Indexes, Numbers, checked_arrays, stratified_folds
 from kernel.thresholds import exceeds
 from kernel.values import value
 
@@ -97,7 +97,7 @@ def recalibration(confidences: Numbers, scores: Numbers, folds: int = FOLDS) -> 
     Raises:
         ValueError: For fewer answers than folds, or numbers that do not fit together.
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     if len(beliefs) < folds:
         raise ValueError(f"{len(beliefs)} answers are too few for {folds} folds")
     parts = stratified_folds(labels >= RIGHT, folds, np.random.default_rng(SEED))
@@ -141,7 +141,7 @@ def isotonic_points(confidences: Numbers, scores: Numbers) -> list[Point]:
         >>> [(p.confidence, round(p.calibrated, 4)) for p in isotonic_points([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])]
         [(0.2, 0.25), (0.4, 0.5), (0.6, 0.5), (0.8, 0.75)]
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     if not len(beliefs):
         raise ValueError("there is no answer to learn from")
     levels, where, counts = np.unique(beliefs, return_inverse=True, return_counts=True)
@@ -174,7 +174,7 @@ def platt_curve(confidences: Numbers, scores: Numbers) -> tuple[float, float]:
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     if not len(beliefs):
         raise ValueError("there is no answer to learn from")
     odds, targets = logit(np.clip(beliefs, NEAREST, 1 - NEAREST)), _smoothed(labels)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernel.statistics.intervals import wilson
-from kernel.statistics.samples import Array, Indexes, Numbers, judged, unit_array
+from kernel.statistics.samples import Array, Indexes, Numbers, checked_arrays, unit_array
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -84,7 +84,7 @@ def reliability_bins(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_
         >>> [bin.accuracy for bin in reliability_bins([0.2, 0.5, 1.0], [0, 1, 0], 2)]
         [0.0, 0.5]
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     where = _bin_of(beliefs, bins)
     return [_bin(index, bins, beliefs[where == index], labels[where == index]) for index in range(bins)]
 
@@ -102,7 +102,7 @@ def calibration_error(confidences: Numbers, scores: Numbers, bins: int = DEFAULT
         >>> calibration_error([0.75, 0.75, 0.25], [1, 1, 0])
         0.25
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     if not len(beliefs):
         return None
     where = _bin_of(beliefs, bins)
@@ -148,7 +148,7 @@ def brier_score(confidences: Numbers, scores: Numbers) -> float | None:
         >>> brier_score([1.0, 0.5], [1, 0])
         0.125
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     return round(float(np.mean((beliefs - labels) ** 2)), 12) if len(beliefs) else None
 
 

@@ -30,7 +30,7 @@ def unit_array(name: str, numbers: Numbers) -> Array:
     return array
 
 
-def judged(confidences: Numbers, scores: Numbers) -> tuple[Array, Array]:
+def checked_arrays(confidences: Numbers, scores: Numbers) -> tuple[Array, Array]:
     """Return confidences and the scores of the same answers, as checked arrays.
 
     Raises:
