@@ -1,1 +1,1 @@
-"""Checks of the source code's structure, for `make check`: names that stand twice, sizes of files and folders."""
+"""These checks of the source code belong to `make check`: class names that stand twice, sizes of files and folders."""

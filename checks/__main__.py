@@ -1,4 +1,4 @@
-"""`python -m checks`: fails for a public class name that stands twice, and reports sizes without failing."""
+"""`python -m checks` fails for a public class name that stands twice, and reports sizes without failing."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Public class names that are declared in more than one module."""
+"""This module finds public class names that more than one module declares."""
 
 import ast
 from collections import defaultdict
@@ -16,7 +16,7 @@ RELAYED = frozenset({"AdaptiveOptions", "AgentAssessed", "AnswerToken"})
 
 
 def doubled(root: Path, allowed: frozenset[str] = TEMPLATE | RELAYED) -> Mapping[str, Sequence[str]]:
-    """Class names that several modules declare, each with the files that do.
+    """Return the class names that several modules declare, each with the files that do.
 
     Args:
         root: Folder of the repository.

@@ -1,4 +1,4 @@
-"""Sizes of source files and folders: an aim that is reported, not a limit."""
+"""This module reports the sizes of source files and folders, which are an aim and not a limit."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ MANY_MODULES = 15
 
 
 def report(root: Path) -> Sequence[str]:
-    """One line for each file of more than 500 lines, and for each folder of more than 15 modules.
+    """Return one line for each file of more than 500 lines, and for each folder of more than 15 modules.
 
     Args:
         root: Folder of the repository.

@@ -1,1 +1,1 @@
-"""What services, console and evaluations share and none owns: values and arithmetic, without any I/O."""
+"""The kernel holds the values and the mathematics that services, console and evaluations share, without any I/O."""

@@ -1,4 +1,4 @@
-"""Pressure to deliberate on a query, and the choice it leads to.
+"""The activation is the pressure to deliberate on a question; it decides between System 1 and System 2.
 
 Source: SPEC 1.2.
 """
@@ -10,6 +10,7 @@ from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
 from kernel.thresholds import reaches
 from kernel.values import value
+from kernel.weighted_mean import sums_to_one, weighted_terms
 
 # Order of the terms; correctness and experience count as 1 - value.
 TERMS = ("correctness", "conflict", "importance", "experience")
@@ -26,7 +27,7 @@ class InvalidActivationWeights(MetacogError):
 
 
 class Route(StrEnum):
-    """How a request is answered."""
+    """A route is the system that answers a request."""
 
     SYSTEM_ONE = "SYSTEM_ONE"
     SYSTEM_TWO = "SYSTEM_TWO"
@@ -34,7 +35,7 @@ class Route(StrEnum):
 
 @value
 class ActivationWeights:
-    """One weight per term [dimensionless, >= 0, sum 1]; the defaults are the paper's.
+    """These weights have one number per term [dimensionless, >= 0, sum 1]; the defaults are the paper's.
 
     Raises:
         InvalidActivationWeights: On construction, for a negative weight or a sum other than 1.
@@ -47,7 +48,7 @@ class ActivationWeights:
 
     def __post_init__(self) -> None:
         weights = [getattr(self, term) for term in TERMS]
-        if any(not weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-9:
+        if not sums_to_one(weights):
             raise InvalidActivationWeights(
                 f"activation weights must be >= 0 and sum to 1; they are {weights} and sum to {sum(weights):g}"
             )
@@ -58,7 +59,7 @@ PAPER_WEIGHTS = ActivationWeights()
 
 @value
 class Activation:
-    """Pressure to deliberate.
+    """An activation is the pressure to deliberate, with its terms.
 
     Attributes:
         value: Sum of the terms [0..1]; None when fewer than two components are known.
@@ -76,7 +77,7 @@ class Activation:
 
 
 def activation(msv: MSV, weights: ActivationWeights = PAPER_WEIGHTS, threshold: float = PAPER_THRESHOLD) -> Activation:
-    """Pressure to deliberate on a query.
+    """Return the pressure to deliberate on a question.
 
     Args:
         msv: State of the query [dimensionless, each known component in 0..1].
@@ -94,33 +95,32 @@ def activation(msv: MSV, weights: ActivationWeights = PAPER_WEIGHTS, threshold: 
         >>> activation(MSV(correctness=0.45, experience=1.0, conflict=0.72, importance=0.85)).value
         0.5575
     """
-    known = [term for term in TERMS if getattr(msv, term) is not None]
     weight = {term: getattr(weights, term) for term in TERMS}
-    total = sum(weight[term] for term in known)
-    unknown = tuple(term for term in TERMS if term not in known)
-    if len(known) < 2 or total <= 0:
+    unknown = tuple(term for term in TERMS if getattr(msv, term) is None)
+    found = weighted_terms([_pressure(msv, term) for term in TERMS], list(weight.values()))
+    if found is None:
         return Activation(value=None, threshold=threshold, terms={}, unknown=unknown, weights=weight)
-    terms = {term: round(_pressure(msv, term) * weight[term] / total, 12) for term in known}
+    terms = {name: term for name, term in zip(TERMS, found, strict=True) if term is not None}
     return Activation(
         value=round(sum(terms.values()), 12), threshold=threshold, terms=terms, unknown=unknown, weights=weight
     )
 
 
-def _pressure(msv: MSV, term: str) -> float:
-    level: float = getattr(msv, term)
-    return 1 - level if term in LOWERS else level
+def _pressure(msv: MSV, term: str) -> float | None:
+    level: float | None = getattr(msv, term)
+    return 1 - level if level is not None and term in LOWERS else level
 
 
 @value
 class SystemChoice:
-    """The choice of system, and why."""
+    """A system choice names the system and the reason for it."""
 
     system: Route
     reason: str
 
 
 def choose(level: Activation, *, undetermined: Route = Route.SYSTEM_TWO) -> SystemChoice:
-    """System 2 if and only if the activation reaches its threshold; `undetermined` where it has no value.
+    """Choose System 2 if and only if the activation reaches its threshold; without a value, choose `undetermined`.
 
     Example:
         >>> choose(activation(MSV(correctness=0.92, conflict=0.12, importance=0.5, experience=0.5))).system.value

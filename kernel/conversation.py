@@ -1,4 +1,4 @@
-"""A conversation: its turns, what is checked of it, and its text."""
+"""A conversation has turns, which are checked and rendered as one text."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from kernel.values import value
 
 @value
 class Turn:
-    """One turn of a conversation."""
+    """A turn is one message of a conversation."""
 
     role: str
     content: str
 
 
 def conversation(question: str, messages: Sequence[Turn]) -> Sequence[Turn]:
-    """The turns to look at: `messages`, or `question` as the only one.
+    """Return the turns to look at: `messages`, or `question` as the only one.
 
     Raises:
         MalformedRequest: For both or neither.
@@ -26,7 +26,7 @@ def conversation(question: str, messages: Sequence[Turn]) -> Sequence[Turn]:
 
 
 def assessable(messages: Sequence[Turn]) -> Sequence[Turn]:
-    """`messages`, if their last turn can be thought about.
+    """Return `messages`, if their last turn has a text.
 
     Raises:
         MalformedRequest: When it has no text.
@@ -37,7 +37,7 @@ def assessable(messages: Sequence[Turn]) -> Sequence[Turn]:
 
 
 def transcript(messages: Sequence[Turn]) -> str:
-    """The conversation as one text."""
+    """Return the conversation as one text."""
     if len(messages) == 1:
         return messages[0].content
     return "\n\n".join(f"{turn.role}: {turn.content}" for turn in messages)

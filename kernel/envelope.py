@@ -1,4 +1,4 @@
-"""The hard limits of a request, and what it spent.
+"""The envelope holds the hard limits of a request; the usage is what the request spent.
 
 Source: SPEC 4. `kernel.ledger` keeps a whole fan-out inside them.
 """
@@ -16,14 +16,14 @@ LARGEST_LIMIT = 2**31 - 1
 
 
 class InvalidEnvelope(MetacogError):
-    """A limit of the envelope is not a positive number, larger than the contract can carry, or cannot be kept to."""
+    """A limit of the envelope is no positive number, is too large for the contract, or cannot be enforced."""
 
     code = Code.INVALID_ARGUMENT
     reason = "INVALID_ENVELOPE"
 
 
 class UnpricedModel(InvalidEnvelope):
-    """The cost is limited, and a model that would be asked has no price."""
+    """The cost is limited, and a model that would be called has no price."""
 
     def __init__(self, model: str) -> None:
         super().__init__(
@@ -43,7 +43,7 @@ class BudgetExhausted(MetacogError):
 
 @value
 class Envelope:
-    """Hard limits of one request; None takes the default of the strategy.
+    """An envelope holds the hard limits of one request; None takes the default of the strategy.
 
     Attributes:
         max_generations: Samples that may be drawn from models [count, >= 1].
@@ -65,16 +65,16 @@ class Envelope:
         for name in ("max_generations", "max_generated_tokens", "timeout_ms"):
             limit = getattr(self, name)
             if limit is not None and not 1 <= limit <= LARGEST_LIMIT:
-                said = f"{name} is {limit}; it must lie in [1, {LARGEST_LIMIT}]"
-                raise InvalidEnvelope(said, field=name, value=str(limit))
+                message = f"{name} is {limit}; it must lie in [1, {LARGEST_LIMIT}]"
+                raise InvalidEnvelope(message, field=name, value=str(limit))
         if self.max_cost is not None and not is_amount(self.max_cost):
-            said = f"max_cost is {self.max_cost}; it must be above 0 and at most {LARGEST_AMOUNT:g}"
-            raise InvalidEnvelope(said, field="max_cost", value=str(self.max_cost))
+            message = f"max_cost is {self.max_cost}; it must be above 0 and at most {LARGEST_AMOUNT:g}"
+            raise InvalidEnvelope(message, field="max_cost", value=str(self.max_cost))
 
 
 @value
 class Limits:
-    """An envelope with every limit set, but for the cost, which may have none; units as in `Envelope`."""
+    """These limits are an envelope with every limit set; only the cost may have none. Units are those of `Envelope`."""
 
     max_generations: int
     max_generated_tokens: int
@@ -83,7 +83,7 @@ class Limits:
 
     @property
     def envelope(self) -> Envelope:
-        """The same as a request asks for it."""
+        """Return the same limits as a request states them."""
         return Envelope(
             max_generations=self.max_generations,
             max_generated_tokens=self.max_generated_tokens,
@@ -92,19 +92,19 @@ class Limits:
         )
 
 
-def limits(asked: Envelope | None, default: Limits) -> Limits:
-    """Limits that hold: what the caller asked for, and `default` for what was left out."""
-    asked = asked or Envelope()
+def limits(requested: Envelope | None, default: Limits) -> Limits:
+    """Return the limits that hold: those of the request, and `default` for what it left out."""
+    requested = requested or Envelope()
     return Limits(
-        max_generations=asked.max_generations or default.max_generations,
-        max_generated_tokens=asked.max_generated_tokens or default.max_generated_tokens,
-        timeout_ms=asked.timeout_ms or default.timeout_ms,
-        max_cost=asked.max_cost or default.max_cost,
+        max_generations=requested.max_generations or default.max_generations,
+        max_generated_tokens=requested.max_generated_tokens or default.max_generated_tokens,
+        timeout_ms=requested.timeout_ms or default.timeout_ms,
+        max_cost=requested.max_cost or default.max_cost,
     )
 
 
 def widest(one: Limits, other: Limits) -> Limits:
-    """The larger of each limit, and none on the cost.
+    """Return the larger of each limit, and none on the cost.
 
     Example:
         >>> short = Limits(max_generations=2, max_generated_tokens=50, timeout_ms=5)
@@ -120,7 +120,7 @@ def widest(one: Limits, other: Limits) -> Limits:
 
 @value
 class StageUsage:
-    """What one stage spent.
+    """This value is what one stage spent.
 
     Attributes:
         generations: Samples drawn [count].
@@ -139,7 +139,7 @@ class StageUsage:
     cost: float | None = None
 
     def plus(self, other: "StageUsage") -> "StageUsage":
-        """Sum of both; what used no tokens cost nothing."""
+        """Return the sum of both; a stage that used no tokens cost nothing."""
         return StageUsage(
             generations=self.generations + other.generations,
             http_calls=self.http_calls + other.http_calls,
@@ -151,7 +151,7 @@ class StageUsage:
 
     @property
     def has_unknown_cost(self) -> bool:
-        """Whether it cost something, and nobody knows how much."""
+        """Return whether the stage cost an unknown amount."""
         return self.cost is None and bool(self.prompt_tokens or self.completion_tokens)
 
     def _cost_with(self, other: "StageUsage") -> float | None:
@@ -169,7 +169,7 @@ NOTHING_SPENT = StageUsage()
 
 @value
 class Usage:
-    """What a request spent in all, and by stage; units as in `StageUsage`.
+    """This value is what a request spent in all, and by stage; units as in `StageUsage`.
 
     `unknown_generations`, `unknown_tokens` and `unknown_cost` were reserved for calls whose outcome never became known
     (a lost connection, a service that died). They count against the envelope, and are not in the other totals.
@@ -194,7 +194,7 @@ def total_usage(
     unknown_tokens: int = 0,
     unknown_cost: float | None = None,
 ) -> Usage:
-    """Totals over `stages`."""
+    """Return the totals over `stages`."""
     total = reduce(StageUsage.plus, stages.values()) if stages else NOTHING_SPENT
     return Usage(
         generations=total.generations,

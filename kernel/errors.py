@@ -1,4 +1,4 @@
-"""The refusals of metacog: each has one canonical code and one stable reason.
+"""Every error of metacog has one canonical code and one stable reason.
 
     MetacogError
     ├── MSVOutOfRange            kernel.msv
@@ -13,7 +13,7 @@ from enum import Enum
 
 
 class Code(Enum):
-    """A canonical status code; the one place where gRPC numbers and HTTP statuses meet."""
+    """A canonical status code is the one place where gRPC numbers and HTTP statuses meet."""
 
     CANCELLED = (1, 499)
     UNKNOWN = (2, 500)
@@ -33,27 +33,27 @@ class Code(Enum):
 
     @property
     def grpc(self) -> int:
-        """Number of the gRPC status."""
+        """Return the number of the gRPC status."""
         return self.value[0]
 
     @property
     def http(self) -> int:
-        """HTTP status."""
+        """Return the HTTP status."""
         return self.value[1]
 
     @classmethod
     def from_grpc(cls, number: int) -> "Code":
-        """Code with gRPC status `number`; `UNKNOWN` for a number that no code has."""
+        """Return the code with gRPC status `number`; `UNKNOWN` for a number that no code has."""
         return next((code for code in cls if code.grpc == number), cls.UNKNOWN)
 
     @classmethod
     def from_http(cls, status: int) -> "Code":
-        """First code with HTTP status `status`; `UNKNOWN` for one that no code has."""
+        """Return the first code with HTTP status `status`; `UNKNOWN` for one that no code has."""
         return next((code for code in cls if code.http == status), cls.UNKNOWN)
 
 
 class MetacogError(Exception):
-    """A named refusal.
+    """This is the base of all named errors.
 
     Args:
         message: What was wrong and what to do about it, for a person.
@@ -70,7 +70,7 @@ class MetacogError(Exception):
 
 
 class Bug(MetacogError):
-    """Something went wrong inside; what exactly stands in the log only."""
+    """Something went wrong inside; only the log has the details."""
 
     code = Code.INTERNAL
     reason = "INTERNAL"

@@ -1,4 +1,4 @@
-"""The ledger that keeps a request, and all that is done on its behalf, inside its envelope.
+"""The ledger keeps a request, and every call on its behalf, inside its envelope.
 
 Source: SPEC 4. Before each call its worst case is reserved, what was not used is given back, and a part whose
 outcome is unknown counts as spent.
@@ -12,7 +12,7 @@ from kernel.prices import Price, amount_of, units_of
 
 
 class Reservation:
-    """Generations, tokens and what they may cost [units], set aside for one call; end it exactly once.
+    """A reservation sets generations, tokens and their cost [units] aside for one call; end it exactly once.
 
     The cost is None where the call has no price.
     """
@@ -34,11 +34,11 @@ class Reservation:
             self._ledger.book(stage, usage)
 
     def release(self) -> None:
-        """Give everything back: the call was never made."""
+        """Give everything back, because the call was never made."""
         self._end()
 
     def forfeit(self) -> None:
-        """Count everything as spent: nobody knows what the call used. No-op once ended."""
+        """Count everything as spent, because what the call used is unknown. No-op once ended."""
         if self._open:
             self._end()
             self._ledger.lose(self.generations, self.tokens, self.cost)
@@ -51,7 +51,7 @@ class Reservation:
 
 
 class Ledger:
-    """Account of one request's generations, tokens and cost, shared by its whole fan-out.
+    """A ledger is the account of one request's generations, tokens and cost, shared by all its calls.
 
     Every method is synchronous, so that in one event loop checking and reserving are one atomic step. Costs go in and
     out in the units of `kernel.prices`.
@@ -60,7 +60,7 @@ class Ledger:
         max_generations: Limit on generations [count].
         max_generated_tokens: Limit on generated tokens [count].
         max_cost: Limit on the cost [currency of the prices]; None for none.
-        price: The dearest price that the request's calls may have, by which plans are made; None where none is known.
+        price: The highest price that the request's calls may have, by which plans are made; None where none is known.
     """
 
     def __init__(
@@ -81,21 +81,21 @@ class Ledger:
 
     @property
     def generations_left(self) -> int:
-        """Generations that are neither spent nor reserved [count, >= 0]."""
+        """Return the generations that are neither spent nor reserved [count, >= 0]."""
         spent = sum(s.generations for s in self._stages.values())
         return max(0, self._max[0] - spent - self._reserved[0] - self._lost[0])
 
     @property
     def unspent_tokens(self) -> int:
-        """Generated tokens that are neither spent nor reserved, whatever they would cost [count, >= 0]."""
+        """Return the generated tokens that are neither spent nor reserved, whatever they would cost [count, >= 0]."""
         spent = sum(s.completion_tokens for s in self._stages.values())
         return max(0, self._max[1] - spent - self._reserved[1] - self._lost[1])
 
     @property
     def cost_left(self) -> int | None:
-        """Money that is neither spent nor reserved [units, >= 0]; None without a limit.
+        """Return the money that is neither spent nor reserved [units, >= 0]; None without a limit.
 
-        What cost something that nobody knows leaves nothing.
+        An unknown cost leaves nothing.
         """
         if self._max_cost is None:
             return None
@@ -106,7 +106,7 @@ class Ledger:
 
     @property
     def tokens_left(self) -> int:
-        """Generated tokens that can still be had: `unspent_tokens`, as far as the money goes [count, >= 0]."""
+        """Return `unspent_tokens`, as far as the money goes [count, >= 0]."""
         cost_left = self.cost_left
         paid = None if cost_left is None or self._price is None else self._price.completion_tokens(cost_left)
         return self.unspent_tokens if paid is None else min(self.unspent_tokens, paid)
@@ -129,11 +129,11 @@ class Ledger:
         short = money is not None and (cost or 0) > money
         if short or generations > self.generations_left or tokens > self.unspent_tokens:
             self.exhausted = True
-            raise self._refusal(stage, generations, tokens, cost or 0)
+            raise self._error(stage, generations, tokens, cost or 0)
         self._reserved = [self._reserved[0] + generations, self._reserved[1] + tokens, self._reserved[2] + (cost or 0)]
         return Reservation(self, stage, generations, tokens, cost)
 
-    def _refusal(self, stage: str, generations: int, tokens: int, cost: int) -> BudgetExhausted:
+    def _error(self, stage: str, generations: int, tokens: int, cost: int) -> BudgetExhausted:
         needs = f"{generations} generations and {tokens} tokens"
         has = f"{self.generations_left} and {self.unspent_tokens} left"
         facts = {"generations_left": str(self.generations_left), "tokens_left": str(self.unspent_tokens)}
@@ -144,11 +144,11 @@ class Ledger:
         return BudgetExhausted(f"{stage} needs {needs}; the envelope has {has}", stage=stage, **facts)
 
     def worst_cost(self, prompt_tokens: int, tokens: int) -> int | None:
-        """What so many tokens cost at the price that plans are made by [units]; None where there is none."""
+        """Return the cost of these tokens at the price that plans are made by [units]; None where there is none."""
         return None if self._price is None else self._price.units(prompt_tokens, tokens)
 
     def affordable_tokens(self, wanted: int, *, samples: int = 1, among: int = 1) -> int:
-        """Tokens that each sample may have, at most `wanted`, if `among` calls of `samples` share what is left."""
+        """Return the tokens of each sample, at most `wanted`, if `among` calls of `samples` share what is left."""
         return max(0, min(wanted, self.tokens_left // (samples * among)))
 
     def book(self, stage: str, spent: StageUsage) -> None:
@@ -157,7 +157,7 @@ class Ledger:
         self._stages[stage] = spent if before is None else before.plus(spent)
 
     def lose(self, generations: int, tokens: int, cost: int | None = None) -> None:
-        """Count as spent what a call of unknown outcome had reserved; a cost of None is not known either."""
+        """Count as spent what a call of unknown outcome had reserved; a cost of None is unknown."""
         self._lost = [self._lost[0] + generations, self._lost[1] + tokens, self._lost[2] + (cost or 0)]
         self._lost_unpriced = self._lost_unpriced or (cost is None and bool(generations or tokens))
 
@@ -167,7 +167,7 @@ class Ledger:
         self._reserved = [generations - held.generations, tokens - held.tokens, cost - (held.cost or 0)]
 
     def usage(self, stages: Sequence[str] | None = None) -> Usage:
-        """What was spent so far, in all or on `stages` only."""
+        """Return the usage so far, of all stages or of `stages` only."""
         if stages is not None:
             return total_usage({name: self._stages[name] for name in stages if name in self._stages})
         usage = total_usage(self._stages, self._lost[0], self._lost[1])

@@ -1,4 +1,4 @@
-"""How answering ended, and when an answer is less than what was asked for: the same rule in all four services."""
+"""An outcome is how answering ended; all four services share the rule by which an answer is degraded."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -8,14 +8,14 @@ NO_VALID_ANSWER = "NO_VALID_ANSWER: no valid answer could be obtained"
 
 
 class Outcome(StrEnum):
-    """How answering ended. Abstention is an outcome with a meaning, not an error (SPEC 4)."""
+    """An outcome is how answering ended; an abstention is an outcome with a meaning, not an error (SPEC 4)."""
 
     ANSWERED = "ANSWERED"
     ABSTAINED = "ABSTAINED"
 
 
 def degraded_reasons(outcome: Outcome, *reasons: Iterable[str]) -> list[str]:
-    """Every reason why an answer is less than what was asked for, each once, in the order given.
+    """Return every reason why an answer is less than what was requested, each once, in the order given.
 
     Args:
         outcome: How answering ended.
@@ -35,7 +35,7 @@ def degraded_reasons(outcome: Outcome, *reasons: Iterable[str]) -> list[str]:
 
 
 def is_degraded(reasons: Sequence[str]) -> bool:
-    """Whether an answer with these reasons is less than what was asked for.
+    """Return whether an answer with these reasons is less than what was requested.
 
     Example:
         >>> is_degraded([]), is_degraded(["NO_VALID_ANSWER: no valid answer could be obtained"])

@@ -1,7 +1,7 @@
-"""A table of rows over a metacognitive state, of which the first that matches names a strategy.
+"""A policy table has rows over a metacognitive state, of which the first that matches names a strategy.
 
-Source: DESIGN "One request": high conflict may go to the arbiter, low experience to delegation. What a row may say, and
-when one row leaves nothing to another, stands here; when the table is asked, the router decides.
+Source: DESIGN "One request": high conflict may go to the arbiter, low experience to delegation. This module holds what
+a row may state, and when one row leaves nothing to another; the router decides when the table is consulted.
 """
 
 import re
@@ -29,7 +29,7 @@ _WRITTEN = re.compile(r"(>=|<=|>|<)\s*(\S+)")
 
 @value
 class Condition:
-    """What a row asks of one measure.
+    """A condition is what a row requires of one measure.
 
     Attributes:
         operator: `>=`, `>`, `<=` or `<`; empty: the measure must be unknown.
@@ -40,7 +40,9 @@ class Condition:
     limit: float = 0.0
 
     def holds(self, level: float | None) -> bool:
-        """Whether a measure at `level` is as asked; an unknown one meets nothing but the wish that it be unknown.
+        """Return whether a measure at `level` meets the condition.
+
+        An unknown one meets only the condition that it be unknown.
 
         Example:
             >>> condition(">= 0.6").holds(0.6), condition(">= 0.6").holds(None), condition("unknown").holds(None)
@@ -51,7 +53,7 @@ class Condition:
         return COMPARISONS[self.operator](level, self.limit)
 
     def implied_by(self, other: "Condition") -> bool:
-        """Whether every level in [0, 1] that meets `other` meets this one too.
+        """Return whether every level in [0, 1] that meets `other` meets this one too.
 
         Example:
             >>> condition(">= 0.5").implied_by(condition("> 0.5")), condition("> 0.5").implied_by(condition(">= 0.5"))
@@ -63,14 +65,14 @@ class Condition:
 
 
 def _ends(span: Condition, beside: float) -> Sequence[float]:
-    """Levels that stand for all that meet `span`, as far as a limit at `beside` can part them."""
+    """Return the levels that stand for all that meet `span`, as far as a limit at `beside` can part them."""
     step = 1e-8
     near = [level + shift for level in (span.limit, beside) for shift in (-step, 0.0, step)]
     return [0.0, *(level for level in near if 0 <= level <= 1), 1.0]
 
 
 def condition(written: str) -> Condition:
-    """The condition that a row writes, such as `>= 0.6` or `unknown`.
+    """Parse a condition as a row writes it, such as `>= 0.6` or `unknown`.
 
     Raises:
         ValueError: When it cannot be read, or when no level in [0, 1] can meet it.
@@ -99,13 +101,13 @@ def _number(written: str) -> float | None:
 
 @value
 class PolicyRow:
-    """One row of the table.
+    """A row names a strategy and the conditions of it.
 
     Attributes:
         name: Name recorded with each decision that it makes.
         strategy: One of `STRATEGIES`.
         when: Condition by measure, all of which must hold; empty: it matches every state.
-        always: Whether it is asked whatever the activation says; else only about queries that go to System 2.
+        always: Whether it is tried whatever the activation is; else only for questions that go to System 2.
     """
 
     name: str
@@ -114,36 +116,36 @@ class PolicyRow:
     always: bool = False
 
     def matches(self, levels: Mapping[str, float | None]) -> bool:
-        """Whether the state with these levels by measure is one for this row; a missing level is unknown."""
-        return all(asked.holds(levels.get(measure)) for measure, asked in self.when.items())
+        """Return whether the state with these levels by measure meets all conditions; a missing level is unknown."""
+        return all(needed.holds(levels.get(measure)) for measure, needed in self.when.items())
 
     def covers(self, other: "PolicyRow") -> bool:
-        """Whether this row matches every state that `other` matches."""
+        """Return whether this row matches every state that `other` matches."""
         return all(
-            measure in other.when and asked.implied_by(other.when[measure]) for measure, asked in self.when.items()
+            measure in other.when and needed.implied_by(other.when[measure]) for measure, needed in self.when.items()
         )
 
 
 @value
 class Policy:
-    """The table: rows in the order in which they are asked.
+    """A policy is a table of rows in the order in which they are tried.
 
     Attributes:
         version: Name of the table.
-        rows: The rows, those that are always asked and the others, as written.
+        rows: The rows, those that are always tried and the others, as written.
     """
 
     version: str
     rows: Sequence[PolicyRow]
 
     def first(self, levels: Mapping[str, float | None], *, always: bool) -> PolicyRow | None:
-        """The first row that matches, among those that are always asked or among the others; None for none."""
-        asked = (row for row in self.rows if row.always is always)
-        return next((row for row in asked if row.matches(levels)), None)
+        """Return the first row that matches, among those that are always tried or among the others; None for none."""
+        tried = (row for row in self.rows if row.always is always)
+        return next((row for row in tried if row.matches(levels)), None)
 
 
 def complaint(rows: Sequence[PolicyRow], place: int) -> str:
-    """Why the row at `place` of a table cannot stand there; empty when it can."""
+    """Return the error of the row at `place` of a table; empty when it has none."""
     row = rows[place]
     if not row.name.strip():
         return "name: it must not be empty"
@@ -151,20 +153,20 @@ def complaint(rows: Sequence[PolicyRow], place: int) -> str:
         return f"name: {row.name!r} is used twice"
     if row.strategy not in STRATEGIES:
         return f"strategy: {row.strategy!r} is none; there are {', '.join(STRATEGIES)}"
-    covering = next((earlier for earlier in _asked_before(rows, place) if earlier.covers(row)), None)
+    covering = next((earlier for earlier in _rows_before(rows, place) if earlier.covers(row)), None)
     if covering is not None:
         return f"{row.name!r} can never be reached: {covering.name!r} is asked before and takes all that it matches"
     return ""
 
 
-def _asked_before(rows: Sequence[PolicyRow], place: int) -> Sequence[PolicyRow]:
-    """Rows that had their chance when it is the turn of the row at `place`."""
+def _rows_before(rows: Sequence[PolicyRow], place: int) -> Sequence[PolicyRow]:
+    """Return the rows that are tried before the row at `place`."""
     of_its_kind = [earlier for earlier in rows[:place] if earlier.always is rows[place].always]
     return of_its_kind if rows[place].always else [*(row for row in rows if row.always), *of_its_kind]
 
 
 def ruling(policy: Policy, msv: MSV, level: Activation, choice: SystemChoice) -> PolicyRow | None:
-    """The row of `policy` that decides on a query; None where the choice by activation stands.
+    """Return the row of `policy` that decides on a question; None where the choice by activation stands.
 
     Args:
         policy: The table.

@@ -1,4 +1,4 @@
-"""What tokens cost, and money that adds up.
+"""Prices turn tokens into costs, and amounts of money into units that add up.
 
 Inside, money is counted in `UNITS`, whole millionths of a millionth of the currency, so that sums do not drift. Outside
 it is a number of that currency, whichever one the prices are in.
@@ -13,7 +13,7 @@ from kernel.values import value
 UNITS = 10**12
 # Tokens that a price is for.
 PER_TOKENS = 10**6
-# The largest price or limit; far above it, a number could no longer tell single units.
+# The largest price or limit; far above it, a number could no longer represent single units.
 LARGEST_AMOUNT = 1e9
 # Stands for every model without a price of its own.
 ANY_MODEL = "*"
@@ -21,7 +21,7 @@ ANY_MODEL = "*"
 
 @value
 class Price:
-    """Price of one model's tokens [currency per million tokens, 0..1e9; counted to six decimals].
+    """A price is what one model's tokens cost [currency per million tokens, 0..1e9; counted to six decimals].
 
     Attributes:
         prompt: Of those that it reads.
@@ -41,7 +41,7 @@ class Price:
                 raise ValueError(f"{name} is {price!r}; it must be a number in [0, {LARGEST_AMOUNT:g}]")
 
     def units(self, prompt_tokens: int, completion_tokens: int) -> int:
-        """What so many tokens cost [units].
+        """Return the cost of these tokens [units].
 
         Example:
             >>> Price(prompt=0.15, completion=0.6).units(1000, 100) / UNITS
@@ -50,13 +50,16 @@ class Price:
         return prompt_tokens * _each(self.prompt) + completion_tokens * _each(self.completion)
 
     def completion_tokens(self, units: int) -> int | None:
-        """Tokens that can be generated for `units` [count, >= 0]; None: any number, they are free."""
+        """Return the tokens that can be generated for `units` [count, >= 0].
+
+        It is None for any number, where they are free.
+        """
         each = _each(self.completion)
         return max(0, units) // each if each else None
 
 
 def _each(price: float) -> int:
-    """Price of one token [units]."""
+    """Return the price of one token [units]."""
     return round(price * (UNITS // PER_TOKENS))
 
 
@@ -64,12 +67,14 @@ Prices = Mapping[str, Price]
 
 
 def price_of(model: str, prices: Prices) -> Price | None:
-    """Price of `model`: its own, else that of any model; None where there is neither."""
+    """Return the price of `model`: its own, else that of any model; None where there is neither."""
     return prices.get(model) or prices.get(ANY_MODEL)
 
 
 def read_prices(given: object) -> dict[str, Price]:
-    """Prices by model, from `{"model": {"prompt": 0.15, "completion": 0.6}}`; `"*"` stands for any other model.
+    """Return the prices by model, from `{"model": {"prompt": 0.15, "completion": 0.6}}`.
+
+    `"*"` stands for any other model.
 
     Raises:
         ValueError: For anything else; names the model and the complaint.
@@ -95,14 +100,14 @@ def _read_price(model: str, stated: object) -> Price:
 
 
 def dearest(prices: Sequence[Price]) -> Price | None:
-    """The largest of each price; None of no prices."""
+    """Return the highest price of each kind; None of no prices."""
     if not prices:
         return None
     return Price(prompt=max(p.prompt for p in prices), completion=max(p.completion for p in prices))
 
 
 def units_of(amount: float) -> int:
-    """An amount of the currency in units.
+    """Convert an amount of the currency to units.
 
     Example:
         >>> units_of(0.1) + units_of(0.2) == units_of(0.3)
@@ -112,10 +117,10 @@ def units_of(amount: float) -> int:
 
 
 def amount_of(units: int) -> float:
-    """So many units as an amount of the currency."""
+    """Convert units to an amount of the currency."""
     return units / UNITS
 
 
 def is_amount(amount: float) -> bool:
-    """Whether `amount` can be a limit: above 0 and at most `LARGEST_AMOUNT`."""
+    """Return whether `amount` can be a limit: above 0 and at most `LARGEST_AMOUNT`."""
     return math.isfinite(amount) and 0 < amount <= LARGEST_AMOUNT

@@ -1,11 +1,15 @@
-"""The five roles, what their fitness is made of, and its weights.
+"""This module holds the five roles: the stage that each one writes, the terms of its fitness, and their weights.
 
 Source: SPEC 1.3. The paper gives the form; the default weights are ours.
+
+A new role needs a member of `Role`, its default weights and, where it writes a text, its stage; mypy names each place,
+because all are exhaustive `match` statements. Everything else in the kernel follows from `ROLES`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +18,11 @@ from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
 from kernel.thresholds import exceeds, reaches
 from kernel.values import value
+from kernel.weighted_mean import sums_to_one
 
 
 class Role(StrEnum):
-    """A place in the ensemble, in the order of SPEC 1.3."""
+    """A role is a place in the ensemble, in the order of SPEC 1.3."""
 
     EXPERT = "EXPERT"
     CRITIC = "CRITIC"
@@ -31,16 +36,26 @@ TERMS = ("correctness", "incorrectness", "experience", "conflict", "importance",
 
 RoleWeights = Mapping[Role, Mapping[str, float]]
 
-DEFAULT_WEIGHTS: RoleWeights = {
-    Role.EXPERT: {"correctness": 0.6, "experience": 0.4},
-    Role.CRITIC: {"conflict": 0.6, "incorrectness": 0.4},
-    Role.EVALUATOR: {"correctness": 0.4, "conflict": 0.3, "experience": 0.3},
-    Role.SYNTHESIZER: {"experience": 0.6, "correctness": 0.4},
-    Role.GENERALIST: {"importance": 0.4, "conflict": 0.3, "emotional_response": 0.3},
-}
-# What the default weights are called where their name is recorded.
+
+def _default_weights(role: Role) -> Mapping[str, float]:
+    match role:
+        case Role.EXPERT:
+            return {"correctness": 0.6, "experience": 0.4}
+        case Role.CRITIC:
+            return {"conflict": 0.6, "incorrectness": 0.4}
+        case Role.EVALUATOR:
+            return {"correctness": 0.4, "conflict": 0.3, "experience": 0.3}
+        case Role.SYNTHESIZER:
+            return {"experience": 0.6, "correctness": 0.4}
+        case Role.GENERALIST:
+            return {"importance": 0.4, "conflict": 0.3, "emotional_response": 0.3}
+        case _:
+            assert_never(role)
+
+
+DEFAULT_WEIGHTS: RoleWeights = {role: _default_weights(role) for role in ROLES}
+# The version that is recorded with whatever the default weights decide.
 DEFAULT_VERSION = "default"
-SUM_TOLERANCE = 1e-9
 
 
 class InvalidWeights(MetacogError):
@@ -52,38 +67,40 @@ class InvalidWeights(MetacogError):
 
 @value
 class VersionedWeights:
-    """Weights of all roles, and the name that is recorded with what rests on them."""
+    """This value holds the weights of all roles, and the version that is recorded with the decisions they make."""
 
     version: str = DEFAULT_VERSION
     weights: RoleWeights = field(default_factory=lambda: DEFAULT_WEIGHTS)
 
 
-def checked_weights(asked: Mapping[Role, Mapping[str, float]], otherwise: RoleWeights = DEFAULT_WEIGHTS) -> RoleWeights:
-    """`asked`, and those of `otherwise` for the roles that it leaves out.
+def checked_weights(
+    requested: Mapping[Role, Mapping[str, float]], otherwise: RoleWeights = DEFAULT_WEIGHTS
+) -> RoleWeights:
+    """Return `requested`, completed by those of `otherwise` for the roles that it leaves out.
 
     Raises:
         InvalidWeights: For a negative weight, a sum other than 1, or a name that is no component.
     """
-    for role, weights in asked.items():
+    for role, weights in requested.items():
         wrong = [name for name in weights if name not in TERMS]
         if wrong:
-            said = f"weights of {role} name {wrong[0]!r}; components are {', '.join(TERMS)}"
-            raise InvalidWeights(said, role=role, component=wrong[0])
-        if any(not weight >= 0 for weight in weights.values()) or abs(sum(weights.values()) - 1) > SUM_TOLERANCE:
-            said = f"weights of {role} must be >= 0 and sum to 1; they sum to {sum(weights.values()):g}"
-            raise InvalidWeights(said, role=role)
-    return {role: dict(asked.get(role) or otherwise[role]) for role in ROLES}
+            message = f"weights of {role} name {wrong[0]!r}; components are {', '.join(TERMS)}"
+            raise InvalidWeights(message, role=role, component=wrong[0])
+        if not sums_to_one(weights.values()):
+            message = f"weights of {role} must be >= 0 and sum to 1; they sum to {sum(weights.values()):g}"
+            raise InvalidWeights(message, role=role)
+    return {role: dict(requested.get(role) or otherwise[role]) for role in ROLES}
 
 
 Floats = NDArray[np.float64]
 
-# Fitness is told, and compared, to this many decimals.
+# Fitness is reported, and compared, to this many decimals.
 FITNESS_DECIMALS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitnessMatrix:
-    """Fitness of every agent for every role.
+    """This matrix holds the fitness of every agent for every role.
 
     Attributes:
         agents: Identifiers, one a column.
@@ -98,13 +115,13 @@ class FitnessMatrix:
     weights: RoleWeights
 
     def unknown(self, role: Role, agent: int) -> tuple[str, ...]:
-        """Components that the fitness of `agent` for `role` had to leave out."""
+        """Return the components that the fitness of `agent` for `role` had to leave out."""
         row = self.terms[ROLES.index(role), agent]
         return tuple(t for t, term in zip(TERMS, row, strict=True) if self.weights[role].get(t) and np.isnan(term))
 
 
 def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeights = DEFAULT_WEIGHTS) -> FitnessMatrix:
-    """Fitness of `agents`, whose states are `msvs`, for all roles.
+    """Return the fitness of `agents`, whose states are `msvs`, for all roles.
 
     Returns:
         Weighted sums of known components, the known weights rescaled to sum to 1; NaN where none is known. The same
@@ -114,8 +131,8 @@ def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeig
         SPEC 1.3, e.g. expert = 0.6 CE + 0.4 EM. Rescaling for unknown components is ours.
 
     Example:
-        >>> made = fitness_matrix(["a"], [MSV(correctness=0.9, experience=0.5)])
-        >>> float(made.fitness[0, 0].round(3)), made.unknown(Role.CRITIC, 0)
+        >>> matrix = fitness_matrix(["a"], [MSV(correctness=0.9, experience=0.5)])
+        >>> float(matrix.fitness[0, 0].round(3)), matrix.unknown(Role.CRITIC, 0)
         (0.74, ('conflict',))
     """
     levels = term_levels(msvs)
@@ -130,7 +147,7 @@ def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeig
 
 
 def term_levels(msvs: Sequence[MSV]) -> Floats:
-    """Level of each of `TERMS` in each state [states x TERMS, 0..1]; NaN where it is unknown.
+    """Return the level of each of `TERMS` in each state [states x TERMS, 0..1]; NaN where it is unknown.
 
     Example:
         >>> term_levels([MSV(correctness=0.75, conflict=0.5)]).tolist()
@@ -142,7 +159,7 @@ def term_levels(msvs: Sequence[MSV]) -> Floats:
 
 
 class Stage(StrEnum):
-    """A text of the dialectic."""
+    """A stage is a text of the dialectic."""
 
     THESIS = "THESIS"
     ANTITHESIS = "ANTITHESIS"
@@ -152,23 +169,44 @@ class Stage(StrEnum):
 
 
 CHAIN = (Stage.THESIS, Stage.ANTITHESIS, Stage.RESOLUTION, Stage.SYNTHESIS)
-AUTHOR: Mapping[Stage, Role] = dict(zip(Stage, Role, strict=True))
 
 
+def _author(stage: Stage) -> Role:
+    match stage:
+        case Stage.THESIS:
+            return Role.EXPERT
+        case Stage.ANTITHESIS:
+            return Role.CRITIC
+        case Stage.RESOLUTION:
+            return Role.EVALUATOR
+        case Stage.SYNTHESIS:
+            return Role.SYNTHESIZER
+        case Stage.NOTE:
+            return Role.GENERALIST
+        case _:
+            assert_never(stage)
+
+
+AUTHOR: Mapping[Stage, Role] = {stage: _author(stage) for stage in Stage}
+# The roles that write the chain. The generalist's note is no part of the answer, so labels teach nothing about it.
+CHAIN_ROLES = tuple(AUTHOR[stage] for stage in CHAIN)
+
+
+# Importance from which the generalist writes its note, and experience above which it does not [0..1].
 IMPORTANT = 0.7
 FAMILIAR = 0.4
 
 
 @value
 class Concern:
-    """Whether the final answer is to be annotated, and why or why not."""
+    """A concern decides whether the final answer gets the generalist's note, with the reason."""
 
     raised: bool
     reason: str
 
 
 def cross_domain_concern(msv: MSV, *, important: float = IMPORTANT, familiar: float = FAMILIAR) -> Concern:
-    """Whether the query's state calls for the generalist's note.
+    """Return whether the question's state calls for the generalist's note.
 
     Example:
         >>> cross_domain_concern(MSV(importance=0.7)).reason

@@ -1,10 +1,10 @@
-"""Seeds that make a run repeatable without making two solvers the same solver."""
+"""Derived seeds make a run repeatable without making two solvers the same solver."""
 
 from hashlib import blake2b
 
 
 def derived_seed(seed: int, *names: str) -> int:
-    """Seed for one call of a run, 0 .. 2**31 - 1, from the caller's seed and what the call is for.
+    """Return the seed for one call of a run, 0 .. 2**31 - 1, from the caller's seed and what the call is for.
 
     Source: SPEC 4. A backend numbers the samples of one call from its seed, so two calls with one seed would
     draw the same samples.

@@ -1,13 +1,13 @@
-"""Comparisons with thresholds, on values rounded so that float noise does not decide.
+"""Comparisons with thresholds take rounded values, so that float noise does not decide.
 
-Source: SPEC 1.2. In plain floats a third of the grid points that are exactly 0.45 come out below it.
+Source: SPEC 1.2. In plain floats a third of the grid points that are exactly 0.45 fall below it.
 """
 
 DECIMALS = 9
 
 
 def reaches(value: float, threshold: float) -> bool:
-    """Whether `value` is at least `threshold`, both rounded to 1e-9.
+    """Return whether `value` is at least `threshold`, both rounded to 1e-9.
 
     Example:
         >>> 0.7 - 0.25 >= 0.45, reaches(0.7 - 0.25, 0.45)
@@ -17,7 +17,7 @@ def reaches(value: float, threshold: float) -> bool:
 
 
 def exceeds(value: float, threshold: float) -> bool:
-    """Whether `value` is above `threshold`, both rounded to 1e-9.
+    """Return whether `value` is above `threshold`, both rounded to 1e-9.
 
     Example:
         >>> abs(0.8 - 0.5) > 0.3, exceeds(abs(0.8 - 0.5), 0.3)

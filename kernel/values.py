@@ -1,4 +1,4 @@
-"""How every value of metacog is declared."""
+"""This module declares what a value of metacog is."""
 
 from dataclasses import dataclass
 from typing import TypeVar, dataclass_transform
@@ -10,8 +10,8 @@ T = TypeVar("T")
 def value(cls: type[T]) -> type[T]:
     """Make `cls` an immutable, keyword-only value that also serves as a REST body.
 
-    The pydantic marker makes our own REST faces refuse unknown fields; it is inert data to everybody else.
+    The pydantic marker makes our own REST API reject unknown fields; everything else ignores it.
     """
-    made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
-    made.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
-    return made
+    declared = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    declared.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
+    return declared

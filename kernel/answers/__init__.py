@@ -1,4 +1,4 @@
-"""Answers by their type: found in a text, brought into canonical form, compared, clustered and checked (SPEC 2.3).
+"""Answers are found in a text, brought into canonical form, compared, clustered and checked by their type (SPEC 2.3).
 
 The names below are what services use; the modules behind them hold the rules of one form each (`numbers`, `words`,
 `programs`, `expressions`).
@@ -17,9 +17,9 @@ from kernel.answers.clusters import (
     entropy,
 )
 from kernel.answers.equality import is_right, same_answer, same_canonical
-from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.extraction import extract
-from kernel.answers.kinds import AnswerType
+from kernel.answers.kinds import AnswerType, AnswerTypeRules, rules_of
+from kernel.answers.mathematics.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.merge_guard import may_be_merged
 from kernel.answers.words import is_short
 from kernel.answers.wrapping import without_thinking
@@ -28,6 +28,7 @@ __all__ = [
     "IN_THIS_PROCESS",
     "Agreement",
     "AnswerType",
+    "AnswerTypeRules",
     "Cluster",
     "InferredType",
     "Mathematics",
@@ -44,6 +45,7 @@ __all__ = [
     "is_short",
     "listed_options",
     "may_be_merged",
+    "rules_of",
     "same_answer",
     "same_canonical",
     "without_thinking",

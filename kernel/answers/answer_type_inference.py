@@ -1,4 +1,4 @@
-"""The answer type of a question that does not say it, as a guess that names its reason (SPEC 2.3)."""
+"""The answer type of a question that states none is inferred, with the reason for it (SPEC 2.3)."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from kernel.answers.kinds import AnswerType
 from kernel.answers.programs import code_blocks
 from kernel.values import value
 
-# Characters at the end of a question that are looked at: what is asked stands last.
+# Characters at the end of a question that are looked at, since its request stands last.
 LONGEST_QUESTION = 20_000
 _LONGEST_ASKING = 2_000
 
@@ -50,14 +50,16 @@ _SENTENCE_END = re.compile(r"(?<=[.?!\n])\s+")
 
 @value
 class InferredType:
-    """An answer type that nobody stated, with what it was inferred from."""
+    """This is an answer type that no request stated, with the reason for inferring it."""
 
     answer_type: AnswerType
     reason: str
 
 
 def listed_options(question: str) -> tuple[str, ...]:
-    r"""Texts of the options that `question` lists as A, B, …, each on a line or in a row; empty where it lists none.
+    r"""Return the texts of the options that `question` lists as A, B, …, each on a line or in a row.
+
+    It is empty where it lists none.
 
     Of several lists the one with most labels at the starts of lines counts, then the longest, then the last. An option
     ends with its line, or where the next one begins.
@@ -66,17 +68,17 @@ def listed_options(question: str) -> tuple[str, ...]:
         >>> listed_options("Which is a fruit?\nA. apple\nB) table"), listed_options("Is it (A) red, (B) blue?")
         (('apple', 'table'), ('red', 'blue?'))
     """
-    asked = question[-LONGEST_QUESTION:]
-    run = max(_runs(asked), key=lambda labels: (sum(_opens_a_line(asked, one) for one in labels), len(labels)))
-    ends = [*(label.start() for label in run[1:]), len(asked)][: len(run)]
-    texts = [asked[label.end() : end].split("\n")[0].strip(" \t\r,;") for label, end in zip(run, ends, strict=True)]
+    shown = question[-LONGEST_QUESTION:]
+    run = max(_runs(shown), key=lambda labels: (sum(_opens_a_line(shown, one) for one in labels), len(labels)))
+    ends = [*(label.start() for label in run[1:]), len(shown)][: len(run)]
+    texts = [shown[label.end() : end].split("\n")[0].strip(" \t\r,;") for label, end in zip(run, ends, strict=True)]
     return tuple(texts) if len(texts) > 1 else ()
 
 
-def _runs(asked: str) -> list[list[re.Match[str]]]:
-    """Labels A, B, … that follow one another, of every list; the last list first."""
+def _runs(shown: str) -> list[list[re.Match[str]]]:
+    """Return the labels A, B, … that follow one another, of every list; the last list first."""
     runs: list[list[re.Match[str]]] = [[]]
-    for label in _OPTION.finditer(asked):
+    for label in _OPTION.finditer(shown):
         letter, run = label[1] or label[2], runs[-1]
         if letter == "A":
             runs.append([label])
@@ -85,16 +87,16 @@ def _runs(asked: str) -> list[list[re.Match[str]]]:
     return runs[::-1]
 
 
-def _opens_a_line(asked: str, label: re.Match[str]) -> bool:
-    before = label.start() + asked[label.start()].isspace()
-    return not asked[:before].rpartition("\n")[2].strip()
+def _opens_a_line(shown: str, label: re.Match[str]) -> bool:
+    before = label.start() + shown[label.start()].isspace()
+    return not shown[:before].rpartition("\n")[2].strip()
 
 
 def inferred_type(question: str, *, options: Sequence[str] = (), samples: Sequence[str] = ()) -> InferredType:
-    """Type of the answer that `question` asks for, as far as it shows; TEXT when unsure.
+    """Return the type of the answer that `question` asks for, as far as it shows; TEXT when unsure.
 
     Args:
-        question: What is asked.
+        question: The question.
         options: Texts of its options, where they are given apart.
         samples: What models wrote in reply, where something was written; a type that is read from the question alone
             needs an answer of that type in at least half of them.
@@ -108,17 +110,17 @@ def inferred_type(question: str, *, options: Sequence[str] = (), samples: Sequen
         >>> inferred_type("Is water wet?").answer_type, inferred_type("Is water wet or dry?").answer_type
         (<AnswerType.BOOLEAN: 'BOOLEAN'>, <AnswerType.TEXT: 'TEXT'>)
     """
-    asked = question[-LONGEST_QUESTION:]
-    if options or listed_options(asked):
+    shown = question[-LONGEST_QUESTION:]
+    if options or listed_options(shown):
         return InferredType(answer_type=AnswerType.CHOICE, reason="options are listed")
-    guess = _from_question(asked)
+    guess = _from_question(shown)
     if guess is not None and _fits(guess.answer_type, samples):
         return guess
     return _from_samples(samples) or InferredType(answer_type=AnswerType.TEXT, reason="nothing shows another type")
 
 
 def _from_question(question: str) -> InferredType | None:
-    asking = _asking(question)
+    asking = _last_question(question)
     if _ASKS_FOR_CODE.search(question):
         return InferredType(answer_type=AnswerType.CODE, reason="the question asks for code")
     if _ASKS_PROSE.search(asking):
@@ -130,8 +132,8 @@ def _from_question(question: str) -> InferredType | None:
     return None
 
 
-def _asking(question: str) -> str:
-    """The last sentence that asks; the last one where none ends in a question mark."""
+def _last_question(question: str) -> str:
+    """Return the last sentence that asks; the last one where none ends in a question mark."""
     sentences = [sentence.strip() for sentence in _SENTENCE_END.split(question.strip()) if sentence.strip()]
     asking = [sentence for sentence in sentences if sentence.endswith("?")]
     return (asking or sentences or [""])[-1][-_LONGEST_ASKING:]
@@ -158,7 +160,7 @@ _LETTER = re.compile(r"\s*[(\[]?[A-Ja-j][)\].]?\s*")
 
 
 def form_of_answers(answers: Sequence[str]) -> InferredType:
-    """Type of answers whose question nobody tells: the first of choice, boolean and number that most of them are.
+    """Return the type of most of the answers, CHOICE, BOOLEAN or NUMBER, where their question is unknown; else TEXT.
 
     Example:
         >>> form_of_answers(["12", "12.0", "none"]).answer_type, form_of_answers(["yes", "no"]).answer_type

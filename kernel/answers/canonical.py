@@ -1,25 +1,17 @@
-"""The canonical form of an answer: what is left of it when its spelling is taken away (SPEC 2.3)."""
+"""The canonical form of an answer is what is left of it when its spelling is taken away (SPEC 2.3)."""
 
 import re
 from collections.abc import Sequence
 from string import ascii_uppercase
+from typing import assert_never
 
-from kernel.answers.expressions import constant, expression
 from kernel.answers.kinds import AnswerType
+from kernel.answers.mathematics.expressions import constant, expression
 from kernel.answers.numbers import LONGEST_NUMBER, rational, spelled
 from kernel.answers.programs import LONGEST_PROGRAM, code_blocks, normalised_program
+from kernel.answers.truths import truth
 from kernel.answers.words import normalised
 from kernel.answers.wrapping import unwrapped
-
-TRUE, FALSE = "true", "false"
-_TRUTH = {"yes": TRUE, "true": TRUE, "y": TRUE, "t": TRUE, "no": FALSE, "false": FALSE, "n": FALSE, "f": FALSE}
-_OPENING = re.compile(
-    r"(yes|no|true|false|[ytnf]$)(?:$|[.,;:!—\u2013]|\s+[-—\u2013]|\s+(?:it|he|she|they|this|that|there|because|since)\b)"
-)
-# A second verdict later on: "true or false", "yes and no", "Yes. No, wait".
-_VERDICT = re.compile(r"(?:[.,;:!?/—\u2013-]\s*|\b(?:or|and|but)\s+)(yes|no|true|false)\b")
-# Openings longer than this are no short verdict; only their start is looked at.
-_LONGEST_VERDICT = 2_000
 
 _LETTER = re.compile(r"(?:(?:option|choice|answer)\s+)?[(\[]?([A-Za-z])[)\]]?", re.IGNORECASE)
 _LABELLED = re.compile(
@@ -31,7 +23,7 @@ _BARE_NUMBER = re.compile(r"-?(?:0|[1-9]\d*|[1-9]\d{0,2}(?:,\d{3})+)?(?:\.\d+)?"
 
 
 def canonical(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()) -> str | None:
-    r"""Form of an answer in which equal answers are equal texts; None when `text` is no answer of this type.
+    r"""Return the form of an answer in which equal answers are equal texts; None when `text` is no answer of this type.
 
     Args:
         text: The answer alone, as `extract` finds it.
@@ -52,19 +44,19 @@ def canonical(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()
         >>> canonical("$1,200.50", AnswerType.NUMBER), canonical("The  Beatles!", AnswerType.TEXT)
         ('1200.5', 'beatles')
     """
-    if answer_type is AnswerType.CHOICE:
-        return _choice(text, options)
-    return _FORMS[answer_type](text)
-
-
-def _boolean(text: str) -> str | None:
-    bare = unwrapped(text[:_LONGEST_VERDICT]).casefold()
-    opening = _OPENING.match(bare)
-    if opening is None:
-        return None
-    label = _TRUTH[opening[1]]
-    later = _VERDICT.findall(bare, opening.end(1))
-    return label if all(_TRUTH[word] == label for word in later) else None
+    match answer_type:
+        case AnswerType.BOOLEAN:
+            return truth(text)
+        case AnswerType.CHOICE:
+            return _choice(text, options)
+        case AnswerType.NUMBER:
+            return _number(text)
+        case AnswerType.TEXT:
+            return _text(text)
+        case AnswerType.CODE:
+            return _code(text)
+        case _:
+            assert_never(answer_type)
 
 
 def _choice(text: str, options: Sequence[str]) -> str | None:
@@ -87,7 +79,7 @@ def _existing(letter: str, options: Sequence[str]) -> str | None:
 
 
 def _option(text: str, options: Sequence[str]) -> str | None:
-    """Letter of the only option with this text."""
+    """Return the letter of the only option with this text."""
     words = normalised(text)
     if words is None:
         return None
@@ -112,11 +104,3 @@ def _code(text: str) -> str | None:
         return None
     blocks = code_blocks(text)
     return normalised_program(blocks[-1] if blocks else text)
-
-
-_FORMS = {
-    AnswerType.BOOLEAN: _boolean,
-    AnswerType.NUMBER: _number,
-    AnswerType.TEXT: _text,
-    AnswerType.CODE: _code,
-}

@@ -1,6 +1,6 @@
-"""Samples of one question put together by what they say, and how far they agree (SPEC 2.1-2.3).
+"""Samples of one question are clustered by their answers, which shows how far they agree (SPEC 2.1-2.3).
 
-Everything here depends on the answers alone, never on the order in which they came.
+Everything here depends on the answers alone, never on their order.
 """
 
 from collections import Counter
@@ -10,8 +10,8 @@ from math import log
 
 from kernel.answers.canonical import canonical
 from kernel.answers.equality import is_expression, same_canonical
-from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics
-from kernel.answers.kinds import AnswerType
+from kernel.answers.kinds import AnswerType, rules_of
+from kernel.answers.mathematics.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.merge_guard import may_be_merged
 from kernel.answers.words import is_short
 from kernel.values import value
@@ -24,7 +24,7 @@ MOST_EXPRESSIONS = 24
 
 @value
 class Cluster:
-    """Answers that say the same.
+    """A cluster holds answers that are the same.
 
     Attributes:
         representative: The most frequent spelling of the answers; of several the first in code point order.
@@ -41,7 +41,7 @@ class Cluster:
 
 @value
 class Agreement:
-    """How far samples agree.
+    """This value measures how far samples agree.
 
     Attributes:
         share: Share of the largest cluster among valid samples [0..1]; None without any.
@@ -68,14 +68,14 @@ def cluster(
     same_meaning: SameMeaning | None = None,
     mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> tuple[Cluster, ...]:
-    r"""Answers by what they say: the largest cluster first, equal ones in order of their canonical forms.
+    r"""Cluster answers that are the same: the largest cluster first, equal ones in order of their canonical forms.
 
     Args:
         answers: Answers alone, as `extract` finds them; those that are none of this type are dropped.
         answer_type: Type of all.
         options: Texts of a choice's options in their order.
         aliases: Further spellings of one and the same answer.
-        same_meaning: Judgement of two free texts, asked only for pairs that `candidate_pairs` lists, in its order;
+        same_meaning: Judgement of two free texts, called only for pairs that `candidate_pairs` lists, in its order;
             None merges nothing by meaning.
         mathematics: Who compares expressions.
 
@@ -94,7 +94,7 @@ def cluster(
     spellings = _by_form(answers, answer_type, options)
     known = {canonical(alias, answer_type, options=options) for alias in aliases}
     groups = _grouped(spellings, _equal(spellings, answer_type, known, mathematics))
-    if same_meaning is not None and answer_type is AnswerType.TEXT:
+    if same_meaning is not None and rules_of(answer_type).is_free_text:
         groups = _merged(groups, spellings, same_meaning)
     return _clusters(groups, spellings)
 
@@ -102,7 +102,7 @@ def cluster(
 def cluster_forms(
     forms: Sequence[str], answer_type: AnswerType, *, mathematics: Mathematics = IN_THIS_PROCESS
 ) -> tuple[Cluster, ...]:
-    r"""The same of answers that are canonical forms already, and are not read again; nothing is merged by meaning.
+    r"""Cluster answers that are canonical forms already, without reading them again; none are merged by meaning.
 
     Example:
         >>> [(c.canonical, c.count) for c in cluster_forms(["2", r"\sqrt{4}", "2", ""], AnswerType.NUMBER)]
@@ -113,14 +113,14 @@ def cluster_forms(
 
 
 def candidate_pairs(answers: Sequence[str], answer_type: AnswerType) -> tuple[tuple[str, str], ...]:
-    """Pairs of answers whose meaning `cluster` needs judged: free texts, one of them long, that the guard lets merge.
+    """Return the pairs of free texts, one of them long, whose meaning `cluster` needs judged.
 
     Example:
         >>> long = "The treaty ended the war between both of the kingdoms for good."
         >>> candidate_pairs([long, "Carbon.", "It put an end to the war."], AnswerType.TEXT)
         (('It put an end to the war.', 'The treaty ended the war between both of the kingdoms for good.'),)
     """
-    if answer_type is not AnswerType.TEXT:
+    if not rules_of(answer_type).is_free_text:
         return ()
     spellings = _by_form(answers, answer_type, ())
     texts = sorted(_representative(counts) for counts in spellings.values())
@@ -135,7 +135,7 @@ def agreement(
     aliases: Sequence[str] = (),
     same_meaning: SameMeaning | None = None,
 ) -> Agreement:
-    """How far `answers` agree; arguments as for `cluster`.
+    """Return how far `answers` agree; arguments as for `cluster`.
 
     Example:
         >>> agreement(["4", "4.0", "5", "?"], AnswerType.NUMBER).share
@@ -155,7 +155,7 @@ def agreement(
 
 
 def entropy(counts: Sequence[int]) -> float | None:
-    """Entropy of the shares that `counts` have in their sum [nats, >= 0]; None for an empty sum.
+    """Return the entropy of the shares that `counts` have in their sum [nats, >= 0]; None for an empty sum.
 
     Source:
         SPEC 2.2: H = -sum p log p, natural logarithm.
@@ -171,7 +171,7 @@ def entropy(counts: Sequence[int]) -> float | None:
 
 
 def _by_form(answers: Sequence[str], answer_type: AnswerType, options: Sequence[str]) -> dict[str, Counter[str]]:
-    """Spellings of the valid answers with their counts, by canonical form, in the order of the forms."""
+    """Return the spellings of the valid answers with their counts, by canonical form, in the order of the forms."""
     forms: dict[str, Counter[str]] = {}
     for answer, count in Counter(map(str.strip, answers)).items():
         form = canonical(answer, answer_type, options=options)
@@ -183,9 +183,9 @@ def _by_form(answers: Sequence[str], answer_type: AnswerType, options: Sequence[
 def _equal(
     spellings: Mapping[str, Counter[str]], answer_type: AnswerType, known: set[str | None], mathematics: Mathematics
 ) -> list[tuple[str, str]]:
-    """Pairs of canonical forms that are equal: aliases of one answer, and what mathematics finds so."""
+    """Return the pairs of equal canonical forms: aliases of one answer, and those that are equal as mathematics."""
     pairs = list(combinations([form for form in spellings if form in known], 2))
-    if answer_type not in (AnswerType.NUMBER, AnswerType.TEXT):
+    if not rules_of(answer_type).is_mathematical:
         return pairs
     by_count = sorted(spellings, key=lambda form: (-spellings[form].total(), form))
     expressions = [form for form in by_count if is_expression(form)]
@@ -196,7 +196,7 @@ def _equal(
 
 
 def _grouped(spellings: Mapping[str, Counter[str]], pairs: Sequence[tuple[str, str]]) -> list[set[str]]:
-    """Canonical forms in groups, those of a pair together."""
+    """Return the canonical forms in groups, those of a pair together."""
     groups = {form: {form} for form in spellings}
     for a, b in pairs:
         if groups[a] is not groups[b]:
@@ -206,16 +206,16 @@ def _grouped(spellings: Mapping[str, Counter[str]], pairs: Sequence[tuple[str, s
 
 
 def _merged(groups: list[set[str]], spellings: Mapping[str, Counter[str]], same_meaning: SameMeaning) -> list[set[str]]:
-    """`groups` after merging those that mean the same, pair by pair in a fixed order."""
+    """Return `groups` after merging those that mean the same, pair by pair in a fixed order."""
     texts = {form: _representative(counts) for form, counts in spellings.items()}
-    kept: list[set[str]] = []
+    merged: list[set[str]] = []
     for group in sorted(groups, key=lambda one: min(texts[form] for form in one)):
-        home = next((one for one in kept if _mean_the_same(one, group, texts, same_meaning)), None)
-        if home is None:
-            kept.append(set(group))
+        match = next((one for one in merged if _mean_the_same(one, group, texts, same_meaning)), None)
+        if match is None:
+            merged.append(set(group))
         else:
-            home |= group
-    return kept
+            match |= group
+    return merged
 
 
 def _mean_the_same(one: set[str], other: set[str], texts: Mapping[str, str], same_meaning: SameMeaning) -> bool:

@@ -1,4 +1,4 @@
-"""When two answers are the same, and when an answer is right (SPEC 2.3, 3.4).
+"""This module decides when two answers are the same, and when an answer is right (SPEC 2.3, 3.4).
 
 Equality is exact, so that it never depends on which answer is seen first: 0.333 is not 1/3. Tolerance has its place
 where an answer meets a reference, and only in `is_right`.
@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from kernel.answers.canonical import canonical
-from kernel.answers.expressions import IN_THIS_PROCESS, Mathematics, constant, expression
-from kernel.answers.kinds import AnswerType
+from kernel.answers.kinds import AnswerType, rules_of
+from kernel.answers.mathematics.expressions import IN_THIS_PROCESS, Mathematics, constant, expression
 from kernel.answers.numbers import decimal_places, has_finite_decimal, is_percentage, rational, spelled
 from kernel.answers.words import is_short
-
-_MATHEMATICAL = (AnswerType.NUMBER, AnswerType.TEXT)
 
 
 def same_answer(
@@ -25,7 +23,7 @@ def same_answer(
     aliases: Sequence[str] = (),
     mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> bool:
-    r"""Whether two answers are one answer in two spellings.
+    r"""Return whether two answers are one answer in two spellings.
 
     Args:
         a: An answer alone, as `extract` finds it.
@@ -59,13 +57,13 @@ def same_answer(
 
 
 def same_canonical(a: str, b: str, answer_type: AnswerType, mathematics: Mathematics = IN_THIS_PROCESS) -> bool:
-    r"""Whether two canonical forms are equal, as texts or as mathematics.
+    r"""Return whether two canonical forms are equal, as texts or as mathematics.
 
     Example:
         >>> same_canonical(r"\sqrt{4}", "2", AnswerType.NUMBER), same_canonical("b", "c", AnswerType.TEXT)
         (True, False)
     """
-    if a == b or answer_type not in _MATHEMATICAL:
+    if a == b or not rules_of(answer_type).is_mathematical:
         return a == b
     # Two numbers are compared by their canonical forms alone, and so are words.
     numbers = [form for form in (a, b) if _is_number(form)]
@@ -74,7 +72,7 @@ def same_canonical(a: str, b: str, answer_type: AnswerType, mathematics: Mathema
 
 
 def is_expression(form: str) -> bool:
-    r"""Whether a canonical form is mathematics, and no plain number.
+    r"""Return whether a canonical form is mathematics, and no plain number.
 
     Example:
         >>> is_expression(r"\sqrt{2}"), is_expression("2"), is_expression("paris")
@@ -92,7 +90,7 @@ def is_right(
     aliases: Sequence[str] = (),
     mathematics: Mathematics = IN_THIS_PROCESS,
 ) -> bool | None:
-    r"""Whether `answer` says what `reference` says; None where equality cannot tell.
+    r"""Return whether `answer` is the same as `reference`; None where equality cannot decide.
 
     Args:
         answer: An answer alone, as `extract` finds it.
@@ -123,15 +121,16 @@ def is_right(
     references = (reference, *aliases)
     if any(same_answer(answer, right, answer_type, options=options, mathematics=mathematics) for right in references):
         return True
-    if answer_type is AnswerType.NUMBER:
+    if rules_of(answer_type).is_numeric:
         return any(_rounds(answer, right, mathematics) or _is_percent_of(answer, right) for right in references)
     return None if _is_undecided(answer, references, answer_type) else False
 
 
 def _is_undecided(answer: str, references: Sequence[str], answer_type: AnswerType) -> bool:
-    if answer_type is AnswerType.TEXT:
+    rules = rules_of(answer_type)
+    if rules.is_free_text:
         return not all(map(is_short, (answer, *references)))
-    return answer_type is AnswerType.CODE
+    return rules.is_program
 
 
 def _is_number(form: str) -> bool:
@@ -152,7 +151,7 @@ def _is_rounding_of(decimal: str, exact: str, mathematics: Mathematics) -> bool:
 
 
 def _value(text: str, mathematics: Mathematics) -> Fraction | None:
-    """Value of what has no finite decimal; None for what has one, or no value at all."""
+    """Return the value of what has no finite decimal; None for what has one, or no value at all."""
     number = rational(text)
     if number is not None:
         return None if has_finite_decimal(number) else number

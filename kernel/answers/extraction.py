@@ -1,4 +1,4 @@
-r"""Finding the answer in what a model wrote.
+r"""This module finds the answer in a text that a model wrote.
 
 The rule is one line `Final Answer: …`, the last of them; markdown, LaTeX and case around it do not matter. Where a
 model forgot it, a fallback per type takes over that would rather find nothing than guess. A text without an answer
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kernel.answers.canonical import canonical
-from kernel.answers.kinds import AnswerType
+from kernel.answers.kinds import AnswerType, rules_of
 from kernel.answers.programs import code_blocks, is_program
 from kernel.answers.words import is_short
 from kernel.answers.wrapping import LONGEST_TEXT, boxed, unwrapped, without_thinking
@@ -31,7 +31,7 @@ _MOST_MENTIONS = 50
 
 
 def extract(text: str, answer_type: AnswerType, *, options: Sequence[str] = (), strict: bool = False) -> str | None:
-    r"""Answer that `text` gives, as it is written there; None when it gives none (an invalid sample).
+    r"""Return the answer that `text` gives, as it is written there; None when it gives none (an invalid sample).
 
     Args:
         text: What a model wrote; its thinking is never part of an answer.
@@ -58,7 +58,7 @@ def extract(text: str, answer_type: AnswerType, *, options: Sequence[str] = (), 
         True
     """
     shown = without_thinking(text)[-LONGEST_TEXT:]
-    if answer_type is AnswerType.CODE:
+    if rules_of(answer_type).is_program:
         found = _code(shown, strict=strict)
         return found if found is not None and canonical(found, answer_type) else None
     label = _last_label(shown)
@@ -70,25 +70,25 @@ def extract(text: str, answer_type: AnswerType, *, options: Sequence[str] = (), 
 
 
 def _last_label(text: str) -> str | None:
-    """What follows the last label: on its line, or on the next line that says something."""
+    """Return the text after the last label: on its line, or on the next line that is not empty."""
     lines = text.splitlines()
     for index in range(len(lines) - 1, -1, -1):
         label = _LABEL.match(lines[index][:LONGEST_LABEL])
         if label:
-            said = lines[index][label.end() :]
-            return said if not _ONLY_MARKS.fullmatch(said) else _next_said(lines[index + 1 :])
+            rest = lines[index][label.end() :]
+            return rest if not _ONLY_MARKS.fullmatch(rest) else _next_text(lines[index + 1 :])
     return None
 
 
-def _next_said(lines: Sequence[str]) -> str:
+def _next_text(lines: Sequence[str]) -> str:
     return next((line for line in lines if not _ONLY_MARKS.fullmatch(line)), "")
 
 
-def _readings(said: str) -> Iterator[str]:
-    box = boxed(said)
+def _readings(rest: str) -> Iterator[str]:
+    box = boxed(rest)
     if box is not None:
         yield unwrapped(box)
-    yield unwrapped(said)
+    yield unwrapped(rest)
 
 
 def _fallbacks(text: str, answer_type: AnswerType) -> Iterator[str]:
@@ -96,18 +96,19 @@ def _fallbacks(text: str, answer_type: AnswerType) -> Iterator[str]:
     if box is not None:
         yield unwrapped(box)
     whole = text.strip()
-    if answer_type is not AnswerType.TEXT:
-        readings = list(_said_to_be_the_answer(text))
+    rules = rules_of(answer_type)
+    if not rules.is_free_text:
+        readings = list(_named_answers(text))
         # A number is often followed by its calculation, whose own result must not be taken for it.
-        yield from reversed(readings) if answer_type is AnswerType.NUMBER else readings
+        yield from reversed(readings) if rules.is_numeric else readings
         yield unwrapped(whole)
     elif is_short(whole) and "\n" not in whole:
-        yield from _said_to_be_the_answer(whole)
+        yield from _named_answers(whole)
         yield unwrapped(whole)
 
 
-def _said_to_be_the_answer(text: str) -> Iterator[str]:
-    """What the last undoubted "the answer is …" names: the rest of its line, or of its sentence."""
+def _named_answers(text: str) -> Iterator[str]:
+    """Yield what the last undoubted "the answer is …" names: the rest of its line, then of its sentence."""
     mentions = list(_ANSWER_IS.finditer(text))[-_MOST_MENTIONS:]
     for mention in reversed(mentions):
         before = text[max(0, mention.start() - _DOUBT_REACH) : mention.start()]

@@ -1,4 +1,4 @@
-"""What keeps two longer answers apart, whatever a judgement of their meaning says.
+"""The merge guard keeps two longer answers apart, whatever a judgement of their meaning returns.
 
 Source: SPEC 2.3: answers that differ in a number, a name or a negation are never merged. The signs are surface signs:
 numbers, percent signs, capitalised names, negating words and prefixes, and a table of opposites. What no such sign
@@ -39,7 +39,7 @@ _NEGATING = (
 _NEGATIONS = frozenset(_NEGATING.split())
 _PREFIXES = ("un", "in", "im", "il", "ir", "non", "dis", "mis")
 _SHORTEST_STEM = 4
-# Words that open a sentence in capitals and name nobody.
+# Words that open a sentence in capitals and are no names.
 _OPENING = (
     "a an the this that these those it its they their he his she her we our you your i my there here in on at of for "
     "from by with without to as and but or so because since when while where what which who how why if although "
@@ -53,7 +53,7 @@ _OPENERS = frozenset(_OPENING.split())
 
 
 def may_be_merged(a: str, b: str, *, small_names: bool = True) -> bool:
-    """Whether nothing on the surface of two answers forbids that they mean the same.
+    """Return whether no sign on the surface of two answers forbids that they mean the same.
 
     They may not where one has a number that the other has not, or in another order, or as a percentage; where one has
     a name (a capitalised word that is not a common opener) that the other does not mention in any case; where one
@@ -90,7 +90,7 @@ def _is_caseless(text: str) -> bool:
 
 
 def _numbers(text: str) -> list[tuple[Fraction | str, bool]]:
-    """Distinct numbers, and whether as percentages, in the order of their first mention.
+    """Return the distinct numbers, and whether they are percentages, in the order of their first mention.
 
     3 apples and 5 pears are not 5 apples and 3 pears.
     """
@@ -105,7 +105,7 @@ def _as_number(token: str) -> Fraction | str | None:
         return Fraction(known) if known is not None else None
     digits = token.rstrip(",")
     if len(digits) > MOST_DIGITS or ("," in digits and not _THOUSANDS.fullmatch(digits)):
-        return token  # what cannot be read still tells texts apart
+        return token  # what cannot be read still distinguishes texts
     try:
         return Fraction(digits.replace(",", ""))
     except (ValueError, ZeroDivisionError):
@@ -122,7 +122,7 @@ def _negations(text: str) -> int:
 
 
 def _one_negates(a: str, b: str) -> bool:
-    """Whether a word of one stands in the other with a negating prefix: possible and impossible."""
+    """Return whether a word of one stands in the other with a negating prefix: possible and impossible."""
     first, second = _words(a), _words(b)
     pairs = [(word, second - first) for word in first - second] + [(word, first - second) for word in second - first]
     return any(prefix + word in others for word, others in pairs if len(word) >= _SHORTEST_STEM for prefix in _PREFIXES)
@@ -141,7 +141,7 @@ def _names(text: str, small_names: bool) -> set[str]:
 
 
 def _is_common(word: re.Match[str], text: str, small: set[str]) -> bool:
-    """Whether the word is capitalised for its place alone: an opener, or one that is written small elsewhere."""
+    """Return whether the word is capitalised for its place alone: an opener, or one that is written small elsewhere."""
     if _PRONOUN.fullmatch(word[0]):
         return True
     starts = _SENTENCE_START.search(text[max(0, word.start() - 3) : word.start()]) is not None
@@ -149,7 +149,7 @@ def _is_common(word: re.Match[str], text: str, small: set[str]) -> bool:
 
 
 def _stem(word: str) -> str:
-    """`word` in small letters, without a possessive ending."""
+    """Return `word` in small letters, without a possessive ending."""
     return _POSSESSIVE.sub("", word.casefold())
 
 
@@ -219,7 +219,7 @@ _OPPOSITE_WORD = re.compile(r"[^\W\d_]+")
 
 
 def _sides() -> Mapping[str, tuple[tuple[int, int], ...]]:
-    """Pairs that a word belongs to, and its side in each."""
+    """Return the pairs that a word belongs to, and its side in each."""
     found: dict[str, tuple[tuple[int, int], ...]] = {}
     for pair, line in enumerate(_TABLE.strip().splitlines()):
         for side, words in enumerate(line.split("/")):
@@ -232,7 +232,7 @@ _SIDES = _sides()
 
 
 def are_opposed(a: str, b: str) -> bool:
-    """Whether two texts mention a pair of opposites, and not the same sides of it in the same order.
+    """Return whether two texts mention a pair of opposites, and not the same sides of it in the same order.
 
     A text that mentions neither side of a pair is not opposed by it. Symmetric.
 
@@ -245,7 +245,7 @@ def are_opposed(a: str, b: str) -> bool:
 
 
 def _mentioned(text: str) -> dict[int, tuple[int, ...]]:
-    """Sides of each pair that `text` mentions, in the order of their first mention."""
+    """Return the sides of each pair that `text` mentions, in the order of their first mention."""
     found: dict[int, tuple[int, ...]] = {}
     for word in _OPPOSITE_WORD.findall(text.casefold()):
         for pair, side in _SIDES.get(word, ()):

@@ -1,4 +1,4 @@
-r"""Answers that are numbers, exactly: every number is a fraction, none is a float.
+r"""Numbers are read exactly: every number is a fraction, none is a float.
 
 Thousands separators, currencies and units are dropped; a percent sign is a unit as well, so that 50% is the number 50
 and not 0.5 (questions ask "what percentage"; `is_right` also accepts the other reading). Units are not converted: the
@@ -33,7 +33,7 @@ MAGNITUDES = {
     "billion": 10**9,
     "trillion": 10**12,
 }
-# Units that are too short to be told from algebra by their length.
+# Units that are too short to be distinguished from algebra by their length.
 _SHORT_UNIT_NAMES = (
     "m g s h l L J N W V A K C F cm mm km kg mg ml mL ft in lb oz hr Hz kW MB GB TB KB am pm mi yd sq cu % °"
 )
@@ -92,7 +92,7 @@ _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def rational(text: str) -> Fraction | None:
-    r"""Number that `text` as a whole is; None when it is none, or one beyond the bounds.
+    r"""Return the number that `text` as a whole is; None when it is none, or one beyond the bounds.
 
     Example:
         >>> rational("$1,234.50"), rational("1 3/4 cups"), rational(r"-\frac{3}{4}"), rational("1.5 * 10^3")
@@ -109,7 +109,7 @@ def rational(text: str) -> Fraction | None:
 
 
 def is_percentage(text: str) -> bool:
-    """Whether a percent sign, or the word, ends `text`.
+    """Return whether a percent sign, or the word, ends `text`.
 
     Example:
         >>> is_percentage("50 %"), is_percentage("50")
@@ -119,7 +119,7 @@ def is_percentage(text: str) -> bool:
 
 
 def decimal_places(text: str) -> int | None:
-    """Decimal places that `text` shows, where it is a plain decimal of three or more significant digits.
+    """Return the decimal places that `text` shows, where it is a plain decimal of three or more significant digits.
 
     Example:
         >>> decimal_places("0.333"), decimal_places("0.33"), decimal_places("1/3")
@@ -132,7 +132,7 @@ def decimal_places(text: str) -> int | None:
 
 
 def spelled(number: Fraction) -> str:
-    """Canonical text of `number`: an integer, a decimal where it has a short one, else a fraction a/b.
+    """Return the canonical text of `number`: an integer, a decimal where it has a short one, else a fraction a/b.
 
     Example:
         >>> spelled(Fraction(3, 2)), spelled(Fraction(-1, 3)), spelled(Fraction(4))
@@ -146,7 +146,7 @@ def spelled(number: Fraction) -> str:
 
 
 def has_finite_decimal(number: Fraction) -> bool:
-    """Whether `number` can be written as a decimal without rounding it.
+    """Return whether `number` can be written as a decimal without rounding it.
 
     Example:
         >>> has_finite_decimal(Fraction(3, 8)), has_finite_decimal(Fraction(1, 3))
@@ -156,7 +156,7 @@ def has_finite_decimal(number: Fraction) -> bool:
 
 
 def _decimals(denominator: int) -> int:
-    """Decimal places of a fraction with this denominator; beyond every bound when they do not end."""
+    """Return the decimal places of a fraction with this denominator; beyond every bound when they do not end."""
     counts = []
     for prime in (2, 5):
         count = 0
@@ -177,7 +177,7 @@ def _plain(text: str) -> str:
 
 
 def _opened(character: str) -> str:
-    """`character`, or a fraction such as ½ as ` 1/2`."""
+    """Return `character`, or a fraction such as ½ as ` 1/2`."""
     if unicodedata.category(character) != "No":
         return unicodedata.normalize("NFKC", character)
     return " " + unicodedata.normalize("NFKC", character).replace("\u2044", "/")
@@ -188,7 +188,7 @@ def _joined(digits: re.Match[str]) -> str:
 
 
 def _scale(unit: str, *, money: bool) -> int | None:
-    """What a number with this unit is multiplied by: 1, or its magnitude; None when it is no unit."""
+    """Return what a number with this unit is multiplied by: 1, or its magnitude; None when it is no unit."""
     words = [word for word in re.split(r"[\s/*-]+", unit) if word]
     if not words:
         return None if unit.strip() else 1

@@ -1,4 +1,4 @@
-"""Answers that are programs: where they stand in a text, and the form in which two of them are compared."""
+"""This module finds programs in a text, and brings them into the form in which two of them are compared."""
 
 import ast
 import textwrap
@@ -16,7 +16,7 @@ _WITH_DOCSTRING = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassD
 
 
 def code_blocks(text: str) -> tuple[str, ...]:
-    r"""Contents of the closed fenced code blocks of `text`, in order.
+    r"""Return the contents of the closed fenced code blocks of `text`, in order.
 
     Example:
         >>> code_blocks("First:\n```python\nx = 1\n```\nor\n```\nx = 2\n```")
@@ -37,20 +37,20 @@ def code_blocks(text: str) -> tuple[str, ...]:
 
 
 def is_program(text: str) -> bool:
-    r"""Whether `text` as a whole is Python that does something: a lone name or number is no program.
+    r"""Return whether `text` as a whole is Python that does something: a lone name or number is no program.
 
     Example:
         >>> is_program("def f(x):\n    return x"), is_program("print(1)"), is_program("Paris"), is_program("1 + 1")
         (True, True, False, False)
     """
     tree = _parsed(text)
-    return tree is not None and any(map(_acts, tree.body))
+    return tree is not None and any(map(_does_something, tree.body))
 
 
 def normalised_program(text: str) -> str | None:
-    r"""Program of `text` without comments, docstrings and layout; None when it is empty or too long.
+    r"""Return the program of `text` without comments, docstrings and layout; None when it is empty or too long.
 
-    What does not parse as Python is compared with its white space evened out, case kept.
+    What does not parse as Python is compared with single spaces and its own case.
 
     Example:
         >>> normalised_program("def f( x ):\n  'Twice.'\n  return 2*x # twice")
@@ -64,12 +64,12 @@ def normalised_program(text: str) -> str | None:
     return (_unparsed(tree) if tree is not None else None) or " ".join(text.split())
 
 
-def _acts(statement: ast.stmt) -> bool:
+def _does_something(statement: ast.stmt) -> bool:
     return not isinstance(statement, ast.Expr) or isinstance(statement.value, ast.Call | ast.Await)
 
 
 def _parsed(text: str) -> ast.Module | None:
-    if len(text) > LONGEST_PROGRAM or not _is_tame(text):
+    if len(text) > LONGEST_PROGRAM or not _is_small_enough(text):
         return None
     try:
         return ast.parse(textwrap.dedent(text).strip("\n"))
@@ -77,8 +77,8 @@ def _parsed(text: str) -> ast.Module | None:
         return None
 
 
-def _is_tame(text: str) -> bool:
-    """Whether Python's parser will not go too deep: it recurses with nesting, and with the chain of one line."""
+def _is_small_enough(text: str) -> bool:
+    """Return whether Python's parser will not go too deep: it recurses with nesting, and with the chain of one line."""
     depth = deepest = 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")

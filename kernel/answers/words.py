@@ -1,4 +1,4 @@
-"""Short answers in words: the form in which two of them are compared."""
+"""This module brings short answers in words into the form in which two of them are compared."""
 
 import re
 import unicodedata
@@ -23,7 +23,9 @@ _PLACEHOLDER = re.compile(r"[<\[{(]\s*(?:your |the |final )*(?:answer|text|lette
 
 
 def normalised(text: str) -> str | None:
-    """Words of `text` without case, articles, punctuation and spacing; None when there are none, or it is too long.
+    """Return the words of `text` without case, articles, punctuation and spacing.
+
+    It is None when there are none, or it is too long.
 
     Numbers keep their sign, decimals and percent sign, and words their # and +: C, C# and C++ are three answers.
     "a" and "an" count as articles only at the start: vitamin A is not vitamin. Accents stay.
@@ -35,12 +37,12 @@ def normalised(text: str) -> str | None:
     bare = unwrapped(text) if len(text) <= LONGEST_ANSWER else ""
     if _PLACEHOLDER.fullmatch(bare):
         return None
-    tokens = [token for token in _TOKEN.findall(_plain(bare)) if _tells(token)]
+    tokens = [token for token in _TOKEN.findall(_plain(bare)) if _distinguishes(token)]
     return " ".join(_without_articles(tokens)) or None
 
 
 def is_short(text: str) -> bool:
-    """Whether the words of `text` alone decide what it says.
+    """Return whether the words of `text` alone decide its meaning.
 
     Example:
         >>> is_short("Paris"), is_short("It is the capital of France, " * 5)
@@ -55,10 +57,10 @@ def _plain(text: str) -> str:
     return _ZEROS.sub(lambda number: number[1] + (number[2] or ""), text)
 
 
-def _tells(token: str) -> bool:
+def _distinguishes(token: str) -> bool:
     if len(token) > 1 or token.isalnum() or token == "^":
         return True
-    # Symbols and marks tell answers apart (5 < 6, vowel signs); punctuation and backticks do not.
+    # Symbols and marks distinguish answers (5 < 6, vowel signs); punctuation and backticks do not.
     kind = unicodedata.category(token)
     return kind[0] in "MS" and kind != "Sk"
 

@@ -1,4 +1,4 @@
-r"""What surrounds an answer and is no part of it: thinking, markdown, LaTeX delimiters.
+r"""This module removes what surrounds an answer and is no part of it: thinking, markdown, LaTeX delimiters.
 
 Everything here is linear in the length of its input and bounded in depth: a model's text is untrusted.
 """
@@ -27,7 +27,7 @@ _COMMANDS = ("\\boxed{", "\\fbox{", "\\text{", "\\textbf{", "\\mathrm{", "\\math
 
 
 def without_thinking(text: str) -> str:
-    """`text` without what a model thought aloud.
+    """Return `text` without the thinking of a model.
 
     A closing tag alone means that the prompt held the opening one: all before it was thinking. An opening tag alone
     means that the thinking was cut off: all after it is.
@@ -38,20 +38,20 @@ def without_thinking(text: str) -> str:
         >>> without_thinking("2 + 2 is 4</think>Four."), without_thinking("<think>hm")
         ('Four.', '')
     """
-    kept: list[str] = []
+    shown: list[str] = []
     inside, start = False, 0
     for tag in _THINKING.finditer(text):
         closes = bool(tag[1])
         if closes and not inside:
-            kept.clear()
+            shown.clear()
         elif not inside:
-            kept.append(text[start : tag.start()])
+            shown.append(text[start : tag.start()])
         inside, start = not closes, tag.end()
-    return "".join(kept if inside else [*kept, text[start:]])
+    return "".join(shown if inside else [*shown, text[start:]])
 
 
 def boxed(text: str) -> str | None:
-    r"""Content of the last `\boxed{}` of `text`; None when there is none, or it is not closed.
+    r"""Return the content of the last `\boxed{}` of `text`; None when there is none, or it is not closed.
 
     Example:
         >>> boxed(r"so \boxed{1} or rather \boxed{\frac{1}{2}}.")
@@ -66,7 +66,7 @@ def boxed(text: str) -> str | None:
 
 
 def closing(inside: str, opener: str, closer: str) -> int | None:
-    """Index in `inside` of the bracket that closes the one just before it.
+    """Return the index in `inside` of the bracket that closes the one just before it.
 
     Example:
         >>> closing("a{b}c}d", "{", "}")
@@ -81,7 +81,7 @@ def closing(inside: str, opener: str, closer: str) -> int | None:
 
 
 def unwrapped(text: str) -> str:
-    r"""`text` without the markdown, LaTeX delimiters, quotes and trailing period around it.
+    r"""Return `text` without the markdown, LaTeX delimiters, quotes and trailing period around it.
 
     Example:
         >>> unwrapped("**`42`**."), unwrapped(r"$\boxed{\text{even}}$"), unwrapped("$5")

@@ -1,4 +1,4 @@
-"""What a text claims: its sentences, and the numbers and arithmetic in them.
+"""Claims are the sentences of a text, with the numbers and the arithmetic in them.
 
 Source: SPEC 2.2: claims are sentences. The line with the final answer states no claim: it is the answer.
 """
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernel.answers.numbers import rational, spelled
+from kernel.arbitration.defaults import NOVEL_BELOW as NOVEL_BELOW
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -31,7 +32,7 @@ _LATEX = (("\\times", "*"), ("\\cdot", "*"), ("\\div", "/"))
 
 @value
 class Claim:
-    """A sentence.
+    """A claim is a sentence, with its numbers and its arithmetic.
 
     Attributes:
         text: The sentence.
@@ -45,7 +46,7 @@ class Claim:
 
 
 def claims(text: str) -> tuple[Claim, ...]:
-    r"""Claims of `text`, at most `MOST_CLAIMS`.
+    r"""Return the claims of `text`, at most `MOST_CLAIMS`.
 
     Example:
         >>> [claim.text for claim in claims("1. Six boxes hold 7 each. So 6 x 7 = 42.\n\nFinal Answer: 42")]
@@ -74,7 +75,7 @@ def _claim(text: str) -> Claim:
 
 
 def _canonical(token: str) -> str | None:
-    """Canonical form of a numeral; plain digits need no reading, and most are."""
+    """Return the canonical form of a numeral; plain digits need no reading, and most are."""
     if token.isascii() and token.isdigit():
         return token.lstrip("0") or "0"
     number = rational(token.rstrip(","))
@@ -82,7 +83,7 @@ def _canonical(token: str) -> str | None:
 
 
 def _sides(arithmetic: str) -> list[str]:
-    """Sides of an equation that calculate something, without spaces and separators."""
+    """Return the sides of an equation that calculate something, without spaces and separators."""
     for command, sign in _LATEX:
         arithmetic = arithmetic.replace(command, sign)
     sides = re.sub(r"[\s,]", "", arithmetic).split("=")
@@ -90,7 +91,7 @@ def _sides(arithmetic: str) -> list[str]:
 
 
 def _bare(side: str) -> str:
-    """`side` without brackets that close nowhere."""
+    """Return `side` without brackets that close nowhere."""
     while side.count("(") > side.count(")") and "(" in side:
         side = side.replace("(", "", 1)
     while side.count(")") > side.count("("):
@@ -98,14 +99,12 @@ def _bare(side: str) -> str:
     return side
 
 
-NOVEL_BELOW = 0.7
-
 Vectors = NDArray[np.float32] | NDArray[np.float64]
 
 
 @value
 class ClaimShares:
-    """How the claims of the final stage relate to those of the solvers.
+    """These shares relate the claims of the final stage to those of the solvers.
 
     Attributes:
         novelty: Share whose similarity to every solver claim is below the threshold [0..1]; None without a claim, and
@@ -127,7 +126,7 @@ class ClaimShares:
 
 @value
 class EmbeddedClaims:
-    """Claims of one stage with their unit vectors, one row a claim."""
+    """This value holds the claims of one stage with their unit vectors, one row a claim."""
 
     claims: Sequence[Claim]
     vectors: Vectors
@@ -136,18 +135,18 @@ class EmbeddedClaims:
 def traced(
     solvers: EmbeddedClaims, critiques: EmbeddedClaims, final: EmbeddedClaims, *, below: float, everything: Vectors
 ) -> ClaimShares:
-    """The embedding measures of one question.
+    """Return the embedding measures of one question.
 
     Args:
         solvers: Claims of the solvers' representative traces.
         critiques: Claims of the critiques.
         final: Claims of the final stage.
         below: Similarity below which a claim is novel [-1..1].
-        everything: Vectors of all claims, each once for each time that it was made.
+        everything: Vectors of all claims, one for each occurrence.
     """
     nearest = nearest_cosines(final.vectors, solvers.vectors)
     novel = is_below(nearest, below)
-    symbolic = np.array([by_symbols(claim, solvers.claims) for claim in final.claims], dtype=bool)
+    symbolic = np.array([traces_by_symbols(claim, solvers.claims) for claim in final.claims], dtype=bool)
     known = len(final.claims) > 0 and len(solvers.claims) > 0
     shares = _shares(symbolic, novel) if known else (None, None, None)
     return ClaimShares(
@@ -161,7 +160,9 @@ def traced(
 
 
 def nearest_cosines(of: Vectors, among: Vectors) -> NDArray[np.float64]:
-    """For each vector the largest cosine to any of `among` [-1..1]; -inf where there is none. Vectors are unit vectors.
+    """Return for each vector the largest cosine to any of `among` [-1..1]; -inf where there is none.
+
+    Vectors are unit vectors.
 
     Example:
         >>> nearest_cosines(np.eye(2), np.array([[0.6, 0.8]])).tolist()
@@ -174,13 +175,13 @@ def nearest_cosines(of: Vectors, among: Vectors) -> NDArray[np.float64]:
 
 
 def is_below(cosines: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
-    """Whether each cosine is below the threshold, both rounded to 1e-9."""
+    """Return whether each cosine is below the threshold, both rounded to 1e-9."""
     below: NDArray[np.bool_] = np.round(cosines, DECIMALS) < round(threshold, DECIMALS)
     return below
 
 
 def redundancy(vectors: Vectors) -> float | None:
-    """Mean cosine over all pairs of unit vectors [-1..1]; None with fewer than two.
+    """Return the mean cosine over all pairs of unit vectors [-1..1]; None with fewer than two.
 
     The squared length of their sum holds each pair twice and each vector once with itself.
 
@@ -196,8 +197,8 @@ def redundancy(vectors: Vectors) -> float | None:
     return (float(total @ total) - itself) / (count * (count - 1))
 
 
-def by_symbols(claim: Claim, solver_claims: Sequence[Claim]) -> bool:
-    """Whether the claim's numbers all stand in one solver claim, or an arithmetic expression of it does.
+def traces_by_symbols(claim: Claim, solver_claims: Sequence[Claim]) -> bool:
+    """Return whether the claim's numbers all stand in one solver claim, or an arithmetic expression of it does.
 
     A claim without numbers traces by no symbols.
     """

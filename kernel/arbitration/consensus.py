@@ -1,4 +1,4 @@
-"""Which answer is given, and by which distribution.
+"""The consensus rules decide which answer is given, and by which distribution.
 
 Source: SPEC 2.1. Of answers that are equally frequent the one with more solver samples wins, then the first in
 canonical order. Without a valid arbitration sample the solvers' vote is the answer; without any valid sample there is
@@ -19,7 +19,7 @@ Counts = Mapping[str, int]
 
 @value
 class ConsensusChoice:
-    """The answer of a question.
+    """This value is the answer of a question, with the distribution that gave it.
 
     Attributes:
         answer: Canonical form.
@@ -35,7 +35,7 @@ class ConsensusChoice:
 
 
 def ranked(counts: Counts, solver: Counts) -> Sequence[str]:
-    """Answers of `counts`, the one to give first.
+    """Return the answers of `counts`, the one to give first.
 
     Example:
         >>> ranked({"12": 2, "13": 2, "14": 1}, {"13": 6, "12": 4})
@@ -47,11 +47,11 @@ def ranked(counts: Counts, solver: Counts) -> Sequence[str]:
 def chosen(
     solver: Counts, arbiter: Counts, without_arbiter: AnswerSource = AnswerSource.SOLVER_FALLBACK
 ) -> ConsensusChoice | None:
-    """The answer that the distributions give; None without any valid sample.
+    """Return the answer that the distributions give; None without any valid sample.
 
     Args:
         solver: Counts of the solvers.
-        arbiter: Counts of the arbiter; empty when it did not speak.
+        arbiter: Counts of the arbiter; empty without one.
         without_arbiter: What the solvers' vote is called where it decides.
 
     Example:
@@ -74,11 +74,13 @@ def chosen(
     )
 
 
-def agree(counts: Counts, most: float = 0.0) -> bool:
-    """Whether the entropy of the solvers' answers is at most `most` [nats]; without a valid sample they do not agree.
+def solvers_agree(counts: Counts, most: float = 0.0) -> bool:
+    """Return whether the entropy of the solvers' answers is at most `most` [nats].
+
+    Without a valid sample they do not agree.
 
     Example:
-        >>> agree({"12": 10}), agree({"12": 9, "13": 1}), agree({})
+        >>> solvers_agree({"12": 10}), solvers_agree({"12": 9, "13": 1}), solvers_agree({})
         (True, False, False)
     """
     level = entropy(list(counts.values()))
@@ -86,9 +88,9 @@ def agree(counts: Counts, most: float = 0.0) -> bool:
 
 
 def is_consensus(tally: Tally, most: float = 0.0) -> bool:
-    """Whether solvers agree, and enough was said for that to mean something.
+    """Return whether the solvers agree on enough samples for that to mean something.
 
-    At least half of the samples must be valid, and at least two solvers must have a valid one where two were asked.
+    At least half of the samples must be valid, and at least two solvers must have a valid one where there are two.
 
     Example:
         >>> is_consensus(Tally(solvers=[{"12": 5}, {"12": 5}], arbiter={}))
@@ -100,13 +102,13 @@ def is_consensus(tally: Tally, most: float = 0.0) -> bool:
     """
     counts = tally.solver
     valid = sum(counts.values())
-    speaking = sum(bool(given) for given in tally.solvers)
-    enough = valid >= tally.solver_invalid and speaking >= min(2, len(tally.solvers))
-    return enough and agree(counts, most)
+    with_valid = sum(bool(given) for given in tally.solvers)
+    enough = valid >= tally.solver_invalid and with_valid >= min(2, len(tally.solvers))
+    return enough and solvers_agree(counts, most)
 
 
 def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
-    """Whether no outcome of the `remaining` samples could make the solvers agree.
+    """Return whether no outcome of the `remaining` samples could make the solvers agree.
 
     More samples lower the entropy of given counts most when all of them fall to the leader: a mass added to an answer
     lowers it as long as the answer's share is above exp(-H), which the largest share always is.
@@ -118,24 +120,24 @@ def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
     if not counts:
         return False
     leader = ranked(counts, counts)[0]
-    return not agree({**counts, leader: counts[leader] + remaining}, most) and not agree(counts, most)
+    return not solvers_agree({**counts, leader: counts[leader] + remaining}, most) and not solvers_agree(counts, most)
 
 
 def certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool:
-    """Whether the solvers agree so far, and no outcome of the `remaining` samples could give another answer the lead.
+    """Return whether the solvers agree, and no outcome of the `remaining` samples could change the lead.
 
     Example:
         >>> certain_consensus({"12": 6}, 4), certain_consensus({"12": 5}, 5), certain_consensus({"12": 5, "13": 1}, 4)
         (True, False, False)
     """
-    if not agree(counts, most):
+    if not solvers_agree(counts, most):
         return False
     first, *others = sorted(counts.values(), reverse=True)
     return first > remaining + max(others, default=0)
 
 
 def first_step(solver_samples: int) -> int:
-    """Samples of each solver in a first step after which unanimous solvers cannot be outvoted [count, >= 1].
+    """Return the samples of each solver in a first step after which unanimous solvers cannot be outvoted [count, >= 1].
 
     Example:
         >>> [first_step(samples) for samples in (1, 2, 5, 10)]
@@ -145,7 +147,9 @@ def first_step(solver_samples: int) -> int:
 
 
 def shared_out(wanted: Sequence[int], total: int) -> list[int]:
-    """Samples for each, at most what it wants and `total` in all; dealt out one at a time, in order.
+    """Return the samples for each, at most what it wants and `total` in all.
+
+    They are dealt out one at a time, in order.
 
     Example:
         >>> shared_out([5, 5], 62), shared_out([5, 5], 7), shared_out([1, 5], 4), shared_out([5, 5], 0)

@@ -1,18 +1,17 @@
-"""Whether an answer is right, whether it was wrong and sure of itself, and the regimes in which arbitration fails.
+"""This module recognises overconfident errors, and the regimes in which arbitration fails.
 
 Source: SPEC 2.2.
 """
 
+from kernel.arbitration.defaults import OVERCONFIDENT as OVERCONFIDENT
 from kernel.arbitration.modes import Regime
 from kernel.thresholds import exceeds
 from kernel.values import value
 
-OVERCONFIDENT = 0.7
-
 
 @value
 class FailureEvidence:
-    """What a label of a failure regime rests on; None is unknown.
+    """The label of a failure regime rests on this evidence; None is unknown.
 
     Attributes:
         entropy_solver: Entropy of the solvers' answers [nats, >= 0].
@@ -30,7 +29,7 @@ class FailureEvidence:
 
 
 def is_overconfident_error(correct: bool | None, probability: float | None, above: float) -> bool | None:
-    """Whether an answer is wrong and its predicted probability above the threshold; None where that is unknown.
+    """Return whether an answer is wrong and its predicted probability above the threshold; None where that is unknown.
 
     Example:
         >>> is_overconfident_error(False, 0.8, 0.7), is_overconfident_error(False, 0.7, 0.7)
@@ -42,7 +41,7 @@ def is_overconfident_error(correct: bool | None, probability: float | None, abov
 
 
 def failure_regimes(seen: FailureEvidence) -> tuple[Regime, ...]:
-    """Labels that apply, in the order of the contract.
+    """Return the labels that apply, in the order of the contract.
 
     High agreement: the solvers' entropy is 0. Shared bias: it is, and their answer is wrong. Reflection noise: the
     critiques hold novel claims, the solvers' vote was right and the final answer is not. Unstable arbiter: its entropy

@@ -1,4 +1,4 @@
-"""How the information moved from solvers to arbiter, for many questions at once.
+"""These measures show how information moves from solvers to arbiter, for many questions at once.
 
 Source: SPEC 2.2. Logarithms are natural; what is undefined is NaN.
 """
@@ -18,7 +18,7 @@ STRUCTURED_CHANCE = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Information:
-    """Measures of distributions, one row a question; NaN where undefined.
+    """This value holds measures of distributions, one row a question; NaN where undefined.
 
     Attributes:
         entropy_solver: Entropy of the solvers' answers [nats, >= 0]; NaN without a valid sample.
@@ -45,7 +45,7 @@ class Information:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leads:
-    """The answers that lead, one row a question.
+    """This value holds the leading answers, one row a question.
 
     Attributes:
         answer: Place of the most frequent answer; -1 without a valid sample.
@@ -57,7 +57,7 @@ class Leads:
 
 
 def information(tallies: Tallies) -> Information:
-    """Measures of all questions.
+    """Return the measures of all questions.
 
     Source:
         SPEC 2.2: H = -sum p ln p, reduction = H_solver - H_arb, compression = 1 - H_arb / H_solver.
@@ -80,7 +80,9 @@ def information(tallies: Tallies) -> Information:
 
 
 def entropies(counts: Ints) -> Floats:
-    """Entropy of the shares that counts have in their sum, along the last axis [nats, >= 0]; NaN for an empty sum.
+    """Return the entropy of the shares that counts have in their sum, along the last axis [nats, >= 0].
+
+    It is NaN for an empty sum.
 
     Example:
         >>> entropies(np.array([[3, 1], [4, 0], [0, 0]])).round(4).tolist()
@@ -93,7 +95,7 @@ def entropies(counts: Ints) -> Floats:
 
 
 def leads(counts: Ints, solver: Ints) -> Leads:
-    """Most frequent answers; of equally frequent ones that with more in `solver`, then the first.
+    """Return the most frequent answers; of equally frequent ones that with more in `solver`, then the first.
 
     Args:
         counts: Counts [questions x answers].
@@ -107,7 +109,9 @@ def leads(counts: Ints, solver: Ints) -> Leads:
 
 
 def divergences(solvers: Ints) -> Floats:
-    """Jensen-Shannon divergence between solvers, weighted by their samples [nats, >= 0]; NaN with fewer than two.
+    """Return the Jensen-Shannon divergence between solvers, weighted by their samples [nats, >= 0].
+
+    It is NaN with fewer than two.
 
     Args:
         solvers: Counts [questions x solvers x answers].
@@ -125,7 +129,7 @@ def divergences(solvers: Ints) -> Floats:
 
 
 def sampling_divergences(solvers: Ints) -> Floats:
-    """Divergence to expect if every solver's samples came from one and the same solver [nats, >= 0].
+    """Return the divergence to expect if every solver's samples came from one and the same solver [nats, >= 0].
 
     For each solver in turn, all samples are drawn anew from its own shares, in parts as large as the solvers' samples;
     the expected divergence between the parts is exact, and the mean over the solvers is weighted by their samples.
@@ -149,7 +153,7 @@ def sampling_divergences(solvers: Ints) -> Floats:
 
 @lru_cache(maxsize=65_536)
 def _expected_divergence(counts: tuple[int, ...], parts: tuple[int, ...]) -> float:
-    """Expected divergence between parts of these sizes, all drawn from the shares of `counts`."""
+    """Return the expected divergence between parts of these sizes, all drawn from the shares of `counts`."""
     drawn, whole = sum(counts), sum(parts)
     pooled = sum(_expected_term(whole, count, drawn) for count in counts)
     apart = sum(size / whole * _expected_term(size, count, drawn) for size in parts for count in counts)
@@ -158,7 +162,7 @@ def _expected_divergence(counts: tuple[int, ...], parts: tuple[int, ...]) -> flo
 
 @lru_cache(maxsize=65_536)
 def _expected_term(size: int, count: int, drawn: int) -> float:
-    """Expected -x ln x of a share x among `size` samples of an answer whose probability is count / drawn."""
+    """Return the expected -x ln x of a share x among `size` samples of an answer whose probability is count / drawn."""
     if count == drawn:
         return 0.0
     hits = np.arange(1, size + 1)
@@ -168,7 +172,7 @@ def _expected_term(size: int, count: int, drawn: int) -> float:
 
 
 def _structured(solvers: Ints, between: Floats, expected: Floats) -> Bools:
-    """Whether the likelihood ratio test finds the solvers' distributions different; 2 n JSD is its statistic."""
+    """Return whether the likelihood ratio test finds the solvers' distributions different; 2 n JSD is its statistic."""
     known = ~np.isnan(between)
     apart = np.nan_to_num(between)
     solver_count = (solvers.sum(axis=-1) > 0).sum(axis=-1)
@@ -180,7 +184,7 @@ def _structured(solvers: Ints, between: Floats, expected: Floats) -> Bools:
 
 
 def _plogp(share: Floats) -> Floats:
-    """-x ln x, 0 at 0."""
+    """Return -x ln x, 0 at 0."""
     logs = np.log(share, out=np.zeros(share.shape), where=share > 0)
     terms: Floats = -share * logs
     return terms

@@ -1,17 +1,17 @@
-"""The words of arbitration; values are the contract's."""
+"""These enumerations are the vocabulary of arbitration; their values are the contract's."""
 
 from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """How many samples are drawn (SPEC 2.4)."""
+    """A mode decides how many samples are drawn (SPEC 2.4)."""
 
     PAPER = "PAPER"
     ADAPTIVE = "ADAPTIVE"
 
 
 class Variant(StrEnum):
-    """Which stages run; all but FULL exist as ablations and controls."""
+    """A variant names the stages that run; all but FULL exist as ablations and controls."""
 
     FULL = "FULL"
     MAJORITY_VOTE = "MAJORITY_VOTE"
@@ -21,24 +21,24 @@ class Variant(StrEnum):
 
     @property
     def criticises(self) -> bool:
-        """Whether critiques are written."""
+        """Return whether critiques are written."""
         return self in (Variant.FULL, Variant.REFLECTIONS, Variant.SINGLE_ARBITER)
 
     @property
     def arbitrates(self) -> bool:
-        """Whether an arbiter answers; else the solvers' vote is the answer."""
+        """Return whether an arbiter answers; else the solvers' vote is the answer."""
         return self in (Variant.FULL, Variant.SINGLE_ARBITER)
 
 
 class Phase(StrEnum):
-    """A stage that draws samples."""
+    """A phase is a stage that draws samples."""
 
     SOLVE = "SOLVE"
     ARBITRATE = "ARBITRATE"
 
 
 class AnswerSource(StrEnum):
-    """Which distribution gave the answer, and so its confidence."""
+    """This is the distribution that gave the answer, and so its confidence."""
 
     ARBITER = "ARBITER"
     CONSENSUS = "CONSENSUS"
@@ -47,7 +47,7 @@ class AnswerSource(StrEnum):
 
 
 class Stopping(StrEnum):
-    """Why no further sample was drawn."""
+    """This is the reason why no further sample was drawn."""
 
     ALL_SAMPLES = "ALL_SAMPLES"
     SOLVERS_AGREE = "SOLVERS_AGREE"
@@ -58,7 +58,7 @@ class Stopping(StrEnum):
 
 
 class Regime(StrEnum):
-    """A case in which arbitration helps little, or harms (SPEC 2.2)."""
+    """A failure regime is a case in which arbitration helps little, or harms (SPEC 2.2)."""
 
     HIGH_AGREEMENT = "HIGH_AGREEMENT"
     SHARED_BIAS = "SHARED_BIAS"

@@ -1,4 +1,4 @@
-"""How often a stopping rule changes the answer: exactly, for every way in which K_a samples can come out.
+"""This module computes how often a stopping rule changes the answer: exactly, for every outcome of K_a samples.
 
 Think of all K_a samples as drawn, in an urn. Samples are exchangeable, so the first n of them are a sample without
 replacement, and every order of what was drawn is equally likely. So one walk over compositions serves every urn: how
@@ -30,7 +30,7 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A number of samples after which a rule may stop, for every composition of them.
+    """A look is a number of samples after which a rule may stop, for every composition of them.
 
     Attributes:
         drawn: Samples drawn [count].
@@ -44,7 +44,7 @@ class Look:
 
 
 def looked(looks: Sequence[int], bound: Bound, samples: int, *, third_answers: bool) -> tuple[Look, ...]:
-    """Every composition at each look but the last, at which all is known.
+    """Return every composition at each look but the last, at which all is known.
 
     Args:
         looks: Samples at which the rule may stop; the last is `samples`.
@@ -56,7 +56,7 @@ def looked(looks: Sequence[int], bound: Bound, samples: int, *, third_answers: b
 
 
 def changed(looks: Sequence[Look], samples: int, level: float, *, third_answers: bool) -> Floats:
-    """Probability that stopping at `level` changes the answer, for each urn by its counts of the first two kinds.
+    """Return the probability that stopping at `level` changes the answer, by the counts of the first two kinds.
 
     Example:
         Stop after one of three samples, whatever it is. The urn of one a and two b gives b in the end, and a is drawn
@@ -77,7 +77,7 @@ def changed(looks: Sequence[Look], samples: int, level: float, *, third_answers:
 
 
 def reached(looks: Sequence[Look], level: float) -> list[Floats]:
-    """Share of the orders of each composition, at each look, in which the rule did not stop before [0..1]."""
+    """Return the share of the orders of each composition, at each look, that were not stopped before [0..1]."""
     shares: list[Floats] = []
     for place, look in enumerate(looks):
         if place == 0:
@@ -100,7 +100,7 @@ def _look(drawn: int, bound: Bound, left: int, third_answers: bool) -> Look:
 
 
 def _leaders(drawn: int, third_answers: bool) -> Ints:
-    """Place of the answer that leads, by the counts of the first two kinds; -1 where there is none."""
+    """Return the place of the answer that leads, by the counts of the first two kinds; -1 where there is none."""
     first, second = np.indices((drawn + 1, drawn + 1))
     third = drawn - first - second
     kinds = np.stack([first, second, third if third_answers else np.zeros_like(third)])
@@ -109,7 +109,7 @@ def _leaders(drawn: int, third_answers: bool) -> Ints:
 
 
 def _grown(weights: Floats, small: int, large: int) -> Floats:
-    """Mean of `weights` over the first `small` samples of each composition of `large`, all orders equally likely.
+    """Return the mean of `weights` over the first `small` samples of each composition of `large`, in any order.
 
     Args:
         weights: By the counts of the first two kinds among `small` samples.
@@ -127,7 +127,7 @@ def _grown(weights: Floats, small: int, large: int) -> Floats:
 
 
 def _by_others(weights: Floats, small: int) -> Floats:
-    """`weights` by the counts of the second and the third kind; 0 where they are impossible."""
+    """Return `weights` by the counts of the second and the third kind; 0 where they are impossible."""
     second, third = np.indices((small + 1, small + 1))
     first = small - second - third
     return np.where(first >= 0, weights[np.maximum(first, 0), second], 0.0)
@@ -135,7 +135,7 @@ def _by_others(weights: Floats, small: int) -> Floats:
 
 @lru_cache(maxsize=32)
 def _of_first(small: int, large: int) -> Floats:
-    """C(a, a'), by a and the counts of the second and the third kind."""
+    """Return C(a, a'), by a and the counts of the second and the third kind."""
     second, third = np.indices((small + 1, small + 1))
     first = small - second - third
     found: Floats = np.where(first >= 0, _ways(large)[:, np.maximum(first, 0)], 0.0)
@@ -144,7 +144,7 @@ def _of_first(small: int, large: int) -> Floats:
 
 @lru_cache(maxsize=64)
 def _ways(large: int) -> Floats:
-    """Binomial coefficients of all numbers up to `large`."""
+    """Return the binomial coefficients of all numbers up to `large`."""
     numbers = np.arange(large + 1)
     found: Floats = np.asarray(comb(numbers[:, None], numbers[None, :]), dtype=np.float64)
     return found

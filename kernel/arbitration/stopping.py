@@ -1,14 +1,14 @@
-"""When arbitration may stop: how likely its remaining samples are to change the answer, and how sure that makes it.
+"""The stopping rule of arbitration bounds how likely the remaining samples are to change the answer.
 
 Source: SPEC 2.4 b. `docs/arbiter.md` has the argument. Two steps:
 
 1. `change_bound`, after each batch: from the samples so far, a bound on the probability that all K_a samples would
    lead to another answer (posterior predictive; one pair of answers at a time, then the union bound).
 2. `stopping_level`, once for K_a and the batches: how small that bound must be, so that early stopping gives another
-   answer with at most the probability asked for. Given the K_a samples that would be drawn, the first n are a sample
-   without replacement; so the error of the rule is computed exactly (`urns`) for every split of K_a samples between
-   two answers and invalid samples, and between three answers, and the largest of them is what counts. Questions with
-   more answers than that are covered by simulation only.
+   answer with at most the required probability. Given the K_a samples that would be drawn, the first n are a sample
+   without replacement; so the error of the rule is computed exactly (`kernel.arbitration.polya`) for every split of K_a
+   samples between two answers and invalid samples, and between three answers, and the largest of them is what counts.
+   Questions with more answers than that are covered by simulation only.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ MOST_JUDGED = 64
 
 @value
 class StopRule:
-    """When adaptive arbitration stops.
+    """This rule decides when adaptive arbitration stops.
 
     Attributes:
         samples: Arbitration samples at most, K_a [count, >= 1].
@@ -48,17 +48,17 @@ class StopRule:
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """Samples after which it is asked whether to stop; the last are all."""
+        """Return the samples after which the rule is applied; the last are all."""
         return looks(self.samples, self.first_batch)
 
     @property
     def level(self) -> float:
-        """What `change_bound` may be at most for arbitration to stop [0..1]."""
+        """Return the largest value of `change_bound` at which arbitration stops [0..1]."""
         return stopping_level(self.samples, self.first_batch, self.probability)
 
 
 def looks(samples: int, first_batch: int) -> tuple[int, ...]:
-    """Sizes that the sample grows to, batch by batch.
+    """Return the sizes that the sample grows to, batch by batch.
 
     Example:
         >>> looks(50, 6), looks(3, 6)
@@ -71,7 +71,7 @@ def looks(samples: int, first_batch: int) -> tuple[int, ...]:
 
 
 def is_uncatchable(counts: Counts, solver: Counts, remaining: int) -> bool:
-    """Whether no outcome of the `remaining` samples could give another answer the lead, ties included.
+    """Return whether no outcome of the `remaining` samples could give another answer the lead, ties included.
 
     Args:
         counts: Arbitration samples so far.
@@ -86,14 +86,14 @@ def is_uncatchable(counts: Counts, solver: Counts, remaining: int) -> bool:
         return False
     leader, *others = ranked(counts, solver)
     rivals = [*others, *(answer for answer in solver if answer not in counts)]
-    held = all(_holds(counts, solver, leader, rival, remaining) for rival in rivals)
-    # An answer that nobody gave yet has no solver sample: it loses a tie against one that has.
-    stranger = counts[leader] > remaining or (counts[leader] == remaining and solver.get(leader, 0) > 0)
-    return held and stranger
+    is_held = all(_keeps_lead(counts, solver, leader, rival, remaining) for rival in rivals)
+    # An answer that no sample gives yet has no solver sample: it loses a tie against one that has.
+    no_new_leader = counts[leader] > remaining or (counts[leader] == remaining and solver.get(leader, 0) > 0)
+    return is_held and no_new_leader
 
 
 def change_bound(counts: Counts, solver: Counts, remaining: int) -> float:
-    """Upper bound of the probability that the `remaining` samples change the answer, given those so far [0..1].
+    """Return an upper bound of the probability that the `remaining` samples change the answer so far [0..1].
 
     For each rival as if all remaining samples went to it or to the leader, which favours a change; summed over the
     rivals that have samples, and one that stands for all others.
@@ -109,19 +109,19 @@ def change_bound(counts: Counts, solver: Counts, remaining: int) -> float:
         return 1.0
     leader, *others = ranked(counts, solver)
     pairs = [(counts[leader], counts[rival], _wins_ties(solver, leader, rival)) for rival in others]
-    # The stranger is taken to win ties: which one it will be, nobody knows.
+    # A new answer is taken to win ties, since it is unknown which one it will be.
     bound = sum(_overtaken(*pair, remaining) for pair in pairs) + _overtaken(counts[leader], 0, False, remaining)
     return min(1.0, bound)
 
 
 @lru_cache(maxsize=64)
 def stopping_level(samples: int, first_batch: int, probability: float) -> float:
-    """A level for `change_bound` at which early stopping is right with `probability`, whatever the shares.
+    """Return a level for `change_bound` at which early stopping is right with `probability`, whatever the shares.
 
     Args:
         samples: Arbitration samples at most, K_a [count, >= 1]; above `MOST_JUDGED` the level is 0.
         first_batch: Samples of the first batch [count, >= 1].
-        probability: Probability asked for [0.5..1]; 1 gives 0, at which only an uncatchable leader stops.
+        probability: Required probability [0.5..1]; 1 gives 0, at which only an uncatchable leader stops.
 
     Returns:
         The largest level found by bisection over the bounds that can occur [0..1 - probability], for which
@@ -149,7 +149,7 @@ def stopping_level(samples: int, first_batch: int, probability: float) -> float:
 
 
 def largest_error(samples: int, first_batch: int, level: float) -> float:
-    """Largest probability that stopping at `level` changes the answer.
+    """Return the largest probability that stopping at `level` changes the answer.
 
     Over all splits of `samples` between two answers and invalid samples, and between three answers.
 
@@ -168,7 +168,7 @@ def largest_error(samples: int, first_batch: int, level: float) -> float:
 
 @lru_cache(maxsize=8)
 def _tables(samples: int, first_batch: int) -> Mapping[bool, tuple[Look, ...]]:
-    """Every composition at every look, by whether the third kind of sample is an answer."""
+    """Return every composition at every look, by whether the third kind of sample is an answer."""
 
     def bound(counts: Counts, left: int) -> float:
         return change_bound(counts, {}, left)
@@ -177,7 +177,7 @@ def _tables(samples: int, first_batch: int) -> Mapping[bool, tuple[Look, ...]]:
     return {third: looked(stops, bound, samples, third_answers=third) for third in (False, True)}
 
 
-def _holds(counts: Counts, solver: Counts, leader: str, rival: str, remaining: int) -> bool:
+def _keeps_lead(counts: Counts, solver: Counts, leader: str, rival: str, remaining: int) -> bool:
     lead = counts[leader] - counts.get(rival, 0)
     return lead > remaining or (lead == remaining and _wins_ties(solver, leader, rival))
 
@@ -187,7 +187,7 @@ def _wins_ties(solver: Counts, leader: str, rival: str) -> bool:
 
 
 def _overtaken(leader: int, rival: int, wins_ties: bool, remaining: int) -> float:
-    """Posterior predictive probability that the rival ends ahead if the two share all remaining samples."""
+    """Return the posterior predictive probability that the rival ends ahead if the two share all remaining samples."""
     needed = -(-(leader - rival + remaining + wins_ties) // 2)
     if needed > remaining:
         return 0.0
@@ -196,8 +196,10 @@ def _overtaken(leader: int, rival: int, wins_ties: bool, remaining: int) -> floa
 
 @lru_cache(maxsize=65_536)
 def _tail(leader: int, rival: int, remaining: int, needed: int) -> float:
-    """P(the rival gets at least `needed` of the remaining samples): a beta-binomial."""
-    got = np.arange(needed, remaining + 1)
-    ways = gammaln(remaining + 1) - gammaln(got + 1) - gammaln(remaining - got + 1)
-    logs = ways + betaln(rival + PRIOR + got, leader + PRIOR + remaining - got) - betaln(rival + PRIOR, leader + PRIOR)
+    """Return P(the rival gets at least `needed` of the remaining samples): a beta-binomial."""
+    gains = np.arange(needed, remaining + 1)
+    ways = gammaln(remaining + 1) - gammaln(gains + 1) - gammaln(remaining - gains + 1)
+    logs = (
+        ways + betaln(rival + PRIOR + gains, leader + PRIOR + remaining - gains) - betaln(rival + PRIOR, leader + PRIOR)
+    )
     return min(1.0, float(np.exp(logs).sum()))

@@ -1,6 +1,5 @@
-"""Counted samples of many questions as arrays, so that all of them are measured at once."""
+"""Tallies are the counted samples of many questions, as arrays, so that all of them are measured at once."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from kernel.answers import AnswerType, canonical
+from kernel.answers import AnswerType, canonical, rules_of
 from kernel.values import value
 
 Floats = NDArray[np.float64]
@@ -19,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 @value
 class Tally:
-    """Counted samples of one question.
+    """A tally holds the counted samples of one question.
 
     Attributes:
         solvers: Valid samples of each solver by canonical answer [count, >= 1].
@@ -35,12 +34,12 @@ class Tally:
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """All answers, in canonical order."""
+        """Return all answers, in canonical order."""
         return tuple(sorted({answer for counts in (*self.solvers, self.arbiter) for answer in counts}))
 
     @property
     def solver(self) -> dict[str, int]:
-        """Valid samples of all solvers by canonical answer [count]."""
+        """Return the valid samples of all solvers by canonical answer [count]."""
         total: dict[str, int] = {}
         for counts in self.solvers:
             for answer, count in counts.items():
@@ -50,7 +49,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tallies:
-    """Counted samples of many questions; an answer's place in a question is its place in canonical order.
+    """This value holds the counted samples of many questions.
+
+    An answer's place in a question is its place in canonical order.
 
     Attributes:
         solvers: Valid samples [questions x solvers x answers, count].
@@ -66,13 +67,13 @@ class Tallies:
 
     @property
     def solver(self) -> Ints:
-        """Valid samples of all solvers [questions x answers, count]."""
+        """Return the valid samples of all solvers [questions x answers, count]."""
         total: Ints = self.solvers.sum(axis=1)
         return total
 
 
 def stacked(tallies: Sequence[Tally]) -> Tallies:
-    """`tallies` as arrays, padded with zeros to the most solvers and answers."""
+    """Return `tallies` as arrays, padded with zeros to the most solvers and answers."""
     answers = [tally.answers for tally in tallies]
     shape = (
         len(tallies),
@@ -95,28 +96,21 @@ def stacked(tallies: Sequence[Tally]) -> Tallies:
     )
 
 
-_PLAIN: Mapping[AnswerType, re.Pattern[str]] = {
-    AnswerType.BOOLEAN: re.compile(r"true|false"),
-    AnswerType.CHOICE: re.compile(r"[A-Z]"),
-    AnswerType.NUMBER: re.compile(r"0|-?[1-9][0-9]{0,14}"),
-}
-
-
 def is_plain(answer: str, answer_type: AnswerType) -> bool:
-    """Whether `answer` is its own canonical form, and equal to no other.
+    """Return whether `answer` is its own canonical form, and equal to no other.
 
     Example:
         >>> [is_plain(answer, AnswerType.NUMBER) for answer in ("12", "-7", "012", "12.0")]
         [True, True, False, False]
     """
-    pattern = _PLAIN.get(answer_type)
+    pattern = rules_of(answer_type).simple_form
     return pattern is not None and pattern.fullmatch(answer) is not None
 
 
 def plain_forms(
     answers: Sequence[str], answer_type: AnswerType, options: Sequence[str] = ()
 ) -> dict[str, str | None] | None:
-    r"""Canonical form of each distinct answer, None for an invalid one; None instead where equality takes more.
+    r"""Return the canonical form of each distinct answer, None for an invalid one; None where equality takes more.
 
     Example:
         >>> plain_forms(["12", "12.0", "?"], AnswerType.NUMBER)
@@ -124,7 +118,7 @@ def plain_forms(
         >>> plain_forms(["2", r"\sqrt{4}"], AnswerType.NUMBER) is None
         True
     """
-    if answer_type not in _PLAIN or options:
+    if rules_of(answer_type).simple_form is None or options:
         return None
     forms = {answer: answer if is_plain(answer, answer_type) else _read(answer, answer_type) for answer in set(answers)}
     if all(form is None or is_plain(form, answer_type) for form in forms.values()):
@@ -133,7 +127,7 @@ def plain_forms(
 
 
 def most_frequent_spellings(answers: Sequence[str], forms: Mapping[str, str | None]) -> dict[str, str]:
-    """How each answer is most often written; of several ways the first in code point order."""
+    """Return how each answer is most often written; of several ways the first in code point order."""
     best: dict[str, str] = {}
     for answer, _ in sorted(Counter(answers).items(), key=lambda spelling: (-spelling[1], spelling[0])):
         form = forms[answer]

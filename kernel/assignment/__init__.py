@@ -1,4 +1,6 @@
-"""The best assignment of roles, its margins, and the baselines it is compared with.
+"""The assignment gives all roles to agents at once, with the best total fitness.
+
+Its margins and baselines are here too.
 
 Source: SPEC 1.4, Eq. 6: maximise the sum of fitness over all maps of roles to agents at once.
 """

@@ -1,4 +1,4 @@
-"""Assignments that chance has a part in: controls, and what weights are learned from."""
+"""These assignments are drawn by chance, as controls and as data from which weights are learned."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from kernel.roles import ROLES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnAssignment:
-    """An assignment, and how it came about.
+    """This value is an assignment, with the probability that led to it.
 
     Attributes:
         chosen: The assignment.
@@ -25,12 +25,12 @@ class DrawnAssignment:
 
 
 def count_assignments(problem: Problem) -> int:
-    """Number of assignments that satisfy the constraints."""
+    """Return the number of assignments that satisfy the constraints."""
     return _ways(problem)[-1][-1]
 
 
 def random_assignment(problem: Problem, rng: np.random.Generator) -> Chosen:
-    """An assignment drawn uniformly from all that satisfy the constraints.
+    """Return an assignment drawn uniformly from all that satisfy the constraints.
 
     Raises:
         InfeasibleAssignment: When there is none.
@@ -51,7 +51,7 @@ def random_assignment(problem: Problem, rng: np.random.Generator) -> Chosen:
 
 
 def explored_assignment(problem: Problem, share: float, rng: np.random.Generator) -> DrawnAssignment:
-    """The best assignment, or with probability `share` one drawn from all.
+    """Return the best assignment, or with probability `share` one drawn from all.
 
     Args:
         problem: The problem.
@@ -77,14 +77,14 @@ def explored_assignment(problem: Problem, share: float, rng: np.random.Generator
 
 
 def _holdings(problem: Problem, agent: int) -> list[int]:
-    """Sets of roles, as bit masks, that one agent may hold together."""
+    """Return the sets of roles, as bit masks, that one agent may hold together."""
     able = sum(1 << role for role in range(len(ROLES)) if problem.allowed[role, agent])
     room = int(problem.capacities[agent])
     return [part for part in range(1 << len(ROLES)) if part & able == part and part.bit_count() <= room]
 
 
 def _ways(problem: Problem) -> list[list[int]]:
-    """Number of ways in which the first k agents hold exactly a set of roles, for every k and set."""
+    """Return the number of ways in which the first k agents hold exactly a set of roles, for every k and set."""
     ways = [[1] + [0] * ((1 << len(ROLES)) - 1)]
     for agent in range(len(problem.agents)):
         following = [0] * (1 << len(ROLES))

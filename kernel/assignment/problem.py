@@ -1,4 +1,4 @@
-"""What is to be assigned, and why it cannot be."""
+"""An assignment problem states agents, fitness and constraints, and why no assignment satisfies them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kernel.errors import Code, MetacogError, NoAgents
 from kernel.roles import FITNESS_DECIMALS, ROLES, Floats, Role
 
-# A fitness nobody could measure counts as this: the middle, neither a recommendation nor an exclusion.
+# An unknown fitness counts as this: the middle, neither a recommendation nor an exclusion.
 ASSUMED_FITNESS = 0.5
 
 
@@ -24,7 +24,7 @@ Chosen = tuple[int, ...]
 
 
 class InfeasibleAssignment(MetacogError):
-    """No assignment satisfies the constraints; names the one that cannot hold."""
+    """No assignment satisfies the constraints; the error names the one that cannot hold."""
 
     code = Code.FAILED_PRECONDITION
     reason = "INFEASIBLE_ASSIGNMENT"
@@ -32,7 +32,7 @@ class InfeasibleAssignment(MetacogError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What is to be assigned.
+    """A problem states the agents, their fitness and the constraints of an assignment.
 
     Attributes:
         agents: Identifiers in ascending order, one a column; the order makes ties deterministic.
@@ -59,7 +59,7 @@ def build_problem(
     pins: Mapping[Role, str] | None = None,
     forbidden: Sequence[tuple[Role, str]] = (),
 ) -> Problem:
-    """A problem that does not depend on the order in which agents are listed.
+    """Return a problem that does not depend on the order in which agents are listed.
 
     Raises:
         NoAgents: For an empty list.
@@ -93,7 +93,7 @@ def build_problem(
 
 
 def shared_capacities(stated: Sequence[int | None]) -> list[int]:
-    """Roles that each agent may hold, where some say so and the others share what is left.
+    """Return the roles that each agent may hold, where some state it and the others share what is left.
 
     Returns:
         What is stated; else ⌈5/N⌉, or as many as are needed for every role to be held.
@@ -105,16 +105,16 @@ def shared_capacities(stated: Sequence[int | None]) -> list[int]:
         >>> shared_capacities([None, None]), shared_capacities([1, 1, None]), shared_capacities([2, 2])
         ([3, 3], [1, 1, 3], [2, 2])
     """
-    said = [capacity for capacity in stated if capacity is not None]
-    others = len(stated) - len(said)
+    stated_ones = [capacity for capacity in stated if capacity is not None]
+    others = len(stated) - len(stated_ones)
     if not others:
-        return said
-    share = max(_ceiling(len(ROLES), len(stated)), _ceiling(max(0, len(ROLES) - sum(said)), others))
+        return stated_ones
+    share = max(_ceiling(len(ROLES), len(stated)), _ceiling(max(0, len(ROLES) - sum(stated_ones)), others))
     return [share if capacity is None else capacity for capacity in stated]
 
 
 def infeasible(problem: Problem) -> InfeasibleAssignment:
-    """Names the smallest set of roles whose agents cannot hold them all (Hall's condition with capacities)."""
+    """Return the error for the smallest set of roles whose agents cannot hold them all (Hall's condition)."""
     room = int(problem.capacities.sum())
     if room < len(ROLES):
         return InfeasibleAssignment(
@@ -143,8 +143,8 @@ def _crowded(roles: Sequence[Role], agents: Sequence[str], problem: Problem) -> 
 
 def _column(places: Mapping[str, int], agent: str, what: str, role: Role) -> int:
     if agent not in places:
-        said = f"the {what} of {role} names {agent!r}, which is none of the agents"
-        raise InfeasibleAssignment(said, constraint=what, role=role, agent=agent)
+        message = f"the {what} of {role} names {agent!r}, which is none of the agents"
+        raise InfeasibleAssignment(message, constraint=what, role=role, agent=agent)
     return places[agent]
 
 

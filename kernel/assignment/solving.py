@@ -1,4 +1,4 @@
-"""The best assignment, its margins, and what greedy first-available gets."""
+"""This module solves an assignment problem, and computes its margins and its greedy baseline."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from kernel.thresholds import reaches
 
 
 def best_assignment(problem: Problem) -> Chosen:
-    """Agent for each role so that the total is largest.
+    """Return the agent for each role so that the total is largest.
 
     Of assignments with equal totals (to 1e-9) it is the one whose first role goes to the first agent by identifier,
     then the second role, and so on: the same for equal input in any order, whatever solver is beneath.
@@ -26,37 +26,40 @@ def best_assignment(problem: Problem) -> Chosen:
         >>> best_assignment(build_problem(["a", "b"], fitness, capacities=[3, 3]))
         (0, 0, 1, 1, 1)
     """
-    contest = _contest(problem)
-    chosen = _solved(contest, contest.allowed)
+    subproblem = _subproblem(problem)
+    chosen = _hungarian(subproblem, subproblem.allowed)
     if chosen is None:
         raise infeasible(problem)
-    return contest.named(_first_of_equals(contest, chosen))
+    return subproblem.in_columns_of_problem(_first_of_equals(subproblem, chosen))
 
 
 def total_fitness(problem: Problem, chosen: Chosen) -> float:
-    """Sum of the fitness over all roles [0..5]."""
+    """Return the sum of the fitness over all roles [0..5]."""
     return _total(problem.values, chosen)
 
 
 def margins(problem: Problem, chosen: Chosen) -> tuple[float | None, ...]:
-    """For each role the total lost if its pair were forbidden [>= 0]; None where no assignment would be left.
+    """Return for each role the total lost if its pair were forbidden [>= 0]; None where no assignment would be left.
 
     Args:
         problem: The problem.
         chosen: Its best assignment.
     """
-    contest, total = _contest(problem), total_fitness(problem, chosen)
+    subproblem, total = _subproblem(problem), total_fitness(problem, chosen)
     lost: list[float | None] = []
     for role, agent in enumerate(chosen):
-        allowed = contest.allowed.copy()
-        allowed[role, contest.columns == agent] = False
-        other = _solved(contest, allowed)
-        lost.append(None if other is None else max(0.0, round(total - _total(contest.values, other), 12)))
+        allowed = subproblem.allowed.copy()
+        allowed[role, subproblem.columns == agent] = False
+        other = _hungarian(subproblem, allowed)
+        lost.append(None if other is None else max(0.0, round(total - _total(subproblem.values, other), 12)))
     return tuple(lost)
 
 
 def greedy_assignment(problem: Problem) -> Chosen | None:
-    """What greedy first-available gets: roles in order, each its best free agent, ties by identifier; None if stuck."""
+    """Return what greedy first-available yields: roles in order, each its best free agent, ties by identifier.
+
+    It is None if stuck.
+    """
     free = problem.capacities.copy()
     chosen: list[int] = []
     for role in range(len(ROLES)):
@@ -70,8 +73,8 @@ def greedy_assignment(problem: Problem) -> Chosen | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Contest:
-    """The part of a problem that can matter: for each role its six best agents, earlier ones first where they tie.
+class _Subproblem:
+    """This part of a problem can matter: for each role its six best agents, earlier ones first where they tie.
 
     The other roles take at most four of a role's five best, so one of these is always free; the sixth is for margins,
     where one pair is forbidden.
@@ -80,26 +83,26 @@ class _Contest:
     columns: NDArray[np.intp]
     values: Floats
     allowed: Bools
-    seats: NDArray[np.intp]
+    places: NDArray[np.intp]
 
-    def named(self, chosen: Chosen) -> Chosen:
-        """`chosen` by the columns of the problem."""
+    def in_columns_of_problem(self, chosen: Chosen) -> Chosen:
+        """Return `chosen` by the columns of the problem."""
         return tuple(int(self.columns[agent]) for agent in chosen)
 
 
-def _contest(problem: Problem) -> _Contest:
+def _subproblem(problem: Problem) -> _Subproblem:
     ranked = [_leaders(np.where(problem.allowed[row], problem.values[row], -1.0)) for row in range(len(ROLES))]
     columns = np.unique(np.concatenate(ranked))
-    return _Contest(
+    return _Subproblem(
         columns=columns,
         values=problem.values[:, columns],
         allowed=problem.allowed[:, columns],
-        seats=np.repeat(np.arange(len(columns)), problem.capacities[columns]),
+        places=np.repeat(np.arange(len(columns)), problem.capacities[columns]),
     )
 
 
 def _leaders(values: Floats) -> NDArray[np.intp]:
-    """Places of the six largest of `values`, earlier ones first where they tie."""
+    """Return the places of the six largest of `values`, earlier ones first where they tie."""
     wanted = len(ROLES) + 1
     if len(values) <= wanted:
         return np.arange(len(values))
@@ -108,29 +111,29 @@ def _leaders(values: Floats) -> NDArray[np.intp]:
     return np.concatenate([above, np.flatnonzero(values == bar)[: wanted - len(above)]])
 
 
-def _solved(contest: _Contest, allowed: Bools) -> Chosen | None:
-    """Hungarian assignment over seats: an agent has as many as its capacity."""
-    if len(contest.seats) < len(ROLES):
+def _hungarian(subproblem: _Subproblem, allowed: Bools) -> Chosen | None:
+    """Return the Hungarian assignment over places: an agent has as many as its capacity; None where there is none."""
+    if len(subproblem.places) < len(ROLES):
         return None
-    cost = np.where(allowed, -contest.values, np.inf)[:, contest.seats]
+    cost = np.where(allowed, -subproblem.values, np.inf)[:, subproblem.places]
     try:
         _, columns = linear_sum_assignment(cost)
     except ValueError:  # SciPy's word for an infeasible matrix
         return None
-    return tuple(int(agent) for agent in contest.seats[columns])
+    return tuple(int(agent) for agent in subproblem.places[columns])
 
 
-def _first_of_equals(contest: _Contest, chosen: Chosen) -> Chosen:
-    """Of the assignments that are as good as `chosen`, the first by identifiers, role after role."""
-    total, allowed = _total(contest.values, chosen), contest.allowed.copy()
+def _first_of_equals(subproblem: _Subproblem, chosen: Chosen) -> Chosen:
+    """Return the first, by identifiers, role after role, of the assignments that are as good as `chosen`."""
+    total, allowed = _total(subproblem.values, chosen), subproblem.allowed.copy()
     for role in range(len(ROLES)):
         for agent in np.flatnonzero(allowed[role, : chosen[role]]):
             trial = allowed.copy()
             trial[role] = np.arange(trial.shape[1]) == agent
-            if not reaches(float(np.where(trial, contest.values, -1.0).max(axis=1).sum()), total):
+            if not reaches(float(np.where(trial, subproblem.values, -1.0).max(axis=1).sum()), total):
                 continue
-            other = _solved(contest, trial)
-            if other is not None and reaches(_total(contest.values, other), total):
+            other = _hungarian(subproblem, trial)
+            if other is not None and reaches(_total(subproblem.values, other), total):
                 chosen = other
                 break
         allowed[role] = np.arange(allowed.shape[1]) == chosen[role]

@@ -1,4 +1,4 @@
-"""Who does a task: Algorithm 1 as a pure function.
+"""Algorithm 1 decides who solves a task; it is a pure function here.
 
 Source: SPEC 3.3.
 """
@@ -16,12 +16,12 @@ TOO_FEW = "unrated, and its profile rests on too few observations"
 
 @value
 class AssessedAgent:
-    """How one agent stands before a task.
+    """This value holds one agent's confidence in a task, and the threshold for it.
 
     Attributes:
         agent: The agent.
-        verbalized: What it says of itself, c^v [0..1]; None when unknown.
-        profile: What its record says, c^p [0..1].
+        verbalized: The confidence that it states, c^v [0..1]; None when unknown.
+        profile: The competence of its record, c^p [0..1].
         confidence: The two combined, c [0..1].
         disagreement: Their difference, delta [0..1]; None when c^v is unknown.
         threshold: Effective threshold, theta' [>= 0].
@@ -41,12 +41,12 @@ class AssessedAgent:
 
 @value
 class ExecutorDecision:
-    """Who solves a task, and why.
+    """This decision names who solves a task, and the reason.
 
     Attributes:
         mode: How it is solved.
         executor: Who solves it; empty when all do.
-        because: Why: `confident`, `better_peer`, `no_better_peer`, `nobody_confident` or `only_agent`.
+        reason: `confident`, `better_peer`, `no_better_peer`, `nobody_confident` or `only_agent`.
     """
 
     mode: TaskMode
@@ -57,13 +57,13 @@ class ExecutorDecision:
 def standing(
     verbalized: float | None, record: ProfileEstimate, rules: Rules, *, profile_alone: bool = False
 ) -> AssessedAgent:
-    """How an agent stands, from what it says and what its record says.
+    """Return an agent's confidence and threshold, from its own rating and from its record.
 
     Args:
-        verbalized: What it says, c^v [0..1]; None when unknown.
-        record: What its record says.
+        verbalized: The confidence that it states, c^v [0..1]; None when unknown.
+        record: The estimate of its profile.
         rules: The numbers in force.
-        profile_alone: Whether c^v was left out on purpose; then its absence makes nobody ineligible.
+        profile_alone: Whether c^v was left out on purpose; then its absence makes no agent ineligible.
 
     Source:
         SPEC 3.2: an agent that cannot rate itself is eligible only where its profile rests on enough observations, or
@@ -89,22 +89,22 @@ def standing(
 
 
 def is_confident(first: AssessedAgent) -> bool:
-    """Whether the first agent does the task itself, without anybody else being asked: c >= theta'."""
+    """Return whether the first agent solves the task itself, without a request to any other: c >= theta'."""
     return first.eligible and reaches(first.confidence, first.threshold)
 
 
 def decided(first: AssessedAgent, peers: Sequence[AssessedAgent], rules: Rules) -> ExecutorDecision:
-    """Who solves the task.
+    """Decide who solves the task.
 
     Args:
         first: The agent that it was dispatched to.
-        peers: The others that were asked; of equally confident ones the first is taken.
+        peers: The other agents that rated themselves; of equally confident ones the first is taken.
         rules: The numbers in force.
 
     Returns:
         The first agent where c >= theta' (its own, tightened threshold). Else the most confident other one that reaches
         theta (not theta'), in the `PAPER` rule even when it is less confident than the first, by default only when it
-        is more so. Else everybody together.
+        is more so. Else all agents together.
 
     Source:
         SPEC 3.3, Algorithm 1.

@@ -1,4 +1,4 @@
-"""The numbers and choices that decide; names are the contract's.
+"""These numbers and choices govern delegation; their names are the contract's.
 
 Source: SPEC 3.2-3.4. The paper's defaults: theta 0.5, lambda 0.6, alpha 0.1, theta_delta 0.3, gamma 0.2.
 """
@@ -9,7 +9,7 @@ from kernel.values import value
 
 
 class TaskMode(StrEnum):
-    """How a task is solved, in the end."""
+    """A task mode is how a task is solved in the end."""
 
     EXECUTED = "EXECUTED"
     DELEGATED = "DELEGATED"
@@ -17,21 +17,21 @@ class TaskMode(StrEnum):
 
 
 class Dispatch(StrEnum):
-    """Which agent a task goes to first."""
+    """This choice decides which agent a task goes to first."""
 
     ROUND_ROBIN = "ROUND_ROBIN"
     BEST_PROFILE = "BEST_PROFILE"
 
 
 class HandOverRule(StrEnum):
-    """When another agent is better enough to take a task over."""
+    """This rule decides when another agent is better enough to take a task over."""
 
     BETTER = "BETTER"
     PAPER = "PAPER"
 
 
 class Exploration(StrEnum):
-    """How the short-list keeps some room for agents known little."""
+    """This choice decides how the short-list leaves room for agents with few observations."""
 
     NONE = "NONE"
     THOMPSON = "THOMPSON"
@@ -39,7 +39,7 @@ class Exploration(StrEnum):
 
 
 class Baseline(StrEnum):
-    """A way to choose who solves, without metacognition."""
+    """A baseline chooses who solves a task without metacognition."""
 
     NONE = "NONE"
     SINGLE_AGENT = "SINGLE_AGENT"
@@ -50,7 +50,7 @@ class Baseline(StrEnum):
 
 
 class Ablation(StrEnum):
-    """A part of delegation that is switched off."""
+    """An ablation switches one part of delegation off."""
 
     WITHOUT_SELF_ASSESSMENT = "WITHOUT_SELF_ASSESSMENT"
     WITHOUT_DELEGATION = "WITHOUT_DELEGATION"
@@ -60,7 +60,7 @@ class Ablation(StrEnum):
 
 
 class ConfidenceSource(StrEnum):
-    """Where a confidence comes from."""
+    """This is the source of a confidence."""
 
     VERBALIZED = "VERBALIZED"
     PROFILE = "PROFILE"
@@ -69,7 +69,7 @@ class ConfidenceSource(StrEnum):
 
 
 class Checker(StrEnum):
-    """Who judged an answer."""
+    """A checker is what judged an answer."""
 
     EXPECTED = "EXPECTED"
     UNIT_TESTS = "UNIT_TESTS"
@@ -77,9 +77,17 @@ class Checker(StrEnum):
     FEEDBACK = "FEEDBACK"
 
 
+# The paper's numbers, by the letters of SPEC 3.2-3.4.
+CONFIDENCE_THRESHOLD = 0.5  # theta
+VERBALIZED_WEIGHT = 0.6  # lambda
+DISAGREEMENT_THRESHOLD = 0.3  # theta_delta
+DISAGREEMENT_GAIN = 0.2  # gamma
+LEARNING_RATE = 0.1  # alpha
+
+
 @value
 class Rules:
-    """The numbers in force.
+    """These numbers and choices are in force for a task.
 
     Attributes:
         confidence_threshold: Confidence from which an agent may do a task, theta [0..1].
@@ -89,18 +97,18 @@ class Rules:
         learning_rate: Step of a profile toward an outcome, alpha (0..1].
         minimum_observations: Observations that let a profile stand for an agent that cannot rate itself [count, >= 0].
         hand_over_rule: When another agent is better enough.
-        short_list_size: Other agents that are asked at most [count, >= 1].
+        short_list_size: Other agents that rate themselves at most [count, >= 1].
         exploration: How the short-list keeps room for agents known little.
         skip_routine: Whether routine tasks skip self-assessment.
         recalibrate: Whether verbalized confidence is recalibrated by agent where there is data.
-        constant_verbalized: Verbalized confidence of everybody when self-assessment is switched off [0..1].
+        constant_verbalized: Verbalized confidence of every agent when self-assessment is switched off [0..1].
     """
 
-    confidence_threshold: float = 0.5
-    verbalized_weight: float = 0.6
-    disagreement_threshold: float = 0.3
-    disagreement_gain: float = 0.2
-    learning_rate: float = 0.1
+    confidence_threshold: float = CONFIDENCE_THRESHOLD
+    verbalized_weight: float = VERBALIZED_WEIGHT
+    disagreement_threshold: float = DISAGREEMENT_THRESHOLD
+    disagreement_gain: float = DISAGREEMENT_GAIN
+    learning_rate: float = LEARNING_RATE
     minimum_observations: int = 5
     hand_over_rule: HandOverRule = HandOverRule.BETTER
     short_list_size: int = 4

@@ -1,17 +1,23 @@
-"""How sure an agent is of a task, and how sure it has to be.
+"""These formulas give an agent's confidence in a task, and the threshold that the confidence has to reach.
 
 Source: SPEC 3.2 (Eq. 2 and the conflict-aware threshold).
 """
 
+from kernel.confidence.rules import (
+    CONFIDENCE_THRESHOLD,
+    DISAGREEMENT_GAIN,
+    DISAGREEMENT_THRESHOLD,
+    VERBALIZED_WEIGHT,
+)
 from kernel.thresholds import exceeds
 
 
-def combined_confidence(verbalized: float | None, profile: float, *, weight: float = 0.6) -> float:
-    """Confidence of an agent in a task.
+def combined_confidence(verbalized: float | None, profile: float, *, weight: float = VERBALIZED_WEIGHT) -> float:
+    """Return the confidence of an agent in a task.
 
     Args:
-        verbalized: What the agent says, c^v [0..1]; None when unknown, which leaves the profile alone.
-        profile: What its record says, c^p [0..1].
+        verbalized: The confidence that the agent states, c^v [0..1]; None when unknown, which leaves the profile alone.
+        profile: The competence of its record, c^p [0..1].
         weight: Weight of the verbalized confidence, lambda [0..1].
 
     Returns:
@@ -30,7 +36,7 @@ def combined_confidence(verbalized: float | None, profile: float, *, weight: flo
 
 
 def disagreement(verbalized: float | None, profile: float) -> float | None:
-    """Absolute difference of what an agent says and what its record says, delta [0..1]; None when c^v is unknown.
+    """Return the absolute difference of an agent's rating and its record, delta [0..1]; None when c^v is unknown.
 
     Example:
         >>> round(disagreement(0.45, 0.27), 12)
@@ -40,9 +46,13 @@ def disagreement(verbalized: float | None, profile: float) -> float | None:
 
 
 def effective_threshold(
-    conflict: float | None, *, threshold: float = 0.5, conflict_threshold: float = 0.3, gain: float = 0.2
+    conflict: float | None,
+    *,
+    threshold: float = CONFIDENCE_THRESHOLD,
+    conflict_threshold: float = DISAGREEMENT_THRESHOLD,
+    gain: float = DISAGREEMENT_GAIN,
 ) -> float:
-    """Confidence below which a task is handed on.
+    """Return the confidence below which a task is handed on.
 
     Args:
         conflict: Disagreement, delta [0..1]; None when unknown.

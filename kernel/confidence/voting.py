@@ -1,18 +1,18 @@
-"""Answers of several agents, put together by what they say, and weighed by how sure each is.
+"""A vote clusters the answers of several agents, and weighs them by the confidence of each agent.
 
 Source: SPEC 3.3: the answer is argmax_y sum_i c_i 1[y_i = y].
 """
 
 from collections.abc import Mapping, Sequence
 
-from kernel.answers import AnswerType, Cluster, SameMeaning, cluster, extract
+from kernel.answers import AnswerType, Cluster, SameMeaning, cluster, extract, rules_of
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
 
 @value
 class Ballot:
-    """One agent's vote.
+    """A ballot is one agent's vote.
 
     Attributes:
         agent: The agent.
@@ -27,10 +27,10 @@ class Ballot:
 
 @value
 class VoteCount:
-    """A vote, counted.
+    """This value is the result of a vote.
 
     Attributes:
-        answer: Canonical form of the answer that won; None when nobody gave a valid one.
+        answer: Canonical form of the answer that won; None without a valid one.
         share: Its share of all valid votes' weight [0..1].
         weights: Weight by canonical answer [>= 0].
         answers: Canonical answer of each agent that gave a valid one.
@@ -43,19 +43,21 @@ class VoteCount:
 
     @property
     def winners(self) -> frozenset[str]:
-        """Agents whose answer won."""
+        """Return the agents whose answer won."""
         return frozenset(agent for agent, answer in self.answers.items() if answer == self.answer)
 
 
 def answer_in(text: str, answer_type: AnswerType) -> str | None:
-    r"""The answer that a text gives, as it is written there; a free text that names none is its answer as a whole.
+    r"""Return the answer that a text gives, as it is written there.
+
+    A free text that names none is its answer as a whole.
 
     Example:
         >>> answer_in("Let me see.\nFinal Answer: 42", AnswerType.NUMBER), answer_in("It is.", AnswerType.NUMBER)
         ('42', None)
     """
     found = extract(text, answer_type)
-    if found is None and answer_type is AnswerType.TEXT:
+    if found is None and rules_of(answer_type).is_free_text:
         return text.strip() or None
     return found
 
@@ -63,9 +65,9 @@ def answer_in(text: str, answer_type: AnswerType) -> str | None:
 def counted(
     ballots: Sequence[Ballot], answer_type: AnswerType, *, same_meaning: SameMeaning | None = None
 ) -> VoteCount:
-    """The votes, clustered by the rules of their type, and weighed.
+    """Cluster the votes by the rules of their type, and weigh them.
 
-    A tie is won by the answer of more agents, then by the first in canonical order. Where nobody's vote weighs
+    A tie is won by the answer of more agents, then by the first in canonical order. Where no vote weighs
     anything, all weigh the same.
 
     Args:
@@ -86,7 +88,7 @@ def counted(
     given = [ballot.answer for ballot in ballots if ballot.answer is not None]
     clusters = cluster(given, answer_type, same_meaning=same_meaning)
     homes = {spelling: one for one in clusters for spelling in one.spellings}
-    valid = [(ballot, homes[said]) for ballot in ballots if (said := (ballot.answer or "").strip()) in homes]
+    valid = [(ballot, homes[answer]) for ballot in ballots if (answer := (ballot.answer or "").strip()) in homes]
     if not valid:
         return VoteCount(answer=None, share=None, weights={}, answers={})
     level = sum(ballot.weight for ballot, _ in valid) <= 0

@@ -1,4 +1,4 @@
-"""Weights of the roles' fitness, learned from deliberations whose answers were judged.
+"""Learning fits the weights of the roles' fitness to labelled deliberations, and profiles and trust to labelled tasks.
 
 Source: SPEC 1.6 names it as the paper's future work; the method is ours.
 """

@@ -1,4 +1,4 @@
-"""What set an assignment of roles apart from the others that were possible for the same query.
+"""A contrast is what set an assignment of roles apart from the others that were possible for the same question.
 
 An answer is right or wrong mostly because its query is easy or hard, and states differ more between queries than
 between agents. So weights are learned from contrasts within a query: the level of the agent that had a role, less the
@@ -17,15 +17,14 @@ import numpy as np
 
 from kernel.assignment import Chosen
 from kernel.msv import MSV
-from kernel.roles import ROLES, TERMS, Floats, Role, term_levels
-
-# The roles that write the chain. The generalist's note is no part of the answer: verdicts on it teach nothing about it.
-CHAIN_ROLES = tuple(role for role in ROLES if role is not Role.GENERALIST)
+from kernel.roles import CHAIN_ROLES as CHAIN_ROLES
+from kernel.roles import ROLES, TERMS, Floats, term_levels
+from kernel.statistics.samples import effective_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliberated:
-    """One deliberation whose answer was judged.
+    """This value is one deliberation whose answer has a label.
 
     Attributes:
         agents: Identifiers in ascending order.
@@ -46,7 +45,7 @@ class Deliberated:
 
 @cache
 def holding_shares(capacities: tuple[int, ...]) -> tuple[float, ...]:
-    """Share of all possible assignments in which each agent has one given role [0..1]; they sum to 1.
+    """Return the share of all possible assignments in which each agent has one given role [0..1]; they sum to 1.
 
     Example:
         >>> holding_shares((3, 2)), holding_shares((1, 4)), holding_shares((1,) * 5)
@@ -63,7 +62,7 @@ def holding_shares(capacities: tuple[int, ...]) -> tuple[float, ...]:
 
 @cache
 def possible_assignments(capacities: tuple[int, ...]) -> int:
-    """Number of assignments that the capacities allow.
+    """Return the number of assignments that the capacities allow.
 
     Example:
         >>> possible_assignments((1,) * 5), possible_assignments((3, 3))
@@ -73,10 +72,10 @@ def possible_assignments(capacities: tuple[int, ...]) -> int:
 
 
 def contrasts(deliberations: Sequence[Deliberated]) -> Floats:
-    """For each deliberation, chain role and term: level of the agent that had the role, less the average one.
+    """Return for each deliberation, chain role and term the level of the agent that had the role, less the average one.
 
     Returns:
-        [deliberations x CHAIN_ROLES x TERMS, -1..1]; 0 where the level is unknown, which says nothing.
+        [deliberations x CHAIN_ROLES x TERMS, -1..1]; 0 where the level is unknown, which carries no information.
     """
     return np.array([_contrast(each) for each in deliberations], dtype=float).reshape(
         len(deliberations), len(CHAIN_ROLES), len(TERMS)
@@ -84,7 +83,7 @@ def contrasts(deliberations: Sequence[Deliberated]) -> Floats:
 
 
 def counting_weights(deliberations: Sequence[Deliberated]) -> Floats:
-    """How much each deliberation counts, so that all assignments of a query do as if they had been equally likely.
+    """Return how much each deliberation counts, as if all assignments of a question had been equally likely.
 
     Returns:
         1 / (number of possible assignments · propensity), scaled to sum to the effective number of deliberations.
@@ -94,15 +93,13 @@ def counting_weights(deliberations: Sequence[Deliberated]) -> Floats:
 
 
 def effective_number(weights: Floats) -> float:
-    """Equally weighted observations that tell as much as weighted ones [count].
-
-    Source: Kish 1965, (Σ w)² / Σ w².
+    """Return the equally weighted observations that carry as much information as weighted ones [count].
 
     Example:
         >>> effective_number(np.array([1.0, 1.0])), effective_number(np.array([3.0, 1.0]))
         (2.0, 1.6)
     """
-    return float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0
+    return effective_size(float(weights.sum()), float((weights**2).sum()))
 
 
 def _contrast(each: Deliberated) -> Floats:
@@ -117,12 +114,12 @@ def _contrast(each: Deliberated) -> Floats:
 
 
 def _assignments(capacities: Sequence[int]) -> float:
-    """5! times the coefficient of x⁵ in the product over agents of Σ_j≤c x^j / j!."""
+    """Return 5! times the coefficient of x⁵ in the product over agents of Σ_j≤c x^j / j!."""
     return _coefficient([_ways(capacity) for capacity in capacities]) * factorial(len(ROLES))
 
 
 def _held(capacities: Sequence[int], agent: int) -> list[float]:
-    """Number of assignments in which `agent` has 0, 1, ... roles."""
+    """Return the number of assignments in which `agent` has 0, 1, ... roles."""
     others = [_ways(capacity) for place, capacity in enumerate(capacities) if place != agent]
     alone = _ways(capacities[agent])
     counts = []

@@ -1,8 +1,8 @@
-"""Whether an agent's competence has changed: a generalized likelihood ratio over its recent outcomes.
+"""This detector finds a change of an agent's competence: a generalized likelihood ratio over its recent outcomes.
 
 Outcomes are right or wrong, and neither the old nor the new share of right ones is known beforehand. So the detector
-asks of every place in the recent outcomes how much better two shares, one before and one after it, explain them than a
-single one does. It needs no size of change to be set, finds rises as well as falls, and says where the change lies.
+computes for every place in the recent outcomes how much better two shares, one before and one after it, explain them
+than a single one does. It needs no size of change to be set, finds rises as well as falls, and locates the change.
 Page-Hinkley and CUSUM would need the size; ADWIN's bound is for any distribution, and so later for this one. The
 threshold is set by simulation; `docs/delegation.md` has delays and false alarms.
 
@@ -23,7 +23,7 @@ DETECTOR = "bernoulli-glr"
 
 @value
 class DriftLimits:
-    """When a change counts as one.
+    """These limits decide when a change counts as drift.
 
     Attributes:
         threshold: Value that the statistic must exceed [nats].
@@ -38,7 +38,7 @@ class DriftLimits:
 
 @value
 class Split:
-    """The likeliest place of a change.
+    """A split is the likeliest place of a change.
 
     Attributes:
         statistic: Log likelihood ratio of two shares against one [nats, >= 0].
@@ -54,7 +54,7 @@ class Split:
 
 
 def likeliest_change(outcomes: Sequence[int], least: int = 5) -> Split | None:
-    """The place where two shares explain the outcomes best; None for too few outcomes.
+    """Return the place where two shares explain the outcomes best; None for too few outcomes.
 
     Args:
         outcomes: 1 for right and 0 for wrong, oldest first.
@@ -87,17 +87,17 @@ def likeliest_change(outcomes: Sequence[int], least: int = 5) -> Split | None:
 
 
 def detected(outcomes: Sequence[int], limits: DriftLimits) -> Split | None:
-    """A change in the recent outcomes, oldest first; None when none shows."""
+    """Return a change in the recent outcomes, oldest first; None when none shows."""
     split = likeliest_change(outcomes[-limits.window :], limits.least)
     return split if split is not None and exceeds(split.statistic, limits.threshold) else None
 
 
 def shortened_memory(memory: float, split: Split) -> float:
-    """Observations that the estimate rests on once only those since the change count [count]."""
+    """Return the observations that the estimate rests on once only those since the change count [count]."""
     return min(memory, float(split.since))
 
 
 def _log_likelihood(right: npt.NDArray[np.float64], n: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Largest log likelihood of `right` right outcomes among `n` [nats, <= 0]."""
+    """Return the largest log likelihood of `right` right outcomes among `n` [nats, <= 0]."""
     sides = xlogy(right, right / n) + xlogy(n - right, 1.0 - right / n)
     return np.asarray(sides, dtype=np.float64)

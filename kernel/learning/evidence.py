@@ -1,4 +1,4 @@
-"""Whether learned weights are better than the ones so far, and than weights learned from nothing."""
+"""This evidence shows whether learned weights are better than those so far, and than weights learned from noise."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,14 @@ from kernel.statistics.samples import RIGHT
 from kernel.thresholds import reaches
 from kernel.values import value
 
-# Deliberations whose roles were as some weights would have given them, from which the share of right answers is told.
+# Deliberations whose roles were as some weights would have given them, from which on their share of right answers
+# is estimated [count].
 LEAST_MATCHED = 30
 
 
 @value
 class WeightsMerit:
-    """What weights are worth, on deliberations that they were not fitted to.
+    """This value measures weights on deliberations that they were not fitted to.
 
     Attributes:
         discrimination: Probability that of a right and a wrong answer the right one had the fitter assignment [0..1].
@@ -36,16 +37,16 @@ class WeightsMerit:
 
 @value
 class Evidence:
-    """What speaks for fitted weights.
+    """This value compares fitted weights with the weights so far and with a control.
 
     Attributes:
         fitted: Weights fitted to all deliberations.
         deliberations: Deliberations [count].
-        effective: Equally weighted ones that tell as much [count].
+        effective: Equally weighted ones that carry as much information [count].
         right: Those whose answer was right [count].
         before: The weights so far.
         after: Fitted weights, each deliberation by weights fitted without it.
-        control: The same fitted to verdicts dealt out by chance.
+        control: The same fitted to labels dealt out by chance.
         gain: Discrimination of fitted weights less that of the weights so far, paired.
         gain_over_control: The same less that of the control.
     """
@@ -62,7 +63,7 @@ class Evidence:
 
     @property
     def shown(self) -> bool:
-        """Whether fitted weights are better than both: the two intervals lie above 0."""
+        """Return whether fitted weights are better than both: the two intervals lie above 0."""
         return all(found.low is not None and found.low > 0 for found in (self.gain, self.gain_over_control))
 
 
@@ -73,7 +74,7 @@ def evidence(
     rng: np.random.Generator,
     resamples: int = RESAMPLES,
 ) -> Evidence:
-    """Weights fitted to `deliberations`, and what speaks for them.
+    """Fit weights to `deliberations`, and compare them with the weights so far and with a control.
 
     Args:
         deliberations: Judged deliberations in which chance had a part in the roles.
@@ -85,19 +86,19 @@ def evidence(
     scores = np.array([each.score for each in deliberations])
     held = held_out_weights(contrasted, scores, counts, prior, rng)
     shuffled = held_out_weights(contrasted, rng.permutation(scores), counts, prior, rng)
-    told = [
-        _Told(deliberations, contrasted, weights, scores >= RIGHT, counts)
+    evaluations = [
+        _WeightsEvaluation(deliberations, contrasted, weights, scores >= RIGHT, counts)
         for weights in ([prior] * len(deliberations), held, shuffled)
     ]
-    before, after, control = told
+    before, after, control = evaluations
     return Evidence(
         fitted=fitted_role_weights(contrasted, scores, counts, prior),
         deliberations=len(deliberations),
         effective=round(effective_number(counts), 3),
         right=int((scores >= RIGHT).sum()),
-        before=before.worth(rng, resamples),
-        after=after.worth(rng, resamples),
-        control=control.worth(rng, resamples),
+        before=before.merit(rng, resamples),
+        after=after.merit(rng, resamples),
+        control=control.merit(rng, resamples),
         gain=bootstrap_difference(weighted_auroc, before.columns, after.columns, rng=rng, resamples=resamples),
         gain_over_control=bootstrap_difference(
             weighted_auroc, control.columns, after.columns, rng=rng, resamples=resamples
@@ -106,7 +107,9 @@ def evidence(
 
 
 def weighted_auroc(scores: Floats, right: Floats, counts: Floats) -> float | None:
-    """Probability that a right item scores above a wrong one, ties counting half; each item counts as `counts` says.
+    """Return the probability that a right item scores above a wrong one, ties counting half.
+
+    Each item counts as `counts` says.
 
     Returns:
         The probability [0..1]; None without both kinds.
@@ -125,7 +128,7 @@ def weighted_auroc(scores: Floats, right: Floats, counts: Floats) -> float | Non
 
 
 def matched_share(right: Floats, matched: Floats, counts: Floats) -> float | None:
-    """Share of right answers among `matched` items, each counting as `counts` says; None without any.
+    """Return the share of right answers among `matched` items, each counting as `counts` says; None without any.
 
     Source: the self-normalised estimate of a policy's value (Swaminathan and Joachims 2015).
     """
@@ -133,8 +136,8 @@ def matched_share(right: Floats, matched: Floats, counts: Floats) -> float | Non
     return float((right * matched * counts).sum() / mass) if mass > 0 else None
 
 
-class _Told:
-    """What some weights say of deliberations; each deliberation may have weights of its own."""
+class _WeightsEvaluation:
+    """This class evaluates weights on deliberations; each deliberation may have weights of its own."""
 
     def __init__(
         self,
@@ -144,14 +147,14 @@ class _Told:
         right: NDArray[np.bool_],
         counts: Floats,
     ) -> None:
-        said = [advantages(one[None], each)[0] for one, each in zip(contrasted, weights, strict=True)]
-        self.columns = (np.array(said), right, counts)
+        advantage_of_each = [advantages(one[None], each)[0] for one, each in zip(contrasted, weights, strict=True)]
+        self.columns = (np.array(advantage_of_each), right, counts)
         self._matched = np.array(
-            [is_best(one, each) for one, each in zip(deliberations, weights, strict=True)], dtype=float
+            [is_best_for(one, each) for one, each in zip(deliberations, weights, strict=True)], dtype=float
         )
 
-    def worth(self, rng: np.random.Generator, resamples: int) -> WeightsMerit:
-        """What the weights are worth."""
+    def merit(self, rng: np.random.Generator, resamples: int) -> WeightsMerit:
+        """Return the merit of the weights."""
         _, right, counts = self.columns
         matched = int(self._matched.sum())
         none = Estimate(value=None, low=None, high=None, items=len(right), resamples=0)
@@ -164,8 +167,8 @@ class _Told:
         )
 
 
-def is_best(each: Deliberated, weights: RoleWeights) -> bool:
-    """Whether the roles of a deliberation are the ones that `weights` would have given."""
+def is_best_for(each: Deliberated, weights: RoleWeights) -> bool:
+    """Return whether the roles of a deliberation are the ones that `weights` would have given."""
     matrix = fitness_matrix(each.agents, each.msvs, weights)
     problem = build_problem(each.agents, matrix.fitness, capacities=each.capacities)
     greedy = greedy_assignment(problem)  # quickly found, and a bound that most assignments by chance miss

@@ -1,4 +1,4 @@
-"""Weights under which the roles' fitness tells right answers from wrong ones."""
+"""These fits find the weights under which the roles' fitness separates right answers from wrong ones."""
 
 from collections.abc import Mapping
 
@@ -9,27 +9,23 @@ from scipy.special import expit
 
 from kernel.learning.contrasts import CHAIN_ROLES
 from kernel.roles import ROLES, TERMS, Floats, RoleWeights
-from kernel.statistics.samples import stratified_folds
+from kernel.statistics.samples import FOLDS as FOLDS
+from kernel.statistics.samples import RIGHT, stratified_folds
+from kernel.statistics.weighing import FIRST_SLOPE, LEAST_SLOPE, PULL, rounded_weights
 
-FOLDS = 5
-# Weight of the pull towards the prior weights at this slope, against the sum of log losses: as of some hundred
+# Pull, first slope and least slope are those of the activation's weights: here the pull weighs as much as some hundred
 # deliberations whose agents differ by a fifth.
-PULL = 2.0
-FIRST_SLOPE = 4.0
-# Slope below which a role's levels tell nothing.
-LEAST_SLOPE = 1e-3
-# Components whose contrasts spread less than this do not tell agents apart; their weights cannot be learned.
+# Components whose contrasts spread less than this do not distinguish agents; their weights cannot be learned.
 LEAST_SPREAD = 0.01
-WEIGHT_DECIMALS = 4
 
 
 def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prior: RoleWeights) -> RoleWeights:
-    """The weights under which the roles' total fitness tells most of how right answers are.
+    """Fit the weights under which the roles' total fitness explains best how right answers are.
 
     The log-odds of a right answer are taken for an intercept plus, for each chain role, slope · Σ weight · contrast,
-    with slope and weights >= 0. What is fitted is pulled towards `prior`. A component that does not tell agents apart
-    keeps its weight, and the others of its role share the rest; a role whose levels tell nothing, and the generalist,
-    keep all theirs.
+    with slope and weights >= 0. What is fitted is pulled towards `prior`. A component that does not distinguish agents
+    keeps its weight, and the others of its role share the rest; a role whose levels carry no information, and the
+    generalist, keep all theirs.
 
     Args:
         contrasted: Contrasts [deliberations x CHAIN_ROLES x TERMS].
@@ -43,42 +39,45 @@ def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prio
     Source:
         Logistic regression with a ridge; SPEC 1.6 asks for weights >= 0 with sum 1, regularised toward the defaults.
     """
-    told = told_apart(contrasted, counts, prior)
+    usable = told_apart(contrasted, counts, prior)
     old = np.array([[prior[role].get(term, 0.0) for term in TERMS] for role in CHAIN_ROLES])
-    shares = np.where(told, old, 0.0)
+    shares = np.where(usable, old, 0.0)
     masses = shares.sum(axis=1)
-    first = FIRST_SLOPE * (shares / np.where(masses > 0, masses, 1.0)[:, None])[told]
+    first = FIRST_SLOPE * (shares / np.where(masses > 0, masses, 1.0)[:, None])[usable]
     fit = minimize(
         _loss,
         np.append(first, 0.0),
-        args=(contrasted[:, told], scores, counts, first),
+        args=(contrasted[:, usable], scores, counts, first),
         jac=True,
         method="L-BFGS-B",
         bounds=[(0.0, None)] * len(first) + [(None, None)],
     )
     slopes = np.zeros_like(old)
-    slopes[told] = fit.x[:-1]
-    made: dict[str, Mapping[str, float]] = {role: prior[role] for role in ROLES}
+    slopes[usable] = fit.x[:-1]
+    fitted: dict[str, Mapping[str, float]] = {role: prior[role] for role in ROLES}
     for row, role in enumerate(CHAIN_ROLES):
         total = slopes[row].sum()
         if total > LEAST_SLOPE:
-            weights = np.where(told[row], masses[row] * slopes[row] / total, old[row])
-            made[role] = _rounded(weights, prior[role])
-    return {role: made[role] for role in ROLES}
+            weights = np.where(usable[row], masses[row] * slopes[row] / total, old[row])
+            fitted[role] = _rounded(weights, prior[role])
+    return {role: fitted[role] for role in ROLES}
 
 
 def told_apart(contrasted: Floats, counts: Floats, prior: RoleWeights) -> NDArray[np.bool_]:
-    """Whether the data tell anything of each weight [CHAIN_ROLES x TERMS]: two components of a role at least differ."""
+    """Return whether the data are informative on each weight [CHAIN_ROLES x TERMS].
+
+    Two components of a role at least differ.
+    """
     weighs = np.array([[prior[role].get(term, 0.0) > 0 for term in TERMS] for role in CHAIN_ROLES])
     total = counts.sum()
     spread = np.sqrt((counts[:, None, None] * contrasted**2).sum(axis=0) / (total if total > 0 else 1.0))
-    told: NDArray[np.bool_] = weighs & (spread > LEAST_SPREAD)
-    told &= (told.sum(axis=1) > 1)[:, None]
-    return told
+    usable: NDArray[np.bool_] = weighs & (spread > LEAST_SPREAD)
+    usable &= (usable.sum(axis=1) > 1)[:, None]
+    return usable
 
 
 def advantages(contrasted: Floats, weights: RoleWeights) -> Floats:
-    """How much fitter than the average one each assignment was for the chain, under `weights`."""
+    """Return how much fitter than the average one each assignment was for the chain, under `weights`."""
     matrix = np.array([[weights[role].get(term, 0.0) for term in TERMS] for role in CHAIN_ROLES])
     summed: Floats = (contrasted * matrix).sum(axis=(1, 2))
     return summed.round(12)
@@ -87,9 +86,9 @@ def advantages(contrasted: Floats, weights: RoleWeights) -> Floats:
 def held_out_weights(
     contrasted: Floats, scores: Floats, counts: Floats, prior: RoleWeights, rng: np.random.Generator
 ) -> tuple[RoleWeights, ...]:
-    """For each deliberation the weights fitted without it, by folds."""
+    """Return for each deliberation the weights fitted without it, by folds."""
     held: list[RoleWeights] = [prior] * len(scores)
-    for part in stratified_folds(scores >= 0.5, FOLDS, rng):
+    for part in stratified_folds(scores >= RIGHT, FOLDS, rng):
         rest = np.ones(len(scores), dtype=np.bool_)
         rest[part] = False
         fitted = fitted_role_weights(contrasted[rest], scores[rest], counts[rest], prior)
@@ -99,7 +98,10 @@ def held_out_weights(
 
 
 def _loss(fit: Floats, levels: Floats, scores: Floats, counts: Floats, first: Floats) -> tuple[float, Floats]:
-    """Weighted log loss with the pull, and its gradient; `fit` is a slope for each component, then the intercept."""
+    """Return the weighted log loss with the pull, and its gradient.
+
+    `fit` is a slope for each component, then the intercept.
+    """
     slopes, odds = fit[:-1], levels @ fit[:-1] + fit[-1]
     gaps = counts * (expit(odds) - scores)
     aside = slopes - first
@@ -108,8 +110,7 @@ def _loss(fit: Floats, levels: Floats, scores: Floats, counts: Floats, first: Fl
 
 
 def _rounded(weights: Floats, prior: Mapping[str, float]) -> Mapping[str, float]:
-    """`weights` to four decimals; what rounding leaves over goes to the greatest."""
-    rounded = {term: round(float(weights[TERMS.index(term)]), WEIGHT_DECIMALS) for term in prior}
-    greatest = max(rounded, key=lambda term: rounded[term])
-    rounded[greatest] = round(rounded[greatest] + 1 - sum(rounded.values()), WEIGHT_DECIMALS)
-    return rounded
+    """Return the weights of the terms of `prior`, to four decimals."""
+    terms = list(prior)
+    rounded = rounded_weights(weights[[TERMS.index(term) for term in terms]])
+    return dict(zip(terms, rounded, strict=True))

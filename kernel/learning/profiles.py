@@ -1,4 +1,4 @@
-"""What a profile's number says about an agent, and how surely.
+"""A capability profile estimates an agent's competence; this module computes its number and its certainty.
 
 A profile is an exponential mean, so it rests on few observations however many were made: (2 - alpha) / alpha = 19 at
 alpha = 0.1. Read as a Beta distribution over that many, it gives intervals and draws.
@@ -10,6 +10,8 @@ from enum import StrEnum
 import numpy as np
 from scipy.special import betaincinv
 
+from kernel.confidence.rules import LEARNING_RATE
+from kernel.statistics.samples import effective_size
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -19,7 +21,7 @@ TAIL = 0.025
 
 @value
 class Profile:
-    """An agent's record in one dimension.
+    """A profile is an agent's record in one dimension.
 
     Attributes:
         agent: The agent.
@@ -38,20 +40,20 @@ class Profile:
     observations: int = 0
     memory: float = 0.0
     weight: float = 1.0
-    learning_rate: float = 0.1
+    learning_rate: float = LEARNING_RATE
     frozen: bool = False
 
 
 @value
 class CompetenceInterval:
-    """A 95 % interval of competence [0..1]."""
+    """This is a 95 % interval of competence [0..1]."""
 
     low: float
     high: float
 
 
 def full_memory(learning_rate: float) -> float:
-    """Observations that an exponential mean rests on in the long run [count].
+    """Return the observations that an exponential mean rests on in the long run [count].
 
     Source:
         SPEC 3.4: the variance of such a mean is that of (2 - alpha) / alpha observations, not of 1 / alpha.
@@ -64,7 +66,7 @@ def full_memory(learning_rate: float) -> float:
 
 
 def memory(weight: float, squares: float) -> float:
-    """Observations that an estimate rests on, from the weights that outcomes have in it [count].
+    """Return the observations that an estimate rests on, from the weights that outcomes have in it [count].
 
     Args:
         weight: Sum of the weights of all outcomes [0..1]; the rest is the weight of the start.
@@ -77,11 +79,11 @@ def memory(weight: float, squares: float) -> float:
         >>> memory(0.1, 0.01), round(memory(1.0, 1 / 19), 9), memory(0.0, 0.0)
         (1.0, 19.0, 0.0)
     """
-    return round(weight * weight / squares, DECIMALS) if squares > 0 else 0.0
+    return round(effective_size(weight, squares), DECIMALS)
 
 
 def beta_reading(profile: Profile) -> tuple[float, float]:
-    """Parameters a and b of the Beta distribution that a profile is read as.
+    """Return the parameters a and b of the Beta distribution that a profile stands for.
 
     Source:
         SPEC 3.4, of the outcomes alone: m = (p - .5 (1 - w)) / w is their mean, from which the start that still weighs
@@ -101,7 +103,7 @@ def beta_reading(profile: Profile) -> tuple[float, float]:
 
 
 def outcome_mean(competence: float, weight: float) -> float:
-    """Mean of the outcomes alone [0..1], from a competence in which they weigh `weight` and the start the rest.
+    """Return the mean of the outcomes alone [0..1], without the start that the competence still holds.
 
     Example:
         >>> outcome_mean(0.55, 0.1), outcome_mean(0.8, 1.0), outcome_mean(0.5, 0.0)
@@ -113,7 +115,7 @@ def outcome_mean(competence: float, weight: float) -> float:
 
 
 def interval(profile: Profile) -> CompetenceInterval:
-    """Central 95 % of the Beta reading, widened to hold the competence itself at the ends of the range.
+    """Return the central 95 % of the Beta distribution, widened to hold the competence itself at the ends of the range.
 
     Example:
         >>> nothing = interval(Profile(agent="a", dimension="d"))
@@ -129,7 +131,7 @@ def interval(profile: Profile) -> CompetenceInterval:
 
 @value
 class ProfileEstimate:
-    """What an agent's record says about one task, which may ask for several dimensions.
+    """This value is what an agent's profiles estimate for one task, which may need several dimensions.
 
     Attributes:
         agent: The agent.
@@ -147,7 +149,7 @@ class ProfileEstimate:
 
 
 def reading(profiles: Sequence[Profile]) -> ProfileEstimate:
-    """What an agent's profiles in a task's dimensions, in their order, say about the task.
+    """Return what an agent's profiles in a task's dimensions, in their order, estimate for the task.
 
     Source:
         SPEC 3.1: c^p is the minimum over the dimensions; of equal ones the first names it.
@@ -163,17 +165,17 @@ def reading(profiles: Sequence[Profile]) -> ProfileEstimate:
 
 
 def drawn(profiles: Sequence[Profile], rng: np.random.Generator) -> float:
-    """A competence drawn from the Beta readings, the least over the dimensions [0..1]."""
+    """Draw a competence from the Beta distributions, the least over the dimensions [0..1]."""
     return min(float(rng.beta(*beta_reading(one))) for one in profiles)
 
 
 def upper_bound(profiles: Sequence[Profile]) -> float:
-    """Upper end of the intervals, the least over the dimensions [0..1]."""
+    """Return the upper end of the intervals, the least over the dimensions [0..1]."""
     return min(interval(one).high for one in profiles)
 
 
 class ProfileChange(StrEnum):
-    """What changed a profile."""
+    """This is the kind of event that changed a profile."""
 
     OUTCOME = "OUTCOME"
     RESET = "RESET"
@@ -182,7 +184,7 @@ class ProfileChange(StrEnum):
 
 @value
 class Lesson:
-    """What one agent learns from a verdict: r is 1 for right and 0 for wrong."""
+    """A lesson is what one agent learns from a label: r is 1 for right and 0 for wrong."""
 
     agent: str
     outcome: int
@@ -190,7 +192,7 @@ class Lesson:
 
 @value
 class Change:
-    """One recorded change of a profile.
+    """This value is one recorded change of a profile.
 
     Attributes:
         change: What it was.
@@ -205,8 +207,8 @@ class Change:
     competence_after: float = START
 
 
-def learned(competence: float, outcome: float, learning_rate: float = 0.1) -> float:
-    """Competence after an outcome [0..1].
+def learned(competence: float, outcome: float, learning_rate: float = LEARNING_RATE) -> float:
+    """Return the competence after an outcome [0..1].
 
     The order of operations is that of the store's statement, so that both give the same bits.
 
@@ -221,7 +223,7 @@ def learned(competence: float, outcome: float, learning_rate: float = 0.1) -> fl
 
 
 def replayed(changes: Iterable[Change], start: float = START) -> float:
-    """Competence after a recorded order of changes [0..1]; an exponential mean depends on that order."""
+    """Return the competence after a recorded order of changes [0..1]; an exponential mean depends on that order."""
     competence = start
     for one in changes:
         if one.change is ProfileChange.OUTCOME:
@@ -234,7 +236,7 @@ def replayed(changes: Iterable[Change], start: float = START) -> float:
 
 
 def lessons(*, executor: str, voters: Sequence[str], winners: Set[str], correct: bool) -> list[Lesson]:
-    """Who learns what from a verdict on a task's answer.
+    """Return who learns what from the label of a task's answer.
 
     Args:
         executor: Who solved the task; empty when all did.
@@ -245,7 +247,7 @@ def lessons(*, executor: str, voters: Sequence[str], winners: Set[str], correct:
     Source:
         SPEC 3.4: the agent that executed, as the paper's text has it (its Algorithm 1 writes the first one). After a
         vote: if the answer was right, those who gave it get r = 1 and the others 0; if it was wrong, those who gave it
-        get r = 0 and the others, whose answers nobody checked, nothing. A vote without a valid answer teaches nobody.
+        get r = 0 and the others, whose answers have no label, nothing. A vote without a valid answer teaches no agent.
 
     Example:
         >>> [f"{one.agent}{one.outcome}" for one in lessons(executor="", voters="abc", winners={"a"}, correct=True)]
@@ -262,14 +264,14 @@ def lessons(*, executor: str, voters: Sequence[str], winners: Set[str], correct:
 
 
 def memory_rate(learning_rate: float, since_change: int | None) -> float:
-    """Step toward the next outcome while a detected change is recent (0..1].
+    """Return the step toward the next outcome while a detected change is recent (0..1].
 
     Args:
         learning_rate: Step in ordinary times, alpha (0..1].
         since_change: Observations since the change [count, >= 1]; None when none is recent.
 
     Returns:
-        max(alpha, 2 / (s + 2)): the estimate rests on the s observations since the change and the one that comes, for
+        max(alpha, 2 / (s + 2)): the estimate rests on the s observations since the change and the next one, for
         an exponential mean with step a rests on (2 - a) / a of them.
 
     Example:

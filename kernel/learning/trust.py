@@ -1,4 +1,4 @@
-"""Which agents' self-assessments deserve trust.
+"""This module concludes which agents' self-assessments deserve trust.
 
 Source: SPEC 3.6: a meta-agent that watches how well the others assess themselves. Its limits are ours.
 """
@@ -18,12 +18,12 @@ from kernel.values import value
 ENOUGH = 30
 # A bias smaller than this is not worth a name [0..1].
 SMALL_BIAS = 0.05
-# A discrimination that surely stays below this tells nothing [0..1].
+# A discrimination that stays below this with 95 % carries no information [0..1].
 BLIND = 0.6
 
 
 class Trust(StrEnum):
-    """How far an agent's self-assessment deserves trust."""
+    """This conclusion is how far an agent's self-assessment deserves trust."""
 
     DESERVED = "DESERVED"
     OVERCONFIDENT = "OVERCONFIDENT"
@@ -33,14 +33,14 @@ class Trust(StrEnum):
 
 @value
 class SelfAssessmentTrust:
-    """How an agent's self-assessments have turned out.
+    """This value compares an agent's self-assessments with the labels of its tasks.
 
     Attributes:
         trust: The conclusion; None with too little data.
         observations: Judged tasks with a verbalized confidence behind it [count].
-        calibration_error: ECE of what was said [0..1]; None without observations.
+        calibration_error: ECE of the stated confidences [0..1]; None without observations.
         chance_calibration_error: ECE that a perfectly calibrated agent would show by chance [0..1].
-        brier_score: Brier score of what was said [0..1].
+        brier_score: Brier score of the stated confidences [0..1].
         bias: Mean confidence less share of right answers [-1..1]; positive: overconfident.
         discrimination: Probability that a right answer had the higher confidence than a wrong one [0..1].
         recalibration_version: Version of the recalibration in force; empty: none.
@@ -59,10 +59,10 @@ class SelfAssessmentTrust:
 def self_assessment_trust(
     confidences: Sequence[float], scores: Sequence[float], recalibration_version: str = ""
 ) -> SelfAssessmentTrust:
-    """How far an agent's self-assessment deserves trust.
+    """Return how far an agent's self-assessment deserves trust.
 
     Args:
-        confidences: What it said before its tasks [0..1].
+        confidences: Confidences that it stated before its tasks [0..1].
         scores: Whether it was right, 1 or 0.
         recalibration_version: Version of the recalibration in force.
 
@@ -73,7 +73,7 @@ def self_assessment_trust(
     n = len(confidences)
     if not n:
         return SelfAssessmentTrust(recalibration_version=recalibration_version)
-    gaps = [said - was for said, was in zip(confidences, scores, strict=True)]
+    gaps = [stated - score for stated, score in zip(confidences, scores, strict=True)]
     bias = sum(gaps) / n
     area = auroc(confidences, right(scores))
     return SelfAssessmentTrust(

@@ -1,4 +1,4 @@
-"""The metacognitive state vector of one agent looking at one query, or at one text so far.
+"""The metacognitive state vector describes one agent looking at one question, or at one text so far.
 
 Source: SPEC 1.1. Unknown is a value of its own, never zero.
 """
@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from kernel.errors import Code, MetacogError
 from kernel.values import value
+from kernel.weighted_mean import weighted_mean
 
 COMPONENTS = ("emotional_response", "correctness", "experience", "conflict", "importance")
 
@@ -25,7 +26,7 @@ class MSVOutOfRange(MetacogError):
 
 
 class MSVKind(StrEnum):
-    """When correctness and conflict were judged: before an answer exists, or on a text that does."""
+    """The kind is when correctness and conflict were judged: before an answer exists, or on a text that does."""
 
     PROSPECTIVE = "PROSPECTIVE"
     RETROSPECTIVE = "RETROSPECTIVE"
@@ -33,7 +34,7 @@ class MSVKind(StrEnum):
 
 @value
 class MSV:
-    """Metacognitive state: five dimensionless components, each in [0, 1] or None where it is unknown.
+    """A metacognitive state has five dimensionless components, each in [0, 1] or None where it is unknown.
 
     Attributes:
         emotional_response: ER, intensity of affect in the text; 1 is the strongest.
@@ -72,12 +73,12 @@ class MSV:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Names of the components that could not be measured, in the order of `COMPONENTS`."""
+        """Return the names of the components that could not be measured, in the order of `COMPONENTS`."""
         return tuple(name for name in COMPONENTS if getattr(self, name) is None)
 
 
 def component_from_parts(parts: Mapping[str, float | None], names: tuple[str, ...]) -> float | None:
-    """Value of a component as the equal-weight mean of its known parts [0..1], None when none is known.
+    """Return a component as the equal-weight mean of its known parts [0..1]; None when none is known.
 
     Source: SPEC 1.1 fixes the parts; equal weights and the mean over the known ones are ours.
 
@@ -85,5 +86,4 @@ def component_from_parts(parts: Mapping[str, float | None], names: tuple[str, ..
         >>> component_from_parts({"consequence": 0.8, "urgency": 0.4, "scope": None}, IMPORTANCE_PARTS)
         0.6
     """
-    known = [number for name in names if (number := parts.get(name)) is not None]
-    return round(sum(known) / len(known), 12) if known else None
+    return weighted_mean([parts.get(name) for name in names], [1.0] * len(names))

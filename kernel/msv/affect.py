@@ -1,4 +1,4 @@
-"""Emotional response of a text, without a model call: by VADER, or by the NRC emotion lexicon where it is installed."""
+"""Affect analysis measures the emotional response of a text without a model call: by VADER, or by the NRC lexicon."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,10 +11,10 @@ AffectName = Literal["vader", "nrc"]
 
 
 class AffectAnalyser(Protocol):
-    """Anything that measures the affect in a text."""
+    """An affect analyser measures the affect in a text."""
 
     def __call__(self, text: str) -> dict[str, float]:
-        """Measurements by name [0..1]; `intensity` is the emotional response."""
+        """Return measurements by name [0..1]; `intensity` is the emotional response."""
 
 
 # VADER's time grows with the square of the text, emojis spelled out; head and tail of so many characters take
@@ -47,7 +47,7 @@ Lexicon = Callable[[Sequence[str]], Mapping[str, Iterable[str]]]
 
 
 def vader(text: str) -> dict[str, float]:
-    """Affect by VADER (MIT licence), of the first and the last thousand characters of a longer text.
+    """Return the affect by VADER (MIT licence), of the first and the last thousand characters of a longer text.
 
     Source: SPEC 1.1: under VADER ER = |compound|.
 
@@ -66,7 +66,7 @@ def vader(text: str) -> dict[str, float]:
 
 
 def lexical(text: str, *, lexicon: Lexicon) -> dict[str, float]:
-    """Affect by a lexicon of emotions, of the first and the last thousand characters of a longer text.
+    """Return the affect by a lexicon of emotions, of the first and the last thousand characters of a longer text.
 
     Negation is not looked at: `not afraid` bears fear as `afraid` does.
 
@@ -89,7 +89,7 @@ def _scaled(count: int, words: int) -> float:
 
 
 def _forms(word: str) -> list[str]:
-    """The word, and what it may be an inflection of."""
+    """Return the word, and what it may be an inflection of."""
     stems = [(word.removesuffix(ending) + instead, ending) for ending, instead in ENDINGS if word.endswith(ending)]
     return [word, *(stem for stem, ending in stems if len(word) - len(ending) >= 3)]
 

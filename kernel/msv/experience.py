@@ -1,4 +1,4 @@
-"""Experiential matching (EM): how much of what is asked is known already.
+"""Experiential matching (EM) measures how much of a question is known already.
 
 Source: SPEC 1.1: similarity to a knowledge base, and similarity to earlier answered queries. The calibration is ours.
 """
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from kernel.errors import Code, MetacogError
 from kernel.values import value
+from kernel.weighted_mean import sums_to_one, weighted_mean
 
 SOURCES = ("knowledge", "experience")
 
@@ -30,7 +31,7 @@ class InvalidCalibration(MetacogError):
 
 @value
 class ExperienceWeights:
-    """What each source counts in EM [dimensionless, >= 0, sum 1].
+    """These weights state what each source counts in EM [dimensionless, >= 0, sum 1].
 
     Attributes:
         knowledge: Similarity to the nearest chunk of a document.
@@ -45,7 +46,7 @@ class ExperienceWeights:
 
     def __post_init__(self) -> None:
         weights = [getattr(self, source) for source in SOURCES]
-        if any(not weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-9:
+        if not sums_to_one(weights):
             raise InvalidExperienceWeights(
                 f"weights of knowledge and experience must be >= 0 and sum to 1; they are {weights}"
             )
@@ -53,10 +54,12 @@ class ExperienceWeights:
 
 @value
 class SimilarityCalibration:
-    """What a cosine of one encoder is worth: 0 up to the floor, 1 from the ceiling, and a straight line between.
+    """This calibration maps a cosine of one encoder to a similarity.
+
+    It is 0 up to the floor, 1 from the ceiling, and a straight line between.
 
     Attributes:
-        floor: Cosine [-1..1] that the nearest of many texts rarely exceeds when none has to do with what is asked.
+        floor: Cosine [-1..1] that the nearest of many texts rarely exceeds when none has to do with the question.
         ceiling: Cosine [-1..1] that half of the paraphrases reach.
         encoder: Encoder that both were measured on; another one's cosines are of another scale.
 
@@ -79,7 +82,7 @@ class SimilarityCalibration:
             )
 
     def of(self, cosine: float) -> float:
-        """Similarity [0..1] that `cosine` [-1..1] stands for.
+        """Return the similarity [0..1] that `cosine` [-1..1] stands for.
 
         Example:
             >>> calibration = SimilarityCalibration(floor=0.2, ceiling=0.8)
@@ -92,7 +95,7 @@ class SimilarityCalibration:
 
 @value
 class ExperienceMatch:
-    """EM of a conversation.
+    """This value is the EM of a conversation.
 
     Attributes:
         value: How much of it is known [0..1]; None when that is unknown.
@@ -108,7 +111,7 @@ class ExperienceMatch:
 def experience_match(
     cosines: Mapping[str, float | None], *, weights: ExperienceWeights, calibration: SimilarityCalibration
 ) -> ExperienceMatch:
-    """EM as the weighted mean of the calibrated similarities.
+    """Return EM as the weighted mean of the calibrated similarities.
 
     Args:
         cosines: Cosine [-1..1] of the nearest stored text, by the names of `SOURCES`; None for an empty source.
@@ -125,10 +128,8 @@ def experience_match(
     """
     known = {source: calibration.of(cosine) for source in SOURCES if (cosine := cosines.get(source)) is not None}
     parts = {f"{source}_similarity": similarity for source, similarity in known.items()}
-    counted = sum(getattr(weights, source) for source in known)
-    if not known:
-        return ExperienceMatch(value=None, reason=NOTHING_STORED, parts=parts)
-    if not counted > 0:
-        return ExperienceMatch(value=None, reason=f"{NOTHING_STORED} in a source that counts", parts=parts)
-    total = sum(getattr(weights, source) * similarity for source, similarity in known.items())
-    return ExperienceMatch(value=round(total / counted, 12), parts=parts)
+    match = weighted_mean(list(known.values()), [getattr(weights, source) for source in known])
+    if match is None:
+        reason = f"{NOTHING_STORED} in a source that counts" if known else NOTHING_STORED
+        return ExperienceMatch(value=None, reason=reason, parts=parts)
+    return ExperienceMatch(value=match, parts=parts)

@@ -1,4 +1,4 @@
-"""What a model is asked when it rates itself or a text, and what its rating means.
+"""A rating is the structured reply in which a model rates itself or a text; this module has its schema and its meaning.
 
 Source: SPEC 1.1. One compact list of seven integers in a fixed order: spelled with names it would not fit into 64
 generated tokens on tokenizers that split numbers into digits. The polarity of every number is fixed by the prompt and
@@ -27,7 +27,7 @@ RATING_MAX_TOKENS = 64
 
 
 def rating_schema(order: Sequence[str] = ORDER) -> Mapping[str, Any]:
-    """JSON schema of a rating that lists the numbers of `order`."""
+    """Return the JSON schema of a rating that lists the numbers of `order`."""
     numbers = {
         "type": "array",
         "items": {"type": "integer", "minimum": 0, "maximum": SCALE},
@@ -41,32 +41,32 @@ RATING_SCHEMA = rating_schema()
 
 
 def read_rating(document: object, order: Sequence[str] = ORDER) -> dict[str, float]:
-    """Numbers of a rating by name [0..100], from a document that follows `rating_schema(order)`.
+    """Return the numbers of a rating by name [0..100], from a document that follows `rating_schema(order)`.
 
     Raises:
         ValueError: For a document that does not, and for one that counts its places (1, 2, 3, ...): small models fill a
-            list that way, and it says nothing of what was to be rated.
+            list that way, and it is no rating.
 
     Example:
         >>> read_rating({"r": [90, 80, 70, 10, 30, 20, 5]})["internal_inconsistency"]
         10.0
     """
     numbers = document.get("r") if isinstance(document, dict) else None
-    if not isinstance(numbers, list) or len(numbers) != len(order) or not all(map(_is_rated, numbers)):
+    if not isinstance(numbers, list) or len(numbers) != len(order) or not all(map(_is_rating_number, numbers)):
         raise ValueError(f"a rating lists {len(order)} whole numbers from 0 to {SCALE}")
     if len(order) > 1 and numbers in ([*range(len(order))], [*range(1, len(order) + 1)]):
         raise ValueError(f"the rating counts its places ({numbers[0]} to {numbers[-1]}) instead of rating")
     return {name: float(number) for name, number in zip(order, numbers, strict=True)}
 
 
-def _is_rated(number: object) -> bool:
+def _is_rating_number(number: object) -> bool:
     if isinstance(number, bool) or not isinstance(number, int | float):
         return False
     return 0 <= number <= SCALE and number == int(number)
 
 
 def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[str, float] | None = None) -> MSV:
-    """State that a rating expresses, with experience unknown.
+    """Return the state that a rating expresses, with experience unknown.
 
     Args:
         rating: Numbers 0..100 by the names of `ORDER`; a missing one is an unknown part.
@@ -96,7 +96,7 @@ def rated_msv(rating: Mapping[str, float], *, kind: MSVKind, emotional: Mapping[
 
 
 def unrated_msv(reason: str, *, kind: MSVKind, emotional: Mapping[str, float] | None = None) -> MSV:
-    """State in which nothing could be rated, for `reason`; affect may still be known."""
+    """Return a state in which no rating was possible, for `reason`; affect may still be known."""
     measured = rated_msv({}, kind=kind, emotional=emotional)
     reasons = {name: reason if name != "experience" else "not measured by a rating" for name in measured.unknown}
     return MSV(emotional_response=measured.emotional_response, kind=kind, unknown_reasons=reasons, parts=measured.parts)

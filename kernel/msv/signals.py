@@ -1,4 +1,4 @@
-"""What short samples, token probabilities and a one-word check say of an answer. Pure.
+"""Signals measure an answer from short samples, token probabilities and a one-word check. Pure.
 
 Source: SPEC 1.1 names what correctness and conflict measure; how it is read off a model's behaviour is ours.
 """
@@ -11,6 +11,7 @@ from math import exp, inf
 
 from kernel.errors import Code, MetacogError
 from kernel.values import value
+from kernel.weighted_mean import weighted_mean
 
 _MARK = re.compile(r"final answer\W{0,4}:\s*", re.IGNORECASE)
 
@@ -19,7 +20,7 @@ NO = frozenset({"no", "false", "wrong", "incorrect"})
 
 
 def yes_probability(alternatives: Iterable[tuple[str, float]]) -> float | None:
-    """Probability of a yes among the first tokens of a one-word reply [0..1].
+    """Return the probability of a yes among the first tokens of a one-word reply [0..1].
 
     Args:
         alternatives: Likely first tokens with their log-probabilities [nats, <= 0].
@@ -42,7 +43,7 @@ def yes_probability(alternatives: Iterable[tuple[str, float]]) -> float | None:
 
 
 def likelihood(logprobs: Sequence[float]) -> float | None:
-    """Geometric mean of token probabilities [0..1]; None without tokens.
+    """Return the geometric mean of token probabilities [0..1]; None without tokens.
 
     Example:
         >>> from math import log
@@ -53,19 +54,19 @@ def likelihood(logprobs: Sequence[float]) -> float | None:
 
 
 def conclusion_likelihood(tokens: Sequence[tuple[str, float]]) -> float | None:
-    r"""How probable the conclusion of a text was when it was written [0..1]; None without tokens.
+    r"""Return how probable the conclusion of a text was when it was written [0..1]; None without tokens.
 
     Args:
         tokens: The text token by token, with log-probabilities [nats, <= 0].
 
     Returns:
         The joint probability of the answer that the text marks (`Final Answer: ...`, to the end of its line); of a text
-        that marks none, the probability of its least certain token. Steps that were obvious on the way say nothing.
+        that marks none, the probability of its least certain token. Obvious steps on the way do not count.
 
     Example:
         >>> from math import log
-        >>> told = [("6", log(0.1)), ("\n", log(0.9)), ("Final Answer", log(0.9)), (": ", log(0.9)), ("12", log(0.5))]
-        >>> round(conclusion_likelihood(told), 12)
+        >>> tokens = [("6", log(0.1)), ("\n", log(0.9)), ("Final Answer", log(0.9)), (": ", log(0.9)), ("12", log(0.5))]
+        >>> round(conclusion_likelihood(tokens), 12)
         0.5
     """
     if not tokens:
@@ -86,7 +87,7 @@ def conclusion_likelihood(tokens: Sequence[tuple[str, float]]) -> float | None:
 
 
 def disagreement(groups: Sequence[int]) -> float | None:
-    """Share of pairs of samples that differ [0..1]; None for fewer than two samples.
+    """Return the share of pairs of samples that differ [0..1]; None for fewer than two samples.
 
     Args:
         groups: How many samples agree with one another, group by group [count, >= 1].
@@ -106,7 +107,7 @@ def disagreement(groups: Sequence[int]) -> float | None:
 
 
 class InvalidPartWeights(MetacogError):
-    """A weight of a part is negative or no number."""
+    """A weight of a part is negative or not a number."""
 
     code = Code.FAILED_PRECONDITION
     reason = "INVALID_WEIGHTS"
@@ -114,7 +115,7 @@ class InvalidPartWeights(MetacogError):
 
 @value
 class PartWeights:
-    """Weights of parts inside their component, relative to one another [dimensionless, >= 0]; 1 where none is named.
+    """These weights are those of parts inside their component, relative to one another [>= 0]; 1 where none is named.
 
     Raises:
         InvalidPartWeights: On construction, for a negative weight or one that is no number.
@@ -128,7 +129,7 @@ class PartWeights:
                 raise InvalidPartWeights(f"the weight of {part} is {weight}; it must be 0 or more", part=part)
 
     def of(self, part: str) -> float:
-        """Weight of `part`."""
+        """Return the weight of `part`."""
         return self.by_part.get(part, 1.0)
 
 
@@ -136,7 +137,9 @@ EQUAL = PartWeights()
 
 
 def mean_of(parts: Mapping[str, float | None], weights: PartWeights = EQUAL) -> float | None:
-    """Weighted mean of the known parts [0..1], weights rescaled to sum to 1; None when none with a weight is known.
+    """Return the weighted mean of the known parts [0..1], weights rescaled to sum to 1.
+
+    It is None when none with a weight is known.
 
     Source: SPEC 1.1: components inside a dimension have weights that sum to 1; equal ones are ours.
 
@@ -146,6 +149,4 @@ def mean_of(parts: Mapping[str, float | None], weights: PartWeights = EQUAL) -> 
         >>> mean_of({"check": 0.9, "draft_support": 0.6}, PartWeights(by_part={"check": 3}))
         0.825
     """
-    known = [(level, weights.of(part)) for part, level in parts.items() if level is not None]
-    total = sum(weight for _, weight in known)
-    return round(sum(level * weight for level, weight in known) / total, 12) if total > 0 else None
+    return weighted_mean(list(parts.values()), [weights.of(part) for part in parts])

@@ -1,5 +1,5 @@
-"""Statistics that services, console and evaluations share; pure: chance is passed in.
+"""These statistics serve the services, the console and the evaluations; they are pure, and chance is passed in.
 
-A *confidence* is a belief that an answer is right [0..1]. A *score* says how right it was [0..1]; where only right or
+A *confidence* is a belief that an answer is right [0..1]. A *score* states how right it was [0..1]; where only right or
 wrong makes sense, it was right from 0.5 on.
 """

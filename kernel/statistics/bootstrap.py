@@ -1,4 +1,4 @@
-"""Intervals by resampling items, for any statistic; chance is passed in."""
+"""The bootstrap gives intervals of any statistic by resampling items; chance is passed in."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ Statistic = Callable[..., float | None]
 
 @value
 class Estimate:
-    """A statistic with its interval.
+    """An estimate is a statistic with its interval.
 
     Attributes:
         value: The statistic of the items as they are; None where it has no value.
@@ -34,7 +34,7 @@ class Estimate:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval lies on one side of 0: of a difference, whether it is shown."""
+        """Return whether the interval lies on one side of 0: of a difference, whether it is shown."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
@@ -45,12 +45,12 @@ def bootstrap_interval(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Estimate:
-    """A statistic with its percentile interval, by drawing items with replacement.
+    """Return a statistic with its percentile interval, by drawing items with replacement.
 
     Args:
         statistic: Number of the columns given; None where these have none (e.g. AUROC of one kind only).
-        columns: What is known of the items, item by item. An item that was seen several times (seeds, repeated
-            verdicts) is one row of a two-dimensional column: drawn as a whole, as it must be.
+        columns: What is known of the items, item by item. An item that was observed several times (seeds, repeated
+            labels) is one row of a two-dimensional column: drawn as a whole, as it must be.
         rng: Chance.
         resamples: Draws [count].
         level: Of the interval [0..1].
@@ -65,8 +65,8 @@ def bootstrap_interval(
         Efron 1979, percentile method.
 
     Example:
-        >>> made = bootstrap_interval(np.mean, [0, 1] * 50, rng=np.random.default_rng(0))
-        >>> made.value, 0.38 < made.low < 0.42, 0.58 < made.high < 0.62
+        >>> estimate = bootstrap_interval(np.mean, [0, 1] * 50, rng=np.random.default_rng(0))
+        >>> estimate.value, 0.38 < estimate.low < 0.42, 0.58 < estimate.high < 0.62
         (0.5, True, True)
     """
     arrays = [np.asarray(column) for column in columns]
@@ -79,11 +79,13 @@ def bootstrap_interval(
     picks = (rng.integers(n, size=n) for _ in range(resamples))
     drawn = [_value(statistic, [array[pick] for array in arrays]) for pick in picks]
     known = [number for number in drawn if number is not None]
-    seen = _value(statistic, arrays)
-    if len(known) * 2 < resamples or seen is None:
-        return Estimate(value=seen, low=None, high=None, items=n, resamples=len(known))
+    observed = _value(statistic, arrays)
+    if len(known) * 2 < resamples or observed is None:
+        return Estimate(value=observed, low=None, high=None, items=n, resamples=len(known))
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(value=seen, low=round(float(low), 12), high=round(float(high), 12), items=n, resamples=len(known))
+    return Estimate(
+        value=observed, low=round(float(low), 12), high=round(float(high), 12), items=n, resamples=len(known)
+    )
 
 
 def bootstrap_difference(
@@ -95,7 +97,7 @@ def bootstrap_difference(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Estimate:
-    """How much a statistic is larger for the second of two systems on the same items, with its paired interval.
+    """Return how much a statistic is larger for the second of two systems on the same items, with its paired interval.
 
     Args:
         statistic: Number of one system's columns; None where these have none.

@@ -1,4 +1,4 @@
-"""How well a level tells two kinds of things apart."""
+"""Discrimination is how well a level separates two kinds of items."""
 
 from collections.abc import Sequence
 from math import log, sqrt
@@ -13,7 +13,7 @@ from kernel.values import value
 
 @value
 class Discrimination:
-    """Area under the receiver's curve.
+    """This value is the area under the receiver operating characteristic, with its interval.
 
     Attributes:
         auroc: Probability that a positive one has the higher level than a negative one, ties half [0..1]; None unless
@@ -35,7 +35,7 @@ class Discrimination:
 
 
 def auroc(levels: Numbers, positive: Sequence[bool] | Flags) -> Discrimination:
-    """How well `levels` tell the positive from the negative.
+    """Measure how well `levels` separate the positive from the negative.
 
     Args:
         levels: A level of each item; only their order matters.
@@ -73,21 +73,21 @@ def auroc(levels: Numbers, positive: Sequence[bool] | Flags) -> Discrimination:
 
 
 def _placements(above: Array, below: Array) -> tuple[Array, Array]:
-    """Of each positive one the share of negatives below it; of each negative one the share of positives above it."""
+    """Return the share of negatives below each positive, and the share of positives above each negative."""
     ranks = _midranks(np.concatenate([above, below]))
     m, n = len(above), len(below)
     return (ranks[:m] - _midranks(above)) / n, 1 - (ranks[m:] - _midranks(below)) / m
 
 
 def _midranks(levels: Array) -> Array:
-    """Rank of each level from 1; those that are alike share the mean of theirs."""
+    """Return the rank of each level from 1; those that are alike share the mean of theirs."""
     _, where, counts = np.unique(levels, return_inverse=True, return_counts=True)
     ranks: Array = (np.cumsum(counts) - (counts - 1) / 2)[where]
     return ranks
 
 
 def _deviation(wins: Array, losses: Array) -> float:
-    """DeLong's standard deviation of the area; 0 where it cannot be told."""
+    """Return DeLong's standard deviation of the area; 0 where it is undefined."""
     if min(len(wins), len(losses)) < 2:
         return 0.0
     deviation = sqrt(float(wins.var(ddof=1)) / len(wins) + float(losses.var(ddof=1)) / len(losses))

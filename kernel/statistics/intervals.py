@@ -1,4 +1,4 @@
-"""Intervals of shares."""
+"""This module computes intervals of shares."""
 
 from math import sqrt
 
@@ -10,7 +10,7 @@ Z95 = 1.959963984540054
 
 @value
 class Interval:
-    """An interval of confidence.
+    """This is a confidence interval.
 
     Attributes:
         low: Its lower end.
@@ -22,7 +22,7 @@ class Interval:
 
 
 def wilson(successes: float, n: int, z: float = Z95) -> Interval:
-    """Wilson interval of a share.
+    """Return the Wilson interval of a share.
 
     Args:
         successes: Successes [0..n]; a sum of scores where outcomes are graded, for which the interval is too wide

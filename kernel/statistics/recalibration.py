@@ -1,6 +1,6 @@
-"""Maps from the confidence that comes to the one that is served, and the choice between their forms.
+"""Recalibration maps a raw confidence to a served one; this module fits two forms of map and chooses between them.
 
-Both forms learn from smoothed verdicts: no number of verdicts makes an answer certain, so no map leads to 0 or 1.
+Both forms learn from smoothed labels: no number of labels makes an answer certain, so no map leads to 0 or 1.
 
 Source: SPEC 4. Platt 1999 (logistic curve, smoothed targets), Zadrozny and Elkan 2002 (isotonic regression).
 """
@@ -13,11 +13,10 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
-from kernel.statistics.samples import RIGHT, Array, Indexes, Numbers, judged, stratified_folds
+from kernel.statistics.samples import FOLDS, RIGHT, Array, Indexes, Numbers, checked_arrays, stratified_folds
 from kernel.thresholds import exceeds
 from kernel.values import value
 
-FOLDS = 5
 # Of the chance that deals the folds.
 SEED = 0
 # Confidences nearer to 0 or 1 than this have the log-odds of this [0..1].
@@ -32,7 +31,7 @@ CURVE_POINTS = 61
 
 
 class Method(StrEnum):
-    """Form of a map."""
+    """A method is the form of a map."""
 
     ISOTONIC = "ISOTONIC"
     PLATT = "PLATT"
@@ -40,11 +39,11 @@ class Method(StrEnum):
 
 @value
 class Point:
-    """A point of a map.
+    """A point is one support of a map.
 
     Attributes:
-        confidence: Confidence as it comes [0..1].
-        calibrated: Confidence as it is served [0..1].
+        confidence: Raw confidence [0..1].
+        calibrated: Confidence that is served [0..1].
     """
 
     confidence: float
@@ -56,7 +55,7 @@ Points = Sequence[Point]
 
 @value
 class FittedMap:
-    """The best map that verdicts give, and whether it is better than none.
+    """This value is the best map that the labels give, and whether it is better than none.
 
     Attributes:
         method: Its form.
@@ -76,17 +75,17 @@ class FittedMap:
 
     @property
     def improves(self) -> bool:
-        """Whether it is better than none: by more than the standard error of the gain.
+        """Return whether the map is better than none: by more than the standard error of the gain.
 
         Simulated, 200 times each at 50 to 1,000 answers: of the maps for confidences that need none, 36 to 50 % would
-        pass without that margin, with it 3 to 12 %; of those that mend an error of .19, 94 % pass at 100 answers and
+        pass without that margin, with it 3 to 12 %; of those that correct an error of .19, 94 % pass at 100 answers and
         99 % at 200.
         """
         return exceeds(self.brier_before - self.brier_after, self.gain_error)
 
 
 def recalibration(confidences: Numbers, scores: Numbers, folds: int = FOLDS) -> FittedMap:
-    """The better of an isotonic map and a logistic one, by Brier score over folds that it was not fitted on.
+    """Return the better of an isotonic map and a logistic one, by Brier score on folds it was not fitted on.
 
     The folds are alike in right and wrong, and dealt by a constant seed: the same answers give the same map.
 
@@ -98,7 +97,7 @@ def recalibration(confidences: Numbers, scores: Numbers, folds: int = FOLDS) -> 
     Raises:
         ValueError: For fewer answers than folds, or numbers that do not fit together.
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     if len(beliefs) < folds:
         raise ValueError(f"{len(beliefs)} answers are too few for {folds} folds")
     parts = stratified_folds(labels >= RIGHT, folds, np.random.default_rng(SEED))
@@ -116,7 +115,7 @@ def recalibration(confidences: Numbers, scores: Numbers, folds: int = FOLDS) -> 
 
 
 def calibrated(points: Points, confidence: float) -> float:
-    """A confidence as a map serves it [0..1]; without points as it is.
+    """Return a confidence as a map serves it [0..1]; without points as it is.
 
     Example:
         >>> calibrated([Point(confidence=0.2, calibrated=0.1), Point(confidence=1.0, calibrated=0.5)], 0.6)
@@ -133,7 +132,7 @@ def calibrated(points: Points, confidence: float) -> float:
 
 
 def isotonic_points(confidences: Numbers, scores: Numbers) -> list[Point]:
-    """The never falling map nearest to the verdicts, by the ends of its steps.
+    """Return the never falling map nearest to the labels, by the ends of its steps.
 
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.
@@ -142,7 +141,7 @@ def isotonic_points(confidences: Numbers, scores: Numbers) -> list[Point]:
         >>> [(p.confidence, round(p.calibrated, 4)) for p in isotonic_points([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])]
         [(0.2, 0.25), (0.4, 0.5), (0.6, 0.5), (0.8, 0.75)]
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     if not len(beliefs):
         raise ValueError("there is no answer to learn from")
     levels, where, counts = np.unique(beliefs, return_inverse=True, return_counts=True)
@@ -152,10 +151,10 @@ def isotonic_points(confidences: Numbers, scores: Numbers) -> list[Point]:
 
 
 def platt_points(confidences: Numbers, scores: Numbers) -> list[Point]:
-    """The logistic curve over the log-odds that fits the verdicts best, by points of it.
+    """Return the logistic curve over the log-odds that fits the labels best, by points of it.
 
     It is 1 / (1 + e^-(a · log-odds + b)) with a >= 0. It is pulled towards the identity, a = 1 and b = 0, which decides
-    while there are few verdicts.
+    while there are few labels.
 
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.
@@ -170,12 +169,12 @@ def platt_points(confidences: Numbers, scores: Numbers) -> list[Point]:
 
 
 def platt_curve(confidences: Numbers, scores: Numbers) -> tuple[float, float]:
-    """Slope (>= 0) and intercept of the logistic curve over the log-odds that fits the verdicts best.
+    """Return slope (>= 0) and intercept of the logistic curve over the log-odds that fits the labels best.
 
     Raises:
         ValueError: When there is no answer, or the numbers do not fit together.
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     if not len(beliefs):
         raise ValueError("there is no answer to learn from")
     odds, targets = logit(np.clip(beliefs, NEAREST, 1 - NEAREST)), _smoothed(labels)
@@ -184,7 +183,7 @@ def platt_curve(confidences: Numbers, scores: Numbers) -> tuple[float, float]:
 
 
 def _nearest_curve(odds: Array, targets: Array) -> tuple[float, float]:
-    """Slope and intercept of least log loss and pull, by Newton's method with steps halved where they overshoot."""
+    """Return slope and intercept of least log loss and pull, by Newton's method with step halving."""
     slope, intercept = 1.0, 0.0
     for _ in range(MOST_STEPS):
         chances = expit(slope * odds + intercept)
@@ -214,7 +213,7 @@ FITS: Mapping[Method, Fit] = {Method.PLATT: platt_points, Method.ISOTONIC: isoto
 
 
 def _held_out(fit: Fit, beliefs: Array, labels: Array, parts: Sequence[Indexes]) -> Array:
-    """The confidences of each part, mapped as the other parts say."""
+    """Return the confidences of each part, mapped by the map that is fitted to the other parts."""
     mapped = np.empty_like(beliefs)
     for part in parts:
         rest = np.ones(len(beliefs), dtype=np.bool_)
@@ -225,7 +224,7 @@ def _held_out(fit: Fit, beliefs: Array, labels: Array, parts: Sequence[Indexes])
 
 
 def _smoothed(labels: Array) -> Array:
-    """Verdicts drawn in from 0 and 1, as if one more answer of each kind had been seen (Platt's targets)."""
+    """Return labels drawn in from 0 and 1, as if one more answer of each kind had been seen (Platt's targets)."""
     good = float(labels.sum())
     bad = len(labels) - good
     lowest, highest = 1 / (bad + 2), (good + 1) / (good + 2)
@@ -233,7 +232,7 @@ def _smoothed(labels: Array) -> Array:
 
 
 def _corners(levels: Array, steps: Array) -> list[Point]:
-    """The points where a staircase bends."""
+    """Return the points where a staircase bends."""
     last = len(levels) - 1
-    kept = [i for i in range(last + 1) if i in (0, last) or not steps[i - 1] == steps[i] == steps[i + 1]]
-    return [Point(confidence=float(levels[i]), calibrated=float(steps[i])) for i in kept]
+    corners = [i for i in range(last + 1) if i in (0, last) or not steps[i - 1] == steps[i] == steps[i + 1]]
+    return [Point(confidence=float(levels[i]), calibrated=float(steps[i])) for i in corners]

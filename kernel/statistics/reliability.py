@@ -1,4 +1,4 @@
-"""How well confidences agree with how the answers turned out.
+"""Reliability is how well confidences agree with the scores of the answers.
 
 Source: SPEC 3.5 (ECE), SPEC 4 (bins with counts and intervals, Brier score, the error that chance gives).
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernel.statistics.intervals import wilson
-from kernel.statistics.samples import Array, Indexes, Numbers, judged, unit_array
+from kernel.statistics.samples import Array, Indexes, Numbers, checked_arrays, unit_array
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -19,7 +19,7 @@ DIRECT = 64
 
 @value
 class ReliabilityBin:
-    """Confidences of one range against how the answers turned out.
+    """A bin compares the confidences of one range with the scores of their answers.
 
     Attributes:
         lower: Lower end, inclusive [0..1].
@@ -42,7 +42,7 @@ class ReliabilityBin:
 
 @value
 class Reliability:
-    """How far a set of confidences can be trusted.
+    """This value measures how far a set of confidences can be trusted.
 
     Attributes:
         calibration_error: ECE [0..1]; None without observations.
@@ -56,7 +56,7 @@ class Reliability:
 
 
 def reliability(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_BINS) -> Reliability:
-    """Calibration error, Brier score and bins of the same answers.
+    """Return the calibration error, Brier score and bins of the same answers.
 
     Raises:
         ValueError: When there is no bin, or the numbers do not fit together.
@@ -69,7 +69,7 @@ def reliability(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_BINS)
 
 
 def reliability_bins(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_BINS) -> list[ReliabilityBin]:
-    """Bins of equal width, lowest first, empty ones too.
+    """Return the bins of equal width, lowest first, empty ones too.
 
     Args:
         confidences: Beliefs that the answers are right [0..1]. Which bin one belongs to is decided on values rounded to
@@ -84,13 +84,13 @@ def reliability_bins(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_
         >>> [bin.accuracy for bin in reliability_bins([0.2, 0.5, 1.0], [0, 1, 0], 2)]
         [0.0, 0.5]
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     where = _bin_of(beliefs, bins)
     return [_bin(index, bins, beliefs[where == index], labels[where == index]) for index in range(bins)]
 
 
 def calibration_error(confidences: Numbers, scores: Numbers, bins: int = DEFAULT_BINS) -> float | None:
-    """Expected calibration error, ECE [0..1]; None without observations.
+    """Return the expected calibration error, ECE [0..1]; None without observations.
 
     Raises:
         ValueError: When there is no bin, or the numbers do not fit together.
@@ -102,7 +102,7 @@ def calibration_error(confidences: Numbers, scores: Numbers, bins: int = DEFAULT
         >>> calibration_error([0.75, 0.75, 0.25], [1, 1, 0])
         0.25
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     if not len(beliefs):
         return None
     where = _bin_of(beliefs, bins)
@@ -111,9 +111,9 @@ def calibration_error(confidences: Numbers, scores: Numbers, bins: int = DEFAULT
 
 
 def chance_calibration_error(confidences: Numbers, bins: int = DEFAULT_BINS) -> float | None:
-    """ECE that perfect calibration shows by chance with these confidences, in the mean [0..1]; None without any.
+    """Return ECE that perfect calibration shows by chance with these confidences, in the mean [0..1]; None without any.
 
-    Exact, no simulation: where each answer is right with the probability that its confidence says, independently, the
+    Exact, no simulation: where each answer is right with the probability of its confidence, independently, the
     right ones of a bin are distributed as a sum of unequal coins (Poisson binomial), of which the mean absolute
     deviation is taken. Graded scores vary less, and show less.
 
@@ -136,7 +136,7 @@ def chance_calibration_error(confidences: Numbers, bins: int = DEFAULT_BINS) -> 
 
 
 def brier_score(confidences: Numbers, scores: Numbers) -> float | None:
-    """Mean squared difference of confidence and score [0..1]; None without observations.
+    """Return the mean squared difference of confidence and score [0..1]; None without observations.
 
     Raises:
         ValueError: When the numbers do not fit together.
@@ -148,7 +148,7 @@ def brier_score(confidences: Numbers, scores: Numbers) -> float | None:
         >>> brier_score([1.0, 0.5], [1, 0])
         0.125
     """
-    beliefs, labels = judged(confidences, scores)
+    beliefs, labels = checked_arrays(confidences, scores)
     return round(float(np.mean((beliefs - labels) ** 2)), 12) if len(beliefs) else None
 
 
@@ -175,23 +175,23 @@ def _bin(index: int, bins: int, beliefs: Array, labels: Array) -> ReliabilityBin
 
 
 def _mean_deviation(chances: Array) -> float:
-    """Mean absolute deviation of the number of heads of unequal coins from its mean [coins]."""
+    """Return the mean absolute deviation of the number of heads of unequal coins from its mean [coins]."""
     counts = np.arange(len(chances) + 1)
     return float(np.abs(counts - chances.sum()) @ _heads(chances))
 
 
 def _heads(chances: Array) -> Array:
-    """Distribution of the number of heads of unequal coins."""
+    """Return the distribution of the number of heads of unequal coins."""
     if len(chances) > DIRECT:
         return _sum(_heads(chances[: len(chances) // 2]), _heads(chances[len(chances) // 2 :]))
-    made = np.ones(1)
+    distribution = np.ones(1)
     for chance in chances:
-        made = np.convolve(made, (1 - chance, chance))
-    return made
+        distribution = np.convolve(distribution, (1 - chance, chance))
+    return distribution
 
 
 def _sum(one: Array, other: Array) -> Array:
-    """Distribution of the sum of two independent counts."""
+    """Return the distribution of the sum of two independent counts."""
     size = len(one) + len(other) - 1
     product = np.fft.irfft(np.fft.rfft(one, size) * np.fft.rfft(other, size), size)
     return np.clip(product, 0, None)

@@ -1,4 +1,4 @@
-"""Numbers that come in, checked once."""
+"""This module checks the numbers that all statistics take, and deals items into folds."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,12 @@ Numbers = Sequence[float] | npt.NDArray[np.floating]
 
 # From this score on an answer counts as right where only right or wrong makes sense.
 RIGHT = 0.5
+# Folds of every cross-validation [count].
+FOLDS = 5
 
 
 def unit_array(name: str, numbers: Numbers) -> Array:
-    """`numbers` as an array [each in 0..1].
+    """Return `numbers` as an array [each in 0..1].
 
     Raises:
         ValueError: For one that is outside, or not a number.
@@ -28,8 +30,8 @@ def unit_array(name: str, numbers: Numbers) -> Array:
     return array
 
 
-def judged(confidences: Numbers, scores: Numbers) -> tuple[Array, Array]:
-    """Confidences and the scores of the same answers, as arrays.
+def checked_arrays(confidences: Numbers, scores: Numbers) -> tuple[Array, Array]:
+    """Return confidences and the scores of the same answers, as checked arrays.
 
     Raises:
         ValueError: When they are not equally many, or one lies outside [0, 1].
@@ -41,7 +43,7 @@ def judged(confidences: Numbers, scores: Numbers) -> tuple[Array, Array]:
 
 
 def right(scores: Numbers) -> Flags:
-    """Whether each answer counts as right.
+    """Return whether each answer counts as right.
 
     Example:
         >>> right([0.0, 0.49, 0.5, 1.0]).tolist()
@@ -50,8 +52,25 @@ def right(scores: Numbers) -> Flags:
     return unit_array("scores", scores) >= RIGHT
 
 
+def effective_size(total: float, squares: float) -> float:
+    """Return the number of equally weighted observations that weighted ones amount to [count]; 0 without a weight.
+
+    Args:
+        total: Sum of the weights [>= 0].
+        squares: Sum of their squares [>= 0].
+
+    Source:
+        Kish 1965, (Σ w)² / Σ w².
+
+    Example:
+        >>> effective_size(4.0, 10.0), effective_size(0.0, 0.0)
+        (1.6, 0.0)
+    """
+    return total * total / squares if squares > 0 else 0.0
+
+
 def stratified_folds(strata: Sequence[int] | Flags, count: int, rng: np.random.Generator) -> list[Indexes]:
-    """Items dealt into folds by chance, so that each fold has its share of every stratum.
+    """Deal items into folds by chance, so that each fold has its share of every stratum.
 
     Strata must not follow the outcome too closely: folds that share the outcome at each confidence also share its
     noise, and a fit to noise then passes for a gain.

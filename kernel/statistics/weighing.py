@@ -1,4 +1,4 @@
-"""Weights for levels that together tell of an event, and a threshold for their weighted mean.
+"""This module fits weights for levels that together predict an event, and a threshold for their weighted mean.
 
 A level is a number in [0, 1] that is high where the event is likely, or NaN where it is unknown. Weights are >= 0 and
 sum to 1; those of the known levels are rescaled, and fewer than two known levels have no weighted mean.
@@ -8,23 +8,23 @@ Source: SPEC 1.2, where the event is a wrong answer of System 1 and the weighted
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import nan
+from math import isnan, nan
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from kernel.statistics.samples import FOLDS as FOLDS
 from kernel.statistics.samples import Array, Flags, Numbers, stratified_folds, unit_array
 from kernel.thresholds import DECIMALS
 from kernel.values import value
+from kernel.weighted_mean import weighted_terms
 
-LEAST_KNOWN = 2
-FOLDS = 5
 # Weight of the pull towards the prior weights at this slope, against the sum of log losses: as of about 100 items whose
 # levels are spread evenly.
 PULL = 2.0
 FIRST_SLOPE = 4.0
-# Slope below which the levels tell nothing.
+# Slope below which the levels carry no information.
 LEAST_SLOPE = 1e-3
 WEIGHT_DECIMALS = 4
 
@@ -33,7 +33,7 @@ Weights = tuple[float, ...]
 
 @value
 class ShareThreshold:
-    """A threshold, and what it does.
+    """This value is a threshold, with the share that passes it.
 
     Attributes:
         threshold: A value passes if and only if it reaches this [0..1].
@@ -47,12 +47,12 @@ class ShareThreshold:
 
     @property
     def share(self) -> float:
-        """Share that passes [0..1]."""
+        """Return the share that passes [0..1]."""
         return self.passing / self.total
 
 
 def weighted_means(levels: Array, weights: Sequence[float]) -> Array:
-    """Weighted mean of the known levels of each row [0..1]; NaN where it has none.
+    """Return the weighted mean of the known levels of each row [0..1]; NaN where it has none.
 
     Args:
         levels: A row for each item, a column for each level [0..1, or NaN].
@@ -62,22 +62,21 @@ def weighted_means(levels: Array, weights: Sequence[float]) -> Array:
         >>> weighted_means(np.array([[0.55, 0.72, 0.85, 0.0]]), (0.30, 0.25, 0.25, 0.20)).tolist()
         [0.5575]
     """
-    weighs = np.where(np.isnan(levels), 0.0, np.asarray(weights))
-    totals = weighs.sum(axis=1, keepdims=True)
-    determined = (np.isfinite(levels).sum(axis=1) >= LEAST_KNOWN) & (totals[:, 0] > 0)
-    terms = np.round(np.nan_to_num(levels) * weighs / np.where(totals > 0, totals, 1.0), 12)
-    return np.where(determined, np.round(terms.sum(axis=1), 12), nan)
+    known = [[None if isnan(level) else float(level) for level in row] for row in levels]
+    found = [weighted_terms(row, weights) for row in known]
+    means = [nan if terms is None else round(sum(term for term in terms if term is not None), 12) for terms in found]
+    return np.array(means, dtype=np.float64)
 
 
 def fitted_weights(levels: Array, events: Flags, prior: Sequence[float]) -> Weights:
-    """The weights under which the weighted mean tells most of the event, by logistic regression.
+    """Fit the weights under which the weighted mean predicts the event best, by logistic regression.
 
     The event's log-odds are taken for slope · weighted mean + intercept with a slope >= 0. What is fitted is pulled
-    towards `prior`: few events leave the weights near it, and levels that tell nothing leave them there altogether.
+    towards `prior`: few events leave the weights near it, and levels without information leave them there altogether.
 
     Args:
         levels: A row for each item, a column for each level [0..1, or NaN].
-        events: Whether the event came, for each item.
+        events: Whether the event happened, for each item.
         prior: The weights so far.
 
     Returns:
@@ -95,15 +94,15 @@ def fitted_weights(levels: Array, events: Flags, prior: Sequence[float]) -> Weig
     bounds = [(0.0, None)] * len(old) + [(None, None)]
     fits = [minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds) for start in starts]
     slopes = np.asarray(min(fits, key=lambda fit: float(fit.fun)).x[:-1])
-    return _rounded(slopes / slopes.sum()) if slopes.sum() > LEAST_SLOPE else tuple(map(float, old))
+    return rounded_weights(slopes / slopes.sum()) if slopes.sum() > LEAST_SLOPE else tuple(map(float, old))
 
 
 def held_out_means(
     levels: Array, events: Flags, prior: Sequence[float], rng: np.random.Generator, folds: int = FOLDS
 ) -> Array:
-    """Weighted mean of each item under weights fitted without it, by folds; NaN where it has none.
+    """Return the weighted mean of each item under weights fitted without it, by folds; NaN where it has none.
 
-    What these tell of the event is what fitted weights would tell of new items.
+    They predict the event as well as fitted weights would for new items.
     """
     means = np.full(len(levels), nan)
     for part in stratified_folds(events, folds, rng):
@@ -114,7 +113,7 @@ def held_out_means(
 
 
 def threshold_for_share(values: Numbers, share: float, *, passing: int = 0, failing: int = 0) -> ShareThreshold:
-    """The threshold with which the share that passes is nearest to the one wanted.
+    """Return the threshold with which the share that passes is nearest to the one wanted.
 
     Of two as near the one that lets less pass; of all that do the same, one with few decimals in the middle.
 
@@ -137,17 +136,20 @@ def threshold_for_share(values: Numbers, share: float, *, passing: int = 0, fail
         raise ValueError(f"a share of {share} of {total} items cannot be had")
     levels = np.unique(numbers)
     ranges = [(-1.0, float(levels[0])), *pairwise(map(float, levels))] if len(levels) else []
-    made = [
+    candidates = [
         ShareThreshold(threshold=_middle(low, high), passing=passing + int((numbers >= high).sum()), total=total)
         for low, high in ranges
     ]
     if not len(levels) or levels[-1] < 1:
-        made.append(ShareThreshold(threshold=1.0, passing=passing, total=total))
-    return min(made, key=lambda one: (round(abs(one.share - share), 12), one.passing))
+        candidates.append(ShareThreshold(threshold=1.0, passing=passing, total=total))
+    return min(candidates, key=lambda one: (round(abs(one.share - share), 12), one.passing))
 
 
 def _loss(fit: Array, known: Array, filled: Array, happened: Array, prior: Array) -> tuple[float, Array]:
-    """Log loss with the pull, and its gradient; `fit` is slope · weight for each level, then the intercept."""
+    """Return the log loss with the pull, and its gradient.
+
+    `fit` is slope · weight for each level, then the intercept.
+    """
     slopes, intercept = fit[:-1], fit[-1]
     slope, masses = slopes.sum(), np.maximum(known @ slopes, 1e-12)
     means = (filled @ slopes) / masses
@@ -159,15 +161,15 @@ def _loss(fit: Array, known: Array, filled: Array, happened: Array, prior: Array
     return float(cost), np.append(gaps @ by_slope + PULL * aside, gaps.sum())
 
 
-def _rounded(weights: Array) -> Weights:
-    """`weights` to four decimals; what rounding leaves over goes to the greatest."""
+def rounded_weights(weights: Array) -> Weights:
+    """Return `weights` to four decimals; the greatest takes what rounding leaves over."""
     rounded = np.round(weights, WEIGHT_DECIMALS)
     rounded[np.argmax(rounded)] += 1 - rounded.sum()
     return tuple(round(float(one), WEIGHT_DECIMALS) for one in rounded)
 
 
 def _middle(low: float, high: float) -> float:
-    """A number with few decimals in the middle of what is above `low` and up to `high`."""
+    """Return a number with few decimals in the middle of what is above `low` and up to `high`."""
     if low < 0:
         return 0.0
     shorter = (round((low + high) / 2, decimals) for decimals in range(2, DECIMALS))

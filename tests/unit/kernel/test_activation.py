@@ -21,7 +21,7 @@ def route(msv: MSV) -> Route:
     return choose(activation(msv)).system
 
 
-def test_the_papers_hard_query_comes_out_as_calculated() -> None:
+def test_the_papers_hard_question_has_the_calculated_activation() -> None:
     level = activation(MSV(correctness=0.45, conflict=0.72, importance=0.85, experience=1.0))
 
     # 0.30 x 0.55 + 0.25 x 0.72 + 0.25 x 0.85 + 0.20 x 0
@@ -226,11 +226,11 @@ def test_weights_and_threshold_are_configuration() -> None:
         {"correctness": float("inf")},
     ],
 )
-def test_weights_that_are_negative_or_do_not_sum_to_one_are_refused(weights: dict[str, float]) -> None:
-    with pytest.raises(InvalidActivationWeights) as refused:
+def test_weights_that_are_negative_or_do_not_sum_to_one_are_rejected(weights: dict[str, float]) -> None:
+    with pytest.raises(InvalidActivationWeights) as rejected:
         ActivationWeights(**weights)
 
-    assert (refused.value.code, refused.value.reason) == (Code.FAILED_PRECONDITION, "INVALID_WEIGHTS")
+    assert (rejected.value.code, rejected.value.reason) == (Code.FAILED_PRECONDITION, "INVALID_WEIGHTS")
 
 
 def test_the_default_weights_and_threshold_are_the_papers() -> None:

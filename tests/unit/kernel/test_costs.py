@@ -35,14 +35,14 @@ def ledger() -> Ledger:
 
 
 @pytest.mark.parametrize("wrong", [0.0, -0.5, math.nan, math.inf, 1.1e9])
-def test_a_limit_that_is_no_amount_is_refused_by_name(wrong: float) -> None:
-    with pytest.raises(InvalidEnvelope) as refused:
+def test_a_limit_that_is_no_amount_is_rejected_by_name(wrong: float) -> None:
+    with pytest.raises(InvalidEnvelope) as rejected:
         Envelope(max_cost=wrong)
 
-    assert refused.value.metadata == {"field": "max_cost", "value": str(wrong)}
+    assert rejected.value.metadata == {"field": "max_cost", "value": str(wrong)}
 
 
-def test_the_cost_is_limited_only_where_that_is_asked_for() -> None:
+def test_the_cost_is_limited_only_where_that_is_requested() -> None:
     assert limits(None, DEFAULT).max_cost is None
     assert limits(Envelope(max_cost=0.5), DEFAULT).max_cost == 0.5
     assert limits(Envelope(max_cost=0.5), DEFAULT).envelope == Envelope(
@@ -89,7 +89,7 @@ def test_a_reservation_takes_its_worst_case_at_once_and_gives_back_what_was_not_
     assert (ledger.usage().cost, ledger.usage().unknown_cost) == (0.00006, 0.0)
 
 
-def test_a_call_that_may_cost_more_than_is_left_is_refused_and_changes_no_account(ledger: Ledger) -> None:
+def test_a_call_that_may_cost_more_than_is_left_is_rejected_and_changes_no_account(ledger: Ledger) -> None:
     ledger.reserve("thesis", 1, 20, units_of(0.00008))
 
     with pytest.raises(BudgetExhausted, match="which may cost 3e-05; the envelope has 9 and 980 left, and 2e-05") as no:
@@ -133,7 +133,7 @@ def test_a_truth_above_the_reservation_is_booked_and_leaves_nothing_rather_than_
 
 
 @pytest.mark.parametrize("way", ["booked", "lost"])
-def test_what_cost_something_that_nobody_knows_leaves_nothing(ledger: Ledger, way: str) -> None:
+def test_an_unknown_cost_leaves_nothing(ledger: Ledger, way: str) -> None:
     if way == "booked":
         ledger.book("system2", UNPRICED)
     else:
@@ -153,7 +153,7 @@ def test_tokens_can_be_had_as_far_as_the_money_goes(ledger: Ledger) -> None:
     assert ledger.tokens_left == 20
 
 
-def test_tokens_that_are_kept_keep_their_money(ledger: Ledger) -> None:
+def test_reserved_tokens_reserve_their_money(ledger: Ledger) -> None:
     kept = ledger.reserve("execute", 1, 30)
 
     assert (ledger.tokens_left, ledger.cost_left) == (20, units_of(0.00004))
@@ -161,7 +161,7 @@ def test_tokens_that_are_kept_keep_their_money(ledger: Ledger) -> None:
     assert ledger.tokens_left == 50
 
 
-def test_without_a_limit_costs_are_only_told() -> None:
+def test_without_a_limit_costs_are_only_reported() -> None:
     ledger = Ledger(max_generations=10, max_generated_tokens=1000)
 
     ledger.reserve("thesis", 1, 20, units_of(5.0)).settle(SPENT)

@@ -30,12 +30,12 @@ def left(ledger: Ledger) -> tuple[int, int]:
 
 @pytest.mark.parametrize("field", ["max_generations", "max_generated_tokens", "timeout_ms"])
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_below_one_is_refused_by_name(field: str, limit: int) -> None:
-    with pytest.raises(InvalidEnvelope) as refused:
+def test_a_limit_below_one_is_rejected_by_name(field: str, limit: int) -> None:
+    with pytest.raises(InvalidEnvelope) as rejected:
         Envelope(**{field: limit})
 
-    assert refused.value.metadata == {"field": field, "value": str(limit)}
-    assert refused.value.code is Code.INVALID_ARGUMENT
+    assert rejected.value.metadata == {"field": field, "value": str(limit)}
+    assert rejected.value.code is Code.INVALID_ARGUMENT
 
 
 def test_the_smallest_limits_are_one() -> None:
@@ -44,9 +44,9 @@ def test_the_smallest_limits_are_one() -> None:
     assert limits(tight, DEFAULT) == Limits(max_generations=1, max_generated_tokens=1, timeout_ms=1)
 
 
-@pytest.mark.parametrize("asked", [None, Envelope()])
-def test_without_a_wish_the_defaults_hold(asked: Envelope | None) -> None:
-    assert limits(asked, DEFAULT) == DEFAULT
+@pytest.mark.parametrize("requested", [None, Envelope()])
+def test_without_a_wish_the_defaults_hold(requested: Envelope | None) -> None:
+    assert limits(requested, DEFAULT) == DEFAULT
 
 
 def test_a_limit_that_is_left_out_takes_its_default_and_the_others_hold() -> None:
@@ -124,18 +124,18 @@ def end(held: Reservation, how: str) -> None:
 
 
 @pytest.mark.parametrize(("generations", "tokens"), [(9, 1), (1, 401), (9, 401)])
-def test_a_call_that_would_leave_the_envelope_is_refused_and_changes_no_account(
+def test_a_call_that_would_leave_the_envelope_is_rejected_and_changes_no_account(
     ledger: Ledger, generations: int, tokens: int
 ) -> None:
     ledger.reserve("thesis", 2, 600)
 
-    with pytest.raises(BudgetExhausted) as refused:
+    with pytest.raises(BudgetExhausted) as rejected:
         ledger.reserve("antithesis", generations, tokens)
 
     assert left(ledger) == (8, 400)
     assert ledger.exhausted
-    assert refused.value.metadata == {"stage": "antithesis", "generations_left": "8", "tokens_left": "400"}
-    assert refused.value.code is Code.RESOURCE_EXHAUSTED
+    assert rejected.value.metadata == {"stage": "antithesis", "generations_left": "8", "tokens_left": "400"}
+    assert rejected.value.code is Code.RESOURCE_EXHAUSTED
 
 
 def test_a_call_may_take_all_that_is_left(ledger: Ledger) -> None:
@@ -200,7 +200,7 @@ def test_a_stage_booked_twice_has_one_account(ledger: Ledger) -> None:
     )
 
 
-def test_usage_can_be_asked_for_some_stages(ledger: Ledger) -> None:
+def test_usage_can_be_read_for_some_stages(ledger: Ledger) -> None:
     ledger.book("assess", THESIS)
     ledger.book("thesis", THESIS)
     ledger.reserve("note", 1, 100).forfeit()

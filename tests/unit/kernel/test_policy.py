@@ -44,10 +44,10 @@ def test_a_table_knows_the_strategies_of_the_router() -> None:
     ],
 )
 def test_a_condition_is_met_as_it_is_written(written: str, met: list[float], unmet: list[float]) -> None:
-    asked = condition(written)
+    requested = condition(written)
 
-    assert all(asked.holds(level) for level in met)
-    assert not any(asked.holds(level) for level in unmet)
+    assert all(requested.holds(level) for level in met)
+    assert not any(requested.holds(level) for level in unmet)
 
 
 def test_float_noise_decides_no_condition() -> None:
@@ -70,7 +70,7 @@ def test_only_the_wish_for_the_unknown_is_met_by_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("0.6", "must be an operator"),
         ("= 0.6", "must be an operator"),
@@ -85,8 +85,8 @@ def test_only_the_wish_for_the_unknown_is_met_by_it() -> None:
         ("", "must be an operator"),
     ],
 )
-def test_a_condition_that_means_nothing_is_refused(written: str, said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_a_condition_that_means_nothing_is_rejected(written: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
         condition(written)
 
 
@@ -106,7 +106,7 @@ def test_all_conditions_of_a_row_must_hold() -> None:
     assert not both.matches({"conflict": 0.6})
 
 
-def test_rows_that_are_always_asked_stand_apart_from_the_others() -> None:
+def test_rows_that_are_always_tried_stand_apart_from_the_others() -> None:
     table = Policy(version="v", rows=[row("other"), row("first", {"conflict": "< 0.2"}, always=True)])
 
     calm = table.first({"conflict": 0.1}, always=True)
@@ -117,7 +117,7 @@ def test_rows_that_are_always_asked_stand_apart_from_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ([row("")], "name: it must not be empty"),
         ([row("a", {"conflict": "> 0.5"}), row("a")], "name: 'a' is used twice"),
@@ -130,11 +130,11 @@ def test_rows_that_are_always_asked_stand_apart_from_the_others() -> None:
         ([row("b", {"conflict": "> 0.6"}), row("a", always=True)], "'b' can never be reached: 'a' is asked before"),
     ],
 )
-def test_a_row_that_cannot_stand_where_it_is_is_told_why(rows: list[PolicyRow], said: str) -> None:
-    complaints = [told for place in range(len(rows)) if (told := complaint(rows, place))]
+def test_a_row_that_cannot_stand_where_it_is_is_rejected_with_the_reason(rows: list[PolicyRow], message: str) -> None:
+    complaints = [result for place in range(len(rows)) if (result := complaint(rows, place))]
 
     assert len(complaints) == 1
-    assert complaints[0].startswith(said)
+    assert complaints[0].startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_a_row_covers_it_matches(wide: PolicyRow, narrow: PolicyRow, state:
 
 
 @given(CONDITIONS, CONDITIONS)
-def test_a_condition_is_implied_exactly_when_every_level_says_so(one: object, other: object) -> None:
+def test_a_condition_is_implied_exactly_for_every_level(one: object, other: object) -> None:
     finely = [None, *(place / 1000 for place in range(1001))]
 
     everywhere = all(one.holds(level) for level in finely if other.holds(level))  # type: ignore[attr-defined]

@@ -48,7 +48,7 @@ def test_a_tenth_ten_thousand_times_is_a_thousand() -> None:
 
 @pytest.mark.parametrize("wrong", [-0.01, math.nan, math.inf, 1.1e9, True, "1", None])
 @pytest.mark.parametrize("name", ["prompt", "completion"])
-def test_a_price_that_is_none_is_refused_by_name(name: str, wrong: object) -> None:
+def test_a_price_that_is_none_is_rejected_by_name(name: str, wrong: object) -> None:
     with pytest.raises(ValueError, match=f"{name} is .*; it must be a number in"):
         Price(**{"prompt": 1.0, "completion": 1.0, name: wrong})  # type: ignore[arg-type]
 
@@ -61,7 +61,7 @@ def test_a_model_has_its_own_price_else_that_of_any_model_else_none() -> None:
     assert price_of("n", {"m": own}) is None
 
 
-def test_the_dearest_of_several_is_the_largest_of_each_price() -> None:
+def test_the_highest_of_several_prices_is_the_largest_of_each_kind() -> None:
     assert dearest([Price(prompt=1.0, completion=5.0), Price(prompt=3.0, completion=4.0)]) == Price(
         prompt=3.0, completion=5.0
     )
@@ -78,6 +78,6 @@ def test_the_dearest_of_several_is_the_largest_of_each_price() -> None:
         ({"m": {"prompt": 1, "completion": -2}}, "the price of 'm': completion is -2; it must be a number in"),
     ],
 )
-def test_prices_that_cannot_be_read_are_refused_with_the_model_and_the_reason(given: object, complaint: str) -> None:
+def test_prices_that_cannot_be_read_are_rejected_with_the_model_and_the_reason(given: object, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         read_prices(given)

@@ -33,14 +33,14 @@ def test_float_noise_at_either_boundary_does_not_decide() -> None:
     assert noisy.raised
 
 
-def test_unknown_experience_counts_as_low_and_the_note_says_so() -> None:
+def test_unknown_experience_counts_as_low_and_the_reason_states_it() -> None:
     concern = cross_domain_concern(MSV(importance=0.9))
 
     assert concern.raised
     assert "experience is unknown, which counts as low" in concern.reason
 
 
-def test_unknown_importance_raises_no_concern_and_says_why() -> None:
+def test_unknown_importance_raises_no_concern_with_the_reason() -> None:
     concern = cross_domain_concern(MSV(experience=0.0))
 
     assert not concern.raised

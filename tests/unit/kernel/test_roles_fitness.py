@@ -28,8 +28,8 @@ def fitness(msv: MSV, role: Role) -> float:
     return float(fitness_matrix(["ada"], [msv]).fitness[ROLES.index(role), 0])
 
 
-def terms(made: FitnessMatrix, role: Role, agent: int = 0) -> dict[str, float]:
-    row = made.terms[ROLES.index(role), agent]
+def terms(built: FitnessMatrix, role: Role, agent: int = 0) -> dict[str, float]:
+    row = built.terms[ROLES.index(role), agent]
     return {term: float(level) for term, level in zip(TERMS, row, strict=True) if not np.isnan(level)}
 
 
@@ -57,7 +57,7 @@ def test_the_fitness_for_each_role_is_as_calculated(role: Role, by_hand: float) 
         (Role.GENERALIST, {"importance": 0.24, "conflict": 0.09, "emotional_response": 0.06}),
     ],
 )
-def test_each_cell_tells_its_terms(role: Role, by_hand: dict[str, float]) -> None:
+def test_each_cell_reports_its_terms(role: Role, by_hand: dict[str, float]) -> None:
     assert terms(fitness_matrix(["ada"], [ADA]), role) == pytest.approx(by_hand)
 
 
@@ -81,12 +81,12 @@ STATES = st.builds(MSV, **dict.fromkeys(COMPONENTS, LEVELS))
 @given(st.lists(STATES, min_size=1, max_size=4))
 @settings(deadline=None, max_examples=50)
 def test_every_known_fitness_lies_in_its_range_and_is_the_sum_of_its_terms(msvs: list[MSV]) -> None:
-    made = fitness_matrix([str(number) for number in range(len(msvs))], msvs)
+    built = fitness_matrix([str(number) for number in range(len(msvs))], msvs)
 
     for row, role in enumerate(ROLES):
         for column in range(len(msvs)):
-            cell = float(made.fitness[row, column])
-            known = terms(made, role, column)
+            cell = float(built.fitness[row, column])
+            known = terms(built, role, column)
             assert known == {} if np.isnan(cell) else cell == pytest.approx(sum(known.values()))
             assert np.isnan(cell) or -1e-12 <= cell <= 1 + 1e-12
 
@@ -94,10 +94,10 @@ def test_every_known_fitness_lies_in_its_range_and_is_the_sum_of_its_terms(msvs:
 @given(STATES)
 @settings(deadline=None, max_examples=50)
 def test_a_cell_is_unknown_exactly_where_all_its_components_are(msv: MSV) -> None:
-    made = fitness_matrix(["ada"], [msv])
+    built = fitness_matrix(["ada"], [msv])
 
     for row, role in enumerate(ROLES):
-        assert np.isnan(made.fitness[row, 0]) == (set(made.unknown(role, 0)) == set(DEFAULT_WEIGHTS[role]))
+        assert np.isnan(built.fitness[row, 0]) == (set(built.unknown(role, 0)) == set(DEFAULT_WEIGHTS[role]))
 
 
 @pytest.mark.parametrize(
@@ -119,29 +119,29 @@ def test_unknown_experience_is_left_out_and_the_rest_rescaled(role: Role, by_han
 def test_unknown_correctness_is_left_out_of_both_its_polarities() -> None:
     unsure = MSV(experience=0.5, conflict=0.3, importance=0.6, emotional_response=0.2)
 
-    made = fitness_matrix(["ada"], [unsure])
+    built = fitness_matrix(["ada"], [unsure])
 
-    assert terms(made, Role.EXPERT) == pytest.approx({"experience": 0.5})
-    assert terms(made, Role.CRITIC) == pytest.approx({"conflict": 0.3})
-    assert terms(made, Role.EVALUATOR) == pytest.approx({"conflict": 0.15, "experience": 0.25})  # over 0.6
-    assert made.unknown(Role.EXPERT, 0) == ("correctness",)
-    assert made.unknown(Role.CRITIC, 0) == ("incorrectness",)
-    assert made.unknown(Role.GENERALIST, 0) == ()
+    assert terms(built, Role.EXPERT) == pytest.approx({"experience": 0.5})
+    assert terms(built, Role.CRITIC) == pytest.approx({"conflict": 0.3})
+    assert terms(built, Role.EVALUATOR) == pytest.approx({"conflict": 0.15, "experience": 0.25})  # over 0.6
+    assert built.unknown(Role.EXPERT, 0) == ("correctness",)
+    assert built.unknown(Role.CRITIC, 0) == ("incorrectness",)
+    assert built.unknown(Role.GENERALIST, 0) == ()
 
 
 def test_a_fitness_that_rests_on_nothing_is_unknown_and_not_zero() -> None:
-    made = fitness_matrix(["ada"], [MSV(importance=0.6)])
+    built = fitness_matrix(["ada"], [MSV(importance=0.6)])
 
-    assert np.isnan(made.fitness[:4, 0]).all()
-    assert made.fitness[4, 0] == pytest.approx(0.6)
-    assert made.unknown(Role.EVALUATOR, 0) == ("correctness", "experience", "conflict")
+    assert np.isnan(built.fitness[:4, 0]).all()
+    assert built.fitness[4, 0] == pytest.approx(0.6)
+    assert built.unknown(Role.EVALUATOR, 0) == ("correctness", "experience", "conflict")
 
 
 def test_one_agents_unknowns_leave_the_others_alone() -> None:
-    made = fitness_matrix(["ada", "ben"], [ADA, MSV()])
+    built = fitness_matrix(["ada", "ben"], [ADA, MSV()])
 
-    assert made.fitness[0, 0] == pytest.approx(0.68)
-    assert np.isnan(made.fitness[0, 1])
+    assert built.fitness[0, 0] == pytest.approx(0.68)
+    assert np.isnan(built.fitness[0, 1])
 
 
 def test_more_doubt_makes_a_better_critic_and_a_worse_expert() -> None:
@@ -152,7 +152,7 @@ def test_more_doubt_makes_a_better_critic_and_a_worse_expert() -> None:
     assert all(more > less for more, less in pairwise(trust))
 
 
-def test_weights_that_are_asked_for_replace_those_of_their_role_only() -> None:
+def test_weights_that_are_requested_replace_those_of_their_role_only() -> None:
     weights = checked_weights({Role.EXPERT: {"correctness": 1.0}})
 
     assert weights[Role.EXPERT] == {"correctness": 1.0}
@@ -163,10 +163,10 @@ def test_weights_that_are_asked_for_replace_those_of_their_role_only() -> None:
 def test_a_component_of_weight_zero_is_neither_a_term_nor_missed() -> None:
     weights = checked_weights({Role.EXPERT: {"correctness": 1.0, "experience": 0.0}})
 
-    made = fitness_matrix(["ada", "ben"], [ADA, MSV(correctness=0.4)], weights)
+    built = fitness_matrix(["ada", "ben"], [ADA, MSV(correctness=0.4)], weights)
 
-    assert made.fitness[0] == pytest.approx([0.8, 0.4])
-    assert made.unknown(Role.EXPERT, 0) == made.unknown(Role.EXPERT, 1) == ()
+    assert built.fitness[0] == pytest.approx([0.8, 0.4])
+    assert built.unknown(Role.EXPERT, 0) == built.unknown(Role.EXPERT, 1) == ()
 
 
 @pytest.mark.parametrize(
@@ -179,19 +179,19 @@ def test_a_component_of_weight_zero_is_neither_a_term_nor_missed() -> None:
         {"correctness": float("nan")},
     ],
 )
-def test_weights_that_are_negative_or_do_not_sum_to_one_are_refused(weights: dict[str, float]) -> None:
-    with pytest.raises(InvalidWeights, match="weights of EXPERT must be >= 0 and sum to 1") as refused:
+def test_weights_that_are_negative_or_do_not_sum_to_one_are_rejected(weights: dict[str, float]) -> None:
+    with pytest.raises(InvalidWeights, match="weights of EXPERT must be >= 0 and sum to 1") as rejected:
         checked_weights({Role.EXPERT: weights})
 
-    assert refused.value.metadata == {"role": "EXPERT"}
-    assert refused.value.code is Code.INVALID_ARGUMENT
+    assert rejected.value.metadata == {"role": "EXPERT"}
+    assert rejected.value.code is Code.INVALID_ARGUMENT
 
 
-def test_a_weight_for_something_that_is_no_component_is_refused_by_name() -> None:
-    with pytest.raises(InvalidWeights) as refused:
+def test_a_weight_for_something_that_is_no_component_is_rejected_by_name() -> None:
+    with pytest.raises(InvalidWeights) as rejected:
         checked_weights({Role.CRITIC: {"conflict": 0.5, "EM": 0.5}})
 
-    assert refused.value.metadata == {"role": "CRITIC", "component": "EM"}
+    assert rejected.value.metadata == {"role": "CRITIC", "component": "EM"}
 
 
 def test_four_roles_write_the_chain_and_the_generalist_stands_outside() -> None:

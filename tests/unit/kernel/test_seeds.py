@@ -35,7 +35,7 @@ def test_two_solvers_stages_attempts_or_runs_never_share_a_seed() -> None:
     assert len(seeds) == len(calls)
 
 
-def test_names_are_kept_apart() -> None:
+def test_names_are_distinguished() -> None:
     assert derived_seed(7, "ab", "c") != derived_seed(7, "a", "bc")
     assert derived_seed(7, "abc") != derived_seed(7, "abc", "")
     assert derived_seed(71, "a") != derived_seed(7, "1", "a")

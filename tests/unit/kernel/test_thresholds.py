@@ -15,7 +15,7 @@ def test_a_difference_of_exactly_the_threshold_does_not_exceed_it() -> None:
     assert not exceeds(noisy, 0.3)
 
 
-def test_a_value_of_exactly_the_threshold_reaches_it_whatever_the_floats_say() -> None:
+def test_a_value_of_exactly_the_threshold_reaches_it_whatever_the_floats_are() -> None:
     noisy = 0.7 - 0.25
 
     assert noisy < 0.45
@@ -32,9 +32,9 @@ def test_every_hundredth_reaches_itself_and_does_not_exceed_itself() -> None:
 def test_every_difference_of_tenths_is_compared_as_the_tenths_are() -> None:
     pairs = list(product(range(11), repeat=2))
 
-    told = [exceeds(abs(a / 10 - b / 10), 0.3) for a, b in pairs]
+    result = [exceeds(abs(a / 10 - b / 10), 0.3) for a, b in pairs]
 
-    assert told == [abs(a - b) > 3 for a, b in pairs]
+    assert result == [abs(a - b) > 3 for a, b in pairs]
 
 
 def test_a_difference_that_can_be_seen_decides() -> None:

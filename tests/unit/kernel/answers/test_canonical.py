@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.answers import AnswerType, canonical
-from kernel.answers.expressions import expression
+from kernel.answers.mathematics.expressions import expression
 from kernel.answers.numbers import LARGEST_POWER, MOST_DIGITS, rational, spelled
 
 BOOLEAN, CHOICE, NUMBER, TEXT, CODE = AnswerType

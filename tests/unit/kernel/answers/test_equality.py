@@ -202,7 +202,7 @@ def test_any_alias_is_right() -> None:
         ("It was the treaty that brought an end to the war of the kingdoms.", "the treaty", TEXT),
     ],
 )
-def test_what_equality_cannot_tell_is_neither_right_nor_wrong(
+def test_what_equality_cannot_decide_is_neither_right_nor_wrong(
     answer: str, reference: str, answer_type: AnswerType
 ) -> None:
     assert is_right(answer, reference, answer_type) is None
@@ -277,7 +277,7 @@ class Sworn:
         return Fraction(1)
 
 
-def test_whoever_is_given_compares_expressions_and_nothing_else() -> None:
+def test_the_given_mathematics_compares_expressions_and_nothing_else() -> None:
     assert same_answer(r"\sqrt{2}", r"\sqrt{3}", NUMBER, mathematics=Sworn())
     assert not same_answer("2", "3", NUMBER, mathematics=Sworn())
     assert is_right("1.00", r"\sqrt{2}", NUMBER, mathematics=Sworn()) is True

@@ -35,7 +35,7 @@ def test_the_last_final_answer_line_wins() -> None:
 
 
 @pytest.mark.parametrize("gap", ["\n", "\n\n", "\n$$\n", "\n---\n"])
-def test_a_label_alone_on_its_line_takes_the_next_line_that_says_something(gap: str) -> None:
+def test_a_label_alone_on_its_line_takes_the_next_line_that_is_not_empty(gap: str) -> None:
     assert extract(f"**Final Answer:**{gap}42\n$$", NUMBER, strict=True) == "42"
 
 
@@ -148,7 +148,7 @@ def test_a_text_that_two_options_share_names_neither() -> None:
         ("yesterday", False),
     ],
 )
-def test_a_boolean_is_a_text_that_opens_with_one_verdict(text: str, found: bool) -> None:
+def test_a_boolean_is_a_text_that_opens_with_one_truth(text: str, found: bool) -> None:
     assert (extract(text, BOOLEAN) is not None) is found
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.arbitration.claims import MOST_CLAIMS, Claim, EmbeddedClaims, by_symbols, claims, redundancy, traced
+from kernel.arbitration.claims import MOST_CLAIMS, Claim, EmbeddedClaims, claims, redundancy, traced, traces_by_symbols
 
 
 def spoken(texts: list[str], vectors: list[list[float]]) -> EmbeddedClaims:
@@ -73,7 +73,7 @@ def claim(text: str) -> Claim:
     ],
 )
 def test_a_claim_traces_by_symbols_through_its_numbers_or_its_arithmetic(final: str, solver: str, traces: bool) -> None:
-    assert by_symbols(claim(final), [claim(solver)]) is traces
+    assert traces_by_symbols(claim(final), [claim(solver)]) is traces
 
 
 def test_redundancy_is_the_mean_over_all_pairs() -> None:

@@ -6,17 +6,17 @@ from math import log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.arbitration.consensus import agree, certain_consensus, first_step, is_consensus, must_disagree
+from kernel.arbitration.consensus import certain_consensus, first_step, is_consensus, must_disagree, solvers_agree
 from kernel.arbitration.tallies import Tally
 
 # 9 of 10 say the same: H = 0.9 ln(1/0.9) + 0.1 ln 10.
 NINE_OF_TEN = 0.9 * log(1 / 0.9) + 0.1 * log(10)
 
 
-def test_solvers_agree_up_to_the_entropy_that_is_asked_for() -> None:
-    assert agree({"12": 9, "13": 1}, NINE_OF_TEN)
-    assert not agree({"12": 9, "13": 1}, NINE_OF_TEN - 1e-6)
-    assert not agree({"12": 9, "13": 1})
+def test_solvers_agree_up_to_the_required_entropy() -> None:
+    assert solvers_agree({"12": 9, "13": 1}, NINE_OF_TEN)
+    assert not solvers_agree({"12": 9, "13": 1}, NINE_OF_TEN - 1e-6)
+    assert not solvers_agree({"12": 9, "13": 1})
 
 
 def test_one_dissent_makes_disagreement_certain_at_entropy_zero() -> None:
@@ -38,7 +38,7 @@ def test_where_disagreement_is_certain_no_outcome_agrees(counts: list[int], left
         for drawn in product([*start, "new", "invalid"], repeat=left)
     ]
 
-    assert must_disagree(start, left, most) == (not any(agree(outcome, most) for outcome in outcomes))
+    assert must_disagree(start, left, most) == (not any(solvers_agree(outcome, most) for outcome in outcomes))
 
 
 @given(st.integers(1, 12), st.integers(1, 4))

@@ -9,7 +9,7 @@ from kernel.arbitration.modes import AnswerSource
 COUNTS = st.dictionaries(st.sampled_from(["10", "12", "13", "14"]), st.integers(1, 50))
 
 
-def test_the_most_frequent_arbitration_answer_wins_whatever_the_solvers_say() -> None:
+def test_the_most_frequent_arbitration_answer_wins_whatever_the_solvers_answer() -> None:
     choice = chosen({"12": 9, "13": 1}, {"13": 26, "12": 24})
 
     assert choice is not None
@@ -49,7 +49,7 @@ def test_the_answer_depends_on_no_order(solver: dict[str, int], arbiter: dict[st
 
 
 @given(COUNTS, COUNTS)
-def test_nobody_is_ahead_of_the_answer(solver: dict[str, int], arbiter: dict[str, int]) -> None:
+def test_no_answer_is_ahead_of_the_chosen_one(solver: dict[str, int], arbiter: dict[str, int]) -> None:
     choice = chosen(solver, arbiter)
 
     counts = arbiter or solver

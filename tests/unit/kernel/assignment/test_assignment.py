@@ -99,7 +99,7 @@ def test_the_assignment_is_the_first_of_the_best_among_all_that_satisfy_the_cons
 
 @given(problems())
 @settings(deadline=None, max_examples=30)
-def test_it_is_refused_exactly_when_no_assignment_satisfies_the_constraints(problem: Problem) -> None:
+def test_it_is_rejected_exactly_when_no_assignment_satisfies_the_constraints(problem: Problem) -> None:
     possible = len(feasible(problem)) > 0
 
     if possible:
@@ -170,7 +170,7 @@ def test_assignments_are_counted_as_they_can_be_listed(problem: Problem) -> None
 
 @given(problems(), st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=30)
-def test_a_drawn_assignment_satisfies_the_constraints_and_comes_again_with_its_seed(
+def test_a_drawn_assignment_satisfies_the_constraints_and_is_repeated_with_its_seed(
     problem: Problem, seed: int
 ) -> None:
     paths = feasible(problem)
@@ -322,13 +322,13 @@ def test_two_models_with_several_roles_each_fill_five_roles() -> None:
     assert best_assignment(problem_of(fitness, [3, 3])) == (0, 1, 0, 0, 1)
 
 
-def test_fewer_agents_than_roles_are_refused_by_their_capacity() -> None:
-    with pytest.raises(InfeasibleAssignment) as refused:
+def test_fewer_agents_than_roles_are_rejected_by_their_capacity() -> None:
+    with pytest.raises(InfeasibleAssignment) as rejected:
         best_assignment(problem_of(np.full((5, 2), 0.5), [1, 3]))
 
-    assert refused.value.metadata == {"constraint": "capacity", "capacity": "4"}
-    assert "may hold 4 roles in all and there are 5" in refused.value.message
-    assert (refused.value.code, refused.value.reason) == (Code.FAILED_PRECONDITION, "INFEASIBLE_ASSIGNMENT")
+    assert rejected.value.metadata == {"constraint": "capacity", "capacity": "4"}
+    assert "may hold 4 roles in all and there are 5" in rejected.value.message
+    assert (rejected.value.code, rejected.value.reason) == (Code.FAILED_PRECONDITION, "INFEASIBLE_ASSIGNMENT")
 
 
 def test_a_pin_holds_though_it_costs_fitness() -> None:
@@ -346,65 +346,65 @@ def test_a_forbidden_pair_is_avoided_though_it_costs_fitness() -> None:
     assert best_assignment(problem) == (0, 1, 1, 1, 1)
 
 
-def test_two_roles_pinned_to_one_agent_of_capacity_one_are_refused_by_name() -> None:
+def test_two_roles_pinned_to_one_agent_of_capacity_one_are_rejected_by_name() -> None:
     pins = {Role.EXPERT: "cleo", Role.SYNTHESIZER: "cleo"}
 
-    with pytest.raises(InfeasibleAssignment) as refused:
+    with pytest.raises(InfeasibleAssignment) as rejected:
         best_assignment(problem_of(UNIFORM_FIVE, pins=pins))
 
-    assert refused.value.metadata == {"constraint": "pin", "roles": "EXPERT, SYNTHESIZER", "agents": "cleo"}
+    assert rejected.value.metadata == {"constraint": "pin", "roles": "EXPERT, SYNTHESIZER", "agents": "cleo"}
 
 
-def test_two_roles_that_are_left_only_one_agent_of_capacity_one_are_refused_by_name() -> None:
+def test_two_roles_that_are_left_only_one_agent_of_capacity_one_are_rejected_by_name() -> None:
     others = [(role, name) for role in (Role.CRITIC, Role.EVALUATOR) for name in NAMES[1:5]]
 
-    with pytest.raises(InfeasibleAssignment) as refused:
+    with pytest.raises(InfeasibleAssignment) as rejected:
         best_assignment(problem_of(UNIFORM_FIVE, forbidden=others))
 
-    assert refused.value.metadata == {"constraint": "forbidden pair", "roles": "CRITIC, EVALUATOR", "agents": "ada"}
-    assert "leave only ada" in refused.value.message
+    assert rejected.value.metadata == {"constraint": "forbidden pair", "roles": "CRITIC, EVALUATOR", "agents": "ada"}
+    assert "leave only ada" in rejected.value.message
 
 
-def test_three_roles_that_are_left_two_agents_are_refused_though_each_pair_of_them_would_fit() -> None:
+def test_three_roles_that_are_left_two_agents_are_rejected_though_each_pair_of_them_would_fit() -> None:
     others = [(role, name) for role in ROLES[:3] for name in NAMES[2:5]]
 
-    with pytest.raises(InfeasibleAssignment) as refused:
+    with pytest.raises(InfeasibleAssignment) as rejected:
         best_assignment(problem_of(UNIFORM_FIVE, forbidden=others))
 
-    assert refused.value.metadata["roles"] == "EXPERT, CRITIC, EVALUATOR"
-    assert refused.value.metadata["agents"] == "ada, ben"
+    assert rejected.value.metadata["roles"] == "EXPERT, CRITIC, EVALUATOR"
+    assert rejected.value.metadata["agents"] == "ada, ben"
 
 
-def test_a_role_forbidden_to_everybody_is_refused_by_name() -> None:
-    with pytest.raises(InfeasibleAssignment) as refused:
+def test_a_role_forbidden_to_every_agent_is_rejected_by_name() -> None:
+    with pytest.raises(InfeasibleAssignment) as rejected:
         best_assignment(problem_of(UNIFORM_FIVE, forbidden=[(Role.CRITIC, name) for name in NAMES[:5]]))
 
-    assert refused.value.metadata == {"constraint": "forbidden pair", "roles": "CRITIC", "agents": "nobody"}
+    assert rejected.value.metadata == {"constraint": "forbidden pair", "roles": "CRITIC", "agents": "nobody"}
 
 
-def test_a_pin_that_is_forbidden_is_refused_as_such() -> None:
-    with pytest.raises(InfeasibleAssignment, match="EXPERT is pinned to ada, and that pair is forbidden") as refused:
+def test_a_pin_that_is_forbidden_is_rejected_as_such() -> None:
+    with pytest.raises(InfeasibleAssignment, match="EXPERT is pinned to ada, and that pair is forbidden") as rejected:
         problem_of(UNIFORM_FIVE, pins={Role.EXPERT: "ada"}, forbidden=[(Role.EXPERT, "ada")])
 
-    assert refused.value.metadata == {"constraint": "pin", "role": "EXPERT", "agent": "ada"}
+    assert rejected.value.metadata == {"constraint": "pin", "role": "EXPERT", "agent": "ada"}
 
 
 @pytest.mark.parametrize(
     ("constraints", "constraint"),
     [({"pins": {Role.CRITIC: "zoe"}}, "pin"), ({"forbidden": [(Role.CRITIC, "zoe")]}, "forbidden pair")],
 )
-def test_a_constraint_on_nobody_is_refused_by_name(constraints: dict[str, object], constraint: str) -> None:
-    with pytest.raises(InfeasibleAssignment) as refused:
+def test_a_constraint_on_no_agent_is_rejected_by_name(constraints: dict[str, object], constraint: str) -> None:
+    with pytest.raises(InfeasibleAssignment) as rejected:
         problem_of(UNIFORM_FIVE, **constraints)  # type: ignore[arg-type]
 
-    assert refused.value.metadata == {"constraint": constraint, "role": "CRITIC", "agent": "zoe"}
+    assert rejected.value.metadata == {"constraint": constraint, "role": "CRITIC", "agent": "zoe"}
 
 
-def test_without_agents_there_is_nobody_to_give_a_role_to() -> None:
-    with pytest.raises(NoAgents) as refused:
+def test_without_agents_there_is_no_assignment() -> None:
+    with pytest.raises(NoAgents) as rejected:
         build_problem([], np.empty((5, 0)), capacities=[])
 
-    assert (refused.value.code, refused.value.reason) == (Code.FAILED_PRECONDITION, "NO_AGENTS")
+    assert (rejected.value.code, rejected.value.reason) == (Code.FAILED_PRECONDITION, "NO_AGENTS")
 
 
 def test_an_unknown_fitness_is_neither_a_recommendation_nor_an_exclusion() -> None:
@@ -441,7 +441,7 @@ def test_without_exploration_the_best_is_certain() -> None:
     assert (drawn.chosen, drawn.propensity, drawn.explored) == ((1, 0, 1, 1, 1), 1.0, False)
 
 
-def test_an_explored_assignment_tells_with_which_probability_it_came() -> None:
+def test_an_explored_assignment_reports_its_probability() -> None:
     problem = problem_of(GREEDY_TRAP, [3, 3])  # C(5, 2) + C(5, 3) = 20 assignments
     best, rng = best_assignment(problem), np.random.default_rng(3)
 

@@ -44,7 +44,7 @@ def test_exactly_the_threshold_is_enough(confidence: float, kept: bool) -> None:
     assert is_confident(sure("a", confidence)) is kept
 
 
-def test_conflict_makes_the_first_agent_hand_on_what_it_would_have_kept() -> None:
+def test_conflict_makes_the_first_agent_hand_over_what_it_would_have_solved() -> None:
     # c = 0.6 * 0.9 + 0.4 * 0.1 = 0.58; delta = 0.8; theta' = 0.5 + 0.2 * 0.8 = 0.66
     first = stands("a", 0.9, 0.1)
 
@@ -74,7 +74,7 @@ def test_as_confident_is_not_more_confident() -> None:
     assert decided(first, [peer], RULES).executor == "a"
 
 
-def test_nobody_confident_means_everybody() -> None:
+def test_without_a_confident_agent_all_collaborate() -> None:
     chosen = decided(sure("a", 0.4), [sure("b", 0.49), sure("c", 0.1)], RULES)
 
     assert (chosen.mode, chosen.executor, chosen.reason) == (TaskMode.COLLABORATED, "", "nobody_confident")
@@ -108,12 +108,12 @@ def test_an_ineligible_first_agent_keeps_nothing_from_a_peer_that_is_able() -> N
     assert decided(first, [sure("b", 0.55)], RULES).executor == "b"
 
 
-def test_a_profile_that_decides_alone_makes_nobody_ineligible() -> None:
+def test_a_profile_that_decides_alone_makes_no_agent_ineligible() -> None:
     assert standing(None, record(), RULES, profile_alone=True).eligible
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0, 1), st.sampled_from(list(HandOverRule)))
-def test_whoever_a_task_is_handed_to_reaches_theta_and_is_best(
+def test_the_agent_that_takes_a_task_over_reaches_theta_and_is_best(
     peers: list[float], first: float, rule: HandOverRule
 ) -> None:
     standings = [sure(str(place), confidence) for place, confidence in enumerate(peers)]

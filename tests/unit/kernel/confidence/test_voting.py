@@ -12,17 +12,17 @@ def ballot(agent: str, answer: str | None, weight: float) -> Ballot:
 def test_the_answer_with_most_weight_wins_whatever_its_spelling() -> None:
     votes = [ballot("a", "1,000", 0.4), ballot("b", "7", 0.5), ballot("c", "1000.0", 0.2)]
 
-    told = counted(votes, AnswerType.NUMBER)
+    result = counted(votes, AnswerType.NUMBER)
 
-    assert (told.answer, told.winners) == ("1000", {"a", "c"})
-    assert told.weights == {"1000": 0.6, "7": 0.5}
-    assert told.share == round(0.6 / 1.1, 9)
+    assert (result.answer, result.winners) == ("1000", {"a", "c"})
+    assert result.weights == {"1000": 0.6, "7": 0.5}
+    assert result.share == round(0.6 / 1.1, 9)
 
 
 def test_votes_without_a_valid_answer_weigh_nothing() -> None:
-    told = counted([ballot("a", None, 0.9), ballot("b", "many", 0.9), ballot("c", "3", 0.1)], AnswerType.NUMBER)
+    result = counted([ballot("a", None, 0.9), ballot("b", "many", 0.9), ballot("c", "3", 0.1)], AnswerType.NUMBER)
 
-    assert (told.answer, told.share, told.answers) == ("3", 1.0, {"c": "3"})
+    assert (result.answer, result.share, result.answers) == ("3", 1.0, {"c": "3"})
 
 
 def test_a_tie_goes_to_more_agents_then_to_canonical_order() -> None:
@@ -33,15 +33,15 @@ def test_a_tie_goes_to_more_agents_then_to_canonical_order() -> None:
 
 
 def test_votes_that_weigh_nothing_are_counted_by_heads() -> None:
-    told = counted([ballot("a", "1", 0.0), ballot("b", "2", 0.0), ballot("c", "2", 0.0)], AnswerType.NUMBER)
+    result = counted([ballot("a", "1", 0.0), ballot("b", "2", 0.0), ballot("c", "2", 0.0)], AnswerType.NUMBER)
 
-    assert (told.answer, told.weights) == ("2", {"2": 2.0, "1": 1.0})
+    assert (result.answer, result.weights) == ("2", {"2": 2.0, "1": 1.0})
 
 
-def test_nobody_answering_leaves_no_answer() -> None:
-    told = counted([ballot("a", None, 0.9)], AnswerType.NUMBER)
+def test_without_answers_there_is_no_winner() -> None:
+    result = counted([ballot("a", None, 0.9)], AnswerType.NUMBER)
 
-    assert (told.answer, told.share, told.winners) == (None, None, frozenset())
+    assert (result.answer, result.share, result.winners) == (None, None, frozenset())
 
 
 def test_a_free_text_is_its_own_answer_unless_it_names_one() -> None:

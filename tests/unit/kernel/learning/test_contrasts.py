@@ -54,7 +54,7 @@ def test_a_contrast_is_the_level_of_who_had_the_role_less_the_average_one(
     assert contrast(deliberated(), role, term) == pytest.approx(by_hand)
 
 
-def test_an_unknown_level_speaks_neither_for_nor_against() -> None:
+def test_an_unknown_level_counts_neither_way() -> None:
     silent = deliberated(msvs=(ADA, MSV(experience=0.5, conflict=0.6)))
 
     assert contrast(silent, Role.CRITIC, "incorrectness") == 0.0  # nobody knows how sure Ben was

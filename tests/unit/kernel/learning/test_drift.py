@@ -28,11 +28,11 @@ def test_the_statistic_of_a_clean_break() -> None:
     assert (split.before, split.after, split.since) == (1.0, 0.0, 8)
 
 
-def test_nothing_is_said_of_too_few_outcomes_or_of_equal_ones() -> None:
+def test_no_change_is_found_in_too_few_outcomes_or_of_equal_ones() -> None:
     assert likeliest_change([1, 0] * 4) is None
-    told = likeliest_change([1] * 50)
-    assert told is not None
-    assert told.statistic == 0
+    result = likeliest_change([1] * 50)
+    assert result is not None
+    assert result.statistic == 0
 
 
 def test_a_rise_is_a_change_too() -> None:
@@ -42,7 +42,7 @@ def test_a_rise_is_a_change_too() -> None:
     assert split.after > split.before
 
 
-def test_a_change_leaves_the_memory_with_what_came_after() -> None:
+def test_a_change_leaves_the_memory_with_what_follows_it() -> None:
     split = Split(statistic=10, before=0.9, after=0.2, since=7)
 
     assert (shortened_memory(19, split), shortened_memory(4, split)) == (7, 4)

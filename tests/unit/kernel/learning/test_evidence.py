@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernel.learning.contrasts import Deliberated
-from kernel.learning.evidence import LEAST_MATCHED, Evidence, evidence, is_best, matched_share, weighted_auroc
+from kernel.learning.evidence import LEAST_MATCHED, Evidence, evidence, is_best_for, matched_share, weighted_auroc
 from kernel.roles import DEFAULT_WEIGHTS
 from tests.support.simulated_deliberations import TRUTH, distance, right_share, simulated
 
@@ -14,42 +14,42 @@ def found(deliberations: list[Deliberated], seed: int = 0) -> Evidence:
 
 
 def test_weights_that_decide_are_shown_to_be_better_than_the_defaults_and_than_chance() -> None:
-    made = found(simulated(300))
+    built = found(simulated(300))
 
-    assert made.shown
-    assert distance(made.fitted, TRUTH) < distance(DEFAULT_WEIGHTS, TRUTH) / 2
-    assert right_share(made.fitted) > right_share(DEFAULT_WEIGHTS) + 0.1
-    assert (made.deliberations, made.effective) == (300, 300.0)
-    assert made.after.matched < LEAST_MATCHED  # one assignment in 120 is the one that some weights would have given
-    assert made.after.right_share.value is None
-    assert made.gain.value == pytest.approx(
-        (made.after.discrimination.value or 0) - (made.before.discrimination.value or 0)
+    assert built.shown
+    assert distance(built.fitted, TRUTH) < distance(DEFAULT_WEIGHTS, TRUTH) / 2
+    assert right_share(built.fitted) > right_share(DEFAULT_WEIGHTS) + 0.1
+    assert (built.deliberations, built.effective) == (300, 300.0)
+    assert built.after.matched < LEAST_MATCHED  # one assignment in 120 is the one that some weights would have given
+    assert built.after.right_share.value is None
+    assert built.gain.value == pytest.approx(
+        (built.after.discrimination.value or 0) - (built.before.discrimination.value or 0)
     )
 
 
-def test_verdicts_that_are_dealt_out_by_chance_show_no_gain() -> None:
-    told = simulated(200)
-    scores = np.random.default_rng(5).permutation([each.score for each in told])
+def test_labels_that_are_dealt_out_by_chance_show_no_gain() -> None:
+    result = simulated(200)
+    scores = np.random.default_rng(5).permutation([each.score for each in result])
 
-    made = found([replace(each, score=float(score)) for each, score in zip(told, scores, strict=True)])
+    built = found([replace(each, score=float(score)) for each, score in zip(result, scores, strict=True)])
 
-    assert not made.shown
+    assert not built.shown
 
 
 def test_defaults_that_are_right_already_are_not_beaten() -> None:
     assert not found(simulated(200, truth=DEFAULT_WEIGHTS)).shown
 
 
-def test_a_share_of_chance_teaches_too_and_tells_how_right_the_usual_roles_are() -> None:
-    told = simulated(300, share=0.3, hardness=0.5, seed=2)
+def test_a_share_of_chance_teaches_too_and_shows_how_right_the_usual_roles_are() -> None:
+    result = simulated(300, share=0.3, hardness=0.5, seed=2)
 
-    made = found(told)
+    built = found(result)
 
-    assert made.effective < 150  # 90 by chance, and what the others add
-    assert made.before.matched > 175
-    usual = [each.score for each in told if is_best(each, DEFAULT_WEIGHTS)]
-    assert made.before.right_share.value == pytest.approx(sum(usual) / len(usual), abs=0.02)
-    assert distance(made.fitted, TRUTH) < distance(DEFAULT_WEIGHTS, TRUTH)
+    assert built.effective < 150  # 90 by chance, and what the others add
+    assert built.before.matched > 175
+    usual = [each.score for each in result if is_best_for(each, DEFAULT_WEIGHTS)]
+    assert built.before.right_share.value == pytest.approx(sum(usual) / len(usual), abs=0.02)
+    assert distance(built.fitted, TRUTH) < distance(DEFAULT_WEIGHTS, TRUTH)
 
 
 def test_the_weighted_area_is_as_calculated() -> None:

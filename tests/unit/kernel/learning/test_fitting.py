@@ -16,28 +16,28 @@ def fitted(count: int = len(MANY)) -> RoleWeights:
 
 
 def test_weights_that_decide_are_recovered() -> None:
-    made = fitted()
+    built = fitted()
 
     assert distance(DEFAULT_WEIGHTS, TRUTH) == pytest.approx(0.5)
-    assert distance(made, TRUTH) < 0.2
-    assert made[Role.EXPERT]["experience"] > made[Role.EXPERT]["correctness"]
-    assert made[Role.SYNTHESIZER]["correctness"] > made[Role.SYNTHESIZER]["experience"]
+    assert distance(built, TRUTH) < 0.2
+    assert built[Role.EXPERT]["experience"] > built[Role.EXPERT]["correctness"]
+    assert built[Role.SYNTHESIZER]["correctness"] > built[Role.SYNTHESIZER]["experience"]
 
 
-def test_few_verdicts_leave_the_weights_near_the_defaults() -> None:
+def test_few_labels_leave_the_weights_near_the_defaults() -> None:
     assert distance(fitted(20), DEFAULT_WEIGHTS) < distance(fitted(300), DEFAULT_WEIGHTS)
     assert distance(fitted(20), DEFAULT_WEIGHTS) < 0.2
 
 
 @pytest.mark.parametrize("count", [1, 20, 500])
 def test_fitted_weights_are_weights(count: int) -> None:
-    made = fitted(count)
+    built = fitted(count)
 
-    assert checked_weights(made) == made
-    assert {role: set(made[role]) for role in ROLES} == {role: set(DEFAULT_WEIGHTS[role]) for role in ROLES}
+    assert checked_weights(built) == built
+    assert {role: set(built[role]) for role in ROLES} == {role: set(DEFAULT_WEIGHTS[role]) for role in ROLES}
 
 
-def test_verdicts_on_the_answer_teach_nothing_of_the_note() -> None:
+def test_labels_on_the_answer_teach_nothing_of_the_note() -> None:
     assert fitted()[Role.GENERALIST] == DEFAULT_WEIGHTS[Role.GENERALIST]
 
 
@@ -45,16 +45,16 @@ def test_a_component_that_all_agents_share_keeps_its_weight() -> None:
     alike = CONTRASTS.copy()
     alike[:, :, TERMS.index("experience")] = 0.0
 
-    made = fitted_role_weights(alike, SCORES, COUNTS, DEFAULT_WEIGHTS)
+    built = fitted_role_weights(alike, SCORES, COUNTS, DEFAULT_WEIGHTS)
 
-    assert made[Role.EVALUATOR]["experience"] == DEFAULT_WEIGHTS[Role.EVALUATOR]["experience"]
-    assert made[Role.EVALUATOR]["correctness"] > 0.5  # of the 0.7 that correctness and conflict share
-    assert made[Role.EXPERT] == DEFAULT_WEIGHTS[Role.EXPERT]  # one component alone cannot be weighed against another
-    told = told_apart(alike, COUNTS, DEFAULT_WEIGHTS)
-    assert told.sum(axis=1).tolist() == [0, 2, 2, 0]
+    assert built[Role.EVALUATOR]["experience"] == DEFAULT_WEIGHTS[Role.EVALUATOR]["experience"]
+    assert built[Role.EVALUATOR]["correctness"] > 0.5  # of the 0.7 that correctness and conflict share
+    assert built[Role.EXPERT] == DEFAULT_WEIGHTS[Role.EXPERT]  # one component alone cannot be weighed against another
+    result = told_apart(alike, COUNTS, DEFAULT_WEIGHTS)
+    assert result.sum(axis=1).tolist() == [0, 2, 2, 0]
 
 
-def test_levels_that_speak_against_right_answers_leave_the_defaults() -> None:
+def test_levels_that_count_against_right_answers_leave_the_defaults() -> None:
     right = np.tile([1.0, 0.0], 200)
     against = np.where(right[:, None, None] > 0, -0.5, 0.5) * np.ones((400, 4, 6))
 

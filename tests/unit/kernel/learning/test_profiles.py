@@ -38,7 +38,7 @@ def test_a_replay_depends_on_the_order() -> None:
     assert replayed([outcome(0), outcome(1)]) == pytest.approx(0.505)
 
 
-def test_a_reset_and_an_import_put_the_profile_where_they_say() -> None:
+def test_a_reset_and_an_import_put_the_profile_at_their_competence() -> None:
     reset = Change(change=ProfileChange.RESET, competence_after=0.5)
     given_ = Change(change=ProfileChange.IMPORT, competence_after=0.8)
 
@@ -65,7 +65,7 @@ def test_a_right_vote_teaches_everybody_and_a_wrong_one_those_who_gave_it() -> N
     assert [(one.agent, one.outcome) for one in wrong] == [("a", 0), ("c", 0)]
 
 
-def test_a_vote_that_nobody_won_teaches_nobody() -> None:
+def test_a_vote_that_no_answer_won_teaches_no_agent() -> None:
     for correct in (True, False):
         assert lessons(executor="", voters="ab", winners=set(), correct=correct) == []
 
@@ -143,7 +143,7 @@ def test_a_task_of_several_dimensions_rests_on_the_weakest() -> None:
     strong = Profile(agent="a", dimension="math", competence=0.9, observations=30, memory=19)
     weak = Profile(agent="a", dimension="code", competence=0.4, observations=3, memory=2.8)
 
-    told = reading([strong, weak])
+    result = reading([strong, weak])
 
-    assert (told.profile, told.limiting_dimension, told.observations) == (0.4, "code", 3)
-    assert told.low == interval(weak).low
+    assert (result.profile, result.limiting_dimension, result.observations) == (0.4, "code", 3)
+    assert result.low == interval(weak).low

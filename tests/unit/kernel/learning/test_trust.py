@@ -17,19 +17,19 @@ def said(
     ("bias", "trust"), [(0.0, Trust.DESERVED), (0.2, Trust.OVERCONFIDENT), (-0.2, Trust.UNDERCONFIDENT)]
 )
 def test_a_bias_has_a_name(bias: float, trust: Trust) -> None:
-    told = self_assessment_trust(*said(np.random.default_rng(1), bias))
+    result = self_assessment_trust(*said(np.random.default_rng(1), bias))
 
-    assert told.trust is trust
-    assert told.bias == pytest.approx(bias, abs=0.06)
-
-
-def test_saying_the_same_of_everything_is_uninformative() -> None:
-    told = self_assessment_trust(*said(np.random.default_rng(2), 0.0, 2000, blind=True))
-
-    assert told.trust is Trust.UNINFORMATIVE
+    assert result.trust is trust
+    assert result.bias == pytest.approx(bias, abs=0.06)
 
 
-def test_little_data_says_nothing_and_none_says_less() -> None:
+def test_the_same_confidence_for_everything_is_uninformative() -> None:
+    result = self_assessment_trust(*said(np.random.default_rng(2), 0.0, 2000, blind=True))
+
+    assert result.trust is Trust.UNINFORMATIVE
+
+
+def test_little_data_allow_no_conclusion_and_none_no_measures() -> None:
     few = self_assessment_trust([0.9] * 10, [0.0] * 10, "v1")
     none = self_assessment_trust([], [])
 

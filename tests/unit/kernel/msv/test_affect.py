@@ -36,7 +36,7 @@ def test_under_a_lexicon_the_response_is_the_scaled_share_of_emotional_words(tex
     assert lexical(text, lexicon=words_of_ours)["intensity"] == intensity
 
 
-def test_every_emotion_is_told_beside_the_response() -> None:
+def test_every_emotion_is_reported_beside_the_response() -> None:
     felt = lexical("fear love three four five six seven eight nine ten", lexicon=words_of_ours)
 
     assert {name.removeprefix("emotion.") for name in felt} == {"intensity", "negative", "positive", *EMOTIONS}

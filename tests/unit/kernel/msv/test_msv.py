@@ -21,13 +21,13 @@ IMPOSSIBLE = [-0.01, 1.01, -1.0, 90.0, float("nan"), float("inf"), float("-inf")
 
 @pytest.mark.parametrize("component", COMPONENTS)
 @pytest.mark.parametrize("level", IMPOSSIBLE)
-def test_a_component_outside_its_range_is_refused_by_name(component: str, level: float) -> None:
-    with pytest.raises(MSVOutOfRange) as refused:
+def test_a_component_outside_its_range_is_rejected_by_name(component: str, level: float) -> None:
+    with pytest.raises(MSVOutOfRange) as rejected:
         MSV(**{component: level})  # type: ignore[arg-type]
 
-    assert refused.value.metadata == {"component": component, "value": str(level)}
-    assert refused.value.message.startswith(f"{component} is {level}")
-    assert (refused.value.code, refused.value.reason) == (Code.INVALID_ARGUMENT, "MSV_OUT_OF_RANGE")
+    assert rejected.value.metadata == {"component": component, "value": str(level)}
+    assert rejected.value.message.startswith(f"{component} is {level}")
+    assert (rejected.value.code, rejected.value.reason) == (Code.INVALID_ARGUMENT, "MSV_OUT_OF_RANGE")
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
@@ -39,19 +39,19 @@ def test_both_ends_of_the_range_can_be_reached(component: str, level: float) -> 
 
 
 @pytest.mark.parametrize("level", IMPOSSIBLE)
-def test_a_part_outside_its_range_is_refused_by_name(level: float) -> None:
-    with pytest.raises(MSVOutOfRange) as refused:
+def test_a_part_outside_its_range_is_rejected_by_name(level: float) -> None:
+    with pytest.raises(MSVOutOfRange) as rejected:
         MSV(parts={"urgency": level})
 
-    assert refused.value.metadata["component"] == "urgency"
+    assert rejected.value.metadata["component"] == "urgency"
 
 
 @pytest.mark.parametrize("name", ["", "correctnes", "urgency", "CE"])
-def test_a_reason_for_something_that_is_no_component_is_refused(name: str) -> None:
-    with pytest.raises(MSVOutOfRange, match="is no component") as refused:
+def test_a_reason_for_something_that_is_no_component_is_rejected(name: str) -> None:
+    with pytest.raises(MSVOutOfRange, match="is no component") as rejected:
         MSV(unknown_reasons={name: "not measured"})
 
-    assert refused.value.metadata["component"] == name
+    assert rejected.value.metadata["component"] == name
 
 
 def test_what_is_not_given_is_unknown_and_not_zero() -> None:

@@ -45,7 +45,7 @@ def test_the_numbers_of_a_rating_are_read_by_their_place() -> None:
         {"r": [90] * 6 + [float("inf")]},
     ],
 )
-def test_a_document_that_is_no_rating_is_refused_and_not_read_as_zeros(document: object) -> None:
+def test_a_document_that_is_no_rating_is_rejected_and_not_read_as_zeros(document: object) -> None:
     with pytest.raises(ValueError, match="a rating lists 7 whole numbers from 0 to 100"):
         read_rating(document)
 
@@ -119,14 +119,14 @@ def test_a_component_that_the_rating_left_out_is_unknown_with_its_reason() -> No
     assert set(msv.unknown_reasons) == set(msv.unknown)
 
 
-def test_a_rating_says_nothing_about_experience() -> None:
+def test_a_rating_leaves_experience_unknown() -> None:
     msv = rated_msv(read_rating(RATED), kind=MSVKind.PROSPECTIVE)
 
     assert msv.experience is None
     assert msv.unknown_reasons["experience"] == "not measured by a rating"
 
 
-def test_measured_affect_is_kept_with_its_finer_values() -> None:
+def test_measured_affect_stays_with_its_finer_values() -> None:
     msv = rated_msv(read_rating(RATED), kind=MSVKind.PROSPECTIVE, emotional={"intensity": 0.4, "emotion.fear": 0.3})
 
     assert msv.emotional_response == 0.4
@@ -135,7 +135,7 @@ def test_measured_affect_is_kept_with_its_finer_values() -> None:
     assert "emotional_response" not in msv.unknown_reasons
 
 
-def test_a_failed_rating_leaves_everything_unknown_and_says_why() -> None:
+def test_a_failed_rating_leaves_everything_unknown_with_the_reason() -> None:
     msv = unrated_msv("UNPARSABLE_OUTPUT: no JSON", kind=MSVKind.PROSPECTIVE)
 
     assert msv.unknown == ("emotional_response", "correctness", "experience", "conflict", "importance")

@@ -20,13 +20,13 @@ def chance() -> np.random.Generator:
 def test_the_interval_of_a_mean_is_that_of_its_standard_error() -> None:
     column = chance().normal(3, 2, 400)
 
-    made = bootstrap_interval(mean, column, rng=chance())
+    built = bootstrap_interval(mean, column, rng=chance())
 
     half = 1.96 * column.std() / sqrt(400)
-    assert made.value == pytest.approx(column.mean())
-    assert made.low == pytest.approx(column.mean() - half, abs=0.03)
-    assert made.high == pytest.approx(column.mean() + half, abs=0.03)
-    assert (made.items, made.resamples) == (400, 2000)
+    assert built.value == pytest.approx(column.mean())
+    assert built.low == pytest.approx(column.mean() - half, abs=0.03)
+    assert built.high == pytest.approx(column.mean() + half, abs=0.03)
+    assert (built.items, built.resamples) == (400, 2000)
 
 
 def test_chance_is_what_is_passed_in() -> None:
@@ -41,12 +41,12 @@ def test_columns_are_drawn_together() -> None:
     def gap(a: Column, b: Column) -> float:
         return float((a - b).max())
 
-    made = bootstrap_interval(gap, column, column, rng=chance(), resamples=50)
+    built = bootstrap_interval(gap, column, column, rng=chance(), resamples=50)
 
-    assert (made.value, made.low, made.high) == (0.0, 0.0, 0.0)
+    assert (built.value, built.low, built.high) == (0.0, 0.0, 0.0)
 
 
-def test_a_difference_on_the_same_items_is_told_where_two_intervals_would_overlap() -> None:
+def test_a_difference_on_the_same_items_is_shown_where_two_intervals_would_overlap() -> None:
     before = np.array([1.0] * 120 + [0.0] * 80)
     after = np.array([1.0] * 130 + [0.0] * 70)
 
@@ -58,12 +58,12 @@ def test_a_difference_on_the_same_items_is_told_where_two_intervals_would_overla
     assert paired.excludes_zero
 
 
-def test_no_difference_is_not_told() -> None:
+def test_no_difference_is_not_shown() -> None:
     column = chance().random(100)
 
-    made = bootstrap_difference(mean, [column], [column], rng=chance())
+    built = bootstrap_difference(mean, [column], [column], rng=chance())
 
-    assert (made.value, made.excludes_zero) == (0.0, False)
+    assert (built.value, built.excludes_zero) == (0.0, False)
 
 
 def test_an_item_with_several_rows_is_drawn_as_a_whole() -> None:
@@ -82,26 +82,26 @@ def area(levels: Column, wrong: Column) -> float | None:
 
 
 def test_a_statistic_may_have_no_value_in_some_draws() -> None:
-    made = bootstrap_interval(area, [0.1, 0.2, 0.3, 0.4, 0.9], [0, 0, 0, 0, 1], rng=chance())
+    built = bootstrap_interval(area, [0.1, 0.2, 0.3, 0.4, 0.9], [0, 0, 0, 0, 1], rng=chance())
 
-    assert made.value == 1.0
-    assert made.resamples < 2000
-    assert made.low is not None
+    assert built.value == 1.0
+    assert built.resamples < 2000
+    assert built.low is not None
 
 
 def test_without_a_value_there_is_no_interval() -> None:
-    made = bootstrap_interval(area, [0.1, 0.2], [0, 0], rng=chance(), resamples=20)
+    built = bootstrap_interval(area, [0.1, 0.2], [0, 0], rng=chance(), resamples=20)
 
-    assert (made.value, made.low, made.high, made.resamples, made.excludes_zero) == (None, None, None, 0, False)
+    assert (built.value, built.low, built.high, built.resamples, built.excludes_zero) == (None, None, None, 0, False)
 
 
 def test_of_nothing_nothing_is_known() -> None:
-    made = bootstrap_interval(mean, [], rng=chance())
+    built = bootstrap_interval(mean, [], rng=chance())
 
-    assert (made.value, made.items) == (None, 0)
+    assert (built.value, built.items) == (None, 0)
 
 
-def test_columns_of_different_lengths_are_refused() -> None:
+def test_columns_of_different_lengths_are_rejected() -> None:
     with pytest.raises(ValueError, match="equally long"):
         bootstrap_interval(mean, [1.0], [1.0, 2.0], rng=chance())
     with pytest.raises(ValueError, match="equally long"):
@@ -111,8 +111,8 @@ def test_columns_of_different_lengths_are_refused() -> None:
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=30), st.integers(0, 100))
 @settings(deadline=None, max_examples=40)
 def test_the_interval_of_a_mean_lies_between_the_least_and_the_greatest(column: list[float], seed: int) -> None:
-    made = bootstrap_interval(mean, column, rng=np.random.default_rng(seed), resamples=50)
+    built = bootstrap_interval(mean, column, rng=np.random.default_rng(seed), resamples=50)
 
-    assert made.low is not None
-    assert made.high is not None
-    assert min(column) - 1e-9 <= made.low <= made.high <= max(column) + 1e-9
+    assert built.low is not None
+    assert built.high is not None
+    assert min(column) - 1e-9 <= built.low <= built.high <= max(column) + 1e-9

@@ -28,7 +28,7 @@ def test_the_area_and_its_interval_by_hand() -> None:
     assert (measured.positives, measured.negatives, measured.exact) == (2, 2, True)
 
 
-def test_levels_that_are_all_alike_tell_nothing() -> None:
+def test_levels_that_are_all_alike_carry_no_information() -> None:
     measured = auroc(*told([0.5] * 5, [0.5] * 5))
 
     assert (measured.auroc, measured.exact) == (0.5, False)
@@ -60,7 +60,7 @@ def test_without_both_kinds_there_is_no_area(positive: list[float], negative: li
 
 
 @pytest.mark.parametrize(("levels", "kinds"), [([0.1], []), ([float("nan")], [True]), ([float("inf")], [True])])
-def test_what_is_no_level_is_refused(levels: list[float], kinds: list[bool]) -> None:
+def test_what_is_no_level_is_rejected(levels: list[float], kinds: list[bool]) -> None:
     with pytest.raises(ValueError, match="levels"):
         auroc(levels, kinds)
 
@@ -91,7 +91,7 @@ def test_turned_around_it_is_the_rest(positive: list[int], negative: list[int]) 
     assert other.low == pytest.approx(1 - (one.high or 0.0))
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+def test_the_interval_holds_the_truth_as_often_as_its_level() -> None:
     # Normal levels one standard deviation apart: the area is Φ(1/√2) = .7602.
     rng = np.random.default_rng(4)
     held = 0

@@ -16,7 +16,7 @@ def test_eight_of_ten_by_hand() -> None:
     assert interval.high == pytest.approx(0.716738 + half, abs=1e-5)
 
 
-def test_the_interval_of_none_and_of_all_ends_there_and_says_how_little_that_is() -> None:
+def test_the_interval_of_none_and_of_all_ends_there_and_is_wide_for_few() -> None:
     # none of n: z² / (n + z²), e.g. 3.841459 / 13.841459
     none, every = wilson(0, 10), wilson(10, 10)
 
@@ -32,7 +32,7 @@ def test_without_observations_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize(("successes", "n"), [(-1, 5), (6, 5), (float("nan"), 5)])
-def test_impossible_counts_are_refused(successes: float, n: int) -> None:
+def test_impossible_counts_are_rejected(successes: float, n: int) -> None:
     with pytest.raises(ValueError, match="successes"):
         wilson(successes, n)
 

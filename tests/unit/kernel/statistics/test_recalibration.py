@@ -32,9 +32,9 @@ def drawn(levels: np.ndarray, chances: np.ndarray, rng: np.random.Generator) -> 
 
 
 def test_between_points_a_map_is_linear_and_beyond_them_level() -> None:
-    told = [calibrated(MAP, confidence) for confidence in (0.0, 0.2, 0.3, 0.6, 0.7, 0.8, 1.0)]
+    result = [calibrated(MAP, confidence) for confidence in (0.0, 0.2, 0.3, 0.6, 0.7, 0.8, 1.0)]
 
-    assert told == [0.1, 0.1, 0.2, 0.5, 0.5, 0.5, 0.5]
+    assert result == [0.1, 0.1, 0.2, 0.5, 0.5, 0.5, 0.5]
 
 
 def test_without_a_map_confidence_is_as_it_is() -> None:
@@ -70,7 +70,7 @@ def test_answers_with_the_same_confidence_share_a_point() -> None:
     assert [(p.confidence, p.calibrated) for p in points] == [(0.5, 0.5)]
 
 
-def test_no_number_of_verdicts_makes_an_answer_certain() -> None:
+def test_no_number_of_labels_makes_an_answer_certain() -> None:
     # a hundred right ones: (100 + 1) / (100 + 2)
     points = isotonic_points(np.linspace(0.5, 1, 100), np.ones(100))
 
@@ -88,7 +88,7 @@ def test_a_curve_is_found_again() -> None:
     assert intercept == pytest.approx(-0.8, abs=0.04)
 
 
-def test_with_next_to_no_verdicts_the_curve_stays_near_the_identity() -> None:
+def test_with_next_to_no_labels_the_curve_stays_near_the_identity() -> None:
     slope, intercept = platt_curve([0.5], [1])
 
     # one right answer: target 2/3 at log-odds 0; the pull and the loss are even where 1/(1 + e^-b) - 2/3 + b = 0
@@ -96,7 +96,7 @@ def test_with_next_to_no_verdicts_the_curve_stays_near_the_identity() -> None:
     assert expit(intercept) - 2 / 3 + intercept == pytest.approx(0, abs=1e-5)
 
 
-def test_a_confidence_that_misleads_is_made_level_not_turned_around() -> None:
+def test_a_confidence_that_misleads_becomes_level_and_is_not_turned_around() -> None:
     confidences = np.linspace(0.05, 0.95, 200)
 
     slope, _ = platt_curve(confidences, (confidences < 0.5).astype(float))
@@ -112,9 +112,9 @@ def test_the_points_of_a_curve_follow_it_closely() -> None:
 
     points = platt_points(confidences, scores)
 
-    asked = np.linspace(0.001, 0.999, 5000)
-    served = np.array([calibrated(points, one) for one in asked])
-    assert np.abs(served - expit(slope * logit(asked) + intercept)).max() < 0.003
+    requested = np.linspace(0.001, 0.999, 5000)
+    served = np.array([calibrated(points, one) for one in requested])
+    assert np.abs(served - expit(slope * logit(requested) + intercept)).max() < 0.003
 
 
 @pytest.mark.parametrize("method", list(Method))
@@ -184,7 +184,7 @@ def test_a_map_that_is_needed_passes() -> None:
     assert fitted.observations == 100
 
 
-def test_answers_fewer_than_folds_are_refused() -> None:
+def test_answers_fewer_than_folds_are_rejected() -> None:
     with pytest.raises(ValueError, match="too few"):
         recalibration([0.5] * 4, [1] * 4)
     with pytest.raises(ValueError, match="no answer"):

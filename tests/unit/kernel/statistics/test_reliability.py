@@ -90,10 +90,10 @@ def test_certainty_leaves_nothing_to_chance() -> None:
 
 
 @pytest.mark.parametrize(("n", "expected"), [(100, 0.10), (1000, 0.03)])
-def test_perfect_calibration_shows_what_the_specification_says(n: int, expected: float) -> None:
-    told = chance_calibration_error(np.linspace(0, 1, n))
+def test_perfect_calibration_shows_what_the_specification_states(n: int, expected: float) -> None:
+    result = chance_calibration_error(np.linspace(0, 1, n))
 
-    assert told == pytest.approx(expected, abs=0.005)
+    assert result == pytest.approx(expected, abs=0.005)
 
 
 def test_what_chance_gives_is_what_chance_gave() -> None:
@@ -108,7 +108,7 @@ def test_what_chance_gives_is_what_chance_gave() -> None:
 @pytest.mark.parametrize(
     ("confidences", "scores"), [([1.1], [1]), ([-0.1], [1]), ([float("nan")], [1]), ([0.5], [2]), ([0.5], [])]
 )
-def test_numbers_that_do_not_fit_are_refused(confidences: list[float], scores: list[float]) -> None:
+def test_numbers_that_do_not_fit_are_rejected(confidences: list[float], scores: list[float]) -> None:
     with pytest.raises(ValueError, match=r"must lie in|there are"):
         reliability(confidences, scores)
 
@@ -138,7 +138,7 @@ def test_the_figures_agree_with_the_bins(judged: list[tuple[float, float]], bins
 def test_what_chance_gives_is_never_more_than_one_half_and_never_less_than_nothing(
     confidences: list[float], bins: int
 ) -> None:
-    told = chance_calibration_error(confidences, bins)
+    result = chance_calibration_error(confidences, bins)
 
-    assert told is not None
-    assert -1e-12 <= told <= 0.5 + 1e-9
+    assert result is not None
+    assert -1e-12 <= result <= 0.5 + 1e-9

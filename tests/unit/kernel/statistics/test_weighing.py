@@ -41,7 +41,7 @@ def events_of(levels: np.ndarray, weights: tuple[float, ...], rng: np.random.Gen
     return chances
 
 
-def test_weights_that_made_the_events_are_found_again() -> None:
+def test_weights_behind_the_events_are_found_again() -> None:
     rng = np.random.default_rng(1)
     levels = rng.random((8000, 4))
 
@@ -68,7 +68,7 @@ def test_a_level_that_misleads_gets_no_weight() -> None:
     assert fitted_weights(levels, rng.random(2000) < expit(6 * (levels[:, 0] - levels[:, 1])), (0.5, 0.5)) == (1.0, 0.0)
 
 
-def test_levels_that_tell_nothing_leave_the_weights_where_they_were() -> None:
+def test_levels_that_carry_no_information_leave_the_weights_where_they_were() -> None:
     levels = np.full((50, 4), 0.5)
 
     assert fitted_weights(levels, np.arange(50) % 2 == 0, PAPER) == pytest.approx(PAPER, abs=0.02)
@@ -112,9 +112,9 @@ def test_what_is_held_out_shows_no_gain_where_there_is_none() -> None:
 
 
 def test_the_threshold_for_a_quarter_of_four() -> None:
-    made = threshold_for_share([0.1, 0.2, 0.4, 0.8], 0.25)
+    built = threshold_for_share([0.1, 0.2, 0.4, 0.8], 0.25)
 
-    assert (made.threshold, made.passing, made.total, made.share) == (0.6, 1, 4, 0.25)
+    assert (built.threshold, built.passing, built.total, built.share) == (0.6, 1, 4, 0.25)
 
 
 @pytest.mark.parametrize(
@@ -123,15 +123,15 @@ def test_the_threshold_for_a_quarter_of_four() -> None:
     ids=["none", "all", "half", "nearest", "of two as near the less"],
 )
 def test_thresholds_for_other_shares_of_the_same(share: float, threshold: float, passing: int) -> None:
-    made = threshold_for_share([0.1, 0.2, 0.4, 0.8], share)
+    built = threshold_for_share([0.1, 0.2, 0.4, 0.8], share)
 
-    assert (made.threshold, made.passing) == (threshold, passing)
+    assert (built.threshold, built.passing) == (threshold, passing)
 
 
 def test_what_has_no_value_passes_or_not_whatever_the_threshold() -> None:
-    made = threshold_for_share([0.1, 0.9], 0.5, passing=1, failing=1)
+    built = threshold_for_share([0.1, 0.9], 0.5, passing=1, failing=1)
 
-    assert (made.passing, made.total, made.share) == (2, 4, 0.5)
+    assert (built.passing, built.total, built.share) == (2, 4, 0.5)
     assert threshold_for_share([], 0.3, passing=2).share == 1.0
 
 
@@ -144,9 +144,9 @@ def test_of_nothing_there_is_no_share() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.floats(0, 1))
 @settings(deadline=None)
-def test_the_threshold_does_what_it_says(values: list[float], share: float) -> None:
-    made = threshold_for_share(values, share)
+def test_the_threshold_lets_the_share_pass_that_it_reports(values: list[float], share: float) -> None:
+    built = threshold_for_share(values, share)
 
-    assert made.passing == sum(round(value, 9) >= round(made.threshold, 9) for value in values)
-    assert abs(made.share - share) <= 1
-    assert 0 <= made.threshold <= 1
+    assert built.passing == sum(round(value, 9) >= round(built.threshold, 9) for value in values)
+    assert abs(built.share - share) <= 1
+    assert 0 <= built.threshold <= 1

@@ -1,8 +1,8 @@
-r"""Answers that are mathematics and no plain number: roots, intervals, tuples, sets, matrices, polynomials.
+r"""Expressions are answers that are mathematics, and no plain number: roots, intervals, sets, matrices, polynomials.
 
 Two of them are compared by `math-verify`, on a normalised LaTeX text. Its time limits rest on signals, which only a
 main thread has, so they are off. What reaches it is bounded first: length, nesting, commands, digits, powers and the
-terms of what is multiplied out; and expressions that differ as numbers are told apart before anything is simplified.
+terms of what is multiplied out; and expressions that differ as numbers are distinguished before anything is simplified.
 These bounds keep the time short, and promise none: reading and simplifying have no bound of their own. A service that
 must stay responsive compares in a process that can be killed (`Mathematics`, `sandbox.mathematics`).
 What is not understood is no expression, and is compared by its words.
@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
-from kernel.answers.bounds import LARGEST_DEGREE, is_tame, largest_power
+from kernel.answers.mathematics.bounds import LARGEST_DEGREE, is_small_enough, largest_power
 from kernel.answers.wrapping import closing, unwrapped
 
 LONGEST_EXPRESSION = 200
@@ -65,7 +65,7 @@ _ENVIRONMENT = re.compile(r"\\(?:begin|end)\{([pbvBV]?matrix)\}")
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\\S|\S")
 # Letters that stand between spaces are words ("5 am"), and so are three in a row.
 _WORDS = re.compile(r"[A-Za-z]{3,}|(?<!\S)[A-Za-z]{2,}(?!\S)")
-_TELLING = re.compile(r"\\[A-Za-z{]|\d[A-Za-z]|[A-Za-z]\(|[+\-/^=<>|,]|\d_\d")
+_MATHEMATICAL_SIGN = re.compile(r"\\[A-Za-z{]|\d[A-Za-z]|[A-Za-z]\(|[+\-/^=<>|,]|\d_\d")
 # Two numbers side by side, a grade (A+), an exponent of nothing, a date (3/4/2020), a division by zero.
 _MALFORMED = re.compile(r"\d\s+\d|(?:^|[(\[{,=])\s*[\^/_]|[\^/_+\-=]\s*(?:$|[)\]},])|\d/\d+/\d|/0(?![\d.])")
 # Digits joined by signs alone may be a date, a score or a range of years.
@@ -81,24 +81,24 @@ _ROUND = str.maketrans("[]", "()")
 
 
 class Mathematics(Protocol):
-    """Who compares normalised expressions; one that cannot tell in time says that they differ."""
+    """An implementation compares normalised expressions; one that runs out of time returns that they differ."""
 
     def same(self, a: str, b: str) -> bool:
-        """Whether two mean the same."""
+        """Return whether two mean the same."""
 
     def value(self, plain: str) -> Fraction | None:
-        """Value of a constant; None when it has no finite real one."""
+        """Return the value of a constant; None when it has no finite real one."""
 
 
 class InThisProcess:
-    """Compares where it is called, however long it takes."""
+    """This implementation compares in the calling process, however long it takes."""
 
     def same(self, a: str, b: str) -> bool:
-        """Whether two mean the same."""
+        """Return whether two mean the same."""
         return same_expression(a, b)
 
     def value(self, plain: str) -> Fraction | None:
-        """Value of a constant; None when it has no finite real one."""
+        """Return the value of a constant; None when it has no finite real one."""
         return approximate(plain)
 
 
@@ -106,7 +106,7 @@ IN_THIS_PROCESS = InThisProcess()
 
 
 def expression(text: str) -> str | None:
-    r"""Normalised LaTeX of `text`, where it is mathematics within the bounds; None otherwise.
+    r"""Return the normalised LaTeX of `text`, where it is mathematics within the bounds; None otherwise.
 
     Example:
         >>> expression("sqrt(3)/2"), expression(r"$\left( 3, 4 \right]$"), expression("2 and -1")
@@ -120,7 +120,7 @@ def expression(text: str) -> str | None:
 
 
 def constant(text: str) -> str | None:
-    r"""Normalised LaTeX of `text`, where it is one number: no variables, no lists, no relations.
+    r"""Return the normalised LaTeX of `text`, where it is one number: no variables, no lists, no relations.
 
     Example:
         >>> constant(r"\frac{\sqrt{3}}{2}"), constant("3+4"), constant("x+1"), constant("1,2")
@@ -133,7 +133,9 @@ def constant(text: str) -> str | None:
 
 
 def same_expression(a: str, b: str) -> bool:
-    r"""Whether two normalised expressions mean the same mathematics, exactly; a decimal is the fraction it spells.
+    r"""Return whether two normalised expressions mean the same mathematics, exactly.
+
+    A decimal is the fraction it spells.
 
     An ordered pair or interval is never a bare list, and a number written in another base equals only itself.
 
@@ -150,12 +152,12 @@ def same_expression(a: str, b: str) -> bool:
         return False
     from math_verify import verify  # type: ignore[import-untyped]
 
-    # `verify` reads an equation on one side as its right-hand side; asked both ways, it does so for neither alone.
+    # `verify` reads an equation on one side as its right-hand side; compared both ways, it does so for neither alone.
     return all(bool(verify(one, other, timeout_seconds=None)) for one, other in ((first, second), (second, first)))
 
 
 def approximate(plain: str) -> Fraction | None:
-    r"""Value of a normalised constant expression to about 30 digits; None when it has no finite real one.
+    r"""Return the value of a normalised constant expression to about 30 digits; None when it has no finite real one.
 
     Example:
         >>> float(approximate(r"\sqrt{2}"))
@@ -185,7 +187,7 @@ def _latex(text: str) -> str:
 
 
 def _braced(text: str, before: str) -> str:
-    """`text` with braces for the parentheses that follow `before`: of a root, and of an exponent."""
+    """Return `text` with braces for the parentheses that follow `before`: of a root, and of an exponent."""
     head, *rest = re.split(re.escape(before) + r"\s*\(", text)
     for piece in rest:
         end = closing(piece, "(", ")")
@@ -201,7 +203,7 @@ def _is_mathematics(plain: str) -> bool:
         _CHARACTERS.fullmatch(plain) is not None
         and _COMMANDS.issuperset(commands)
         and _WORDS.search(letters) is None
-        and _TELLING.search(plain) is not None
+        and _MATHEMATICAL_SIGN.search(plain) is not None
         and _MALFORMED.search(plain) is None
         and _is_bounded(plain)
     )
@@ -221,7 +223,7 @@ def _spaced(token: str, after: str) -> str:
 
 
 def _shape(plain: str) -> str:
-    """Whether an expression is a sequence in brackets, a set (also a list without brackets) or neither."""
+    """Return whether an expression is a sequence in brackets, a set (also a list without brackets) or neither."""
     bare = re.sub(r"^[a-z](?:=|\\in)", "", plain)
     if "," not in bare:
         return "set" if "\\pm" in bare else "single"
@@ -234,13 +236,16 @@ def _letters(plain: str) -> frozenset[str]:
 
 
 def _differ_in_case(a: str, b: str) -> bool:
-    """Whether one uses R where the other uses r."""
+    """Return whether one uses R where the other uses r."""
     return any(letter.swapcase() in _letters(b) - _letters(a) for letter in _letters(a) - _letters(b))
 
 
 @lru_cache(maxsize=_CACHED)
 def _tree(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
-    """What `math-verify` reads in a normalised expression; None when that is nothing, or too large to be worked on."""
+    """Return what `math-verify` reads in a normalised expression.
+
+    It is None when that is nothing, or too large to be worked on.
+    """
     if largest_power(plain) > LARGEST_DEGREE:
         return None
     number = _whole(plain)
@@ -248,7 +253,7 @@ def _tree(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
         return number
     from math_verify import LatexExtractionConfig, LatexNormalizationConfig, grader, parse, parser
 
-    # Without a time limit it warns once that nobody else sets one; the bounds of this module do.
+    # Without a time limit it warns once that no other limit holds; the bounds of this module do.
     parser.TIMEOUT_WARNING_SHOWN = grader.TIMEOUT_WARNING_SHOWN = True
     # Its own treatment of units would turn 2ab into 2.
     normalization = LatexNormalizationConfig(
@@ -257,11 +262,11 @@ def _tree(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
     config = LatexExtractionConfig(normalization_config=normalization)
     exact = _IMAGINARY.sub(" i", _DECIMAL.sub(_fraction, plain))
     read = parse(f"${exact}$", extraction_config=[config], fallback_mode="no_fallback", parsing_timeout=None)
-    return read[0] if len(read) == 1 and is_tame(read[0]) else None
+    return read[0] if len(read) == 1 and is_small_enough(read[0]) else None
 
 
 def _whole(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
-    """A whole number; there are many of them, and reading takes long."""
+    """Return a whole number as sympy has it: there are many of them, and parsing takes long."""
     from sympy import Integer  # type: ignore[import-untyped]
 
     return Integer(int(plain)) if _WHOLE.fullmatch(plain) else None
@@ -272,7 +277,7 @@ def _fraction(decimal: re.Match[str]) -> str:
 
 
 def _clearly_differ(a: str, b: str) -> bool:
-    """Whether both are scalars whose values differ at a point without any special property."""
+    """Return whether both are scalars whose values differ at a point without any special property."""
     first, second = _sampled(a), _sampled(b)
     if first is None or second is None:
         return False
@@ -281,7 +286,7 @@ def _clearly_differ(a: str, b: str) -> bool:
 
 @lru_cache(maxsize=_CACHED)
 def _sampled(plain: str) -> Any:  # noqa: ANN401 - sympy has no types
-    """Value of a scalar expression where each variable has a value that only its name decides."""
+    """Return the value of a scalar expression where each variable has a value that only its name decides."""
     from sympy import Expr, Rational
 
     tree = _tree(plain)

@@ -1,4 +1,4 @@
-"""How large an expression may be that is read, and worked on.
+"""These bounds limit how large an expression may be that is parsed and worked on.
 
 Bounds that keep work short: powers, and the terms of what is multiplied out.
 """
@@ -20,7 +20,7 @@ _NUMERAL = re.compile(r"\d+")
 
 
 def largest_power(plain: str) -> float:
-    r"""Largest product of nested numeric exponents in a text; infinite for a power in an exponent.
+    r"""Return the largest product of nested numeric exponents in a text; infinite for a power in an exponent.
 
     Looked at before anything is read: the ends of an interval are evaluated while it is.
 
@@ -49,7 +49,7 @@ def largest_power(plain: str) -> float:
 
 
 def _group(plain: str, start: int) -> str:
-    """What stands at `start`: a group in braces, or one character."""
+    """Return the text at `start`: a group in braces, or one character."""
     end = closing(plain[start + 1 :], "{", "}") if plain[start : start + 1] == "{" else None
     return plain[start : start + 1] if end is None else plain[start : start + end + 2]
 
@@ -60,8 +60,8 @@ def _numeric(exponent: str) -> float:
     return max(1.0, float(prod(map(int, _NUMERAL.findall(exponent)))))
 
 
-def is_tame(tree: Any) -> bool:  # noqa: ANN401 - sympy has no types
-    """Whether `tree` is defined (no division by zero) and small enough to be worked on.
+def is_small_enough(tree: Any) -> bool:  # noqa: ANN401 - sympy has no types
+    """Return whether `tree` is defined (no division by zero) and small enough to be worked on.
 
     Equations and inequalities may be solved in the comparison, so theirs are at most quadratic.
     """
@@ -76,7 +76,7 @@ def is_tame(tree: Any) -> bool:  # noqa: ANN401 - sympy has no types
 
 
 def _terms(tree: Any) -> float:  # noqa: ANN401 - sympy has no types
-    """Terms of `tree` multiplied out, or of its largest part; infinite for a high power of a sum."""
+    """Return the terms of `tree` multiplied out, or of its largest part; infinite for a high power of a sum."""
     from sympy import Add, Mul, Pow
 
     parts = list(map(_terms, tree.flat() if hasattr(tree, "flat") else tree.args))
@@ -100,7 +100,7 @@ def _has_whole_powers(tree: Any) -> bool:  # noqa: ANN401 - sympy has no types
 
 
 def _degree(tree: Any) -> float:  # noqa: ANN401 - sympy has no types
-    """Largest product of nested exponents in `tree`; infinite for a power in an exponent."""
+    """Return the largest product of nested exponents in `tree`; infinite for a power in an exponent."""
     parts = tree.flat() if hasattr(tree, "flat") else tree.args
     below = max(map(_degree, parts), default=1.0)
     if getattr(tree, "is_Pow", False) or type(tree).__name__ == "exp":

@@ -1,0 +1,20 @@
+"""These numbers hold in an arbitration whose request names none; the paper gives them where it can (SPEC 2.1-2.4)."""
+
+# Independent solvers [count].
+SOLVERS = 2
+# Samples per solver, K_s [count, >= 1].
+SOLVER_SAMPLES = 5
+# Arbitration samples, K_a [count, >= 1].
+ARBITRATION_SAMPLES = 50
+# Sampling temperatures of solvers, critiques and arbiter [0..2].
+SOLVER_TEMPERATURE = 0.6
+CRITIQUE_TEMPERATURE = 0.2
+ARBITRATION_TEMPERATURE = 0.4
+# Probability that all samples would give the same answer, from which adaptive sampling stops [0.5..1]; ours.
+STOPPING_PROBABILITY = 0.95
+# Arbitration samples of adaptive mode's first batch [count, >= 1]; ours.
+FIRST_BATCH_SAMPLES = 6
+# Similarity below which a claim is novel, tau [-1..1]; ours.
+NOVEL_BELOW = 0.7
+# Confidence above which a wrong answer is overconfident [0..1].
+OVERCONFIDENT = 0.7
