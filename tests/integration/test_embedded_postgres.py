@@ -14,7 +14,8 @@ import psycopg
 import pytest
 
 from embedded import postgres
-from embedded.pgfiles import Postmaster, database_url, running, sockets_of
+from embedded.errors import SuiteError
+from embedded.postgres.files import Postmaster, database_url, running, sockets_of
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -155,7 +156,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(data: Path) -> None:
     data.mkdir()
     (data / "thesis.txt").write_text("precious")
 
-    with pytest.raises(postgres.SuiteError, match="neither empty nor a PostgreSQL cluster"):
+    with pytest.raises(SuiteError, match="neither empty nor a PostgreSQL cluster"):
         postgres.start(data)
 
     assert (data / "thesis.txt").read_text() == "precious"

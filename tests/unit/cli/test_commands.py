@@ -134,7 +134,7 @@ def test_a_question_is_sent_with_what_was_said_and_nothing_else(metacog: Metacog
         (("profiles", "reset"), "say --agent, --dimension or --all"),
         (("feedback", "x", "--task", "--score", "1"), "say either --correct"),
         (("up", "--backend", "vllm", "--inference-url", "http://x/v1"), "give one of them"),
-        (("up", "--backend", "vllm"), "vLLM serves no model by default"),
+        (("up", "--backend", "vllm"), "vLLM has no default model"),
     ],
 )
 def test_what_cannot_be_meant_is_told_before_anything_is_sent(

@@ -40,7 +40,7 @@ def test_only_a_cpu_build_of_torch_is_asked_for() -> None:
     ],
 )
 def test_an_environment_of_another_python_is_not_used(config: str, expected: bool) -> None:
-    assert bootstrap.is_ours(config, (3, 11)) is expected
+    assert bootstrap.belongs_to(config, (3, 11)) is expected
 
 
 def test_an_encoder_of_the_users_own_leaves_ours_out() -> None:
@@ -63,7 +63,7 @@ def test_an_encoder_of_the_users_own_leaves_ours_out() -> None:
     ],
 )
 def test_pip_s_lines_become_news(line: str, expected: str | None) -> None:
-    assert bootstrap.progress_of(line) == expected
+    assert bootstrap.progress_in(line) == expected
 
 
 @pytest.mark.parametrize("name", [*LOCKS, "model.txt"])
