@@ -88,7 +88,7 @@ def test_all_parts_are_ready_when_launch_returns(home: Home) -> None:
     assert [state.stage for state in current(home)] == [Stage.READY, Stage.READY]
 
 
-def test_a_part_that_dies_is_started_again_and_counted(home: Home) -> None:
+def test_a_part_that_ends_is_restarted_and_counted(home: Home) -> None:
     launch(home, [http_part("mortal"), http_part("other")])
     first, other = part(home, "mortal").pid, part(home, "other").pid
 
@@ -99,7 +99,7 @@ def test_a_part_that_dies_is_started_again_and_counted(home: Home) -> None:
     assert part(home, "other").pid == other
 
 
-def test_a_suite_of_which_a_part_is_down_stands_but_is_not_called_up(home: Home, tmp_path: Path) -> None:
+def test_a_suite_with_a_part_that_is_down_runs_but_is_not_up(home: Home, tmp_path: Path) -> None:
     up = tmp_path / "up"
     script = (
         f"import os, sys, time; os.path.exists({str(up)!r}) and sys.exit(1); open({str(up)!r}, 'w'); time.sleep(600)"
@@ -201,7 +201,7 @@ def test_down_finds_parts_whose_pid_files_are_lost(home: Home) -> None:
     assert suite_processes(home) == []
 
 
-def test_a_supervisor_that_is_told_to_end_stops_its_parts(home: Home) -> None:
+def test_a_supervisor_that_receives_sigterm_stops_its_parts(home: Home) -> None:
     launch(home, [http_part("one"), http_part("two")])
     supervisor = recorded_process(home, "supervisor")
     assert supervisor is not None
@@ -238,7 +238,7 @@ def test_what_a_part_leaves_in_its_group_goes_with_it(home: Home, tmp_path: Path
     eventually(lambda: not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE)
 
 
-def test_a_second_supervisor_of_one_home_is_refused(home: Home) -> None:
+def test_a_second_supervisor_of_one_home_ends_with_an_error(home: Home) -> None:
     launch(home, [http_part("one")])
 
     second = subprocess.run(
@@ -252,7 +252,7 @@ def test_a_second_supervisor_of_one_home_is_refused(home: Home) -> None:
     assert "another supervisor runs this suite" in second.stdout
 
 
-def test_a_taken_port_is_told_with_its_setting_and_its_holder() -> None:
+def test_the_error_for_a_used_port_names_its_setting_and_its_process() -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()

@@ -28,10 +28,10 @@ def test_the_suite_is_up_only_when_every_part_is() -> None:
 
 
 def test_a_program_can_read_the_status() -> None:
-    told = json.loads(format_json([READY, DEAD]))
+    reported = json.loads(format_json([READY, DEAD]))
 
-    assert told["up"] is False
-    assert told["parts"][0]["restarts"] == 3
+    assert reported["up"] is False
+    assert reported["parts"][0]["restarts"] == 3
 
 
 @pytest.mark.parametrize("attempt", range(1, 40))
