@@ -6,17 +6,12 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from cli.terminal.input_files import COMPONENTS
 from cli.terminal.output import COOL, HOT, UNKNOWN, bar, cost, facts, number, plain_table, table, text
 
 Body = Mapping[str, Any]
 
-COMPONENTS = {
-    "correctness": "CE correctness",
-    "conflict": "CI conflict",
-    "importance": "PI importance",
-    "experience": "EM experience",
-    "emotional_response": "ER emotional response",
-}
+COMPONENT_NAMES = {name: f"{initials} {name.replace('_', ' ')}" for initials, name in COMPONENTS.items()}
 TERMS = {
     "correctness": "1 - correctness",
     "conflict": "conflict",
@@ -92,7 +87,7 @@ def state(msv: Body) -> RenderableType:
     """Draw the components of a state; an unknown one has its reason."""
     reasons = msv.get("unknown_reasons") or {}
     rows: list[list[str | Text]] = []
-    for name, label in COMPONENTS.items():
+    for name, label in COMPONENT_NAMES.items():
         level = msv.get(name)
         if level is None:
             rows.append([label, "", text(UNKNOWN, "dim"), text(str(reasons.get(name, "")), "dim")])
