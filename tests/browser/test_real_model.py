@@ -1,4 +1,4 @@
-"""The same pages on a real model, whose words nobody knows beforehand."""
+"""The pages of the console with a real model, whose text is not known in advance."""
 
 import tempfile
 from pathlib import Path

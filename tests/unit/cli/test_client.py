@@ -20,10 +20,10 @@ def test_empty_query_parameters_are_not_sent(service: ScriptedService) -> None:
 
 
 def test_pages_are_requested_to_the_last_and_only_as_they_are_needed(service: ScriptedService) -> None:
-    service.reply("GET /v1/runs", json={"runs": [1, 2], "next_page_token": "more"})
-    service.reply("GET /v1/runs", json={"runs": [3], "next_page_token": ""})
+    service.reply("GET /v1/runs", json={"runs": [{"n": 1}, {"n": 2}], "next_page_token": "more"})
+    service.reply("GET /v1/runs", json={"runs": [{"n": 3}], "next_page_token": ""})
 
-    assert list(Service("router", service.url).pages("/v1/runs", "runs", page_size=2)) == [1, 2, 3]
+    assert list(Service("router", service.url).pages("/v1/runs", "runs", page_size=2)) == [{"n": n} for n in (1, 2, 3)]
     assert [request.query for request in service.asked] == ["page_size=2", "page_size=2&page_token=more"]
 
 

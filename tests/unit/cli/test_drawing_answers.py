@@ -81,7 +81,7 @@ def test_an_undefined_measure_has_its_reason_and_is_not_zero(capsys: pytest.Capt
 
 
 def test_an_abstention_of_the_arbiter_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    nothing = {
+    nothing: dict[str, Any] = {
         "answer": "",
         "outcome": "ABSTAINED",
         "confidence": None,

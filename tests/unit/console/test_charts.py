@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from console.charts.calibration import histogram, reliability_marks
@@ -42,7 +44,7 @@ def test_a_radar_without_unknown_components_is_filled() -> None:
 
 def test_a_stage_whose_state_is_unknown_leaves_a_gap_and_is_never_zero() -> None:
     known = {"correctness": 0.2, "conflict": 0.8}
-    stages = [
+    stages: list[tuple[str, dict[str, Any] | None]] = [
         ("THESIS", known),
         ("ANTITHESIS", {"correctness": None, "conflict": 0.5}),
         ("RESOLUTION", known),
@@ -94,7 +96,7 @@ def test_the_fitness_matrix_has_the_chosen_cells_and_the_terms_of_each_cell() ->
 
 
 def test_an_empty_bin_has_no_mark_and_a_full_one_is_the_larger() -> None:
-    bins = [
+    bins: list[dict[str, Any]] = [
         {"lower": 0.0, "upper": 0.5, "observations": 0, "mean_confidence": None, "accuracy": None},
         {"lower": 0.5, "upper": 0.6, "observations": 1, "mean_confidence": 0.55, "accuracy": 0.0},
         {"lower": 0.9, "upper": 1.0, "observations": 99, "mean_confidence": 0.95, "accuracy": 1.0},

@@ -27,12 +27,16 @@ KEYRING = Keyring([ApiKey(name="ann", sha256=sha256(b"a-key").hexdigest())])
 async def visitor(
     sessions: Sessions | None = None, *, names: tuple[str, ...] = (), base: str = OURS
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser-like client of a console whose services are all away."""
+    """A browser-like client of a console whose services are all unreachable."""
     async with aiohttp.ClientSession() as http:
         router, delegation = ServiceClient("router", NOBODY, http), ServiceClient("delegation service", NOBODY, http)
         lives = LiveRuns(most=4, unwatched_s=60)
         site = Site(
-            router=router, delegation=delegation, lives=lives, settings=Settings(), has_login=sessions is not None
+            router=router,
+            delegation=delegation,
+            lives=lives,
+            settings=Settings.model_validate({}),
+            has_login=sessions is not None,
         )
         app = build_app(site, health=Health({"router": router.check}), sessions=sessions, names=names)
         transport = httpx.ASGITransport(app=app)

@@ -1,3 +1,5 @@
+from typing import Any
+
 from chassis.errors import PeerUnavailable
 from console.run_events import apply, pictured
 from console.run_view import CHAIN, PANELS, Change, Picture
@@ -11,7 +13,7 @@ def deliberating() -> Picture:
     return pictured([("run_started", {"run_id": "r1"}), ("routed", ROUTED), ("roles_assigned", ROLES)])
 
 
-def started(stage: str) -> tuple[str, dict[str, object]]:
+def started(stage: str) -> tuple[str, dict[str, Any]]:
     return "stage_started", {"stage": stage, "role": "EXPERT", "agent": "ada", "model": "m", "attempt": 1}
 
 
@@ -46,7 +48,8 @@ def test_a_token_is_added_to_its_stage_without_rendering_a_panel() -> None:
 
 def test_a_second_attempt_begins_with_an_empty_text() -> None:
     picture = deliberating()
-    for name, data in [started("THESIS"), ("stage_token", {"stage": "THESIS", "text": "wrong"}), started("THESIS")]:
+    token: tuple[str, dict[str, Any]] = ("stage_token", {"stage": "THESIS", "text": "wrong"})
+    for name, data in [started("THESIS"), token, started("THESIS")]:
         apply(picture, name, data)
 
     assert picture.stages["THESIS"].text == ""
