@@ -15,8 +15,8 @@ from kernel.errors import MetacogError
 
 HELP = """Metacognition for LLM serving: decide how hard to think, who thinks which part, and how sure the answer is.
 
-Exit status: 0 success; 1 the service returned an error, or a check found a problem; 2 the command line or a file is
-invalid; 3 the suite cannot be reached; 4 the key is missing, unknown or not permitted; 5 done except for the items
+Exit status: 0 success; 1 the service returned an error, or a check found a problem; 2 the command line or a file is \
+invalid; 3 the suite cannot be reached; 4 the key is missing, unknown or not permitted; 5 done except for the items \
 listed; 130 interrupted.
 """
 

@@ -155,7 +155,7 @@ async def test_files_that_are_not_text_and_empty_searches_show_a_message(tab: Ta
 
     await tab.page.click(".search button")
 
-    await tab.page.locator("#hits .notice", has_text="Type what to search for.").wait_for()
+    await tab.page.locator("#hits .notice", has_text="Enter a text to search for.").wait_for()
 
 
 @pytest.mark.parametrize("name", PAGES)
