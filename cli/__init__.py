@@ -1,1 +1,1 @@
-"""The `metacog` command: a client of the suite, and the way to run it on one machine."""
+"""The `metacog` command is a client of the suite, and runs it on one machine."""

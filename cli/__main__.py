@@ -1,7 +1,7 @@
-"""`metacog`: a client of the suite, and the way to run it on one machine.
+"""The entry point of `metacog`: the table of its commands, their groups in the help, and the exit status.
 
-A command's module is imported when it is called: help is there at once, and in a container the packages that run the
-suite are not missed.
+A command's module is imported when the command runs: the help stays fast, and a container does not need the packages
+that run the suite.
 """
 
 import sys
@@ -9,45 +9,53 @@ from typing import Annotated
 
 import typer
 
-from cli.terminal.exits import INTERRUPTED, status_of
+from cli.terminal.exits import INTERRUPTED, exit_status
 from cli.terminal.lazy import Row, lazy_group
 from kernel.errors import MetacogError
 
 HELP = """Metacognition for LLM serving: decide how hard to think, who thinks which part, and how sure the answer is.
 
-Exit status: 0 done; 1 refused, or a check found something; 2 the command line or a file cannot be used; 3 the suite
-cannot be reached; 4 the key is missing, unknown or may not; 5 done but for what is named; 130 interrupted.
+Exit status: 0 success; 1 the service returned an error, or a check found a problem; 2 the command line or a file is \
+invalid; 3 the suite cannot be reached; 4 the key is missing, unknown or not permitted; 5 done except for the items \
+listed; 130 interrupted.
 """
 
-SUITE, THINK, KNOW, MEASURE, SET = "The suite on this machine", "Ask", "What it knows and keeps", "Measure", "Set up"
+OPERATION, ANSWERS, RECORDS = "Run the suite on this machine", "Ask and decide", "Records: runs, knowledge, agents"
+CALIBRATION, EVALUATION, CONFIGURATION = "Calibrate", "Evaluate", "Configure"
 
 ROWS = {
-    "up": Row("cli.operation.suite:up", "Start the whole suite; return when it is ready.", SUITE),
-    "down": Row("cli.operation.suite:down", "Stop the suite, also after its supervisor was killed.", SUITE),
-    "status": Row("cli.operation.suite:status", "Show the parts of the suite.", SUITE),
-    "doctor": Row("cli.operation.doctor:doctor", "Look for what is wrong, and say what to do.", SUITE),
-    "ask": Row("cli.answers.ask:ask", "Ask a question; --explain draws how the answer came about.", THINK),
-    "route": Row("cli.answers.ask:route", "Decide how hard to think, without answering.", THINK),
-    "assign": Row("cli.answers.assign:assign", "Give five roles to agents by fitness, without a model call.", THINK),
-    "arbitrate": Row("cli.answers.arbitrate:arbitrate", "Settle disagreement between sampled answers.", THINK),
-    "delegate": Row("cli.answers.delegate:delegate", "Have the best suited agent do a task.", THINK),
-    "batch": Row("cli.answers.batch:batch", "Answer a file of requests in OpenAI's batch line format.", THINK),
-    "runs": Row("cli.records.runs:app", "Recorded runs: list, show.", KNOW),
-    "feedback": Row("cli.records.runs:feedback", "Say how right a run's answer was.", KNOW),
-    "knowledge": Row("cli.records.knowledge:app", "Documents and verified answers: add, search, list, delete.", KNOW),
-    "agents": Row("cli.records.agents:app", "The agents, how far each is to be trusted, who hands what to whom.", KNOW),
+    "up": Row("cli.operation.suite:up", "Start the whole suite; return when it is ready.", OPERATION),
+    "down": Row("cli.operation.suite:down", "Stop the suite, even if its supervisor was killed.", OPERATION),
+    "status": Row("cli.operation.suite:status", "Show the parts of the suite.", OPERATION),
+    "doctor": Row(
+        "cli.operation.doctor:doctor", "Check the suite, and describe what to do about each problem.", OPERATION
+    ),
+    "ask": Row("cli.answers.ask:ask", "Ask a question; --explain shows how the answer was found.", ANSWERS),
+    "route": Row("cli.answers.ask:route", "Choose the system for a question, without answering it.", ANSWERS),
+    "assign": Row("cli.answers.assign:assign", "Assign the roles to agents by fitness, without a model call.", ANSWERS),
+    "arbitrate": Row("cli.answers.arbitrate:arbitrate", "Arbitrate between sampled answers of a question.", ANSWERS),
+    "delegate": Row("cli.answers.delegate:delegate", "Delegate a task to the best suited agent.", ANSWERS),
+    "batch": Row("cli.answers.batch:batch", "Answer a file of requests in OpenAI's batch format.", ANSWERS),
+    "runs": Row("cli.records.runs:app", "Recorded runs: list, show.", RECORDS),
+    "feedback": Row("cli.records.runs:feedback", "Report whether the answer of a run was right.", RECORDS),
+    "knowledge": Row(
+        "cli.records.knowledge:app", "Documents and verified answers: add, search, list, delete.", RECORDS
+    ),
+    "agents": Row("cli.records.agents:app", "Agents of delegation: list, flows, drift, reliability.", RECORDS),
     "profiles": Row(
-        "cli.records.profiles:app", "What agents have learned to be good at: list, reset, freeze, export, ...", KNOW
+        "cli.records.profiles:app", "Capability profiles of agents: list, reset, freeze, export, import.", RECORDS
     ),
     "calibrate": Row(
-        "cli.calibration.calibrate:calibrate", "Choose the activation's threshold or weights from verdicts.", MEASURE
+        "cli.calibration.calibrate:calibrate",
+        "Choose the activation's threshold or weights from feedback.",
+        CALIBRATION,
     ),
     "fit-roles": Row(
-        "cli.calibration.fit_roles:fit_roles", "Fit the weights of the roles' fitness to verdicts.", MEASURE
+        "cli.calibration.fit_roles:fit_roles", "Fit the weights of the roles' fitness to feedback.", CALIBRATION
     ),
-    "eval": Row("cli.evaluation.eval:app", "Measure the running suite on questions with known answers.", MEASURE),
-    "config": Row("cli.operation.config:app", "Settings and configuration files: show, validate.", SET),
-    "keys": Row("cli.operation.keys:app", "API keys: new.", SET),
+    "eval": Row("cli.evaluation.eval:app", "Evaluate the running suite on questions with known answers.", EVALUATION),
+    "config": Row("cli.operation.config:app", "Settings and configuration files: show, validate.", CONFIGURATION),
+    "keys": Row("cli.operation.keys:app", "API keys: new.", CONFIGURATION),
 }
 
 app = typer.Typer(
@@ -69,19 +77,19 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def metacog(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Stand for the whole program; its help is `HELP`."""
+    """Hold the options of the whole program; its help is `HELP`."""
 
 
 def main() -> int:
-    """Run one command; the exit status tells how it went, and a refusal is one clear message."""
+    """Run one command and return its exit status; an error prints one message."""
     try:
         app()
-    except MetacogError as refusal:
-        _tell(refusal.message)
-        return status_of(refusal)
+    except MetacogError as error:
+        _print_error(error.message)
+        return exit_status(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -90,10 +98,10 @@ def main() -> int:
     return 0
 
 
-def _tell(message: str) -> None:
-    from cli.terminal.output import text, told
+def _print_error(message: str) -> None:
+    from cli.terminal.output import stderr, text
 
-    told.print(text(message), style="red", soft_wrap=True)
+    stderr.print(text(message), style="red", soft_wrap=True)
 
 
 if __name__ == "__main__":

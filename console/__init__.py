@@ -1,1 +1,1 @@
-"""Console: a web page on which one sees the suite think. A client like any other."""
+"""The console is a web application that shows how the suite answers; it uses the services' public REST APIs."""

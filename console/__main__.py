@@ -1,4 +1,4 @@
-"""The console as a process: `python -m console`."""
+"""Runs the console as a process: `python -m console`."""
 
 import aiohttp
 import uvicorn
@@ -10,15 +10,15 @@ from chassis.serving.health import Health
 from chassis.serving.server import bound_socket, run
 from chassis.settings import SuiteSettings, is_loopback, read
 from console.app import build_app
-from console.live_runs import Lives
-from console.service_client import Face
+from console.live_runs import LiveRuns
+from console.service_client import ServiceClient
 from console.sessions import Sessions
 from console.settings import Addresses, Settings
 from console.site import Site
 
 
 async def main() -> None:
-    """Compose and serve."""
+    """Compose the console and serve it."""
     suite, settings, addresses = read(SuiteSettings), read(Settings), read(Addresses)
     log.configure("console", suite.log_level)
     keyring = read_keys(suite.keys_file)
@@ -29,10 +29,10 @@ async def main() -> None:
             "METACOG_CONSOLE_LOGIN is always, and no API keys are configured: set METACOG_KEYS_FILE"
         )
     sock = bound_socket(settings.host, settings.port, "METACOG_CONSOLE_PORT")
-    lives = Lives(most=settings.max_live, unwatched_s=settings.unwatched_s)
+    lives = LiveRuns(most=settings.max_live, unwatched_s=settings.unwatched_s)
     async with aiohttp.ClientSession(auto_decompress=True, trust_env=False) as http:
-        router = Face("router", addresses.router_url, http)
-        delegation = Face("delegation service", addresses.delegation_url, http)
+        router = ServiceClient("router", addresses.router_url, http)
+        delegation = ServiceClient("delegation service", addresses.delegation_url, http)
         site = Site(router=router, delegation=delegation, lives=lives, settings=settings, has_login=has_login)
         app = build_app(
             site,

@@ -1,4 +1,4 @@
-"""The console: pages for a person, over the services' public faces."""
+"""Builds the console's application: its pages, its error pages and its health endpoints."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ _log = logger(__name__)
 
 
 class Console(FastAPI):
-    """FastAPI behind the console's guard."""
+    """The application, whose guard checks every request."""
 
     guard: Guard
 
@@ -31,28 +31,28 @@ class Console(FastAPI):
         await self.guard(scope, receive, send)
 
     async def inside(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request that the guard let in."""
+        """Serve one request that the guard accepted."""
         await super().__call__(scope, receive, send)
 
 
 def build_app(
     site: Site, *, health: Health, sessions: Sessions | None = None, key: str = "", names: Sequence[str] = ()
 ) -> Console:
-    """The console.
+    """Build the application.
 
     Args:
-        site: Services, settings, and what is under way.
-        health: Whether the router can be reached.
-        sessions: The logins; None where nobody has to log in.
-        key: API key that the services are asked with where nobody logs in.
-        names: Names, beside those of loopback, that the console may be asked for under.
+        site: Services, settings and live runs.
+        health: Readiness checks of the services.
+        sessions: The logins; None if no login is required.
+        key: API key for the services if no login is required.
+        names: Accepted host names, in addition to those of loopback.
     """
     app = Console(title="metacog console", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.site = site
     app.guard = Guard(app.inside, sessions=sessions, key=key, names=names)
-    app.add_exception_handler(MetacogError, _refuse)
-    app.add_exception_handler(HTTPException, _refuse_http)
-    app.add_exception_handler(Exception, _refuse_bug)
+    app.add_exception_handler(MetacogError, _error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _bug)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
     @app.get("/healthz")
@@ -70,26 +70,26 @@ def build_app(
     return app
 
 
-def _told(request: Request, told: Notice, status: int) -> Response:
-    """A notice: for htmx a part of the page, with a status that it draws; else a page."""
+def _notice_response(request: Request, shown: Notice, status: int) -> Response:
+    """Return a notice: a fragment with status 200 for htmx, else a page."""
     if "hx-request" in request.headers:
-        return fragment("parts/notice_only.html", notice=told)
-    return page(request, "notice.html", status=status, notice=told, heading="That did not work")
+        return fragment("parts/notice_only.html", notice=shown)
+    return page(request, "notice.html", status=status, notice=shown, heading="That did not work")
 
 
-async def _refuse(request: Request, error: Exception) -> Response:
+async def _error(request: Request, error: Exception) -> Response:
     assert isinstance(error, MetacogError)
-    return _told(request, notice(error), error.code.http)
+    return _notice_response(request, notice(error), error.code.http)
 
 
-async def _refuse_http(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     missing = error.status_code == 404
     title = "There is no such page" if missing else "This cannot be done here"
-    told = Notice(title=title, detail=f"{request.method} {request.url.path}", advice="Go to one of the pages above.")
-    return _told(request, told, error.status_code)
+    shown = Notice(title=title, detail=f"{request.method} {request.url.path}", advice="Go to one of the pages above.")
+    return _notice_response(request, shown, error.status_code)
 
 
-async def _refuse_bug(request: Request, error: Exception) -> Response:
-    _log.error("a bug reached the edge", path=request.url.path, exc_info=error)
-    return _told(request, notice(Bug()), 500)
+async def _bug(request: Request, error: Exception) -> Response:
+    _log.error("an unexpected error occurred", path=request.url.path, exc_info=error)
+    return _notice_response(request, notice(Bug()), 500)

@@ -1,4 +1,4 @@
-"""Two runs side by side."""
+"""Compares two runs."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,14 +12,14 @@ Data = Mapping[str, Any]
 
 @value
 class Row:
-    """One thing in which runs may differ.
+    """A row compares one property of the runs.
 
     Attributes:
-        name: What it is.
-        first: What it is in the first run.
-        second: What it is in the second.
-        difference: Second less first, in words; empty where there is none to tell, or one is unknown.
-        differs: Whether they differ.
+        name: Name of the property.
+        first: Its value in the first run.
+        second: Its value in the second run.
+        difference: Second value minus the first; empty if they are equal, or one is unknown.
+        differs: Whether the values differ.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Row:
 
 
 def comparison(first: Data, second: Data) -> list[Row]:
-    """What the two runs have in common, and in what they differ."""
+    """Return the properties of the two runs, with their differences."""
     rows = [_words(name, read(first), read(second)) for name, read in _WORDS.items()]
     rows += [_numbers(name, digits, read(first), read(second)) for name, (digits, read) in _NUMBERS.items()]
     return rows
@@ -41,11 +41,11 @@ def _words(name: str, first: str, second: str) -> Row:
 
 
 def _numbers(name: str, digits: int, first: float | None, second: float | None) -> Row:
-    told = [formatting.number(level, digits) for level in (first, second)]
+    left, right = (formatting.number(level, digits) for level in (first, second))
     difference = ""
-    if first is not None and second is not None and told[0] != told[1]:
+    if first is not None and second is not None and left != right:
         difference = f"{second - first:+,.{digits}f}"
-    return Row(name=name, first=told[0], second=told[1], difference=difference, differs=told[0] != told[1])
+    return Row(name=name, first=left, second=right, difference=difference, differs=left != right)
 
 
 def _component(name: str) -> Callable[[Data], float | None]:
@@ -62,7 +62,7 @@ def _activation(run: Data) -> float | None:
     return level
 
 
-def _why(run: Data) -> str:
+def _reason(run: Data) -> str:
     route = run.get("route") or {}
     return formatting.reason(route["reason"], route["system"]) if route else formatting.UNKNOWN
 
@@ -75,11 +75,11 @@ def _feedback(run: Data) -> str:
 _WORDS: Mapping[str, Callable[[Data], str]] = {
     "system": lambda run: formatting.system((run.get("route") or {}).get("system")),
     "strategy": lambda run: run["strategy"] or formatting.UNKNOWN,
-    "why": lambda run: _why(run),
+    "reason": _reason,
     "outcome": lambda run: formatting.words(run["error_reason"] or run["outcome"]),
     "model": lambda run: run["model"] or formatting.UNKNOWN,
     "configuration": lambda run: run["config_version"] or formatting.UNKNOWN,
-    "confidence from": lambda run: formatting.source(run["confidence_source"]),
+    "source of the confidence": lambda run: formatting.source(run["confidence_source"]),
     "degraded": lambda run: "; ".join(run["degraded_reasons"]) or "no",
     "label": _feedback,
 }

@@ -1,4 +1,4 @@
-"""Refusals as a person reads them: what is wrong, and what to do about it."""
+"""The errors of the console, and the notices that explain an error to the user."""
 
 from collections.abc import Mapping
 
@@ -8,13 +8,13 @@ from kernel.values import value
 
 @value
 class Notice:
-    """A message to a person.
+    """A notice explains an error to the user.
 
     Attributes:
-        title: What is wrong, in a few words.
-        detail: The same in full.
+        title: The problem in a few words.
+        detail: The message of the error.
         advice: What to do about it.
-        reason: Stable name of the reason, for whoever has to look further.
+        reason: Stable name of the reason.
     """
 
     title: str
@@ -23,40 +23,40 @@ class Notice:
     reason: str = ""
 
 
-class Unusable(MetacogError):
-    """Something that was typed in or chosen cannot be used."""
+class InvalidInput(MetacogError):
+    """The input of the user is invalid."""
 
     code = Code.INVALID_ARGUMENT
     reason = "MALFORMED_REQUEST"
 
 
-class EmptyQuestion(Unusable):
-    """There is no question."""
+class EmptyQuestion(InvalidInput):
+    """The question is empty."""
 
     def __init__(self) -> None:
         super().__init__("Type a question first.")
 
 
-class BadFile(Unusable):
-    """A file cannot be read as a text."""
+class BadFile(InvalidInput):
+    """A file cannot be read as text."""
 
 
 class TooManyLive(MetacogError):
-    """As many questions are being followed as may be."""
+    """The limit of live runs is reached."""
 
     code = Code.RESOURCE_EXHAUSTED
     reason = "OVERLOADED"
 
 
 class NotLive(MetacogError):
-    """What is to be followed is not there any more."""
+    """A live run does not exist any more."""
 
     code = Code.NOT_FOUND
     reason = "RUN_NOT_FOUND"
 
 
 class Forbidden(MetacogError):
-    """A request comes from another page, or asks for the console under a name that is not its own."""
+    """A request comes from another page, or uses an unknown host name."""
 
     code = Code.PERMISSION_DENIED
     reason = "UNAUTHENTICATED"
@@ -65,48 +65,51 @@ class Forbidden(MetacogError):
 _TITLES: Mapping[str, tuple[str, str]] = {
     "PEER_UNAVAILABLE": (
         "A service is not reachable",
-        "See whether the suite is up (`make status`), and start it with `make up`.",
+        "Check whether the suite is up (`make status`), and start it with `make up`.",
     ),
     "BACKEND_UNAVAILABLE": (
         "The model server is not reachable",
-        "See whether it is up, and whether METACOG_INFERENCE_URL names it.",
+        "Check whether it is up, and whether METACOG_INFERENCE_URL is its address.",
     ),
     "BACKEND_OVERLOADED": ("The model server is busy", "Try again in a moment."),
-    "BACKEND_UNAUTHORIZED": ("The model server refuses our key", "Set METACOG_INFERENCE_API_KEY."),
-    "BACKEND_REFUSED": ("The model server refused the request", ""),
+    "BACKEND_UNAUTHORIZED": ("The model server rejects the key", "Set METACOG_INFERENCE_API_KEY."),
+    "BACKEND_REFUSED": ("The model server rejected the request", ""),
     "ENCODER_UNAVAILABLE": (
         "The sentence encoder is not reachable",
-        "Documents and searches need it: see whether it is up (`make status`).",
+        "Documents and searches need it: check whether it is up (`make status`).",
     ),
-    "DATABASE_UNAVAILABLE": ("The database is not reachable", "See whether PostgreSQL is up (`make status`)."),
-    "OVERLOADED": ("Too much is under way", "Try again in a moment."),
-    "BUDGET_EXHAUSTED": ("The envelope is used up", "Allow more tokens, generations or time under Options."),
-    "DEADLINE_EXCEEDED": ("It took too long", "Allow more time under Options, or choose a quicker strategy."),
+    "DATABASE_UNAVAILABLE": ("The database is not reachable", "Check whether PostgreSQL is up (`make status`)."),
+    "OVERLOADED": ("The suite is overloaded", "Try again in a moment."),
+    "BUDGET_EXHAUSTED": ("The limits are exhausted", "Allow more tokens, generations or time under Options."),
+    "DEADLINE_EXCEEDED": ("The time limit is exceeded", "Allow more time under Options, or choose a faster strategy."),
     "UNAUTHENTICATED": (
         "The key is not accepted",
-        "Log in with a key that the suite knows; without a login the console uses METACOG_PEER_KEY.",
+        "Log in with a key of this suite; without a login the console uses METACOG_PEER_KEY.",
     ),
-    "TEACHING_NOT_ALLOWED": ("This key may not teach", "Log in with a key that has `may_teach` switched on."),
-    "FEEDBACK_CONFLICT": ("This run has another label already", "The first label stands."),
-    "RUN_NOT_FOUND": ("There is no such run", "It may be older than what is kept, or belong to another key."),
-    "DOCUMENT_NOT_FOUND": ("There is no such document", "It may have been deleted meanwhile."),
+    "TEACHING_NOT_ALLOWED": ("This key has no permission to teach", "Log in with a key that has `may_teach`."),
+    "FEEDBACK_CONFLICT": ("This run has another label already", "The first label is final."),
+    "RUN_NOT_FOUND": (
+        "There is no such run",
+        "It may have been deleted after the retention time, or have another key.",
+    ),
+    "DOCUMENT_NOT_FOUND": ("There is no such document", "It may have been deleted."),
     "PROMPT_TOO_LONG": ("The question is too long for the model", "Shorten it."),
-    "BODY_TOO_LARGE": ("It is too large", "Split it into smaller parts."),
-    "REQUEST_OVER_LIMIT": ("It is over a limit of the service", ""),
-    "MALFORMED_REQUEST": ("This cannot be used as it is", ""),
+    "BODY_TOO_LARGE": ("The request is too large", "Split it into smaller parts."),
+    "REQUEST_OVER_LIMIT": ("The request exceeds a limit of the service", ""),
+    "MALFORMED_REQUEST": ("The input is invalid", ""),
     "INVALID_PAGE_TOKEN": ("This page is out of date", "Go back to the first page."),
-    "NOT_IMPLEMENTED": ("This build does not serve that", ""),
-    "INTERNAL": ("Something went wrong inside", "The service's log has the details (.metacog/logs)."),
+    "NOT_IMPLEMENTED": ("This version does not support the request", ""),
+    "INTERNAL": ("An internal error occurred", "The log of the service has the details (.metacog/logs)."),
 }
 
 
 def notice(error: MetacogError) -> Notice:
-    """What to tell a person of a refusal.
+    """Return the notice that explains an error.
 
     Example:
         >>> notice(EmptyQuestion()).detail
         'Type a question first.'
     """
-    said = error.reason.replace("_", " ").capitalize()
-    title, advice = _TITLES.get(error.reason, (said, ""))
+    default = error.reason.replace("_", " ").capitalize()
+    title, advice = _TITLES.get(error.reason, (default, ""))
     return Notice(title=title, detail=error.message, advice=advice, reason=error.reason)

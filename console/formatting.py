@@ -1,4 +1,4 @@
-"""How numbers, names and times are told on a page. What is unknown is told as unknown."""
+"""Formats numbers, names and times for the pages; an unknown value is shown as unknown."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -8,73 +8,66 @@ import orjson
 
 from console.charts import calibration, series, state, tables
 from console.run_view import stage_panel, stage_text
+from kernel.answers.kinds import AnswerType
+from kernel.policy import STRATEGIES as STRATEGY_NAMES
 
 UNKNOWN = "unknown"
 
-STRATEGIES: Mapping[str, str] = {
-    "": "Let the router decide",
-    "system1": "System 1: one plain answer",
-    "dialectic": "Dialectic: five roles",
-    "arbiter": "Arbiter: solve, criticise, arbitrate",
-    "delegation": "Delegation: the agent best suited",
+_STRATEGY_TITLES: Mapping[str, str] = {
+    "system1": "System 1: a single-pass answer",
+    "dialectic": "Dialectic: one agent for each role",
+    "arbiter": "Arbiter: solve, criticize, arbitrate",
+    "delegation": "Delegation: the best suited agent",
 }
-ANSWER_TYPES: Mapping[str, str] = {
-    "": "inferred",
-    "BOOLEAN": "yes or no",
-    "CHOICE": "choice",
-    "NUMBER": "number",
-    "TEXT": "text",
-    "CODE": "code",
-}
-_BECAUSE: Mapping[str, str] = {
-    "requested": "you named the strategy, so nothing was measured",
+_ROUTING_REASONS: Mapping[str, str] = {
+    "requested": "you chose the strategy, so no assessor ran",
     "policy": "a row of the policy table",
-    "envelope": "the envelope has room for a plain call only",
+    "envelope": "the envelope allows a single-pass call only",
     "undetermined": "fewer than two components are known",
-    "cached": "the decision of an earlier turn still holds",
+    "cached": "the decision of an earlier turn still applies",
 }
 _BY_ACTIVATION: Mapping[str, str] = {
-    "SYSTEM_ONE": "its activation stays below the threshold",
+    "SYSTEM_ONE": "its activation is below the threshold",
     "SYSTEM_TWO": "its activation reaches the threshold",
 }
-_HANDED: Mapping[str, str] = {
-    "confident": "it is confident enough",
-    "routine": "its record alone is good enough",
-    "better_peer": "the first was not confident enough, and another one is",
-    "no_better_peer": "it was not confident enough, and nobody else is surer",
-    "nobody_confident": "nobody is confident enough alone",
-    "only_agent": "there is nobody else",
-    "budget": "the envelope has no room for asking others",
-    "agent_failed": "whoever was to do it failed",
+_MODE_REASONS: Mapping[str, str] = {
+    "confident": "its confidence is sufficient",
+    "routine": "its profile alone is sufficient",
+    "better_peer": "the confidence of the first agent is not sufficient, and that of another is",
+    "no_better_peer": "its confidence is not sufficient, and no other agent has more",
+    "nobody_confident": "no agent alone has sufficient confidence",
+    "only_agent": "there is no other agent",
+    "budget": "the envelope does not allow asking other agents",
+    "agent_failed": "the chosen agent failed",
 }
-_STOPPED: Mapping[str, str] = {
+_STOPPING_REASONS: Mapping[str, str] = {
     "ALL_SAMPLES": "all samples were drawn",
     "SOLVERS_AGREE": "the solvers agree",
-    "LEADER_UNCATCHABLE": "the leader could not be caught any more",
-    "LEADER_LIKELY": "the leader was likely to stay",
-    "BUDGET": "the envelope was used up",
+    "LEADER_UNCATCHABLE": "no other answer could overtake the leader",
+    "LEADER_LIKELY": "the leader was unlikely to change",
+    "BUDGET": "the envelope was exhausted",
     "FAILURE": "of a failure",
 }
-_ANSWERED_BY: Mapping[str, str] = {
+_ANSWER_SOURCES: Mapping[str, str] = {
     "ARBITER": "the arbiter's choice",
     "CONSENSUS": "the solvers' consensus",
     "SOLVER_VOTE": "the solvers' vote",
-    "SOLVER_FALLBACK": "the solvers' vote, for want of a valid arbitration",
+    "SOLVER_FALLBACK": "the solvers' vote, as no arbitration sample is valid",
 }
-_SOURCES: Mapping[str, str] = {
-    "assessment": "judged after the last stage",
+_CONFIDENCE_SOURCES: Mapping[str, str] = {
+    "assessment": "assessed after the last stage",
     "arbiter": "share of the arbiter's samples",
     "solvers": "share of the solvers' samples",
     "delegation": "the executor's combined confidence",
     "verbalized": "the assessor's rating, before the answer",
-    "probe": "the agreement of short attempts, before the answer",
-    "hybrid": "rating and short attempts, before the answer",
+    "probe": "the agreement of short samples, before the answer",
+    "hybrid": "rating and short samples, before the answer",
     "draft": "the check of the draft",
 }
 
 
 def number(level: object, digits: int = 2) -> str:
-    """A number, or that it is unknown.
+    """Format a number; `unknown` for None.
 
     Example:
         >>> number(0.5575), number(None)
@@ -84,7 +77,7 @@ def number(level: object, digits: int = 2) -> str:
 
 
 def percent(level: object, digits: int = 0) -> str:
-    """A share in percent, or that it is unknown.
+    """Format a share in percent; `unknown` for None.
 
     Example:
         >>> percent(0.125, 1), percent(None)
@@ -94,7 +87,7 @@ def percent(level: object, digits: int = 0) -> str:
 
 
 def duration(ms: object) -> str:
-    """A time, or that it is unknown.
+    """Format a duration; `unknown` for None.
 
     Example:
         >>> duration(840), duration(12_340), duration(125_000), duration(None)
@@ -110,17 +103,17 @@ def duration(ms: object) -> str:
 
 
 def count(number_: object, one: str, many: str = "") -> str:
-    """A number of things.
+    """Format a number with its noun.
 
     Example:
-        >>> count(1, "run"), count(2, "run"), count(3, "hand-over", "hand-overs")
-        ('1 run', '2 runs', '3 hand-overs')
+        >>> count(1, "run"), count(2, "run"), count(3, "agent has", "agents have")
+        ('1 run', '2 runs', '3 agents have')
     """
     return f"{number_:,} {one if number_ == 1 else many or one + 's'}" if isinstance(number_, int) else UNKNOWN
 
 
 def words(name: object) -> str:
-    """An identifier as words.
+    """Format an identifier as words.
 
     Example:
         >>> words("knowledge_retrieval"), words("SOLVERS_AGREE")
@@ -130,7 +123,7 @@ def words(name: object) -> str:
 
 
 def system(name: object) -> str:
-    """Name of a system.
+    """Format the name of a system.
 
     Example:
         >>> system("SYSTEM_TWO"), system(None)
@@ -140,7 +133,7 @@ def system(name: object) -> str:
 
 
 def moment(text: object) -> str:
-    """A moment of the record, to the second, in UTC.
+    """Format a timestamp to the second, in UTC.
 
     Example:
         >>> moment("2026-11-22T05:06:07.5+00:00")
@@ -153,39 +146,39 @@ def moment(text: object) -> str:
 
 
 def reason(reason: str, chosen: str = "") -> str:
-    """Why a system was chosen.
+    """Format the reason for the choice of a system.
 
     Example:
-        >>> because("activation", "SYSTEM_ONE"), because("activation")
-        ('its activation stays below the threshold', 'the activation')
+        >>> reason("activation", "SYSTEM_ONE"), reason("activation")
+        ('its activation is below the threshold', 'the activation')
     """
     if reason == "activation":
         return _BY_ACTIVATION.get(chosen, "the activation")
-    return _BECAUSE.get(reason, words(reason))
+    return _ROUTING_REASONS.get(reason, words(reason))
 
 
-def handed(reason: str) -> str:
-    """Why a task is done by whom."""
-    return _HANDED.get(reason, words(reason))
+def mode_reason(reason: str) -> str:
+    """Format the reason for the executor of a task."""
+    return _MODE_REASONS.get(reason, words(reason))
 
 
-def stopped(reason: str) -> str:
-    """Why no more samples were drawn."""
-    return _STOPPED.get(reason, words(reason))
+def stopping_reason(reason: str) -> str:
+    """Format the reason for the end of the sampling."""
+    return _STOPPING_REASONS.get(reason, words(reason))
 
 
-def answered_by(name: str) -> str:
-    """Whose choice an arbitrated answer is."""
-    return _ANSWERED_BY.get(name, words(name))
+def answer_source(name: str) -> str:
+    """Format the source of an arbitrated answer."""
+    return _ANSWER_SOURCES.get(name, words(name))
 
 
 def source(name: str) -> str:
-    """Where a confidence comes from."""
-    return _SOURCES.get(name, words(name)) if name else "no source"
+    """Format the source of a confidence."""
+    return _CONFIDENCE_SOURCES.get(name, words(name)) if name else "no source"
 
 
 def excerpt(text: object, most: int = 120) -> str:
-    """The beginning of a text, on one line.
+    """Return the beginning of a text, on one line.
 
     Example:
         >>> excerpt("one two three", 8)
@@ -196,18 +189,18 @@ def excerpt(text: object, most: int = 120) -> str:
 
 
 def question(run: Mapping[str, Any]) -> str:
-    """What a run was asked: its last turn; empty where contents are not kept."""
+    """Return the question of a run, its last message; empty if contents are not stored."""
     turns = run.get("messages") or ()
     return str(turns[-1]["content"]) if turns else ""
 
 
 def record(run: Mapping[str, Any]) -> str:
-    """A run as JSON for reading."""
+    """Format a run as indented JSON."""
     return orjson.dumps(run, option=orjson.OPT_INDENT_2).decode()
 
 
 def shares(counts: Mapping[str, int]) -> dict[str, float]:
-    """Share of each answer among those counted.
+    """Return the share of each answer.
 
     Example:
         >>> shares({"12": 3, "13": 1})
@@ -218,7 +211,7 @@ def shares(counts: Mapping[str, int]) -> dict[str, float]:
 
 
 def initials(name: str) -> str:
-    """Initials of a component, as the plots have them; the name itself for what is none.
+    """Return the initials of a component; for other names the name as words.
 
     Example:
         >>> initials("correctness"), initials("incorrectness"), initials("fit")
@@ -227,13 +220,21 @@ def initials(name: str) -> str:
     return {**state.INITIALS, "incorrectness": "1 - CE"}.get(name, words(name))
 
 
+STRATEGIES: Mapping[str, str] = {
+    "": "The router decides",
+    **{name: _STRATEGY_TITLES.get(name, words(name).capitalize()) for name in STRATEGY_NAMES},
+}
+ANSWER_TYPES: Mapping[str, str] = {
+    "": "inferred",
+    **{kind.value: "yes or no" if kind is AnswerType.BOOLEAN else words(kind) for kind in AnswerType},
+}
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    "answered_by": answered_by,
+    "answer_source": answer_source,
     "reason": reason,
     "count_of": count,
     "duration": duration,
     "excerpt": excerpt,
-    "handed": handed,
+    "mode_reason": mode_reason,
     "initials": initials,
     "moment": moment,
     "number": number,
@@ -241,7 +242,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "shade": tables.shade,
     "shares": shares,
     "source": source,
-    "stopped": stopped,
+    "stopping_reason": stopping_reason,
     "stage_panel": stage_panel,
     "stage_text": stage_text,
     "system": system,
@@ -251,7 +252,9 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
 }
 GLOBALS: Mapping[str, Any] = {
     "ANSWER_TYPES": ANSWER_TYPES,
+    "COMPONENTS": state.COMPONENTS,
     "STRATEGIES": STRATEGIES,
+    "STRATEGY_NAMES": STRATEGY_NAMES,
     "across": calibration.across,
     "dict": dict,
     "evolution": series.evolution,

@@ -1,4 +1,4 @@
-"""The outermost layer of the console: who may ask, under which name, from which page, and what a page may do."""
+"""The guard is the outermost layer of the console: it checks the host name, the origin and the login of a request."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlsplit
@@ -16,7 +16,7 @@ OPEN_PATHS = ("/login", "/healthz", "/readyz")
 OPEN_FOLDER = "/static/"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
-# No inline script or style, nothing from elsewhere, no frame around us.
+# No inline script or style, no foreign content, no embedding in a frame.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -25,7 +25,7 @@ HEADERS: Mapping[str, str] = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # with none at all a form's origin would be told as null
+    "referrer-policy": "same-origin",  # with `no-referrer` the origin of a form would be null
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
@@ -33,22 +33,22 @@ HEADERS: Mapping[str, str] = {
 
 
 class Guard:
-    """Lets requests in.
+    """A guard accepts or rejects requests.
 
-    A request has to name the console by a name of its own, which a page that rebinds its name to this machine does not;
-    one that changes something has to come from a page of the console; and where a login is needed, there has to be one.
+    A request must use an accepted host name, which prevents DNS rebinding; one that changes something must come from a
+    page of the console; and a login must exist where one is required.
 
     Args:
-        app: What is guarded.
-        sessions: The logins; None where nobody has to log in.
-        key: API key that the services are asked with where nobody logs in.
-        names: Names that the console may be asked for under; empty for any, which takes a login.
+        app: Application behind the guard.
+        sessions: The logins; None if no login is required.
+        key: API key for the services if no login is required.
+        names: Accepted host names; empty for any, which requires a login.
     """
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions | None, key: str, names: Sequence[str]) -> None:
         self._app = app
         self._sessions = sessions
-        self._nobody = Session(key=key, holder="", until=float("inf"))
+        self._anonymous = Session(key=key, holder="", until=float("inf"))
         self._names = frozenset(names) | LOOPBACK_NAMES if names or sessions is None else frozenset()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,30 +57,30 @@ class Guard:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        refusal = self._refusal(request)
-        answer = self._app if refusal is None else refusal
+        rejection = self._rejection(request)
+        answer = self._app if rejection is None else rejection
         await answer(scope, receive, _with_headers(send, is_static=scope["path"].startswith(OPEN_FOLDER)))
 
-    def _refusal(self, request: Request) -> Response | None:
+    def _rejection(self, request: Request) -> Response | None:
         if self._names and _name(request.headers.get("host", "")) not in self._names:
-            said = "This console does not go by that name. Use its own address, or set METACOG_CONSOLE_ALLOWED_HOSTS."
-            return PlainTextResponse(said, status_code=421)
+            message = "This is not a host name of the console. Use its address, or set METACOG_CONSOLE_ALLOWED_HOSTS."
+            return PlainTextResponse(message, status_code=421)
         if request.method not in SAFE and not is_own_page(request):
             return PlainTextResponse("This request does not come from a page of the console.", status_code=403)
         session = self._session(request)
         if session is None and not _is_open(request.url.path):
             return _to_login(request)
-        request.scope["console.session"] = session or self._nobody
+        request.scope["console.session"] = session or self._anonymous
         return None
 
     def _session(self, request: Request) -> Session | None:
         if self._sessions is None:
-            return self._nobody
+            return self._anonymous
         return self._sessions.find(request.cookies.get(COOKIE, ""))
 
 
 def is_own_page(request: Request) -> bool:
-    """Whether a request comes from a page of the same origin, as its browser says."""
+    """Return whether a request comes from a page of the same origin, by its headers."""
     origin = request.headers.get("origin")
     if origin is not None:
         return bool(origin) and urlsplit(origin).netloc == request.headers.get("host")
@@ -88,13 +88,13 @@ def is_own_page(request: Request) -> bool:
 
 
 def session_of(request: Request) -> Session:
-    """The login that a request came in with."""
+    """Return the login of a request."""
     session: Session = request.scope["console.session"]
     return session
 
 
 def _name(host: str) -> str:
-    """Name in a `Host` header.
+    """Return the name in a `Host` header.
 
     Example:
         >>> [_name(host) for host in ("localhost:8090", "[::1]:8090", "Evil.example")]
@@ -111,12 +111,12 @@ def _is_open(path: str) -> bool:
 
 
 def _to_login(request: Request) -> Response:
-    """The way to the login, and back again to where a page was asked for."""
+    """Redirect to the login page, which leads back to the requested page."""
     if "hx-request" in request.headers:
         return Response(status_code=200, headers={"hx-redirect": "/login"})
-    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    requested = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     if request.method in SAFE and "text/html" in request.headers.get("accept", ""):
-        return RedirectResponse(f"/login?then={quote(asked, safe='')}", status_code=303)
+        return RedirectResponse(f"/login?then={quote(requested, safe='')}", status_code=303)
     return PlainTextResponse("Log in first.", status_code=401)
 
 

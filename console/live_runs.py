@@ -1,4 +1,4 @@
-"""Questions and uploads under way: each is worked on once, and may be watched by several pages, again and again."""
+"""Live runs are running questions and uploads, which several pages may follow."""
 
 import asyncio
 import secrets
@@ -14,21 +14,22 @@ from kernel.errors import Bug, MetacogError
 Event = tuple[str, Mapping[str, Any]]
 Source = Callable[[], AsyncGenerator[Event, None]]
 
-REFUSED, STOPPED = "refused", "stopped"
+FAILED, STOPPED = "failed", "stopped"
 
 _log = logger(__name__)
 
 
 @dataclass
-class Live:
-    """Something under way.
+class LiveRun:
+    """A live run is one running question or upload.
 
     Attributes:
-        id: Its name; nobody can guess it.
-        owner: Who may watch it.
-        about: What it is about, for the page.
-        events: What has happened so far; a refusal comes last under the name `refused`, a stop under `stopped`.
-        is_over: Whether nothing more will come.
+        id: Its random identifier.
+        owner: Key of the user who may follow it.
+        about: Its description, for the page.
+        events: Events so far; an error is the last one, named `failed`, a stop is named `stopped`.
+        is_over: Whether it has ended.
+        watchers: Pages that follow it [count].
     """
 
     id: str
@@ -42,38 +43,38 @@ class Live:
     _leaving: asyncio.TimerHandle | None = None
 
     async def after(self, place: int) -> None:
-        """Wait until there are more than `place` events, or it is over."""
+        """Wait until there are more than `place` events, or the run has ended."""
         while len(self.events) <= place and not self.is_over:
             await self._news.wait()
 
-    def tell(self, name: str, data: Mapping[str, Any]) -> None:
+    def add(self, name: str, data: Mapping[str, Any]) -> None:
         """Add an event."""
         self.events.append((name, data))
         self._wake()
 
     def end(self) -> None:
-        """Say that nothing more will come."""
+        """Mark the run as ended."""
         self.is_over = True
         self._wake()
 
     def stop(self) -> None:
-        """Stop the work; what has come stays."""
+        """Stop the work; the events so far remain."""
         if self._task is not None and not self.is_over:
             self._task.cancel()
 
     def start(self, work: "asyncio.Task[None]") -> None:
-        """Take note of the work."""
+        """Record the task of the work."""
         self._task = work
 
-    def arrive(self) -> None:
-        """Somebody watches."""
+    def add_watcher(self) -> None:
+        """Record that a page follows the run."""
         self.watchers += 1
         if self._leaving is not None:
             self._leaving.cancel()
             self._leaving = None
 
-    def leave(self, stop_after_s: float) -> None:
-        """Somebody has gone; if nobody is left and nobody comes, the work is stopped."""
+    def remove_watcher(self, stop_after_s: float) -> None:
+        """Record that a page does not follow the run any more; without watchers the work stops after a while."""
         self.watchers -= 1
         if self.watchers == 0 and not self.is_over:
             self._leaving = asyncio.get_running_loop().call_later(stop_after_s, self.stop)
@@ -83,46 +84,46 @@ class Live:
         self._news = asyncio.Event()
 
 
-class Lives:
-    """Everything under way, and what ended a short while ago.
+class LiveRuns:
+    """The live runs, and those that ended recently.
 
     Args:
-        most: Kept at a time; when all of them are under way, a further one is refused.
-        unwatched_s: Time after which something that nobody watches is stopped [s].
+        most: Maximum number; if all of them are running, a further one raises an error.
+        unwatched_s: Time after which a run without watchers is stopped [s].
     """
 
     def __init__(self, *, most: int, unwatched_s: float) -> None:
         self._most = most
         self.unwatched_s = unwatched_s
-        self._lives: dict[str, Live] = {}
+        self._lives: dict[str, LiveRun] = {}
 
-    def begin(self, source: Source, *, owner: str, about: Mapping[str, Any]) -> Live:
-        """Start the work that `source` makes events of.
+    def begin(self, source: Source, *, owner: str, about: Mapping[str, Any]) -> LiveRun:
+        """Start a live run with the events of `source`.
 
         Raises:
-            TooManyLive: When as much is under way as may be.
+            TooManyLive: The maximum number of runs is running.
         """
         self._make_room()
-        live = Live(id=secrets.token_urlsafe(16), owner=owner, about=about)
+        live = LiveRun(id=secrets.token_urlsafe(16), owner=owner, about=about)
         self._lives[live.id] = live
-        live.arrive()
+        live.add_watcher()
         live.start(asyncio.create_task(_work(live, source)))
-        live.leave(self.unwatched_s)
+        live.remove_watcher(self.unwatched_s)
         return live
 
-    def find(self, name: str, *, owner: str) -> Live:
-        """What is under way, or ended a short while ago, under `name`.
+    def find(self, name: str, *, owner: str) -> LiveRun:
+        """Return the live run `name`.
 
         Raises:
-            NotLive: When there is nothing that `owner` may watch.
+            NotLive: There is no such run that `owner` may follow.
         """
         live = self._lives.get(name)
         if live is None or not secrets.compare_digest(live.owner.encode(), owner.encode()):
-            raise NotLive("This question is not followed any more. If it was answered, it is among the runs.")
+            raise NotLive("This question is not live any more. If it was answered, it is among the runs.")
         return live
 
     async def close(self) -> None:
-        """Stop all of it."""
+        """Stop all live runs."""
         for live in self._lives.values():
             live.stop()
         await asyncio.sleep(0)
@@ -132,20 +133,20 @@ class Lives:
         for name in ended[: max(0, len(self._lives) - self._most + 1)]:
             del self._lives[name]
         if len(self._lives) >= self._most:
-            raise TooManyLive(f"{self._most} questions are being followed, and that is as many as may be.")
+            raise TooManyLive(f"{self._most} questions are running, which is the limit.")
 
 
-async def _work(live: Live, source: Source) -> None:
+async def _work(live: LiveRun, source: Source) -> None:
     try:
         async with aclosing(source()) as events:
             async for name, data in events:
-                live.tell(name, data)
+                live.add(name, data)
     except asyncio.CancelledError:
-        live.tell(STOPPED, {})
-    except MetacogError as refusal:
-        live.tell(REFUSED, {"error": refusal})
-    except Exception as bug:  # noqa: BLE001 - the edge: the page has to be told
-        _log.error("a bug reached the edge of a live run", exc_info=bug)
-        live.tell(REFUSED, {"error": Bug()})
+        live.add(STOPPED, {})
+    except MetacogError as error:
+        live.add(FAILED, {"error": error})
+    except Exception as bug:  # noqa: BLE001 - the edge of the program: the page shows the error
+        _log.error("an unexpected error ended a live run", exc_info=bug)
+        live.add(FAILED, {"error": Bug()})
     finally:
         live.end()

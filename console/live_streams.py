@@ -1,4 +1,4 @@
-"""What is under way as server-sent events: pieces of the page, drawn anew as they change."""
+"""Streams live runs as server-sent events, which contain the changed parts of the page."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -7,12 +7,12 @@ from typing import Any, Protocol
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from console.live_runs import Live, Lives
+from console.live_runs import LiveRun, LiveRuns
 from console.run_events import apply
 from console.run_view import ANSWER, ANSWER_TEXT, PANELS, STAGES, Change, Picture
 from console.site import drawn
 
-# Tokens that come closer together are shown together [s].
+# Tokens within this time are sent together [s].
 TOGETHER_S = 0.04
 HEARTBEAT_S = 15.0
 DONE = b"event: done\ndata: over\n\n"
@@ -21,18 +21,18 @@ Events = Iterable[tuple[str, Mapping[str, Any]]]
 
 
 class View(Protocol):
-    """What somebody watches, and how it is drawn."""
+    """A view renders the events of a live run."""
 
     def take(self, events: Events) -> str:
-        """Take in events, and draw what they change; empty for nothing."""
+        """Apply events, and render the changes; empty for none."""
 
 
 class RunView:
-    """A run under way: only what changes is drawn.
+    """A view of a run that renders only the changed panels.
 
     Args:
-        question: What was asked.
-        stop_at: Where it can be stopped; empty for nowhere.
+        question: The question.
+        stop_at: Path that stops the run; empty for none.
     """
 
     def __init__(self, question: str, *, stop_at: str = "") -> None:
@@ -41,11 +41,11 @@ class RunView:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What the panels are drawn from."""
+        """The variables of the panels' templates."""
         return {"picture": self._picture, "is_live": True, "stop_at": self._stop_at}
 
     def take(self, events: Events) -> str:
-        """Take in events, and draw the panels that they change."""
+        """Apply events, and render the panels that they change."""
         change = Change()
         for name, data in events:
             change.add(apply(self._picture, name, data))
@@ -56,25 +56,25 @@ class RunView:
 
 
 def _needed(change: Change) -> tuple[list[str], dict[str, str]]:
-    """Panels to draw, and text for the places that none of them holds."""
+    """Return the panels to render, and the text for the places outside of them."""
     outer = [panel for panel in PANELS if panel in change.panels]
     inner = [] if STAGES in outer else sorted(panel for panel in change.panels if panel not in PANELS)
     held = {_holder(place, whole_chain=STAGES in outer) for place in change.text} & {*outer, *inner}
     text = {
-        place: said for place, said in change.text.items() if _holder(place, whole_chain=STAGES in outer) not in held
+        place: added for place, added in change.text.items() if _holder(place, whole_chain=STAGES in outer) not in held
     }
     return [*outer, *inner], text
 
 
 def _holder(place: str, *, whole_chain: bool) -> str:
-    """Panel that holds the place where a text grows."""
+    """Return the panel that contains a growing text."""
     if place == ANSWER_TEXT:
         return ANSWER
     return STAGES if whole_chain else place.replace("text-", "stage-", 1)
 
 
-def stream(request: Request, lives: Lives, live: Live, view: View) -> StreamingResponse:
-    """`live` as server-sent events, from where the browser has got to."""
+def stream(request: Request, lives: LiveRuns, live: LiveRun, view: View) -> StreamingResponse:
+    """Stream `live` as server-sent events, from the browser's last event on."""
     seen = _last_seen(request, len(live.events))
     view.take(live.events[:seen])
     return StreamingResponse(
@@ -82,13 +82,13 @@ def stream(request: Request, lives: Lives, live: Live, view: View) -> StreamingR
     )
 
 
-async def _frames(lives: Lives, live: Live, view: View, seen: int) -> AsyncIterator[bytes]:
-    """One frame for whatever came since the last one."""
-    live.arrive()
+async def _frames(lives: LiveRuns, live: LiveRun, view: View, seen: int) -> AsyncIterator[bytes]:
+    """Yield one frame for the events since the last one."""
+    live.add_watcher()
     try:
         while True:
             if not await _news(live, seen):
-                yield b": still here\n\n"
+                yield b": heartbeat\n\n"
                 continue
             over, reached = live.is_over, len(live.events)
             if text := view.take(live.events[seen:reached]):
@@ -99,11 +99,11 @@ async def _frames(lives: Lives, live: Live, view: View, seen: int) -> AsyncItera
                 return
             await asyncio.sleep(TOGETHER_S)
     finally:
-        live.leave(lives.unwatched_s)
+        live.remove_watcher(lives.unwatched_s)
 
 
-async def _news(live: Live, seen: int) -> bool:
-    """Wait for more; False where a heartbeat is due before."""
+async def _news(live: LiveRun, seen: int) -> bool:
+    """Wait for an event; return False if a heartbeat is due first."""
     try:
         async with asyncio.timeout(HEARTBEAT_S):
             await live.after(seen)
@@ -113,7 +113,7 @@ async def _news(live: Live, seen: int) -> bool:
 
 
 def frame(text: str, number: int) -> bytes:
-    r"""One server-sent event with `text` in it.
+    r"""Format one server-sent event with `text`.
 
     Example:
         >>> frame("a\nb", 3)
@@ -124,6 +124,6 @@ def frame(text: str, number: int) -> bytes:
 
 
 def _last_seen(request: Request, most: int) -> int:
-    """Events that the browser has drawn already, as it says when it connects again."""
-    said = request.headers.get("last-event-id", "")
-    return min(int(said), most) if said.isdigit() else 0
+    """Return the number of events that the browser received before it reconnected."""
+    last = request.headers.get("last-event-id", "")
+    return min(int(last), most) if last.isdigit() else 0

@@ -1,4 +1,4 @@
-"""The events of a recorded run, made again from its record, with how long each took."""
+"""Reconstructs the events of a recorded run, with their durations."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ _PIECES = re.compile(r"\s*\S+\s*")
 
 @value
 class Timed:
-    """One event, and the time that passes before it [ms]."""
+    """An event with the time before it [ms]."""
 
     name: str
     data: Data
@@ -23,27 +23,27 @@ class Timed:
 
 
 def events(run: Data) -> list[Timed]:
-    """Events that lead to `run`, in the order in which they came; what was not recorded is left out.
+    """Return the events of `run` in their order, without those that a record does not contain.
 
-    A record keeps how long the decision, the stages and the whole took, not when each token came: tokens are spread
-    evenly over their stage, and what no stage accounts for passes before the first one.
+    A record has the durations of the decision, the stages and the run, not the times of the tokens: the tokens are
+    spread evenly over their stage, and the remaining time is before the first stage.
     """
-    told = [Timed(name="run_started", data={"run_id": run["run_id"]})]
+    timed = [Timed(name="run_started", data={"run_id": run["run_id"]})]
     route = run.get("route")
     if route:
-        told.append(Timed(name="routed", data=route, after_ms=_ms(route.get("duration_ms"))))
-    told += [Timed(name="fell_back", data=each) for each in run.get("fallbacks") or ()]
-    told += _ACCOUNTS.get(run.get("strategy") or "", _plain)(run)
-    spent = sum(each.after_ms for each in told)
-    return [*told, Timed(name="run_finished", data={"run": run}, after_ms=max(0.0, _ms(run["duration_ms"]) - spent))]
+        timed.append(Timed(name="routed", data=route, after_ms=_ms(route.get("duration_ms"))))
+    timed += [Timed(name="fell_back", data=each) for each in run.get("fallbacks") or ()]
+    timed += _ACCOUNTS.get(run.get("strategy") or "", _system1)(run)
+    spent = sum(each.after_ms for each in timed)
+    return [*timed, Timed(name="run_finished", data={"run": run}, after_ms=max(0.0, _ms(run["duration_ms"]) - spent))]
 
 
-def _plain(run: Data) -> list[Timed]:
-    """One answer, spread over the time after its first token."""
+def _system1(run: Data) -> list[Timed]:
+    """Return the tokens of one answer, spread over the time after its first token."""
     first = run.get("first_token_ms")
     begins = _ms(first if first is not None else 0.0) - _ms((run.get("route") or {}).get("duration_ms"))
     takes = max(0.0, _ms(run["duration_ms"]) - _ms(first)) if first is not None else 0.0
-    return _spoken("answer_token", {}, run.get("answer") or "", takes, max(0.0, begins))
+    return _tokens("answer_token", {}, run.get("answer") or "", takes, max(0.0, begins))
 
 
 def _dialectic(run: Data) -> list[Timed]:
@@ -52,20 +52,20 @@ def _dialectic(run: Data) -> list[Timed]:
     measured = {each["stage"]: each for each in account.get("measurements") or ()}
     accounted = sum(_ms(each["duration_ms"]) for each in stages)
     before = max(0.0, _ms(account.get("duration_ms")) - accounted)
-    told = [Timed(name="agent_assessed", data=each) for each in account.get("assessments") or ()]
-    if told:
-        told[0] = Timed(name=told[0].name, data=told[0].data, after_ms=before)
+    timed = [Timed(name="agent_assessed", data=each) for each in account.get("assessments") or ()]
+    if timed:
+        timed[0] = Timed(name=timed[0].name, data=timed[0].data, after_ms=before)
     if account.get("roles"):
-        told.append(Timed(name="roles_assigned", data=account["roles"]))
+        timed.append(Timed(name="roles_assigned", data=account["roles"]))
     for stage in stages:
-        told += _stage(stage)
+        timed += _stage(stage)
         if stage["stage"] in measured:
-            told.append(Timed(name="stage_measured", data=measured[stage["stage"]]))
-    return [*told, *_note(account)]
+            timed.append(Timed(name="stage_measured", data=measured[stage["stage"]]))
+    return [*timed, *_note(account)]
 
 
 def _note(account: Data) -> Iterator[Timed]:
-    """The note; a record may hold its text without how it came to be."""
+    """Return the events of the note; a record may have its text without its stage."""
     stage = account.get("note_stage")
     if stage:
         yield from _stage(stage)
@@ -73,14 +73,14 @@ def _note(account: Data) -> Iterator[Timed]:
         agent = ((account.get("roles") or {}).get("assignment") or {}).get("GENERALIST", "")
         head = {"stage": NOTE, "role": "GENERALIST", "agent": agent, "model": "", "attempt": 1}
         yield Timed(name="stage_started", data=head)
-        yield from _spoken("stage_token", {"stage": NOTE}, account["note"], 0.0, 0.0)
+        yield from _tokens("stage_token", {"stage": NOTE}, account["note"], 0.0, 0.0)
 
 
 def _stage(stage: Data) -> Iterator[Timed]:
     name = stage["stage"]
     head = {key: stage[key] for key in ("stage", "role", "agent", "model")}
     yield Timed(name="stage_started", data={**head, "attempt": stage["attempts"]})
-    yield from _spoken("stage_token", {"stage": name}, stage["text"], _ms(stage["duration_ms"]), 0.0)
+    yield from _tokens("stage_token", {"stage": name}, stage["text"], _ms(stage["duration_ms"]), 0.0)
     if name == CHAIN[-1]:
         yield Timed(name="answer_token", data={"text": stage["text"]})
     yield Timed(name="stage_finished", data=stage)
@@ -90,10 +90,10 @@ def _arbiter(run: Data) -> list[Timed]:
     account = run.get("deliberation") or {}
     if not account:
         return []
-    told = _drawn(account.get("solver_results") or ())
+    timed = _drawn(account.get("solver_results") or ())
     settled = not account.get("critiques") and not account.get("arbiter")
     measures = account.get("measures") or {}
-    told.append(
+    timed.append(
         Timed(
             name="solvers_finished",
             data={
@@ -106,16 +106,16 @@ def _arbiter(run: Data) -> list[Timed]:
         )
     )
     for each in account.get("critiques") or ():
-        told.append(Timed(name="critique_finished", data=each, after_ms=_ms(each.get("duration_ms"))))
+        timed.append(Timed(name="critique_finished", data=each, after_ms=_ms(each.get("duration_ms"))))
     if account.get("arbiter"):
-        told.append(_arbitrated(account, measures))
-    return told
+        timed.append(_arbitrated(account, measures))
+    return timed
 
 
 def _drawn(solvers: Sequence[Data]) -> list[Timed]:
-    """The solvers' samples, counted over all of them as they were drawn; a record has no entropies on the way."""
+    """Return the events of the solvers' samples, with cumulative counts; a record has no intermediate entropies."""
     counts: Counter[str] = Counter()
-    invalid, told = 0, []
+    invalid, timed = 0, []
     planned = sum(sum(each["counts"].values()) + each["invalid"] for each in solvers)
     for each in solvers:
         counts.update(each["counts"])
@@ -129,8 +129,8 @@ def _drawn(solvers: Sequence[Data]) -> list[Timed]:
             "invalid": invalid,
             "entropy": None,
         }
-        told.append(Timed(name="samples_drawn", data=data))
-    return told
+        timed.append(Timed(name="samples_drawn", data=data))
+    return timed
 
 
 def _arbitrated(account: Data, measures: Data) -> Timed:
@@ -152,26 +152,26 @@ def _delegation(run: Data) -> list[Timed]:
     if not account:
         return []
     decision = account.get("decision")
-    told = []
+    timed = []
     if decision:
         data = {"dimensions": account.get("dimensions") or (), "first_agent": decision["first_agent"], "dispatch": None}
-        told.append(Timed(name="task_dispatched", data=data))
+        timed.append(Timed(name="task_dispatched", data=data))
     for each in account.get("assessments") or ():
-        told.append(Timed(name="agent_assessed", data=each, after_ms=_ms(each.get("duration_ms"))))
+        timed.append(Timed(name="agent_assessed", data=each, after_ms=_ms(each.get("duration_ms"))))
     if decision:
-        told.append(Timed(name="mode_chosen", data=decision))
+        timed.append(Timed(name="mode_chosen", data=decision))
     for each in account.get("votes") or ():
-        told.append(Timed(name="agent_answered", data=each, after_ms=_ms(each.get("duration_ms"))))
+        timed.append(Timed(name="agent_answered", data=each, after_ms=_ms(each.get("duration_ms"))))
     if account.get("label"):
-        told.append(Timed(name="answer_judged", data=account["label"]))
-    return told
+        timed.append(Timed(name="answer_judged", data=account["label"]))
+    return timed
 
 
 _ACCOUNTS = {"dialectic": _dialectic, "arbiter": _arbiter, "delegation": _delegation}
 
 
-def _spoken(name: str, head: Data, text: str, takes_ms: float, begins_ms: float) -> list[Timed]:
-    """`text` a word at a time."""
+def _tokens(name: str, head: Data, text: str, takes_ms: float, begins_ms: float) -> list[Timed]:
+    """Return the tokens of `text`, one for each word."""
     pieces = _PIECES.findall(text)
     step = takes_ms / len(pieces) if pieces else 0.0
     return [

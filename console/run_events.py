@@ -1,4 +1,4 @@
-"""What each event changes in the picture of a run."""
+"""Applies the events of a run to its picture."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -28,13 +28,13 @@ from console.run_view import (
 
 
 def apply(picture: Picture, name: str, data: Data) -> Change:
-    """Take one event into `picture`, and say what it changes; one that nobody knows changes nothing."""
+    """Apply one event to `picture`, and return the changes; an unknown event has none."""
     handle = _HANDLERS.get(name)
     return handle(picture, data) if handle else Change()
 
 
 def pictured(events: Iterable[tuple[str, Data]], question: str = "") -> Picture:
-    """The picture that events make."""
+    """Return the picture after the events."""
     picture = Picture(question=question)
     for name, data in events:
         apply(picture, name, data)
@@ -76,7 +76,7 @@ def _stage_started(picture: Picture, data: Data) -> Change:
     picture.stages[stage] = StageView(
         stage, data["role"], data["agent"], data["model"], attempt=data["attempt"], active=True
     )
-    picture.at_work = "watch" if stage == NOTE else stage.lower()
+    picture.at_work = stage.lower()
     panels = {PROGRESS, STAGES if stage == NOTE else stage_panel(stage)}
     if stage == CHAIN[-1]:
         picture.answer = ""
@@ -104,7 +104,7 @@ def _stage_finished(picture: Picture, data: Data) -> Change:
         msv=earlier.msv if earlier else None,
     )
     if data["succeeded"]:
-        phase = "watch" if stage == NOTE else stage.lower()
+        phase = stage.lower()
         order = PHASES["dialectic"]
         picture.step((phase,), order[min(order.index(phase) + 1, len(order) - 1)])
     return Change({PROGRESS, STAGES if stage == NOTE else stage_panel(stage)})
@@ -165,7 +165,7 @@ def _task_dispatched(picture: Picture, data: Data) -> Change:
 
 
 def _mode_chosen(picture: Picture, data: Data) -> Change:
-    again, picture.answer = bool(picture.answer), ""  # what another agent had said by now is void
+    again, picture.answer = bool(picture.answer), ""  # the answer of an earlier agent is dropped
     picture.mode = data
     picture.step(("classify", "self-assess", "decide"), "answer")
     return Change(set(PANELS) if again else {PROGRESS, DELEGATION})
@@ -191,14 +191,14 @@ def _run_finished(picture: Picture, data: Data) -> Change:
     elif picture.strategy in ("system1", "delegation"):
         picture.reached.add("answer")
     if account.get("note"):
-        picture.reached.add("watch")
+        picture.reached.add("note")
     picture.at_work = ""
     for view in picture.stages.values():
         view.active = False
     return Change(set(PANELS))
 
 
-def _refused(picture: Picture, data: Data) -> Change:
+def _failed(picture: Picture, data: Data) -> Change:
     picture.error = notice(data["error"])
     picture.run_id = data["error"].metadata.get("run_id", picture.run_id)
     return Change({PROGRESS, ANSWER})
@@ -237,6 +237,6 @@ _HANDLERS: Mapping[str, Callable[[Picture, Data], Change]] = {
     "agent_answered": _agent_answered,
     "answer_judged": _answer_judged,
     "run_finished": _run_finished,
-    "refused": _refused,
+    "failed": _failed,
     "stopped": _stopped,
 }

@@ -1,6 +1,6 @@
-"""What a run looks like so far, and what of it is to be drawn anew.
+"""The picture of a run holds everything that its page shows, and a change names the parts to render again.
 
-The same picture is drawn of a run that is under way, of one that is replayed, and of a recorded one.
+Live, replayed and recorded runs have the same picture.
 """
 
 from collections import Counter
@@ -9,46 +9,41 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from console.errors import Notice
+from kernel import roles
 
 Data = Mapping[str, Any]
 
-CHAIN = ("THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS")
-NOTE = "NOTE"
-AUTHORS = {
-    "THESIS": "EXPERT",
-    "ANTITHESIS": "CRITIC",
-    "RESOLUTION": "EVALUATOR",
-    "SYNTHESIS": "SYNTHESIZER",
-    NOTE: "GENERALIST",
-}
+NOTE = roles.Stage.NOTE.value
+CHAIN = tuple(stage.value for stage in roles.CHAIN)
+AUTHORS = {stage.value: role.value for stage, role in roles.AUTHOR.items()}
 PHASES: Mapping[str, tuple[str, ...]] = {
     "": ("assess", "route", "answer"),
     "system1": ("assess", "route", "answer"),
-    "dialectic": ("assess", "route", "assign", "thesis", "antithesis", "resolution", "synthesis", "watch"),
+    "dialectic": ("assess", "route", "assign", *(stage.lower() for stage in CHAIN), "note"),
     "arbiter": ("assess", "route", "solve", "critique", "arbitrate", "measure"),
     "delegation": ("assess", "route", "classify", "self-assess", "decide", "answer"),
 }
 
 PROGRESS, DECISION, ASSIGNMENT, STAGES, EVOLUTION = "progress", "decision", "assignment", "stages", "evolution"
 ARBITRATION, DELEGATION, ANSWER = "arbitration", "delegation", "answer"
-# Panels that are always there; those of single stages and the evolution stand inside the stages.
+# Panels of every run; those of single stages and the evolution are inside the stages panel.
 PANELS = (PROGRESS, ANSWER, DECISION, ASSIGNMENT, STAGES, ARBITRATION, DELEGATION)
 ANSWER_TEXT = "answer-text"
 
 
 def stage_panel(stage: str) -> str:
-    """Name of the panel of one stage."""
+    """Return the name of the panel of one stage."""
     return f"stage-{stage.lower()}"
 
 
 def stage_text(stage: str) -> str:
-    """Name of the place where the text of one stage grows."""
+    """Return the name of the place of one stage's text."""
     return f"text-{stage.lower()}"
 
 
 @dataclass
 class StageView:
-    """One stage: who speaks, and what has been said so far."""
+    """One stage: its role and agent, and its text so far."""
 
     stage: str
     role: str = ""
@@ -63,7 +58,7 @@ class StageView:
 
 @dataclass
 class Sampling:
-    """Samples drawn so far by all solvers, or by the arbiter."""
+    """The samples so far of all solvers, or of the arbiter."""
 
     drawn: int = 0
     planned: int = 0
@@ -74,33 +69,33 @@ class Sampling:
 
 @dataclass
 class Change:
-    """What one event changes.
+    """The changes of one event.
 
     Attributes:
-        panels: Panels to be drawn anew.
-        text: Text to be added, by the place where it grows.
+        panels: Panels to render again.
+        text: Text to append, by its place.
     """
 
     panels: set[str] = field(default_factory=set)
     text: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: "Change") -> None:
-        """Take in a later change."""
+        """Add a later change."""
         self.panels |= other.panels
-        for place, said in other.text.items():
-            self.text[place] = self.text.get(place, "") + said
+        for place, added in other.text.items():
+            self.text[place] = self.text.get(place, "") + added
 
 
 @dataclass
 class Picture:
-    """A run so far.
+    """The picture of a run so far.
 
     Attributes:
-        question: What was asked.
-        strategy: The strategy at work; empty until it is chosen.
-        reached: Phases that are over.
-        at_work: The phase that is under way; empty for none.
-        error: The refusal that ended it, as a notice.
+        question: The question.
+        strategy: The current strategy; empty until it is chosen.
+        reached: Finished phases.
+        at_work: The current phase; empty for none.
+        error: The error that ended it, as a notice.
         run: The finished run.
     """
 
@@ -130,39 +125,39 @@ class Picture:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the run has ended."""
         return self.run is not None or self.error is not None or self.stopped
 
     @property
     def account(self) -> Data:
-        """The strategy's own account of the finished run; empty while there is none."""
+        """The deliberation of the finished run; empty before."""
         return (self.run or {}).get("deliberation") or {}
 
     @property
     def phases(self) -> list[tuple[str, str]]:
-        """Phases with how each stands: done, active, skipped, failed or waiting."""
-        return [(phase, self._standing(phase)) for phase in PHASES.get(self.strategy, PHASES[""])]
+        """The phases, each with its status: done, active, skipped, failed or waiting."""
+        return [(phase, self._phase_status(phase)) for phase in PHASES.get(self.strategy, PHASES[""])]
 
     @property
     def chain_states(self) -> list[tuple[str, Data | None]]:
-        """The stages of the chain with the state measured after each; None where none was, or not yet."""
+        """The stages of the chain with the state after each; None where it is not measured."""
         return [(stage, self.stages[stage].msv if stage in self.stages else None) for stage in CHAIN]
 
     @property
     def solver_counts(self) -> dict[str, int]:
-        """How often the solvers gave each answer, so far or in all."""
+        """The frequencies of the solvers' answers so far."""
         if self.solved is not None:
             return dict(self.solved["counts"])
         return dict(self.solving.counts) if self.solving else {}
 
     @property
     def answers(self) -> list[str]:
-        """Answers of solvers and arbiter, the most frequent first."""
+        """The answers of solvers and arbiter, the most frequent first."""
         total = Counter(self.solver_counts)
         total.update(self.account.get("arbiter") or (self.arbiter.counts if self.arbiter else {}))
         return [answer for answer, _ in sorted(total.items(), key=lambda each: (-each[1], each[0]))]
 
-    def _standing(self, phase: str) -> str:
+    def _phase_status(self, phase: str) -> str:
         if phase == "assess" and self.routed is not None and not self.routed.get("assessor"):
             return "skipped"
         if phase in self.reached:
@@ -174,6 +169,6 @@ class Picture:
         return "skipped" if self.run is not None else "waiting"
 
     def step(self, done: Iterable[str], following: str) -> None:
-        """Take note of phases that are over, and of the one that follows."""
+        """Record finished phases, and the one that follows."""
         self.reached.update(done)
         self.at_work = following

@@ -1,4 +1,4 @@
-"""Who is logged in: an API key for each login, kept here and nowhere else; the browser holds a name for it only."""
+"""The logins of the console: each has an API key, which only the server stores; the browser has a random name."""
 
 import secrets
 import time
@@ -16,9 +16,9 @@ class Session:
     """One login.
 
     Attributes:
-        key: API key that the services are asked with.
-        holder: Whose key it is; empty where nobody has to log in.
-        until: When it ends [s, monotonic].
+        key: API key for the services.
+        holder: Name of the key's holder; empty if no login is required.
+        until: End of the login [s, monotonic].
     """
 
     key: str
@@ -30,7 +30,7 @@ class Sessions:
     """The logins.
 
     Args:
-        keyring: Keys with which one may log in.
+        keyring: Keys that may log in.
         lasting_s: Time after which a login ends [s].
         now: Clock [s, monotonic].
     """
@@ -42,14 +42,14 @@ class Sessions:
         self._held: dict[str, Session] = {}
 
     def log_in(self, key: str) -> str:
-        """Name of a new login with `key`.
+        """Create a login with `key`, and return its name.
 
         Raises:
-            Unauthenticated: When the key is not known.
+            Unauthenticated: The key is unknown.
         """
         key = key.strip()
         if not self._keyring or not key:
-            raise Unauthenticated("Type an API key that the suite knows.")
+            raise Unauthenticated("Enter an API key of this suite.")
         holder = self._holder(key)
         self._make_room()
         name = secrets.token_urlsafe(32)
@@ -57,7 +57,7 @@ class Sessions:
         return name
 
     def find(self, name: str) -> Session | None:
-        """The login called `name`; None if there is none, or none any more."""
+        """Return the login called `name`; None if there is none, or it has ended."""
         session = self._held.get(name)
         if session is not None and session.until <= self._now():
             del self._held[name]
@@ -72,7 +72,7 @@ class Sessions:
         try:
             return self._keyring.holder(bearer(key)["authorization"]).name
         except Unauthenticated:
-            raise Unauthenticated("This key is not known. See whether it is complete.") from None
+            raise Unauthenticated("This key is unknown. Check whether it is complete.") from None
 
     def _make_room(self) -> None:
         now = self._now()

@@ -1,4 +1,4 @@
-"""What every page stands on: the services, what is under way, and how a page is drawn."""
+"""The common parts of the pages: the services, the live runs and the rendering of templates."""
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from console import formatting
 from console.errors import BadFile, Notice, notice
 from console.guard import session_of
-from console.live_runs import Lives
-from console.service_client import Face
+from console.live_runs import LiveRuns
+from console.service_client import ServiceClient
 from console.settings import Settings
 from kernel.errors import MetacogError
 
@@ -29,74 +29,74 @@ class Site:
     """The console's parts.
 
     Attributes:
-        router: The router's REST face.
-        delegation: The delegation service's REST face.
-        lives: What is under way.
+        router: Client of the router.
+        delegation: Client of the delegation service.
+        lives: The live runs.
         settings: Settings.
-        has_login: Whether one has to log in.
+        has_login: Whether a login is required.
     """
 
-    router: Face
-    delegation: Face
-    lives: Lives
+    router: ServiceClient
+    delegation: ServiceClient
+    lives: LiveRuns
     settings: Settings
     has_login: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
-    """A part of a page: what a service told, or why it did not."""
+    """A part of a page: the content that a service returned, or the notice of its error."""
 
-    told: T | None = None
+    content: T | None = None
     notice: Notice | None = None
 
 
 async def part(asked: Awaitable[T]) -> Part[T]:
-    """What `asked` gives, or a notice: one part that cannot be shown leaves the others."""
+    """Await the content of a part, or return a notice, so that an error affects one part of a page only."""
     try:
-        return Part(told=await asked)
-    except MetacogError as refusal:
-        return Part(notice=notice(refusal))
+        return Part(content=await asked)
+    except MetacogError as error:
+        return Part(notice=notice(error))
 
 
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(formatting.FILTERS)
-    made.globals.update(formatting.GLOBALS)
-    return made
+    environment.filters.update(formatting.FILTERS)
+    environment.globals.update(formatting.GLOBALS)
+    return environment
 
 
 ENVIRONMENT = _environment()
 
 
 def drawn(template: str, **shown: Any) -> str:  # noqa: ANN401 - templates take anything
-    """A template as text; everything in it is escaped."""
+    """Render a template, with all values escaped."""
     return ENVIRONMENT.get_template(template).render(**shown)
 
 
 def page(request: Request, template: str, *, status: int = 200, **shown: Any) -> Response:  # noqa: ANN401
-    """A page; htmx gets the same, for it takes the part that it needs."""
+    """Return a page; htmx extracts the part that it needs."""
     site: Site = request.app.state.site
     frame = {"path": request.url.path, "session": session_of(request), "has_login": site.has_login}
     return HTMLResponse(drawn(template, **frame, **shown), status_code=status)
 
 
 def fragment(template: str, **shown: Any) -> Response:  # noqa: ANN401 - templates take anything
-    """A part of a page, for htmx."""
+    """Return a part of a page, for htmx."""
     return HTMLResponse(drawn(template, **shown))
 
 
 async def form(request: Request) -> Mapping[str, str]:
-    """Fields of a form; of several with one name, the last.
+    """Return the fields of a form; of several with one name, the last.
 
     Raises:
-        BadFile: When the body is not a form.
+        BadFile: The body is not a form.
     """
     try:
         text = (await request.body()).decode()

@@ -9,6 +9,6 @@ compose=${COMPOSE:-docker compose}
 umask 077
 trap 'rm -f "$file.part"' EXIT
 $compose exec -T postgres pg_dump -U metacog -d metacog --format=custom > "$file.part"
-$compose exec -T postgres pg_restore --list > /dev/null < "$file.part" # refuses a file that is torn
+$compose exec -T postgres pg_restore --list > /dev/null < "$file.part" # fails for an incomplete file
 mv "$file.part" "$file"
 echo "$file: $(wc -c < "$file") bytes"

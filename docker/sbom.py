@@ -18,8 +18,8 @@ FIELDS = "${Package}\\t${Version}\\t${Architecture}\\t${db:Status-Abbrev}\\n"
 
 def of_debian() -> list[dict[str, Any]]:
     """Installed Debian packages."""
-    told = subprocess.run(["dpkg-query", "-W", "-f", FIELDS], capture_output=True, text=True, check=True).stdout
-    rows = [line.split("\t") for line in told.splitlines()]
+    packages = subprocess.run(["dpkg-query", "-W", "-f", FIELDS], capture_output=True, text=True, check=True).stdout
+    rows = [line.split("\t") for line in packages.splitlines()]
     return [
         component(name, version, f"pkg:deb/debian/{quote(name)}@{quote(version, safe='')}?arch={architecture}")
         for name, version, architecture, status in rows

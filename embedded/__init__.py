@@ -1,1 +1,1 @@
-"""The whole suite on one machine, without Docker: PostgreSQL, llama.cpp and the services under one supervisor."""
+"""Embedded mode runs the suite on one machine without Docker: PostgreSQL, llama.cpp and the services, supervised."""

@@ -1,38 +1,45 @@
-"""Stopping a suite for good, whatever has become of its supervisor."""
+"""Stops a suite completely, even if its supervisor was killed."""
 
 from embedded import postgres
-from embedded.processes import Home, end, forget_pid, members, recorded, recorded_all
-from embedded.state import read_state
+from embedded.supervision.processes import (
+    Home,
+    all_recorded_processes,
+    delete_pid,
+    end,
+    recorded_process,
+    suite_processes,
+)
+from embedded.supervision.state import read_state
 
-SUPERVISOR_GRACE_S = 60.0  # it stops the parts one wave after the other
+SUPERVISOR_GRACE_S = 60.0  # the supervisor stops the parts one wave after the other
 PART_GRACE_S = 10.0
 
 
 def stop_suite(home: Home) -> bool:
-    """Stop everything that runs of the suite; whether anything did.
+    """Stop every process of the suite; return whether any ran.
 
-    The supervisor stops its parts itself. What it could not, because it was killed, is found by the pid files, by
-    PostgreSQL's own record, and by the mark that every process of the suite carries.
+    The supervisor stops its parts itself. After a killed supervisor, the remaining processes are found by the pid
+    files, by PostgreSQL's own record and by the environment variable that every process of the suite has.
     """
     if not home.path.exists():
         return False
-    supervisor = recorded(home, "supervisor")
+    supervisor = recorded_process(home, "supervisor")
     if supervisor is not None:
         end([supervisor], SUPERVISOR_GRACE_S)
-    forget_pid(home, "supervisor")
+    delete_pid(home, "supervisor")
     return sweep(home) or supervisor is not None
 
 
 def sweep(home: Home) -> bool:
-    """Stop what is left of the suite's parts; whether anything was."""
+    """Stop the remaining processes of the suite's parts; return whether there were any."""
     order = [part.name for part in read_state(home)]
-    parts = recorded_all(home)
+    parts = all_recorded_processes(home)
     parts.pop("supervisor", None)
     left = sorted(parts, key=lambda name: order.index(name) if name in order else -1, reverse=True)
     for name in left:
         end([parts[name]], PART_GRACE_S)
     database = home.data.exists() and postgres.stop(home.data)
-    strays = members(home)
+    strays = suite_processes(home)
     end(strays, PART_GRACE_S)
     for path in home.run.glob("*.pid"):
         if path.stem != "supervisor":

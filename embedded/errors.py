@@ -1,4 +1,4 @@
-"""The one refusal of embedded mode; it is told to the person at the terminal and never crosses a wire.
+"""The error of embedded mode, which is shown at the terminal and never sent over a network.
 
 MetacogError
 └── SuiteError
@@ -8,6 +8,6 @@ from kernel.errors import Code, MetacogError
 
 
 class SuiteError(MetacogError):
-    """Something of the embedded suite cannot be had or started; the message says what to do."""
+    """A part of the embedded suite is not available or does not start; the message describes what to do."""
 
     code = Code.FAILED_PRECONDITION

@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server that the user named has to offer, asked once before the suite starts."""
+"""Asks an OpenAI-compatible server of the user for its models, once before the suite starts."""
 
 import http.client
 import json
@@ -11,10 +11,10 @@ TIMEOUT_S = 15.0
 
 
 def first_model(url: str, key: str | None) -> str:
-    """Id of the first model of the server at `url` (a base URL that ends in /v1).
+    """Return the id of the first model of the server at `url` (a base URL that ends in /v1).
 
     Raises:
-        SuiteError: The server does not answer, refuses, or has no model.
+        SuiteError: The server does not respond, returns an error, or has no model.
     """
     models = f"{url}/models"
     if not models.startswith(("http://", "https://")):

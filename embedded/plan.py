@@ -1,28 +1,28 @@
-"""The suite as a list of parts: a pure function of the settings."""
+"""The plan of the suite is a list of parts, a pure function of the settings."""
 
 import sys
 
-from embedded.parts import ProcessSpec
-from embedded.pgfiles import database_url
 from embedded.ports import Port
-from embedded.processes import Home
+from embedded.postgres.files import database_url
 from embedded.settings import ROOT, SuiteSettings
-from embedded.vllm import READY_WITHIN_S, VllmWish, command
+from embedded.supervision.parts import ProcessSpec
+from embedded.supervision.processes import Home
+from embedded.vllm import READY_WITHIN_S, VllmSettings, command
 
 SMALL_MODEL_ALIAS = "smollm2"
 SERVICES = ("delegation", "arbiter", "assigner", "router")
 WITH_MIGRATIONS = ("delegation", "router")
 LOOPBACK = "127.0.0.1"
-# Parts are stopped from the highest wave to the lowest: first those that take requests, last those that answer them.
+# Parts stop from the highest wave to the lowest: first those that receive requests, last those that serve them.
 PARTS_WAVE, SERVICES_WAVE, ENTRY_WAVE = 1, 2, 3
 
 
 def plan(settings: SuiteSettings, model: str) -> list[ProcessSpec]:
-    """Every part of the suite, in the order in which they are shown.
+    """Return every part of the suite, in the order of display.
 
     Args:
-        settings: What the user set.
-        model: Path of the GGUF file if llama.cpp is to run; not looked at otherwise.
+        settings: Settings of the user.
+        model: Path of the GGUF file if llama.cpp runs; ignored otherwise.
     """
     common = shared_environment(settings)
     parts = []
@@ -39,7 +39,7 @@ def plan(settings: SuiteSettings, model: str) -> list[ProcessSpec]:
 
 
 def shared_environment(settings: SuiteSettings) -> dict[str, str]:
-    """Variables that every part gets."""
+    """Return the variables that every part receives."""
     ports = settings.ports
     addresses = {
         f"METACOG_{name.upper()}_ADDRESS": f"{LOOPBACK}:{ports[f'METACOG_{name.upper()}_GRPC_PORT']}"
@@ -59,25 +59,25 @@ def shared_environment(settings: SuiteSettings) -> dict[str, str]:
 
 
 def model_name(settings: SuiteSettings) -> str:
-    """Name under which the model is served and asked for."""
+    """Return the name of the model in requests."""
     return settings.inference_model or (settings.vllm.model if settings.vllm else SMALL_MODEL_ALIAS)
 
 
-def ports_wanted(settings: SuiteSettings) -> list[Port]:
-    """Ports that the suite itself listens on."""
-    spared = set()
+def required_ports(settings: SuiteSettings) -> list[Port]:
+    """Return the ports that the suite itself listens on."""
+    external = set()
     if settings.inference_url is not None:
-        spared.add("METACOG_INFERENCE_PORT")
+        external.add("METACOG_INFERENCE_PORT")
     if settings.encoder_url is not None:
-        spared.add("METACOG_ENCODER_PORT")
-    return [Port(number, _purpose(name), name) for name, number in settings.ports.items() if name not in spared]
+        external.add("METACOG_ENCODER_PORT")
+    return [Port(number, _port_purpose(name), name) for name, number in settings.ports.items() if name not in external]
 
 
-def _purpose(setting: str) -> str:
-    """What the port of `setting` is for.
+def _port_purpose(setting: str) -> str:
+    """Return the purpose of the port of `setting`.
 
     Example:
-        >>> _purpose("METACOG_ROUTER_GRPC_PORT")
+        >>> _port_purpose("METACOG_ROUTER_GRPC_PORT")
         'router gRPC'
     """
     words = setting.removeprefix("METACOG_").removesuffix("_PORT").lower().replace("_", " ")
@@ -112,18 +112,18 @@ def _llm(settings: SuiteSettings, common: dict[str, str], model: str) -> Process
         environment=common,
         url=f"http://{LOOPBACK}:{port}/v1",
         ready_url=f"http://{LOOPBACK}:{port}/health",
-        ready_within_s=600.0,  # a large file of the user's own
+        ready_within_s=600.0,  # the user's own file may be large
         wave=PARTS_WAVE,
     )
 
 
-def _vllm(settings: SuiteSettings, wish: VllmWish, common: dict[str, str]) -> ProcessSpec:
+def _vllm(settings: SuiteSettings, vllm: VllmSettings, common: dict[str, str]) -> ProcessSpec:
     port = settings.ports["METACOG_INFERENCE_PORT"]
     environment = {name: text for name, text in common.items() if name != "PYTHONPATH"}
     key = {"VLLM_API_KEY": settings.inference_key} if settings.inference_key else {}
     return ProcessSpec(
         name="vllm",
-        command=command(wish, alias=model_name(settings), host=LOOPBACK, port=port),
+        command=command(vllm, alias=model_name(settings), host=LOOPBACK, port=port),
         environment={**environment, "PYTHONPATH": "", **key},
         url=f"http://{LOOPBACK}:{port}/v1",
         ready_url=f"http://{LOOPBACK}:{port}/health",

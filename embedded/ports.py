@@ -1,4 +1,4 @@
-"""Ports that the suite wants and others may hold."""
+"""The ports of the suite, which other processes may use."""
 
 import socket
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from embedded.errors import SuiteError
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port of this machine's loopback, and what it is for."""
+    """A port of this machine's loopback interface, with its purpose."""
 
     number: int
     purpose: str
@@ -18,10 +18,10 @@ class Port:
 
 
 def port_is_free(host: str, number: int) -> bool:
-    """Whether nobody listens on port `number` of `host`."""
+    """Return whether no process listens on port `number` of `host`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a closed connection's port is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the port of a closed connection is free
         try:
             probe.bind((host, number))
         except OSError:
@@ -29,8 +29,8 @@ def port_is_free(host: str, number: int) -> bool:
     return True
 
 
-def holder_of(number: int) -> str | None:
-    """Name and pid of the process that listens on port `number`, if the system lets us see it."""
+def process_on_port(number: int) -> str | None:
+    """Return the name and pid of the process that listens on port `number`, if the system shows them."""
     try:
         pids = [
             each.pid
@@ -42,30 +42,30 @@ def holder_of(number: int) -> str | None:
         return None
 
 
-def clashes(ports: list[Port], host: str = "127.0.0.1") -> list[str]:
-    """One line for each port that cannot be had; empty when all are free.
+def port_conflicts(ports: list[Port], host: str = "127.0.0.1") -> list[str]:
+    """Return one line for each port that is not available; empty when all are free.
 
-    Each line names the port, what it is for, who holds it where that can be seen, and the setting that changes it.
+    Each line names the port, its purpose, its process where the system shows it, and its setting.
     """
     lines = []
     seen: dict[int, Port] = {}
     for port in ports:
         other = seen.setdefault(port.number, port)
         if other is not port:
-            lines.append(f"port {port.number} is wanted twice: by {other.setting} and by {port.setting}")
+            lines.append(f"port {port.number} is set twice: by {other.setting} and by {port.setting}")
         elif not port_is_free(host, port.number):
-            holder = holder_of(port.number)
+            holder = process_on_port(port.number)
             by = f" by {holder}" if holder else ""
             lines.append(f"port {port.number} ({port.purpose}) is taken{by}; set {port.setting} to another")
     return lines
 
 
 def check_ports(ports: list[Port]) -> None:
-    """Refuse to start on taken ports.
+    """Raise an error if a port is not available.
 
     Raises:
-        SuiteError: With one line for each.
+        SuiteError: With one line for each such port.
     """
-    lines = clashes(ports)
+    lines = port_conflicts(ports)
     if lines:
         raise SuiteError("\n".join(lines), ports=",".join(str(port.number) for port in ports))

@@ -1,4 +1,4 @@
-"""What a user may set of the embedded suite: environment first, then the command line."""
+"""The settings of the embedded suite: environment variables, which the command line overrides."""
 
 import os
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from embedded.errors import SuiteError
 from embedded.llm import default_threads
-from embedded.vllm import VllmWish, read_vllm
+from embedded.vllm import VllmSettings, read_vllm
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_PORTS = {
@@ -26,13 +26,13 @@ DEFAULT_PORTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What the command line of `up` may say; each wins over its variable.
+class UpOptions:
+    """The options of the `up` command; each overrides its variable.
 
     Args:
-        inference_url: Base URL of an OpenAI-compatible server; no model server is started then.
-        inference_model: Name of the model to ask for.
-        backend: What serves the model where no server is named: `llamacpp` or `vllm`.
+        inference_url: Base URL of an OpenAI-compatible server; with it the suite starts no model server.
+        inference_model: Name of the model in requests.
+        backend: Model server that the suite starts without `inference_url`: `llamacpp` or `vllm`.
         model: GGUF file for llama.cpp instead of the small model; name or folder of a model for vLLM.
         threads: Threads of llama.cpp.
     """
@@ -46,7 +46,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteSettings:
-    """The suite as it is to run; `None` for an address means that the suite starts that part itself.
+    """The settings of one suite; `None` for an address means that the suite starts that part itself.
 
     Args:
         home: Folder of models, data, logs and pid files.
@@ -54,7 +54,7 @@ class SuiteSettings:
         database_url: SQLAlchemy URL of a PostgreSQL with pgvector.
         encoder_url: Base URL of an OpenAI-compatible embeddings server.
         inference_url: Base URL of an OpenAI-compatible model server.
-        inference_model: Name of the model to ask for.
+        inference_model: Name of the model in requests.
         inference_key: Key of the model server.
         files: Absolute path of each METACOG_..._FILE that is set.
         vllm: vLLM instead of llama.cpp.
@@ -70,52 +70,52 @@ class SuiteSettings:
     inference_model: str | None = None
     inference_key: str | None = None
     files: dict[str, str] = field(default_factory=dict)
-    vllm: VllmWish | None = None
+    vllm: VllmSettings | None = None
     model: Path | None = None
     threads: int = 1
 
 
 def home_path(environment: Mapping[str, str]) -> Path:
-    """Home of the suite: METACOG_HOME, or `.metacog` in the repository."""
+    """Return the home of the suite: METACOG_HOME, or `.metacog` in the repository."""
     return Path(environment.get("METACOG_HOME") or ROOT / ".metacog").expanduser().absolute()
 
 
-def read_settings(environment: Mapping[str, str], wishes: Wishes = Wishes()) -> SuiteSettings:
-    """Settings of the suite.
+def read_settings(environment: Mapping[str, str], up_options: UpOptions = UpOptions()) -> SuiteSettings:
+    """Return the settings of the suite.
 
     Raises:
-        SuiteError: A port is no port, or two settings exclude each other.
+        SuiteError: A port is invalid, or two settings exclude each other.
     """
-    url = wishes.inference_url or environment.get("METACOG_INFERENCE_URL") or None
-    if url and (wishes.model or wishes.backend == "vllm"):
-        raise SuiteError("--model and --backend start a model server, --inference-url names another; give one of them")
-    vllm = read_vllm(environment, wishes.model) if wishes.backend == "vllm" else None
+    url = up_options.inference_url or environment.get("METACOG_INFERENCE_URL") or None
+    if url and (up_options.model or up_options.backend == "vllm"):
+        raise SuiteError("--model and --backend start a model server, --inference-url uses another; give one of them")
+    vllm = read_vllm(environment, up_options.model) if up_options.backend == "vllm" else None
     return SuiteSettings(
         home=home_path(environment),
         ports={name: _port(name, environment.get(name), usual) for name, usual in DEFAULT_PORTS.items()},
         database_url=environment.get("METACOG_DATABASE_URL") or None,
         encoder_url=environment.get("METACOG_ENCODER_URL") or None,
         inference_url=url.rstrip("/") if url else None,
-        inference_model=wishes.inference_model or environment.get("METACOG_INFERENCE_MODEL") or None,
+        inference_model=up_options.inference_model or environment.get("METACOG_INFERENCE_MODEL") or None,
         inference_key=environment.get("METACOG_INFERENCE_API_KEY") or None,
         files=_files(environment),
         vllm=vllm,
-        model=Path(wishes.model).expanduser().absolute() if wishes.model and vllm is None else None,
-        threads=wishes.threads or default_threads(),
+        model=Path(up_options.model).expanduser().absolute() if up_options.model and vllm is None else None,
+        threads=up_options.threads or default_threads(),
     )
 
 
 def _files(environment: Mapping[str, str]) -> dict[str, str]:
-    """Every METACOG_..._FILE as an absolute path: the parts run in another folder than the user is in."""
+    """Return every METACOG_..._FILE as an absolute path: the parts run in another folder than the user's."""
     named = {name: text for name, text in environment.items() if name.startswith("METACOG_") and name.endswith("_FILE")}
     return {name: str(Path(text).expanduser().absolute()) for name, text in named.items() if text}
 
 
 def _port(name: str, text: str | None, usual: int) -> int:
-    """Port number in `text`, or `usual` where nothing is set.
+    """Return the port number in `text`, or `usual` if `text` is empty.
 
     Raises:
-        SuiteError: `text` is no port.
+        SuiteError: `text` is not a port number.
     """
     if not text:
         return usual
@@ -124,6 +124,6 @@ def _port(name: str, text: str | None, usual: int) -> int:
     return int(text)
 
 
-def from_environment(wishes: Wishes = Wishes()) -> SuiteSettings:
-    """Settings of the suite from this process's environment."""
-    return read_settings(os.environ, wishes)
+def from_environment(up_options: UpOptions = UpOptions()) -> SuiteSettings:
+    """Return the settings of the suite from this process's environment."""
+    return read_settings(os.environ, up_options)

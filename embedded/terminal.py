@@ -1,9 +1,9 @@
-"""Lines for the person at the terminal, and for the log of a part."""
+"""Writes lines to the terminal, or to the log of a part."""
 
 import sys
 
 
-def say(line: str = "") -> None:
+def print_line(line: str = "") -> None:
     """Write one line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Starting a suite: check, hand over to a supervisor of its own, and wait until all is ready."""
+"""Starts a suite: checks its needs, starts its supervisor, and waits until every part is ready."""
 
 import fcntl
 import os
@@ -14,44 +14,44 @@ from embedded.errors import SuiteError
 from embedded.inference import first_model
 from embedded.llm import check_model
 from embedded.model import ensure_model
-from embedded.parts import ProcessSpec, write_plan
-from embedded.plan import plan, ports_wanted
+from embedded.plan import plan, required_ports
 from embedded.ports import check_ports
-from embedded.processes import SUITE_VARIABLE, Home, last_lines, recorded, rotate
 from embedded.settings import ROOT, SuiteSettings
-from embedded.state import PartState, Stage, read_state
-from embedded.terminal import say
+from embedded.supervision.parts import ProcessSpec, write_plan
+from embedded.supervision.processes import SUITE_VARIABLE, Home, last_lines, recorded_process, rotate
+from embedded.supervision.state import PartState, Stage, read_state
+from embedded.terminal import print_line
 from embedded.vllm import check_vllm
 
 TICK_S = 0.1
 
 
 def up(settings: SuiteSettings) -> None:
-    """Start the suite and return when every part is ready; at once if it already is.
+    """Start the suite and return when every part is ready, or at once if it already runs.
 
     Raises:
-        SuiteError: A part cannot be had or does not come up; nothing is left running then.
+        SuiteError: A part is not available or does not become ready; the suite is stopped again.
     """
     home = Home(settings.home)
     home.make()
-    with _alone(home):
-        if stands(home):
-            check_standing(home)
-            say(f"already up: {where(settings)}")
+    with _lock(home):
+        if is_up(home):
+            check_parts_are_up(home)
+            print_line(f"already up: {suite_addresses(settings)}")
             return
         if stop_suite(home):
-            say("an earlier run was not complete; what was left of it has been stopped")
+            print_line("the remaining processes of an earlier, incomplete run have been stopped")
         began = time.monotonic()
-        check_ports(ports_wanted(settings))
-        launch(home, prepare(settings))
-        say(f"ready after {time.monotonic() - began:.0f} s: {where(settings)}")
+        check_ports(required_ports(settings))
+        launch(home, prepared_parts(settings))
+        print_line(f"ready after {time.monotonic() - began:.0f} s: {suite_addresses(settings)}")
 
 
-def prepare(settings: SuiteSettings) -> list[ProcessSpec]:
-    """The parts of the suite, after the model is there or the named server has been asked for its own.
+def prepared_parts(settings: SuiteSettings) -> list[ProcessSpec]:
+    """Return the parts of the suite, after downloading the model or asking the user's server for its model.
 
     Raises:
-        SuiteError: Neither can be had.
+        SuiteError: The model, or the server, is not available.
     """
     if settings.inference_url is not None:
         model = settings.inference_model or first_model(settings.inference_url, settings.inference_key)
@@ -59,16 +59,16 @@ def prepare(settings: SuiteSettings) -> list[ProcessSpec]:
     if settings.vllm is not None:
         check_vllm(settings.vllm)
         return plan(settings, "")
-    path = settings.model or ensure_model(settings.home, say)
+    path = settings.model or ensure_model(settings.home, print_line)
     check_model(path)
     return plan(settings, str(path))
 
 
 def launch(home: Home, parts: Sequence[ProcessSpec]) -> None:
-    """Start a supervisor for `parts` and wait until all are ready, saying how it goes.
+    """Start a supervisor for `parts`, report the progress, and wait until all are ready.
 
     Raises:
-        SuiteError: A part does not come up, or the supervisor ends; nothing is left running then.
+        SuiteError: A part does not become ready, or the supervisor ends; the suite is stopped again.
     """
     write_plan(home.run / "plan.json", parts)
     (home.run / "state.json").unlink(missing_ok=True)
@@ -76,7 +76,7 @@ def launch(home: Home, parts: Sequence[ProcessSpec]) -> None:
     rotate(log)
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "embedded.supervisor", "--home", str(home.path)],
+            [sys.executable, "-m", "embedded.supervision.supervisor", "--home", str(home.path)],
             stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd=ROOT,
             env={**os.environ, SUITE_VARIABLE: str(home.path), "PYTHONUNBUFFERED": "1"})  # fmt: skip
     try:
@@ -88,18 +88,18 @@ def launch(home: Home, parts: Sequence[ProcessSpec]) -> None:
 
 
 def _follow(home: Home, process: "subprocess.Popen[bytes]", names: list[str]) -> None:
-    """Say what becomes ready, until everything is.
+    """Report each part that becomes ready, until all are.
 
     Raises:
         SuiteError: A part failed or the supervisor ended.
     """
-    said: set[str] = set()
-    while len(said) < len(names):
+    reported: set[str] = set()
+    while len(reported) < len(names):
         states = read_state(home)
         for state in states:
-            if state.stage.is_up and state.name not in said:
-                said.add(state.name)
-                say(f"  {state.after_s or 0.0:5.1f} s  {state.name} {state.stage}")
+            if state.stage.is_up and state.name not in reported:
+                reported.add(state.name)
+                print_line(f"  {state.after_s or 0.0:5.1f} s  {state.name} {state.stage}")
             if state.stage is Stage.FAILED:
                 raise failure(home, state)
         if process.poll() is not None:
@@ -108,7 +108,7 @@ def _follow(home: Home, process: "subprocess.Popen[bytes]", names: list[str]) ->
 
 
 def failure(home: Home, state: PartState) -> SuiteError:
-    """What to tell about a part that did not come up."""
+    """Return the error for a part that did not become ready."""
     return SuiteError(_with_log(f"{state.name} did not come up: it {state.note}", home, state.name), part=state.name)
 
 
@@ -117,29 +117,29 @@ def _with_log(text: str, home: Home, name: str) -> str:
     return f"{text}\n\n    {lines}\n\nWhole log: {home.log(name)}"
 
 
-def stands(home: Home) -> bool:
-    """Whether a supervisor runs and every part has come up under it, even if one is being started again now."""
+def is_up(home: Home) -> bool:
+    """Return whether a supervisor runs and every part has been ready, even if one restarts now."""
     states = read_state(home)
     complete = bool(states) and all(state.after_s is not None for state in states)
-    return complete and recorded(home, "supervisor") is not None
+    return complete and recorded_process(home, "supervisor") is not None
 
 
-def check_standing(home: Home) -> None:
-    """Refuse to call a suite up of which a part is down for the moment.
+def check_parts_are_up(home: Home) -> None:
+    """Raise an error if a part of the running suite is not up.
 
     Raises:
-        SuiteError: A part is not up; the supervisor goes on trying.
+        SuiteError: A part is not up; the supervisor continues to restart it.
     """
     down = [state for state in read_state(home) if not state.stage.is_up]
     if down:
-        told = "; ".join(
+        parts = "; ".join(
             f"{state.name} is {state.stage}, it {state.note} (log: {home.log(state.name)})" for state in down
         )
-        raise SuiteError(f"the suite runs, but not all of it: {told}")
+        raise SuiteError(f"the suite runs, but some parts are not up: {parts}")
 
 
-def where(settings: SuiteSettings) -> str:
-    """Where the suite is and what to try: one line."""
+def suite_addresses(settings: SuiteSettings) -> str:
+    """Return one line with the addresses of the suite and a command to try."""
     api = f"http://127.0.0.1:{settings.ports['METACOG_ROUTER_REST_PORT']}/v1"
     console = f"http://127.0.0.1:{settings.ports['METACOG_CONSOLE_PORT']}"
     question = '{"model": "metacog", "messages": [{"role": "user", "content": "Is 91 a prime number?"}]}'
@@ -150,8 +150,8 @@ def where(settings: SuiteSettings) -> str:
 
 
 @contextmanager
-def _alone(home: Home) -> Iterator[None]:
-    """Hold the lock of `up`: a second one waits, and then finds the suite up."""
+def _lock(home: Home) -> Iterator[None]:
+    """Hold the lock of `up`: a second `up` waits, and then finds the suite running."""
     with (home.run / "up.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

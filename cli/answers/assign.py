@@ -1,16 +1,16 @@
-"""`metacog assign`: roles to agents, optimally, with the whole matrix beside it."""
+"""`metacog assign` assigns the roles to agents optimally, and shows the fitness matrix."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cli.answers.drawing import ROLES, matrix, terms
+from cli.answers.drawing import matrix, terms
 from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
 from cli.terminal.input_files import read_object, state
 from cli.terminal.options import AsJson, AssignerUrl, Key, given
-from cli.terminal.output import emit, shown
+from cli.terminal.output import print_json, stdout
 
 
 def assign(  # noqa: PLR0913 - each is an option of the command
@@ -22,16 +22,20 @@ def assign(  # noqa: PLR0913 - each is an option of the command
     ] = None,
     agent: Annotated[
         list[str] | None,
-        typer.Option(help="An agent and its state, as ID:CE=0.9,CI=0.1; ID*3:... may hold three roles. Repeatable."),
+        typer.Option(
+            help="An agent and its state, as ID:CE=0.9,CI=0.1; ID*3:... has capacity for three roles. Repeatable."
+        ),
     ] = None,
-    pin: Annotated[list[str] | None, typer.Option(help="Agent that must hold a role, as ROLE=ID. Repeatable.")] = None,
-    forbid: Annotated[list[str] | None, typer.Option(help="Agent that must not, as ROLE=ID. Repeatable.")] = None,
-    show_terms: Annotated[bool, typer.Option("--terms", help="Show how each chosen fitness comes about.")] = False,
+    pin: Annotated[list[str] | None, typer.Option(help="Agent that must take a role, as ROLE=ID. Repeatable.")] = None,
+    forbid: Annotated[
+        list[str] | None, typer.Option(help="Agent that must not take a role, as ROLE=ID. Repeatable.")
+    ] = None,
+    show_terms: Annotated[bool, typer.Option("--terms", help="Show the terms of each chosen fitness.")] = False,
     assigner: AssignerUrl = "",
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """Give the five roles to agents so that their total fitness is largest; no model is called."""
+    """Assign the roles to agents with the largest total fitness; no model is called."""
     if (file is None) == (not agent):
         raise typer.BadParameter("give a file, or an --agent for each agent", param_hint="--agent")
     body = {"agents": [_agent(each) for each in agent or ()]} if file is None else read_object(file)
@@ -41,30 +45,33 @@ def assign(  # noqa: PLR0913 - each is an option of the command
         "/v1/assignments", {**body, **given(pins=pins, forbidden=forbidden)}
     )
     if as_json:
-        emit(found)
+        print_json(found)
         return
-    shown.print(matrix(found))
+    stdout.print(matrix(found))
     if show_terms:
-        shown.print()
-        shown.print(terms(found))
+        stdout.print()
+        stdout.print(terms(found))
 
 
-def _agent(said: str) -> dict[str, Any]:
-    """A candidate, as it is written on the command line.
+def _agent(written: str) -> dict[str, Any]:
+    """Parse an agent of the command line.
 
     Example:
         >>> _agent("ada*3:CE=0.9")
         {'id': 'ada', 'msv': {'correctness': 0.9}, 'capacity': 3}
     """
-    name, _, levels = said.partition(":")
+    name, _, levels = written.partition(":")
     name, _, capacity = name.partition("*")
     if not name or (capacity and not capacity.isdecimal()):
-        raise UnusableInput(f"{said!r} is no agent; write ID:CE=0.9,CI=0.1 or ID*3:CE=0.9,CI=0.1")
+        raise UnusableInput(f"{written!r} is not an agent; write ID:CE=0.9,CI=0.1 or ID*3:CE=0.9,CI=0.1")
     return given(id=name, msv=state(levels), capacity=int(capacity) if capacity else None)
 
 
-def _pair(said: str, option: str) -> tuple[str, str]:
-    role, found, name = said.partition("=")
+def _pair(written: str, option: str) -> tuple[str, str]:
+    # The kernel's roles are imported here, because they import numpy, which most commands do not need.
+    from kernel.roles import ROLES
+
+    role, found, name = written.partition("=")
     if not found or not name or role.upper() not in ROLES:
-        raise typer.BadParameter(f"{said!r} is no ROLE=ID; a role is one of {', '.join(ROLES)}", param_hint=option)
+        raise typer.BadParameter(f"{written!r} is not ROLE=ID; a role is one of {', '.join(ROLES)}", param_hint=option)
     return role.upper(), name

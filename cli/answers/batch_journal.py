@@ -1,4 +1,4 @@
-"""The results of a batch so far, on disk: whatever happens to the process, what was answered is not asked again."""
+"""The journal of a batch stores its results on disk: after an interruption no answered request is sent again."""
 
 import json
 import os
@@ -10,59 +10,59 @@ from typing import IO, Any
 from uuid import uuid4
 
 from chassis.locking import locked
-from cli.answers.batch_lines import Answered, Asked, result_line
+from cli.answers.batch_lines import BatchRequest, BatchResult, result_line
 from cli.terminal.exits import UnusableInput
 
 
-class Journal:
-    """Results as they come, one line each, next to the file that they will be in.
+class BatchJournal:
+    """A journal has one line for each result.
 
     Attributes:
-        path: Where it is: the final file's name with `.part`.
-        name: Name of the batch, kept over interruptions.
+        path: Path of the journal: that of the final file, with `.part`.
+        name: Name of the batch, which an interruption does not change.
     """
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file = file
         self.path = path
         self.name = ""
-        self._answered: dict[str, Answered] = {}
+        self._answered: dict[str, BatchResult] = {}
         self._read()
 
-    def results(self, asked: Sequence[Asked]) -> dict[str, Answered]:
-        """Results of these very requests, by custom_id; those of others do not count."""
-        digests = {one.custom_id: one.digest for one in asked}
+    def results(self, batch_requests: Sequence[BatchRequest]) -> dict[str, BatchResult]:
+        """Return the results of exactly these requests, by custom_id."""
+        digests = {one.custom_id: one.digest for one in batch_requests}
         return {name: done for name, done in self._answered.items() if digests.get(name) == done.digest}
 
-    def record(self, answered: Answered) -> None:
-        """Keep a result, for good when this returns."""
+    def record(self, answered: BatchResult) -> None:
+        """Store a result durably."""
         self._answered[answered.custom_id] = answered
         self._append(asdict(answered))
 
-    def leave(self) -> None:
-        """Take the journal away again, unless it holds results."""
+    def delete_if_empty(self) -> None:
+        """Delete the journal, unless it contains results."""
         if not self._answered:
             self.path.unlink()
 
     def _read(self) -> None:
-        """Take up what an earlier process has left; a last line that was cut short does not count."""
-        whole = 0
+        """Read the lines of an earlier process, without an incomplete last line."""
+        complete = 0
         for line in self._file:
             if not line.endswith(b"\n"):
                 break
-            whole += len(line)
-            self._take(json.loads(line))
-        self._file.truncate(whole)
-        self._file.seek(whole)
+            complete += len(line)
+            self._add(json.loads(line))
+        self._file.truncate(complete)
+        self._file.seek(complete)
         if not self.name:
             self.name = uuid4().hex
             self._append({"batch": self.name})
 
-    def _take(self, entry: Mapping[str, Any]) -> None:
+    def _add(self, entry: Mapping[str, Any]) -> None:
         if "batch" in entry:
             self.name = str(entry["batch"])
         else:
-            answered = Answered(**entry)
+            answered = BatchResult(**entry)
             self._answered[answered.custom_id] = answered
 
     def _append(self, entry: Mapping[str, object]) -> None:
@@ -72,11 +72,11 @@ class Journal:
 
 
 @contextmanager
-def journal(out: Path) -> Iterator[Journal]:
-    """The journal of the batch whose results go to `out`; one process has it at a time.
+def open_journal(out: Path) -> Iterator[BatchJournal]:
+    """Open the journal of the batch with the results file `out`, for one process at a time.
 
     Raises:
-        UnusableInput: When another process works on it, it cannot be written, or is none of ours.
+        UnusableInput: Another process has it open, it cannot be written, or the file is not a journal.
     """
     path = out.with_name(f"{out.name}.part")
     try:
@@ -87,18 +87,20 @@ def journal(out: Path) -> Iterator[Journal]:
         try:
             if not locked(file):
                 raise UnusableInput(f"another process works on {out}")
-            kept = Journal(file, path)
+            opened = BatchJournal(file, path)
         except (ValueError, TypeError) as wrong:
-            raise UnusableInput(f"{path} is no journal of a batch; move it away: {wrong}") from wrong
-        yield kept
+            raise UnusableInput(f"{path} is not a journal of a batch; move it away: {wrong}") from wrong
+        yield opened
 
 
-def write_results(out: Path, kept: Journal, asked: Sequence[Asked], results: Mapping[str, Answered]) -> None:
-    """Write the final file: a line for each request, in their order, whole or not at all."""
+def write_results(
+    out: Path, stored: BatchJournal, batch_requests: Sequence[BatchRequest], results: Mapping[str, BatchResult]
+) -> None:
+    """Write the final file atomically: a line for each request, in their order."""
     fresh = out.with_name(f".{out.name}.{os.getpid()}")
     with fresh.open("w", encoding="utf-8") as file:
-        for number, one in enumerate(asked, start=1):
-            file.write(result_line(f"batch_req_{kept.name[:12]}_{number}", results[one.custom_id]))
+        for number, one in enumerate(batch_requests, start=1):
+            file.write(result_line(f"batch_req_{stored.name[:12]}_{number}", results[one.custom_id]))
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(out)

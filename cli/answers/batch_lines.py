@@ -1,4 +1,4 @@
-"""Requests and results of a batch, line by line, in the format of OpenAI's batch files."""
+"""The requests and results of a batch: lines in the format of OpenAI's batch files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,19 +12,19 @@ from kernel.values import value
 
 Body = Mapping[str, Any]
 
-# What a person can mend at once; more would only scroll by.
+# Number of problems that an error lists.
 MOST_PROBLEMS = 10
 
 
 @value
-class Asked:
-    """One request.
+class BatchRequest:
+    """One request of a batch.
 
     Attributes:
-        custom_id: Name that the caller gave it.
+        custom_id: Name of the request, chosen by the user.
         url: Path at the router, e.g. `/v1/chat/completions`.
-        body: What is posted there.
-        digest: Of path and body; a result counts only for the request that it was made for.
+        body: Body of the POST request.
+        digest: Digest of path and body; a result is valid only for the request with its digest.
     """
 
     custom_id: str
@@ -33,13 +33,13 @@ class Asked:
     digest: str
 
 
-def read_requests(path: Path) -> Sequence[Asked]:
-    """The requests of a file.
+def read_requests(path: Path) -> Sequence[BatchRequest]:
+    """Read the requests of a file.
 
     Raises:
-        UnusableInput: When a line is no request or two have one name; names the lines. Nothing is sent then.
+        UnusableInput: A line is not a request, or two have the same name; the message lists the lines.
     """
-    asked: list[Asked] = []
+    batch_requests: list[BatchRequest] = []
     lines: dict[str, int] = {}
     problems: list[str] = []
     for number, line in enumerate(read_text(path).splitlines(), start=1):
@@ -51,58 +51,58 @@ def read_requests(path: Path) -> Sequence[Asked]:
             problems.append(f"line {number}: {wrong}")
             continue
         if one.custom_id in lines:
-            problems.append(f"line {number}: custom_id {one.custom_id!r} is that of line {lines[one.custom_id]} too")
+            problems.append(f"line {number}: custom_id {one.custom_id!r} is also that of line {lines[one.custom_id]}")
         lines.setdefault(one.custom_id, number)
-        asked.append(one)
+        batch_requests.append(one)
     if problems:
         more = f"\n... and {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
         shown = "\n".join(problems[:MOST_PROBLEMS])
-        raise UnusableInput(f"{path} cannot be used, and nothing was sent:\n{shown}{more}")
-    if not asked:
-        raise UnusableInput(f"{path} holds no request")
-    return asked
+        raise UnusableInput(f"{path} is invalid, and nothing was sent:\n{shown}{more}")
+    if not batch_requests:
+        raise UnusableInput(f"{path} contains no request")
+    return batch_requests
 
 
-def request(line: str) -> Asked:
-    """The request of a line.
+def request(line: str) -> BatchRequest:
+    """Parse the request of a line.
 
     Raises:
-        ValueError: When it is none; says why.
+        ValueError: The line is not a request; the message has the reason.
 
     Example:
         >>> request('{"custom_id": "a", "method": "POST", "url": "/v1/route", "body": {}}').url
         '/v1/route'
     """
     try:
-        said = json.loads(line)
+        parsed = json.loads(line)
     except json.JSONDecodeError as wrong:
         raise ValueError(f"it is not JSON: {wrong}") from wrong
-    if not isinstance(said, dict):
-        raise ValueError("it is no JSON object")
-    custom_id, url, body = said.get("custom_id"), said.get("url"), said.get("body")
+    if not isinstance(parsed, dict):
+        raise ValueError("it is not a JSON object")
+    custom_id, url, body = parsed.get("custom_id"), parsed.get("url"), parsed.get("body")
     if not isinstance(custom_id, str) or not custom_id:
-        raise ValueError("custom_id must be a name of yours")
-    if said.get("method") != "POST":
+        raise ValueError("custom_id must be a name that you choose")
+    if parsed.get("method") != "POST":
         raise ValueError(f'method of {custom_id!r} must be "POST"')
     if not isinstance(url, str) or not url.startswith("/v1/"):
         raise ValueError(f"url of {custom_id!r} must be a path of the router, e.g. /v1/chat/completions")
     if not isinstance(body, dict) or body.get("stream"):
         raise ValueError(f"body of {custom_id!r} must be an object, without stream")
     spelled = json.dumps([url, body], sort_keys=True)
-    return Asked(custom_id=custom_id, url=url, body=body, digest=sha256(spelled.encode()).hexdigest())
+    return BatchRequest(custom_id=custom_id, url=url, body=body, digest=sha256(spelled.encode()).hexdigest())
 
 
 @value
-class Answered:
-    """What came of a request.
+class BatchResult:
+    """The result of one request.
 
     Attributes:
-        custom_id: Its name.
-        digest: That of the request.
-        status: HTTP status; None when there was no reply at all.
-        request_id: Name of the run, if the reply has one; else empty.
-        body: The reply; None when there was none.
-        error: Why there was none, `code` and `message`; None when there was.
+        custom_id: Name of the request.
+        digest: Digest of the request.
+        status: HTTP status; None without a reply.
+        request_id: Name of the run; empty if the reply has none.
+        body: The reply; None without one.
+        error: `code` and `message` of the failure; None with a reply.
     """
 
     custom_id: str
@@ -114,21 +114,21 @@ class Answered:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the reply is what was asked for."""
+        """Whether the reply is an answer."""
         return self.status is not None and self.status < 400
 
     @property
-    def complaint(self) -> str:
-        """Why it did not succeed."""
+    def error_message(self) -> str:
+        """The reason of the failure."""
         if self.error is not None:
             return self.error["message"]
-        said: Any = self.body if isinstance(self.body, dict) else {}
-        told: Any = said["error"] if isinstance(said.get("error"), dict) else said
-        return str(told.get("message") or told.get("detail") or f"status {self.status}")
+        reply: Any = self.body if isinstance(self.body, dict) else {}
+        error: Any = reply["error"] if isinstance(reply.get("error"), dict) else reply
+        return str(error.get("message") or error.get("detail") or f"status {self.status}")
 
 
-def result_line(name: str, answered: Answered) -> str:
-    """A result as OpenAI's batches have it."""
+def result_line(name: str, answered: BatchResult) -> str:
+    """Format a result as a line of OpenAI's batch output."""
     response = {"status_code": answered.status, "request_id": answered.request_id, "body": answered.body}
     document = {
         "id": name,

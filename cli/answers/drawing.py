@@ -1,52 +1,45 @@
-"""What the router and the assigner decided, drawn for a terminal: plain data in, something to print out."""
+"""Draws the decisions of the router and the assigner for a terminal: JSON data in, Rich renderables out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from cli.terminal.output import COOL, HOT, UNKNOWN, bar, cost, facts, number, table, text
+from cli.terminal.input_files import COMPONENTS
+from cli.terminal.output import COOL, HOT, UNKNOWN, bar, cost, facts, number, plain_table, table, text
 
 Body = Mapping[str, Any]
 
-COMPONENTS = {
-    "correctness": "CE correctness",
-    "conflict": "CI conflict",
-    "importance": "PI importance",
-    "experience": "EM experience",
-    "emotional_response": "ER emotional response",
-}
+COMPONENT_NAMES = {name: f"{initials} {name.replace('_', ' ')}" for initials, name in COMPONENTS.items()}
 TERMS = {
     "correctness": "1 - correctness",
     "conflict": "conflict",
     "importance": "importance",
     "experience": "1 - experience",
 }
-ROLES = ("EXPERT", "CRITIC", "EVALUATOR", "SYNTHESIZER", "GENERALIST")
 REASONS = {
     "activation": "the activation decides",
-    "undetermined": "too little is known of the query",
-    "requested": "it was asked for",
-    "tools": "the request brings tools",
-    "format": "only a plain call can give the format that was asked for",
-    "envelope": "the envelope has no room for more",
-    "policy": "a row of the policy table says so",
-    "cached": "the conversation goes on with the same task",
+    "undetermined": "too few components of the state are known",
+    "requested": "the request names it",
+    "tools": "the request has tools",
+    "format": "only a single-pass call supports the requested format",
+    "envelope": "the envelope allows no more",
+    "policy": "a row of the policy table decides",
+    "cached": "the decision of an earlier turn still applies",
 }
 # Background of a cell by its fitness, from low to high; readable on light and dark terminals.
 HEAT = ("", "grey50", "cyan", "green", "bold green")
 
 
 def decision(route: Body) -> RenderableType:
-    """System and strategy, why, the activation term by term, and the state behind it."""
+    """Draw the system and strategy with the reason, the terms of the activation, and the state."""
     reason = REASONS.get(route["reason"], route["reason"])
     row = f" ({route['policy_row']})" if route.get("policy_row") else ""
-    kept = f" (run {route['cached_from']})" if route.get("cached_from") else ""
+    cached = f" (run {route['cached_from']})" if route.get("cached_from") else ""
     head = Text.assemble(
         (route["system"].replace("_", " "), f"bold {HOT if route['system'] == 'SYSTEM_TWO' else COOL}"),
-        text(f"  {route['strategy']}: {reason}{row}{kept}"),
+        text(f"  {route['strategy']}: {reason}{row}{cached}"),
     )
     parts: list[RenderableType] = [head]
     if route.get("activation"):
@@ -56,13 +49,13 @@ def decision(route: Body) -> RenderableType:
     if route.get("draft"):
         parts.append(text(f"draft: {route['draft']}"))
     if route.get("samples"):
-        parts.append(text("quick samples: " + " | ".join(route["samples"])))
+        parts.append(text("short samples: " + " | ".join(route["samples"])))
     version = facts({"assessor": route.get("assessor", ""), "configuration": route.get("config_version", "")})
     return Group(*parts, version)
 
 
 def activation(level: Body) -> RenderableType:
-    """The pressure to deliberate against its threshold, and the terms that add up to it."""
+    """Draw the activation with its threshold and its terms."""
     rows = [
         [TERMS.get(name, name), bar(term, 16), f"{term:.3f}", f"weight {level['weights'].get(name, 0):g}"]
         for name, term in level["terms"].items()
@@ -73,13 +66,13 @@ def activation(level: Body) -> RenderableType:
         total = text("activation unknown: fewer than two components could be measured")
     else:
         reaches = round(value, 9) >= round(threshold, 9)
-        said = f"activation {value:.3f} {'reaches' if reaches else 'is below'} the threshold {threshold:g}"
-        total = Text.assemble((_gauge(value, threshold), HOT if reaches else COOL), text(f"  {said}"))
-    return Group(total, _plain(rows))
+        comparison = f"activation {value:.3f} {'reaches' if reaches else 'is below'} the threshold {threshold:g}"
+        total = Text.assemble((_gauge(value, threshold), HOT if reaches else COOL), text(f"  {comparison}"))
+    return Group(total, plain_table(rows))
 
 
 def _gauge(value: float, threshold: float, width: int = 40) -> str:
-    """A bar from 0 to 1 with the threshold marked.
+    """Draw a bar from 0 to 1 with the threshold marked.
 
     Example:
         >>> _gauge(0.5, 0.75, 8)
@@ -91,35 +84,31 @@ def _gauge(value: float, threshold: float, width: int = 40) -> str:
 
 
 def state(msv: Body) -> RenderableType:
-    """The components of a state; what is unknown is said to be, with its reason."""
+    """Draw the components of a state; an unknown one has its reason."""
     reasons = msv.get("unknown_reasons") or {}
     rows: list[list[str | Text]] = []
-    for name, label in COMPONENTS.items():
+    for name, label in COMPONENT_NAMES.items():
         level = msv.get(name)
         if level is None:
             rows.append([label, "", text(UNKNOWN, "dim"), text(str(reasons.get(name, "")), "dim")])
         else:
             rows.append([label, bar(level, 16), f"{level:.3f}", ""])
-    return _plain(rows)
-
-
-def _plain(rows: Sequence[Sequence[str | Text]]) -> Table:
-    made = Table(show_header=False, box=None, pad_edge=False)
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else text(cell) for cell in row))
-    return made
+    return plain_table(rows)
 
 
 def matrix(found: Body, chosen: Mapping[str, str] | None = None) -> RenderableType:
-    """The fitness of each agent for each role, the chosen cells marked, and what greedy would have chosen.
+    """Draw the fitness of each agent for each role, the assignment, and the greedy assignment.
 
     Args:
-        found: An assigner's answer.
-        chosen: The assignment in force; left out: the one that was found.
+        found: Reply of the assigner.
+        chosen: The assignment in force; None: the one in `found`.
     """
+    # The kernel's roles are imported here, because they import numpy, which most commands do not need.
+    from kernel.roles import ROLES
+
     assignment = found["assignment"] if chosen is None else chosen
     fitness: Mapping[str, Body] = found["fitness"]
-    roles = [role for role in ROLES if role in fitness]
+    roles = [role.value for role in ROLES if role in fitness]
     agents = sorted({agent for role in roles for agent in fitness[role]})
     greedy = (found.get("greedy") or {}).get("assignment") or {}
     rows: list[list[str | Text]] = [
@@ -135,13 +124,13 @@ def matrix(found: Body, chosen: Mapping[str, str] | None = None) -> RenderableTy
 
 
 def _cell(fitness: float | None, is_chosen: bool) -> Text:
-    said = UNKNOWN if fitness is None else f"{fitness:.3f}"
+    number = UNKNOWN if fitness is None else f"{fitness:.3f}"
     heat = HEAT[min(len(HEAT) - 1, int((fitness or 0.0) * len(HEAT)))]
-    return text(f"[{said}]", f"reverse {heat}".strip()) if is_chosen else text(f" {said} ", heat)
+    return text(f"[{number}]", f"reverse {heat}".strip()) if is_chosen else text(f" {number} ", heat)
 
 
 def _margin(margins: Mapping[str, float | None], role: str) -> str:
-    """What is lost if the cell were forbidden; nothing else would do where it is undefined."""
+    """Format the loss if the cell were forbidden; undefined if there is no other choice."""
     return number(margins.get(role), 3, "only choice") if role in margins else ""
 
 
@@ -154,7 +143,7 @@ def _totals(found: Body) -> str:
 
 
 def terms(found: Body) -> RenderableType:
-    """How the state of each chosen agent made its fitness."""
+    """Draw the terms of each chosen fitness."""
     rows = [
         [role.lower(), agent, " + ".join(f"{name} {term:.3f}" for name, term in _terms(found, role, agent).items())]
         for role, agent in found["assignment"].items()
@@ -163,18 +152,18 @@ def terms(found: Body) -> RenderableType:
 
 
 def _terms(found: Body, role: str, agent: str) -> Mapping[str, float]:
-    made: Mapping[str, float] = (found.get("terms") or {}).get(role, {}).get(agent, {})
-    return made
+    shares: Mapping[str, float] = (found.get("terms") or {}).get(role, {}).get(agent, {})
+    return shares
 
 
 def evolution(measurements: Sequence[Body]) -> RenderableType:
-    """Correctness and conflict after each stage; what was not measured is unknown, with its reason."""
+    """Draw correctness and conflict after each stage; an unknown level has its reason."""
     rows = []
     for each in measurements:
         msv = each["msv"]
         reasons = msv.get("unknown_reasons") or {}
-        why = next((str(reasons[name]) for name in ("correctness", "conflict") if reasons.get(name)), "")
-        rows.append([each["stage"].lower(), *_level(msv["correctness"]), *_level(msv["conflict"]), why])
+        reason = next((str(reasons[name]) for name in ("correctness", "conflict") if reasons.get(name)), "")
+        rows.append([each["stage"].lower(), *_level(msv["correctness"]), *_level(msv["conflict"]), reason])
     return table(["after", "CE", "", "CI", "", ""], rows)
 
 
@@ -183,9 +172,7 @@ def _level(level: float | None) -> tuple[str, str]:
 
 
 def ending(run: Body) -> RenderableType:
-    """How a run ended: belief in the answer, cost, time, and what fell short."""
-    usage = run["usage"]
-    stages = "  ".join(f"{name} {spent['completion_tokens']}" for name, spent in usage["stages"].items())
+    """Draw the end of a run: confidence, cost, time and limitations."""
     raw = run.get("confidence_raw")
     recalibrated = f", {raw:.2f} before recalibration" if raw is not None and raw != run["confidence"] else ""
     source = (
@@ -198,11 +185,20 @@ def ending(run: Body) -> RenderableType:
             "run": run["run_id"],
             "answered by": f"{run['strategy']} {run['model']}",
             "outcome": "" if run["outcome"] == "ANSWERED" else run["outcome"].lower(),
-            "confidence": source or f"{UNKNOWN}: there is no source for it",
-            "tokens": f"{usage['completion_tokens']} generated in {usage['generations']} generations ({stages})",
-            "cost": cost(usage),
-            "time": f"{run['duration_ms'] / 1000:.1f} s",
-            "degraded": "; ".join(run["degraded_reasons"]),
-            "limit": "a limit of the envelope was reached" if run["budget_exhausted"] else "",
+            "confidence": source or f"{UNKNOWN}: it has no source",
+            **resources(run),
         }
     )
+
+
+def resources(done: Body) -> dict[str, str]:
+    """Format the tokens, cost and time of a result, and its limitations."""
+    usage = done["usage"]
+    stages = "  ".join(f"{name} {stage['completion_tokens']}" for name, stage in usage["stages"].items())
+    return {
+        "tokens": f"{usage['completion_tokens']} generated in {usage['generations']} generations ({stages})",
+        "cost": cost(usage),
+        "time": f"{done['duration_ms'] / 1000:.1f} s",
+        "degraded": "; ".join(done["degraded_reasons"]),
+        "limit": "a limit of the envelope was reached" if done["budget_exhausted"] else "",
+    }

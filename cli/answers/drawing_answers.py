@@ -1,11 +1,12 @@
-"""What the arbiter and the delegation service did, drawn for a terminal."""
+"""Draws the results of the arbiter and the delegation service for a terminal."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
 
-from cli.terminal.output import UNKNOWN, bar, cost, facts, number, snippet, table, text
+from cli.answers.drawing import resources
+from cli.terminal.output import UNKNOWN, bar, facts, number, snippet, table, text
 
 Body = Mapping[str, Any]
 
@@ -24,25 +25,25 @@ MEASURES = {
 
 
 def distribution(counts: Mapping[str, int], invalid: int = 0, answer: str = "") -> RenderableType:
-    """Answers by how often they were given, the most frequent first."""
+    """Draw the answers with their frequencies, the most frequent first."""
     total = sum(counts.values())
     rows = [
-        [snippet(said, 60), bar(count / total, 24), f"{count / total:.2f}", str(count), "<" if said == answer else ""]
-        for said, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        [snippet(each, 60), bar(count / total, 24), f"{count / total:.2f}", str(count), "<" if each == answer else ""]
+        for each, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
     rows += [["(no valid answer)", "", "", str(invalid), ""]] if invalid else []
     return table(["answer", "", "share", "samples", ""], rows) if rows else text("no sample")
 
 
 def arbitration(done: Body) -> RenderableType:
-    """Both distributions, the critiques, the measures, the answer and what it cost."""
+    """Draw both distributions, the critiques, the measures, the answer and its cost."""
     parts: list[RenderableType] = [
         text("solvers", "bold"),
         distribution(done["solver"], done["solver_invalid"], done["answer"]),
     ]
     for critique in done["critiques"]:
-        said = critique["text"] if critique["succeeded"] else f"failed: {critique['failure']}"
-        parts.append(text(f"critique of solver {critique['solver']} by {critique['agent']}: {snippet(said, 400)}"))
+        content = critique["text"] if critique["succeeded"] else f"failed: {critique['failure']}"
+        parts.append(text(f"critique of solver {critique['solver']} by {critique['agent']}: {snippet(content, 400)}"))
     if done["arbiter"] or done["arbiter_invalid"]:
         parts += [
             text("arbiter", "bold"),
@@ -52,7 +53,7 @@ def arbitration(done: Body) -> RenderableType:
 
 
 def measures(found: Body) -> RenderableType:
-    """The measures; what is undefined says why."""
+    """Draw the measures; an undefined one has its reason."""
     reasons = found.get("undefined_reasons") or {}
     rows = [[label, number(found[name], 4, UNKNOWN), str(reasons.get(name, ""))] for name, label in MEASURES.items()]
     flags = {
@@ -65,33 +66,21 @@ def measures(found: Body) -> RenderableType:
 
 
 def _arbitrated(done: Body) -> RenderableType:
-    belief = number(done["confidence"], 2, UNKNOWN)
+    confidence = number(done["confidence"], 2, UNKNOWN)
     saved = f"{done['saved_generations']} of {done['planned_generations']} generations saved"
     return facts(
         {
             "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: no sample holds a valid answer",
-            "confidence": f"{belief} from {(done['answer_source'] or UNKNOWN).lower()}",
+            "confidence": f"{confidence} from {(done['answer_source'] or UNKNOWN).lower()}",
             "mode": f"{done['mode'].lower()}, {done['variant'].lower()}; {saved}",
             "stopped": (done["stopping_reason"] or "").lower().replace("_", " "),
-            **_spent(done),
+            **resources(done),
         }
     )
 
 
-def _spent(done: Body) -> dict[str, str]:
-    usage = done["usage"]
-    stages = "  ".join(f"{name} {spent['completion_tokens']}" for name, spent in usage["stages"].items())
-    return {
-        "tokens": f"{usage['completion_tokens']} generated in {usage['generations']} generations ({stages})",
-        "cost": cost(usage),
-        "time": f"{done['duration_ms'] / 1000:.1f} s",
-        "degraded": "; ".join(done["degraded_reasons"]),
-        "limit": "a limit of the envelope was reached" if done["budget_exhausted"] else "",
-    }
-
-
 def assessments(found: list[Body]) -> RenderableType:
-    """How agents see themselves: what they say, what their record says, and whether that does."""
+    """Draw the self-assessments: verbalized, profile and combined confidence, and their threshold."""
     rows = [
         [
             each["agent"],
@@ -104,17 +93,17 @@ def assessments(found: list[Body]) -> RenderableType:
         ]
         for each in found
     ]
-    return table(["agent", "says", "record", "disagreement", "confidence", "threshold", ""], rows)
+    return table(["agent", "verbalized", "profile", "disagreement", "confidence", "threshold", ""], rows)
 
 
 def _enough(each: Body) -> str:
     if not each["eligible"]:
-        return f"may not: {each['ineligible_reason']}"
-    return "sure enough" if round(each["confidence"], 9) >= round(each["threshold"], 9) else "not sure enough"
+        return f"not eligible: {each['ineligible_reason']}"
+    return "sufficient" if round(each["confidence"], 9) >= round(each["threshold"], 9) else "not sufficient"
 
 
 def task(done: Body) -> RenderableType:
-    """Who was asked, who did it, the votes where there were any, and how it was judged."""
+    """Draw a task: self-assessments, votes, executor, answer and label."""
     parts: list[RenderableType] = [assessments(done["assessments"])] if done["assessments"] else []
     if len(done["votes"]) > 1:
         parts.append(table(["agent", "answer", "weight", ""], [_vote(each) for each in done["votes"]]))
@@ -122,43 +111,43 @@ def task(done: Body) -> RenderableType:
 
 
 def _vote(vote: Body) -> list[str]:
-    said = vote["failure"] or (UNKNOWN if vote["answer"] is None else vote["answer"])
-    return [vote["agent"], snippet(said, 80), f"{vote['weight']:.3f}", "won" if vote["won"] else ""]
+    answer = vote["failure"] or (UNKNOWN if vote["answer"] is None else vote["answer"])
+    return [vote["agent"], snippet(answer, 80), f"{vote['weight']:.3f}", "won" if vote["won"] else ""]
 
 
 def chosen_mode(decision: Body) -> str:
-    """Who does a task, and why."""
+    """Describe the executor of a task, and the reason."""
     reason = decision["reason"].replace("_", " ")
     match decision["mode"]:
         case "EXECUTED":
-            return f"{decision['executor']} does it: {reason}"
+            return f"{decision['executor']} executes: {reason}"
         case "DELEGATED":
-            return f"{decision['first_agent']} hands it to {decision['executor']}: {reason}"
+            return f"{decision['first_agent']} delegates to {decision['executor']}: {reason}"
         case "COLLABORATED":
-            return f"all answer and vote: {reason}"
-    return f"nobody could be asked: {reason}"
+            return f"all agents answer and vote: {reason}"
+    return f"no agent is available: {reason}"
 
 
 def _task_ending(done: Body) -> RenderableType:
-    belief = number(done["confidence"], 3, UNKNOWN)
+    confidence = number(done["confidence"], 3, UNKNOWN)
     return facts(
         {
             "task": done["task_id"],
-            "who": chosen_mode(done["decision"]) if done["decision"] else "",
+            "executor": chosen_mode(done["decision"]) if done["decision"] else "",
             "dimensions": ", ".join(each["dimension"] for each in done["dimensions"]),
-            "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: nobody gave a valid answer",
-            "confidence": f"{belief} from {(done['confidence_source'] or UNKNOWN).lower()}",
-            "judged": label(done["label"]) if done["label"] else "",
+            "answer": done["answer"] if done["outcome"] == "ANSWERED" else "none: no agent gave a valid answer",
+            "confidence": f"{confidence} from {(done['confidence_source'] or UNKNOWN).lower()}",
+            "label": label(done["label"]) if done["label"] else "",
             "learned": "; ".join(map(_learned, done["profile_updates"])),
-            **_spent(done),
+            **resources(done),
         }
     )
 
 
-def label(said: Body) -> str:
-    """Whether an answer is right, and who says so."""
-    right = {True: "right", False: "wrong", None: UNKNOWN}[said["correct"]]
-    return f"{right}, by {(said['checker'] or UNKNOWN).lower()}: {snippet(said['detail'])}"
+def label(given: Body) -> str:
+    """Format the label of an answer, with its checker."""
+    right = {True: "right", False: "wrong", None: UNKNOWN}[given["correct"]]
+    return f"{right}, by {(given['checker'] or UNKNOWN).lower()}: {snippet(given['detail'])}"
 
 
 def _learned(update: Body) -> str:
@@ -166,5 +155,5 @@ def _learned(update: Body) -> str:
     return f"{update['agent']} in {update['dimension']}: {moved}"
 
 
-def _yes(said: bool | None) -> str:
-    return "" if said is None else ("yes" if said else "no")
+def _yes(flag: bool | None) -> str:
+    return "" if flag is None else ("yes" if flag else "no")

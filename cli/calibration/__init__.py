@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The commands that fit parameters to recorded feedback: calibrate (activation) and fit-roles (role weights)."""

@@ -1,4 +1,4 @@
-"""Weights and threshold of the activation that decisions speak for, and what speaks for them."""
+"""Fits the weights and the threshold of the activation to recorded decisions, and reports the evidence."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -36,12 +36,12 @@ SYSTEM_TWO = "SYSTEM_TWO"
 
 @value
 class Choice:
-    """How the system is chosen.
+    """The parameters of the choice of the system.
 
     Attributes:
-        weights: Of the activation, in the order of its terms [>= 0, sum 1].
+        weights: Weights of the activation, in the order of its terms [>= 0, sum 1].
         threshold: System 2 if and only if the activation reaches it [0..1].
-        undetermined: System for a state of which too little is known.
+        undetermined: System for a state with too few known components.
     """
 
     weights: Weights = PAPER_WEIGHTS
@@ -51,11 +51,11 @@ class Choice:
 
 @value
 class Gain:
-    """How well the activation tells System 1's wrong answers from its right ones.
+    """The discrimination of the activation between wrong and right answers of System 1.
 
     Attributes:
-        before: With the weights so far.
-        after: With fitted weights, each answer by weights that were fitted without it; None without a fit.
+        before: Discrimination with the current weights.
+        after: Discrimination with fitted weights, held out for each answer; None without a fit.
         difference: The gain, with its paired interval; None without a fit.
         fitted: Weights fitted to all answers; None without a fit.
     """
@@ -67,20 +67,20 @@ class Gain:
 
     @property
     def shown(self) -> bool:
-        """Whether there is a gain: the interval lies above 0."""
+        """Whether the interval of the gain lies above 0."""
         return self.difference is not None and self.difference.low is not None and self.difference.low > 0
 
 
 @value
-class Calibrated:
-    """What is chosen, and what speaks for it.
+class Calibration:
+    """The chosen parameters, with their evidence.
 
     Attributes:
-        choice: What is chosen.
-        decisions: Decisions looked at [count].
-        undetermined: Those of which too little is known for an activation [count].
-        share: Those that go to System 2.
-        gain: What the weights are worth.
+        choice: Chosen parameters.
+        decisions: Decisions in the sample [count].
+        undetermined: Decisions without an activation, as too few components are known [count].
+        share: Share of the decisions for System 2.
+        gain: Discrimination of the weights.
     """
 
     choice: Choice
@@ -92,18 +92,18 @@ class Calibrated:
 
 def calibrated(
     cases: Sequence[Case], old: Choice, *, share: float | None, fit: bool, rng: np.random.Generator
-) -> Calibrated:
-    """Weights and threshold for decisions like these.
+) -> Calibration:
+    """Choose weights and threshold for decisions like these.
 
     Args:
         cases: Decisions.
-        old: How the system is chosen so far.
-        share: System 2 share that is wanted [0..1]; None for the one that `old` gives.
-        fit: Whether the weights are fitted; else they stay.
-        rng: Chance, for folds and resampling.
+        old: Current parameters.
+        share: Target share of System 2 [0..1]; None for that of `old`.
+        fit: Whether to fit the weights.
+        rng: Random generator, for folds and resampling.
 
     Raises:
-        ConfigurationInvalid: When the decisions do not suffice.
+        ConfigurationInvalid: There are too few decisions.
     """
     if not cases:
         raise ConfigurationInvalid("there is no decision with a measured state to learn from")
@@ -113,7 +113,7 @@ def calibrated(
     chosen = _share_of(weighted_means(levels, old.weights), old)
     if share is not None or weights != old.weights:
         chosen = _threshold(weighted_means(levels, weights), old, chosen.share if share is None else share)
-    return Calibrated(
+    return Calibration(
         choice=Choice(weights=weights, threshold=chosen.threshold, undetermined=old.undetermined),
         decisions=len(cases),
         undetermined=int(np.isnan(weighted_means(levels, weights)).sum()),
@@ -122,42 +122,42 @@ def calibrated(
     )
 
 
-def routing_file(made: Calibrated, version: str = "") -> str:
-    """What is chosen, as a file that the router reads."""
+def routing_file(result: Calibration, version: str = "") -> str:
+    """Format the chosen parameters as a routing file of the router."""
     content: dict[str, Any] = {
-        "weights": dict(zip(TERMS, made.choice.weights, strict=True)),
-        "threshold": made.choice.threshold,
-        "undetermined": made.choice.undetermined,
+        "weights": dict(zip(TERMS, result.choice.weights, strict=True)),
+        "threshold": result.choice.threshold,
+        "undetermined": result.choice.undetermined,
     }
     digest = sha256(orjson.dumps(content)).hexdigest()[:8]
-    about = "".join(f"# {line}\n" for line in _facts(made))
+    about = "".join(f"# {line}\n" for line in _facts(result))
     return about + yaml.safe_dump({"version": version or f"calibrated-{digest}", **content}, sort_keys=False)
 
 
 def _gain(cases: Sequence[Case], levels: Array, old: Weights, *, fit: bool, rng: np.random.Generator) -> Gain:
-    """What the old and, if they are fitted, new weights are worth."""
-    judged = np.array([case.wrong is not None for case in cases])
-    wrong = np.array([bool(case.wrong) for case in cases])[judged]
-    before = weighted_means(levels[judged], old)
+    """Measure the discrimination of the current weights, and of fitted ones if `fit` is set."""
+    labelled = np.array([case.wrong is not None for case in cases])
+    wrong = np.array([bool(case.wrong) for case in cases])[labelled]
+    before = weighted_means(levels[labelled], old)
     if not fit:
-        return Gain(before=_told_apart(before, wrong))
+        return Gain(before=_discrimination(before, wrong))
     if min(wrong.sum(), (~wrong).sum()) < FOLDS:
         raise ConfigurationInvalid(
             f"{int(wrong.sum())} wrong and {int((~wrong).sum())} right answers of System 1 are too few to fit weights "
             f"to; at least {FOLDS} of each are needed, and some hundred for a gain to show"
         )
-    after = held_out_means(levels[judged], wrong, old, rng)
+    after = held_out_means(levels[labelled], wrong, old, rng)
     both = ~np.isnan(before) & ~np.isnan(after)
     difference = bootstrap_difference(_area, (before[both], wrong[both]), (after[both], wrong[both]), rng=rng)
     return Gain(
-        before=_told_apart(before, wrong),
-        after=_told_apart(after, wrong),
+        before=_discrimination(before, wrong),
+        after=_discrimination(after, wrong),
         difference=difference,
-        fitted=fitted_weights(levels[judged], wrong, old),
+        fitted=fitted_weights(levels[labelled], wrong, old),
     )
 
 
-def _told_apart(means: Array, wrong: Flags) -> Discrimination:
+def _discrimination(means: Array, wrong: Flags) -> Discrimination:
     known = ~np.isnan(means)
     return auroc(means[known], wrong[known])
 
@@ -167,7 +167,7 @@ def _area(means: Array, wrong: Flags) -> float | None:
 
 
 def _share_of(means: Array, old: Choice) -> ShareThreshold:
-    """The threshold so far, and what it does."""
+    """Return the current threshold with its share of System 2."""
     passing = np.round(np.nan_to_num(means), DECIMALS) >= round(old.threshold, DECIMALS)
     to_two = np.where(np.isnan(means), old.undetermined == SYSTEM_TWO, passing)
     return ShareThreshold(threshold=old.threshold, passing=int(to_two.sum()), total=len(means))
@@ -181,12 +181,12 @@ def _threshold(means: Array, old: Choice, share: float) -> ShareThreshold:
 
 
 def choice_in_force(routing: Path | None, newest: Run | None, undetermined: str = SYSTEM_TWO) -> Choice:
-    """The choice of a file, else that of the newest run, else the paper's.
+    """Return the parameters of a file, else those of the newest run, else the paper's.
 
     Args:
-        routing: Routing file that is in force; None: there is none, or it is not known.
+        routing: Routing file in force; None: there is none, or it is unknown.
         newest: The newest run of the router.
-        undetermined: The router's system for a state of which too little is known.
+        undetermined: The router's system for a state with too few known components.
     """
     if routing is not None:
         stated = read_routing(routing)
@@ -200,62 +200,62 @@ def choice_in_force(routing: Path | None, newest: Run | None, undetermined: str 
     return Choice(weights=weights, threshold=level["threshold"], undetermined=undetermined)
 
 
-def _facts(made: Calibrated) -> list[str]:
-    """What speaks for the choice, a sentence a line."""
-    counts, gain, share = made.gain.before, made.gain, made.share
+def _facts(result: Calibration) -> list[str]:
+    """Describe the evidence, one sentence a line."""
+    counts, gain, share = result.gain.before, result.gain, result.share
     interval = wilson(share.passing, share.total)
-    judged = counts.positives + counts.negatives
-    told = [
-        f"decisions: {made.decisions}, of which too little is known: {made.undetermined}",
-        f"System 1 answers with a verdict: {judged}, of which wrong: {counts.positives}",
-        f"AUROC of the activation against System 1 being wrong: {_area_text(gain.before)}",
+    labelled = counts.positives + counts.negatives
+    lines = [
+        f"decisions: {result.decisions}, of which undetermined: {result.undetermined}",
+        f"System 1 answers with a label: {labelled}, of which wrong: {counts.positives}",
+        f"AUROC of the activation for wrong answers of System 1: {_area_text(gain.before)}",
     ]
     if gain.after is not None and gain.difference is not None:
-        told += [
-            f"the same with fitted weights, on answers they were not fitted to: {_area_text(gain.after)}",
+        lines += [
+            f"AUROC with fitted weights, on held-out answers: {_area_text(gain.after)}",
             f"gain: {_gain_text(gain)}",
         ]
     share_text = f"{share.share:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
-    return [*told, f"System 2 share of these decisions: {share_text} ({share.passing} of {share.total})"]
+    return [*lines, f"System 2 share of these decisions: {share_text} ({share.passing} of {share.total})"]
 
 
 def _area_text(measured: Discrimination) -> str:
     if measured.auroc is None:
-        return "none, without both right and wrong answers"
+        return "undefined without both right and wrong answers"
     return f"{measured.auroc:.3f} [{measured.low:.3f}, {measured.high:.3f}]"
 
 
 def _gain_text(gain: Gain) -> str:
     found = gain.difference
     if found is None or found.value is None or found.low is None:
-        return "none, it cannot be measured"
+        return "undefined, it cannot be measured"
     interval = f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
-    return interval if gain.shown else f"no gain: {interval} does not lie above 0; the weights stay as they are"
+    return interval if gain.shown else f"no gain: {interval} does not lie above 0; the weights do not change"
 
 
-def report(made: Calibrated, cases: Sequence[Case]) -> str:
-    """What is chosen and what speaks for it, for a person."""
-    weights = ", ".join(f"{term} {weight:g}" for term, weight in zip(TERMS, made.choice.weights, strict=True))
+def report(result: Calibration, cases: Sequence[Case]) -> str:
+    """Describe the chosen parameters and their evidence as text."""
+    weights = ", ".join(f"{term} {weight:g}" for term, weight in zip(TERMS, result.choice.weights, strict=True))
     assessors = sorted({case.assessor for case in cases if case.assessor})
-    mixed = f"these are decisions of {len(assessors)} assessors ({', '.join(assessors)}); --assessor takes one"
+    mixed = f"these are decisions of {len(assessors)} assessors ({', '.join(assessors)}); --assessor selects one"
     return "\n".join(
         [
-            *_facts(made),
+            *_facts(result),
             *([mixed] if len(assessors) > 1 else []),
             f"weights: {weights}",
-            f"threshold: {made.choice.threshold:g}",
+            f"threshold: {result.choice.threshold:g}",
         ]
     )
 
 
-def document(made: Calibrated, file: str) -> Mapping[str, Any]:
-    """The same for a program."""
-    gain = made.gain
+def document(result: Calibration, file: str) -> Mapping[str, Any]:
+    """Describe the chosen parameters and their evidence as JSON."""
+    gain = result.gain
     return {
         **yaml.safe_load(file),
-        "decisions": made.decisions,
-        "undetermined_decisions": made.undetermined,
-        "system_two_share": made.share.share,
+        "decisions": result.decisions,
+        "undetermined_decisions": result.undetermined,
+        "system_two_share": result.share.share,
         "before": asdict(gain.before),
         "after": gain.after and asdict(gain.after),
         "gain": gain.difference and asdict(gain.difference),

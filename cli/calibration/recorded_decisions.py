@@ -1,4 +1,4 @@
-"""Decisions with what came of them: from the router's runs, or from a file of JSON lines."""
+"""Reads labelled decisions from the router's runs, or from a file of JSON lines."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -31,9 +31,9 @@ class Case:
     """One decision.
 
     Attributes:
-        levels: How much each term asks for deliberation, in the order of `TERMS` [0..1]; NaN where it is unknown.
-        wrong: Whether System 1's answer was wrong; None where nobody said or System 1 did not answer.
-        assessor: Who measured the state; empty where nobody says.
+        levels: Level of each term of the activation, in the order of `TERMS` [0..1]; NaN where it is unknown.
+        wrong: Whether System 1's answer was wrong; None without a label, or if System 1 did not answer.
+        assessor: Assessor of the state; empty if unknown.
     """
 
     levels: tuple[float, ...]
@@ -43,11 +43,11 @@ class Case:
 
 @value
 class Recorded:
-    """What a line of a file says.
+    """The content of a line of a file.
 
     Attributes:
-        msv: The state of the query.
-        correct: Whether System 1's answer was right, or how right it was [0..1]; None where nobody said.
+        msv: The state of the question.
+        correct: Label or score of System 1's answer [0..1]; None without one.
     """
 
     msv: MSV
@@ -55,10 +55,10 @@ class Recorded:
 
 
 def read_cases(file: Path) -> Sequence[Case]:
-    """The decisions of a file; what else its lines say is not looked at.
+    """Read the decisions of a file; other fields of its lines are ignored.
 
     Raises:
-        UnusableInput: When the file cannot be used; names the line and the reason.
+        UnusableInput: The file is invalid; the message names the line and the reason.
     """
     try:
         lines = file.read_bytes().splitlines()
@@ -68,31 +68,31 @@ def read_cases(file: Path) -> Sequence[Case]:
 
 
 def runs_of(router: Service, *, limit: int, assessor: str = "") -> Sequence[Run]:
-    """The newest runs whose state was measured, at most `limit` of all runs looked at.
+    """Return those of the newest `limit` runs whose state was measured.
 
-    Turns that kept the decision of an earlier one are left out: their state is that turn's, and their verdict is not.
+    Runs with a cached decision are left out: their state is that of an earlier turn, and their label is not.
 
     Raises:
-        Unreachable: When the router cannot be reached.
-        Refused: When it refuses.
+        Unreachable: The router cannot be reached.
+        ServiceError: The router returned an error.
     """
     return [run for run in islice(_pages(router, min(limit, MAX_PAGE), assessor), limit) if _is_assessed(run)]
 
 
 def case_of_run(run: Run) -> Case:
-    """The decision of a run; of several verdicts the first that teaches."""
+    """Return the decision of a run, with the first label that teaches."""
     msv = from_plain(_state(run), MSV)
-    labels = [said["score"] for said in run["feedback"] if said["teaches"]]
-    judged = bool(labels) and run["strategy"] == SYSTEM_ONE and run["outcome"] == "ANSWERED"
+    labels = [each["score"] for each in run["feedback"] if each["teaches"]]
+    has_label = bool(labels) and run["strategy"] == SYSTEM_ONE and run["outcome"] == "ANSWERED"
     return Case(
         levels=levels_of(msv),
-        wrong=labels[0] < RIGHT if judged else None,
+        wrong=labels[0] < RIGHT if has_label else None,
         assessor=run["route"]["assessor"],
     )
 
 
 def levels_of(msv: MSV) -> tuple[float, ...]:
-    """How much each term of a state asks for deliberation [0..1]; NaN where it is unknown."""
+    """Return the level of each term of the activation [0..1]; NaN where it is unknown."""
     return tuple(_level(getattr(msv, term), lowers=term in LOWERS) for term in TERMS)
 
 
@@ -106,13 +106,13 @@ def _case_of_line(line: bytes, place: str) -> Case:
     try:
         document = orjson.loads(line)
         if not isinstance(document, dict):
-            raise MalformedRequest("it is no object")
-        said = from_plain({name: document[name] for name in ("msv", "correct") if name in document}, Recorded)
+            raise MalformedRequest("it is not an object")
+        recorded = from_plain({name: document[name] for name in ("msv", "correct") if name in document}, Recorded)
     except (orjson.JSONDecodeError, MetacogError) as wrong:
         raise UnusableInput(f"{place}: {wrong}", place=place) from wrong
     return Case(
-        levels=levels_of(said.msv),
-        wrong=None if said.correct is None else said.correct < RIGHT,
+        levels=levels_of(recorded.msv),
+        wrong=None if recorded.correct is None else recorded.correct < RIGHT,
         assessor=str(document.get("assessor", "")),
     )
 

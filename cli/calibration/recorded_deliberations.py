@@ -1,4 +1,4 @@
-"""Deliberations with verdicts on their answers: from the router's runs, or from a file of JSON lines."""
+"""Reads labelled deliberations from the router's runs, or from a file of JSON lines."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,15 +26,15 @@ Run = Mapping[str, Any]
 
 @value
 class Assessed:
-    """An agent's state on the query."""
+    """The state of one agent on the question."""
 
     agent: str
     msv: MSV
 
 
 @value
-class Given:
-    """Roles as they were given, and the probability with which they were drawn."""
+class GivenRoles:
+    """The assigned roles, with the probability of the assignment."""
 
     assignment: Mapping[Role, str]
     propensity: Annotated[float, Field(gt=0, le=1)]
@@ -43,52 +43,52 @@ class Given:
 
 
 @value
-class Account:
-    """What a deliberation tells of itself, as far as weights are learned from it."""
+class DeliberationFields:
+    """The fields of a deliberation that the weights are fitted to."""
 
     assessments: Sequence[Assessed]
-    roles: Given
+    roles: GivenRoles
     degraded: bool = False
 
 
 @value
-class Heard:
-    """Deliberations that weights can be learned from, and why others cannot teach.
+class DeliberationSample:
+    """The deliberations that weights are fitted to.
 
     Attributes:
-        deliberations: Those that teach.
-        left_out: How many others there are, by the reason.
+        deliberations: Usable deliberations.
+        left_out: Number of the others, by reason [count].
     """
 
     deliberations: Sequence[Deliberated]
     left_out: Mapping[str, int]
 
 
-def heard_lines(file: Path) -> Heard:
-    """The deliberations of a file.
+def read_deliberations(file: Path) -> DeliberationSample:
+    """Read the deliberations of a file.
 
-    A line is a run as the router tells it, or {"deliberation": ..., "correct": true} with what `/v1/deliberations`
-    answered; `correct` may be a score of 0 to 1.
+    A line is a run of the router, or {"deliberation": ..., "correct": true} with a reply of `/v1/deliberations`;
+    `correct` may be a score of 0 to 1.
 
     Raises:
-        ConfigurationInvalid: When the file cannot be used; names the line and the reason.
+        ConfigurationInvalid: The file is invalid; the message names the line and the reason.
     """
     try:
         lines = file.read_bytes().splitlines()
     except OSError as wrong:
         raise ConfigurationInvalid(f"{file} cannot be read: {wrong.strerror}", file=str(file)) from wrong
-    return _heard(_document(line, f"{file}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
+    return _sample(_document(line, f"{file}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
 
 
-def heard_runs(router: Service, *, limit: int) -> Heard:
-    """The newest judged deliberations among the router's runs, at most `limit`.
+def recorded_deliberations(router: Service, *, limit: int) -> DeliberationSample:
+    """Return the newest labelled deliberations among the router's runs, at most `limit`.
 
     Raises:
-        Unreachable: When the router cannot be reached.
-        Refused: When it refuses.
+        Unreachable: The router cannot be reached.
+        ServiceError: The router returned an error.
     """
     runs = router.pages("/v1/runs", "runs", page_size=min(limit, MAX_PAGE), strategy="dialectic", judged=True)
-    return _heard((run["run_id"], run) for run in islice(runs, limit))
+    return _sample((run["run_id"], run) for run in islice(runs, limit))
 
 
 def _document(line: bytes, place: str) -> tuple[str, Run]:
@@ -97,69 +97,69 @@ def _document(line: bytes, place: str) -> tuple[str, Run]:
     except orjson.JSONDecodeError as wrong:
         raise ConfigurationInvalid(f"{place}: {wrong}", place=place) from wrong
     if not isinstance(document, dict):
-        raise ConfigurationInvalid(f"{place}: it is no object", place=place)
+        raise ConfigurationInvalid(f"{place}: it is not an object", place=place)
     return place, document
 
 
-def _heard(documents: Iterator[tuple[str, Run]]) -> Heard:
+def _sample(documents: Iterator[tuple[str, Run]]) -> DeliberationSample:
     deliberations, left_out = [], Counter[str]()
     for place, document in documents:
         try:
-            made = _read(document)
+            parsed = _read(document)
         except (MetacogError, KeyError, ValueError) as wrong:
             raise ConfigurationInvalid(f"{place}: {wrong}", place=place) from wrong
-        if isinstance(made, str):
-            left_out[made] += 1
+        if isinstance(parsed, str):
+            left_out[parsed] += 1
         else:
-            deliberations.append(made)
-    return Heard(deliberations=deliberations, left_out=dict(sorted(left_out.items())))
+            deliberations.append(parsed)
+    return DeliberationSample(deliberations=deliberations, left_out=dict(sorted(left_out.items())))
 
 
 def _read(document: Run) -> Deliberated | str:
-    """The deliberation of a run or line; else why it cannot teach."""
-    told, score = document.get("deliberation"), _score(document)
-    if not told or "roles" not in told:
+    """Return the deliberation of a run or line, else the reason why it cannot be used."""
+    content, score = document.get("deliberation"), _score(document)
+    if not content or "roles" not in content:
         return "no deliberation"
     if score is None:
-        return "no verdict"
-    account = from_plain(_known(told), Account)
-    if account.roles.reason or account.degraded:
-        return "degraded, or roles given again"
-    if account.roles.propensity >= 1:
-        return "chance had no part in the roles"
-    return _deliberated(account, score)
+        return "no label"
+    fields = from_plain(_known(content), DeliberationFields)
+    if fields.roles.reason or fields.degraded:
+        return "degraded, or roles reassigned"
+    if fields.roles.propensity >= 1:
+        return "roles not randomized"
+    return _deliberated(fields, score)
 
 
-def _known(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parts that are learned from; what else there is may change."""
-    roles = told["roles"]
+def _known(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields that the weights are fitted to, without fields that may change."""
+    roles = content["roles"]
     return {
-        "assessments": [{"agent": each["agent"], "msv": each["msv"]} for each in told["assessments"]],
+        "assessments": [{"agent": each["agent"], "msv": each["msv"]} for each in content["assessments"]],
         "roles": {name: roles[name] for name in ("assignment", "propensity", "reason", "capacities") if name in roles},
-        "degraded": told.get("degraded", False),
+        "degraded": content.get("degraded", False),
     }
 
 
 def _score(document: Run) -> float | None:
-    """The verdict: what a line says, else of several on a run the first that teaches."""
-    said = document.get("correct")
-    if said is None:
-        said = next((each["score"] for each in document.get("feedback", ()) if each["teaches"]), None)
-    if said is not None and (not isinstance(said, bool | int | float) or not 0 <= said <= 1):
-        raise MalformedRequest(f"correct: {said!r} is neither true, false nor a score of 0 to 1")
-    return None if said is None else float(said)
+    """Return the label of a line, else the first label of a run that teaches."""
+    label = document.get("correct")
+    if label is None:
+        label = next((each["score"] for each in document.get("feedback", ()) if each["teaches"]), None)
+    if label is not None and (not isinstance(label, bool | int | float) or not 0 <= label <= 1):
+        raise MalformedRequest(f"correct: {label!r} is neither true, false nor a score of 0 to 1")
+    return None if label is None else float(label)
 
 
-def _deliberated(account: Account, score: float) -> Deliberated:
-    states = {each.agent: each.msv for each in account.assessments}
+def _deliberated(fields: DeliberationFields, score: float) -> Deliberated:
+    states = {each.agent: each.msv for each in fields.assessments}
     agents = tuple(sorted(states))
     shares = dict(zip(agents, shared_capacities([None] * len(agents)), strict=True))
-    held = account.roles.capacities or shares
+    held = fields.roles.capacities or shares
     return Deliberated(
         agents=agents,
         msvs=tuple(states[agent] for agent in agents),
         capacities=tuple(held[agent] for agent in agents),
-        chosen=tuple(agents.index(account.roles.assignment[role]) for role in ROLES),
-        propensity=account.roles.propensity,
+        chosen=tuple(agents.index(fields.roles.assignment[role]) for role in ROLES),
+        propensity=fields.roles.propensity,
         score=score,
     )

@@ -1,4 +1,4 @@
-"""Weights of the roles' fitness that deliberations speak for, and what speaks for them."""
+"""Fits the weights of the roles' fitness to labelled deliberations, and reports the evidence."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -10,7 +10,7 @@ import orjson
 import yaml
 
 from chassis.errors import ConfigurationInvalid
-from cli.calibration.recorded_deliberations import Heard
+from cli.calibration.recorded_deliberations import DeliberationSample
 from kernel.learning.contrasts import contrasts, counting_weights
 from kernel.learning.evidence import Evidence, WeightsMerit, evidence
 from kernel.learning.fitting import FOLDS, told_apart
@@ -21,16 +21,16 @@ from kernel.values import value
 
 
 @value
-class Fitted:
-    """What is chosen, and what speaks for it.
+class RoleFit:
+    """The chosen weights, with their evidence.
 
     Attributes:
-        weights: What is chosen: fitted weights, or the ones so far.
-        before: The weights so far.
-        found: What speaks for fitted ones.
-        left_out: Deliberations that cannot teach, by the reason [count].
-        kept: Components whose weights nothing could be learned of, by role.
-        taken: Whether fitted weights are chosen.
+        weights: Chosen weights: fitted ones, or the current ones.
+        before: Current weights.
+        found: Evidence for the fitted weights.
+        left_out: Deliberations that cannot be used, by reason [count].
+        kept: Components whose weights the data do not determine, by role.
+        taken: Whether the fitted weights are chosen.
     """
 
     weights: RoleWeights
@@ -41,34 +41,34 @@ class Fitted:
     taken: bool
 
 
-def fitted(heard: Heard, before: VersionedWeights, *, anyway: bool, rng: np.random.Generator) -> Fitted:
-    """Weights for deliberations like these.
+def fitted(sample: DeliberationSample, before: VersionedWeights, *, anyway: bool, rng: np.random.Generator) -> RoleFit:
+    """Fit weights to deliberations.
 
     Args:
-        heard: Judged deliberations.
-        before: The weights so far.
-        anyway: Whether fitted weights are chosen without a gain that is shown.
-        rng: Chance, for folds, control and resampling.
+        sample: Labelled deliberations.
+        before: Current weights.
+        anyway: Whether fitted weights are chosen without a significant gain.
+        rng: Random generator, for folds, control and resampling.
 
     Raises:
-        ConfigurationInvalid: When the deliberations do not suffice.
+        ConfigurationInvalid: There are too few deliberations.
     """
-    told = heard.deliberations
-    right = sum(each.score >= RIGHT for each in told)
-    if min(right, len(told) - right) < FOLDS:
+    deliberations = sample.deliberations
+    right = sum(each.score >= RIGHT for each in deliberations)
+    if min(right, len(deliberations) - right) < FOLDS:
         raise ConfigurationInvalid(
-            f"{right} right and {len(told) - right} wrong answers of deliberations that can teach are too few to fit "
-            f"weights to; at least {FOLDS} of each are needed, and some hundred for a gain to show"
-            + "".join(f"; left out, {reason}: {count}" for reason, count in heard.left_out.items())
+            f"{right} right and {len(deliberations) - right} wrong answers of usable deliberations are too few to fit "
+            f"weights; at least {FOLDS} of each are needed, and some hundred for a significant gain"
+            + "".join(f"; left out, {reason}: {count}" for reason, count in sample.left_out.items())
         )
-    found = evidence(told, before.weights, rng=rng)
+    found = evidence(deliberations, before.weights, rng=rng)
     taken = found.shown or anyway
-    apart = told_apart(contrasts(told), counting_weights(told), before.weights)
-    return Fitted(
+    apart = told_apart(contrasts(deliberations), counting_weights(deliberations), before.weights)
+    return RoleFit(
         weights=found.fitted if taken else before.weights,
         before=before,
         found=found,
-        left_out=heard.left_out,
+        left_out=sample.left_out,
         kept={
             role: tuple(term for term in before.weights[role] if row >= len(apart) or not apart[row, TERMS.index(term)])
             for row, role in enumerate(ROLES)
@@ -77,68 +77,68 @@ def fitted(heard: Heard, before: VersionedWeights, *, anyway: bool, rng: np.rand
     )
 
 
-def weights_file(made: Fitted, version: str = "") -> str:
-    """What is chosen, as a file that the assigner reads."""
-    weights = {role.value: dict(made.weights[role]) for role in ROLES}
-    named = "fitted" if made.taken else "kept"
+def weights_file(result: RoleFit, version: str = "") -> str:
+    """Format the chosen weights as a role weights file of the assigner."""
+    weights = {role.value: dict(result.weights[role]) for role in ROLES}
+    named = "fitted" if result.taken else "kept"
     name = version or f"{named}-{sha256(orjson.dumps(weights)).hexdigest()[:8]}"
-    about = "".join(f"# {line}\n" for line in _facts(made))
+    about = "".join(f"# {line}\n" for line in _facts(result))
     return about + yaml.safe_dump({"version": name, "weights": weights}, sort_keys=False)
 
 
-def report(made: Fitted) -> str:
-    """What is chosen and what speaks for it, for a person."""
-    return "\n".join([*_facts(made), *(_row(made, role) for role in ROLES)])
+def report(result: RoleFit) -> str:
+    """Describe the chosen weights and their evidence as text."""
+    return "\n".join([*_facts(result), *(_row(result, role) for role in ROLES)])
 
 
-def document(made: Fitted, file: str) -> Mapping[str, Any]:
-    """The same for a program."""
+def document(result: RoleFit, file: str) -> Mapping[str, Any]:
+    """Describe the chosen weights and their evidence as JSON."""
     return {
         **yaml.safe_load(file),
-        "taken": made.taken,
-        "gain_shown": made.found.shown,
-        "left_out": made.left_out,
-        "weights_before": made.before.weights,
-        "version_before": made.before.version,
-        "not_learned": made.kept,
-        **asdict(made.found),
+        "taken": result.taken,
+        "gain_shown": result.found.shown,
+        "left_out": result.left_out,
+        "weights_before": result.before.weights,
+        "version_before": result.before.version,
+        "not_learned": result.kept,
+        **asdict(result.found),
     }
 
 
-def _facts(made: Fitted) -> list[str]:
-    """What speaks for the choice, a sentence a line."""
-    found = made.found
-    left_out = "; ".join(f"{reason}: {count}" for reason, count in made.left_out.items()) or "none"
+def _facts(result: RoleFit) -> list[str]:
+    """Describe the evidence, one sentence a line."""
+    found = result.found
+    left_out = "; ".join(f"{reason}: {count}" for reason, count in result.left_out.items()) or "none"
     return [
-        f"deliberations: {found.deliberations}, which tell as much as {found.effective:.0f} with equal chances; "
+        f"deliberations: {found.deliberations}, effective sample size {found.effective:.0f}; "
         f"right answers: {found.right}",
         f"left out: {left_out}",
-        "how often of a right and a wrong answer the right one had the fitter roles, on answers not fitted to:",
-        f"  weights so far ({made.before.version}): {_worth(found.before)}",
-        f"  fitted weights: {_worth(found.after)}",
-        f"  fitted to shuffled verdicts: {_worth(found.control)}",
-        f"gain over the weights so far: {_signed(found.gain)}",
-        f"gain over shuffled verdicts: {_signed(found.gain_over_control)}",
-        _conclusion(made),
+        "discrimination on held-out answers (chance that a right answer has fitter roles than a wrong one):",
+        f"  current weights ({result.before.version}): {_merit(found.before)}",
+        f"  fitted weights: {_merit(found.after)}",
+        f"  fitted to shuffled labels: {_merit(found.control)}",
+        f"gain over the current weights: {_signed(found.gain)}",
+        f"gain over shuffled labels: {_signed(found.gain_over_control)}",
+        _conclusion(result),
     ]
 
 
-def _conclusion(made: Fitted) -> str:
-    if made.found.shown:
-        return "both intervals lie above 0: the fitted weights are taken"
-    if made.taken:
-        return "no gain: not both intervals lie above 0; the fitted weights are taken because --anyway says so"
-    return "no gain: not both intervals lie above 0; the weights stay as they are"
+def _conclusion(result: RoleFit) -> str:
+    if result.found.shown:
+        return "both intervals lie above 0: the fitted weights are used"
+    if result.taken:
+        return "no gain: not both intervals lie above 0; --anyway uses the fitted weights"
+    return "no gain: not both intervals lie above 0; the weights do not change"
 
 
-def _worth(worth: WeightsMerit) -> str:
-    share = worth.right_share
-    matched = f"{worth.matched} deliberations had their roles"
-    told = "too few to say how often they are right" if share.value is None else f"{_plain(share)} of answers right"
-    return f"{_plain(worth.discrimination)}; {matched}: {told}"
+def _merit(merit: WeightsMerit) -> str:
+    share = merit.right_share
+    matched = f"{merit.matched} deliberations had their roles"
+    right = "too few for the share of right answers" if share.value is None else f"{_interval(share)} of answers right"
+    return f"{_interval(merit.discrimination)}; {matched}: {right}"
 
 
-def _plain(found: Estimate) -> str:
+def _interval(found: Estimate) -> str:
     if found.value is None:
         return "unknown"
     return f"{found.value:.3f}" + ("" if found.low is None else f" [{found.low:.3f}, {found.high:.3f}]")
@@ -150,8 +150,8 @@ def _signed(found: Estimate) -> str:
     return f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"
 
 
-def _row(made: Fitted, role: Role) -> str:
-    fitted_row, old = made.found.fitted[role], made.before.weights[role]
-    told = ", ".join(f"{term} {old[term]:g} -> {fitted_row[term]:g}" for term in old)
-    kept = made.kept[role]
-    return f"{role.lower()}: {told}" + (f" (nothing to learn of {', '.join(kept)})" if kept else "")
+def _row(result: RoleFit, role: Role) -> str:
+    fitted_row, old = result.found.fitted[role], result.before.weights[role]
+    changes = ", ".join(f"{term} {old[term]:g} -> {fitted_row[term]:g}" for term in old)
+    kept = result.kept[role]
+    return f"{role.lower()}: {changes}" + (f" (not determined: {', '.join(kept)})" if kept else "")

@@ -1,4 +1,4 @@
-"""`metacog eval autogen`: AutoGen on the same tasks, from an environment of its own."""
+"""`metacog eval autogen` runs AutoGen on the same tasks, in a Python environment of its own."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.evaluation.common import notes
+from cli.terminal.output import stderr
 
 AGENTS = Path(__file__).parents[2] / "config" / "agents.delegation.yaml"
 
@@ -14,16 +14,16 @@ AGENTS = Path(__file__).parents[2] / "config" / "agents.delegation.yaml"
 def autogen(  # noqa: PLR0913 - each is an option of the command
     tasks: Annotated[Path, typer.Option(help="File of tasks, as for `metacog eval delegation`.")],
     python: Annotated[Path, typer.Option(help="Interpreter of the environment that evals/autogen/install.sh makes.")],
-    url: Annotated[str, typer.Option(help="OpenAI-compatible server that the suite uses too, with its /v1.")],
-    model: Annotated[str, typer.Option(help="Model to ask there.")],
-    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a reply; give what the agents were given.")] = 512,
+    url: Annotated[str, typer.Option(help="URL of the OpenAI-compatible server that the suite uses, with its /v1.")],
+    model: Annotated[str, typer.Option(help="Model of that server.")],
+    max_tokens: Annotated[int, typer.Option(min=1, help="Maximum tokens of a reply; as for the agents.")] = 512,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every call.")] = 7,
     agents: Annotated[Path, typer.Option(help="File of agents; default: those of delegation.")] = AGENTS,
-    out: Annotated[Path, typer.Option(help="Folder for what it said.")] = Path("eval-autogen"),
+    out: Annotated[Path, typer.Option(help="Folder for the replies.")] = Path("eval-autogen"),
 ) -> None:
-    """Let a team of AutoGen's answer the tasks; `metacog eval delegation --autogen FILE` puts it beside ours.
+    """Have a team of AutoGen answer the tasks; `metacog eval delegation --autogen FILE` compares it.
 
-    A task at which it fails is recorded as refused, and asked again by the same command.
+    A task that fails is recorded with its error, and repeated by the same command.
     """
     from configuration.agents import read_agents
     from evals.autogen.running import Team, run_team
@@ -32,4 +32,4 @@ def autogen(  # noqa: PLR0913 - each is an option of the command
     items = read_items(tasks, 100_000, programs=True)
     team = Team(python=python, url=url, model=model, max_tokens=max_tokens, seed=seed)
     file = asyncio.run(run_team(items, read_agents(agents), team, out))
-    notes.print(f"written to {file}", soft_wrap=True)
+    stderr.print(f"written to {file}", soft_wrap=True)

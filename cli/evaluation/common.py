@@ -1,4 +1,4 @@
-"""What the commands of `metacog eval` share: options, progress, and going on after an interruption."""
+"""The common parts of the commands of `metacog eval`: options, progress, and continuing after an interruption."""
 
 import asyncio
 import os
@@ -8,11 +8,11 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cli.terminal.client import address
 from cli.terminal.exits import INTERRUPTED
+from cli.terminal.output import stderr
 
 if TYPE_CHECKING:
     from evals.harness.arms import Plan
@@ -22,142 +22,142 @@ if TYPE_CHECKING:
 
 COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
-notes = Console(stderr=True, highlight=False)
-
 Data = Annotated[Path | None, typer.Option(help="Folder with a .jsonl file for each data set.")]
-Hub = Annotated[str, typer.Option(help="Public data sets by name instead, with commas between them.")]
-Sets = Annotated[str, typer.Option(help="Data sets of the folder, with commas between them; default: all.")]
+Hub = Annotated[str, typer.Option(help="Names of public data sets instead of --data, separated by commas.")]
+Sets = Annotated[str, typer.Option(help="Data sets of the folder, separated by commas; default: all.")]
 Items = Annotated[int, typer.Option(min=1, help="Items of each set.")]
-Seeds = Annotated[str, typer.Option(help="Seeds, with commas between them; each repeats everything.")]
+Seeds = Annotated[str, typer.Option(help="Seeds, separated by commas; each repeats the whole run.")]
 Agents = Annotated[
     str,
-    typer.Option(help="Delegation agents, with commas between them, each a control by itself; none without it."),
+    typer.Option(help="Delegation agents, separated by commas; each alone is a control."),
 ]
-MaxTokens = Annotated[int, typer.Option(min=0, help="Tokens of each text; 0: the services' own limits.")]
-Concurrency = Annotated[int, typer.Option(min=1, help="Items at a time.")]
-Timeout = Annotated[int, typer.Option(min=1, help="Time that one request is given [s].")]
-ReportOnly = Annotated[Path | None, typer.Option(help="Records to report on again, without a suite.")]
-Router = Annotated[str, typer.Option(help="REST face of the router.")]
-Assigner = Annotated[str, typer.Option(help="REST face of the assigner.")]
-Arbiter = Annotated[str, typer.Option(help="REST face of the arbiter.")]
-Delegation = Annotated[str, typer.Option(help="REST face of the delegation service.")]
+MaxTokens = Annotated[int, typer.Option(min=0, help="Maximum tokens of each text; 0: the services' own limits.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Concurrent items.")]
+Timeout = Annotated[int, typer.Option(min=1, help="Time limit of one request [s].")]
+ReportOnly = Annotated[Path | None, typer.Option(help="Folder of records; write the report again, without a suite.")]
+Router = Annotated[str, typer.Option(help="URL of the router.")]
+Assigner = Annotated[str, typer.Option(help="URL of the assigner.")]
+Arbiter = Annotated[str, typer.Option(help="URL of the arbiter.")]
+Delegation = Annotated[str, typer.Option(help="URL of the delegation service.")]
 
 ROUTER, ASSIGNER, ARBITER, DELEGATION = map(address, ("router", "assigner", "arbiter", "delegation"))
 
 
 def listed(names: str) -> tuple[str, ...]:
-    """What stands between commas."""
+    """Return the distinct names in a list separated by commas."""
     return tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
 
 
 def numbers(written: str, option: str) -> tuple[int, ...]:
-    """Whole numbers between commas, none negative and none twice."""
+    """Return the distinct whole numbers >= 0 in a list separated by commas."""
     try:
         found = tuple(dict.fromkeys(int(one) for one in listed(written)))
     except ValueError as wrong:
         raise typer.BadParameter(str(wrong), param_hint=option) from wrong
     if not found or min(found) < 0:
-        raise typer.BadParameter("give numbers from 0 on", param_hint=option)
+        raise typer.BadParameter("give numbers >= 0", param_hint=option)
     return found
 
 
 def items_of(data: Path | None, hub: str, sets: str, per_set: int, *, programs: bool = True) -> "Sequence[Item]":
-    """The items that are asked for, from a folder or by public names."""
+    """Return the selected items of a folder or of public sets."""
     from evals.hub.loading import load_sets
     from evals.items import read_sets
 
     if hub:
         return load_sets(listed(hub), per_set, programs=programs)
     if data is None:
-        raise typer.BadParameter("name the folder with the data sets, or public sets with --hub", param_hint="--data")
+        raise typer.BadParameter("give the folder with the data sets, or public sets with --hub", param_hint="--data")
     return read_sets(data, listed(sets), per_set, programs=programs)
 
 
-def refuse_beside(ctx: typer.Context, option: str, *others: str) -> None:
-    """Refuse what would be ignored.
+def reject_with(ctx: typer.Context, option: str, *others: str) -> None:
+    """Raise an error for options that another option disables.
 
     Args:
-        ctx: Tells what was typed, and what stands at its default.
+        ctx: Context of the command, which knows the given options.
         option: Name of a parameter, e.g. `hub`.
-        others: Names of those that mean nothing where it is given.
+        others: Names of the parameters that it disables.
 
     Raises:
-        typer.BadParameter: When it was typed, and one of the others too; names them.
+        typer.BadParameter: Both it and some of the others are given; the message names them.
     """
-    ignored = [spelled(name) for name in others if _was_typed(ctx, name)]
-    if ignored and _was_typed(ctx, option):
-        said = f"{', '.join(ignored)} would be ignored beside {spelled(option)}; leave out the one or the other"
-        raise typer.BadParameter(said, param_hint=spelled(option))
+    ignored = [option_name(name) for name in others if _was_given(ctx, name)]
+    if ignored and _was_given(ctx, option):
+        problem = f"{', '.join(ignored)} would be ignored with {option_name(option)}; leave out one of them"
+        raise typer.BadParameter(problem, param_hint=option_name(option))
 
 
-def refuse_two_sources(ctx: typer.Context) -> None:
-    """Refuse public sets beside a folder, or beside names of its sets."""
-    refuse_beside(ctx, "hub", "data", "sets")
+def reject_two_sources(ctx: typer.Context) -> None:
+    """Raise an error for public sets together with a folder or its sets."""
+    reject_with(ctx, "hub", "data", "sets")
 
 
-def spelled(name: str) -> str:
-    """A parameter as it is typed."""
+def option_name(name: str) -> str:
+    """Return the option of a parameter."""
     return f"--{name.replace('_', '-')}"
 
 
-def _was_typed(ctx: typer.Context, name: str) -> bool:
+def _was_given(ctx: typer.Context, name: str) -> bool:
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
-def sourced(data: Path | None, hub: str, sets: str, items: int) -> dict[str, object]:
-    """The options that name the items, for the command that makes a run again."""
+def item_options(data: Path | None, hub: str, sets: str, items: int) -> dict[str, object]:
+    """Return the options that select the items, for the command that repeats a run."""
     return {"data": data, "hub": hub, "sets": "" if hub else sets, "items": items}
 
 
-def typed(command: str, **options: object) -> str:
-    """The command that makes a run again; where the services are, and its folder, are left to who types it.
+def command_line(command: str, **options: object) -> str:
+    """Return the command that repeats a run, without the addresses of the services and the folder.
 
     Example:
-        >>> typed("compare", data="my questions", hub="", seed=0, max_tokens=None, live=True)
+        >>> command_line("compare", data="my questions", hub="", seed=0, max_tokens=None, live=True)
         "metacog eval compare --data 'my questions' --seed 0 --live"
     """
-    told = {name: text for name, text in options.items() if text is not None and text is not False and text != ""}
-    words = [spelled(name) if text is True else f"{spelled(name)} {quote(str(text))}" for name, text in told.items()]
+    given = {name: text for name, text in options.items() if text is not None and text is not False and text != ""}
+    words = [
+        option_name(name) if text is True else f"{option_name(name)} {quote(str(text))}" for name, text in given.items()
+    ]
     return " ".join(["metacog eval", command, *words])
 
 
-def unusual(**options: tuple[int, int]) -> dict[str, int]:
-    """The options that are not at their defaults.
+def non_default(**options: tuple[int, int]) -> dict[str, int]:
+    """Return the options that differ from their defaults.
 
     Args:
-        options: What was given, and the default.
+        options: Given value and default of each option.
     """
     return {name: given for name, (given, default) in options.items() if given != default}
 
 
 def record(plan: "Plan", session: "Session", addresses: "Addresses") -> None:
-    """Ask for what is not recorded yet, with progress; an interruption ends the program and keeps what there is."""
-    with Progress(*COLUMNS, console=notes) as progress:
+    """Run the requests that are not recorded yet, with progress; an interruption keeps the records."""
+    with Progress(*COLUMNS, console=stderr) as progress:
         steps = len(plan.cases) * len(plan.arms)
         task = progress.add_task(f"{len(plan.items)} items", total=steps)
         interruptible(_recorded(plan, session, addresses, lambda: progress.advance(task)), session.folder)
 
 
 def interruptible(work: "Coroutine[None, None, None]", folder: Path) -> None:
-    """Run `work`; an interruption ends the program and says how to go on."""
+    """Run `work`; an interruption ends the program with a message."""
     try:
         asyncio.run(work)
     except KeyboardInterrupt:
-        notes.print(f"interrupted; what was recorded is in {folder}, and the same command goes on from there")
+        stderr.print(f"interrupted; the records are in {folder}, and the same command continues from there")
         raise typer.Exit(INTERRUPTED) from None
 
 
-async def _recorded(plan: "Plan", session: "Session", addresses: "Addresses", told: Callable[[], None]) -> None:
+async def _recorded(plan: "Plan", session: "Session", addresses: "Addresses", advance: Callable[[], None]) -> None:
     from evals.harness.session import record as record_all
     from evals.suite import Faces
 
     key = os.environ.get("METACOG_API_KEY", "")
     async with Faces(addresses, key=key, timeout_s=plan.timeout_ms / 1000) as faces:
-        await record_all(session, plan, faces, told)
+        await record_all(session, plan, faces, advance)
 
 
-def show(folder: Path, said: str, file: str) -> None:
-    """The report on standard output, and where it is written."""
-    typer.echo(said)
-    notes.print(f"written to {folder / file}", soft_wrap=True)
+def show(folder: Path, report: str, file: str) -> None:
+    """Print the report, and its path on standard error."""
+    typer.echo(report)
+    stderr.print(f"written to {folder / file}", soft_wrap=True)

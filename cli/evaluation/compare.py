@@ -1,4 +1,4 @@
-"""`metacog eval compare`: one strategy beside its controls at equal compute."""
+"""`metacog eval compare` compares one strategy with its controls at equal compute."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,21 +24,23 @@ from cli.evaluation.common import (
     Seeds,
     Sets,
     Timeout,
+    command_line,
+    item_options,
     items_of,
     listed,
+    non_default,
     numbers,
     record,
-    refuse_two_sources,
+    reject_two_sources,
     show,
-    sourced,
-    typed,
-    unusual,
 )
 
 
 def compare(  # noqa: PLR0913 - each is an option of the command
     ctx: typer.Context,
-    strategy: Annotated[str, typer.Option(help="What is compared, e.g. dialectic, arbiter, delegation.")] = "dialectic",
+    strategy: Annotated[
+        str, typer.Option(help="Strategy to compare, e.g. dialectic, arbiter, delegation.")
+    ] = "dialectic",
     data: Data = None,
     hub: Hub = "",
     sets: Sets = "",
@@ -56,12 +58,11 @@ def compare(  # noqa: PLR0913 - each is an option of the command
     delegation: Delegation = DELEGATION,
     report_only: ReportOnly = None,
 ) -> None:
-    """Is a strategy worth what it costs? System 1, votes, self-consistency, routings dealt by chance beside it.
+    """Compare a strategy with its controls: System 1, majority votes, self-consistency and random routing.
 
-    The best single agent is among the controls where --agents names some; greedy and random roles are beside
-    roles-optimal. Run it again with the same --out to go on after an interruption, and to ask again for what was
-    refused in passing (a timeout, too many requests, a failure inside a service). The key is taken from
-    METACOG_API_KEY.
+    With --agents, the best single agent is a control too; for the dialectic, greedy and random roles are. The same
+    command with the same --out continues after an interruption, and repeats requests with temporary errors (a timeout,
+    too many requests, a failure of a service). The key is METACOG_API_KEY.
     """
     from evals.controls.arms import SYSTEM_TWOS, arms
     from evals.controls.files import COMMAND, write_report
@@ -69,11 +70,11 @@ def compare(  # noqa: PLR0913 - each is an option of the command
     from evals.harness.session import REPORT, Session, records_in
     from evals.suite import Addresses
 
-    refuse_two_sources(ctx)
+    reject_two_sources(ctx)
     if report_only is None:
         if strategy not in SYSTEM_TWOS:
-            said = f"there is no strategy {strategy} to compare; there are {', '.join(SYSTEM_TWOS)}"
-            raise typer.BadParameter(said, param_hint="--strategy")
+            problem = f"there is no strategy {strategy} to compare; there are {', '.join(SYSTEM_TWOS)}"
+            raise typer.BadParameter(problem, param_hint="--strategy")
         plan = Plan(
             items=items_of(data, hub, sets, items),
             arms=arms(strategy, listed(agents), assessor, max_tokens),
@@ -81,9 +82,9 @@ def compare(  # noqa: PLR0913 - each is an option of the command
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
-        again = typed(COMMAND, strategy=strategy, **sourced(data, hub, sets, items), seeds=seeds,
+        again = command_line(COMMAND, strategy=strategy, **item_options(data, hub, sets, items), seeds=seeds,
                       agents=agents, assessor=assessor, max_tokens=max_tokens or None,
-                      **unusual(concurrency=(concurrency, 1), timeout=(timeout, 600)))  # fmt: skip
+                      **non_default(concurrency=(concurrency, 1), timeout=(timeout, 600)))  # fmt: skip
         session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
         record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter, delegation=delegation))
     folder, records = records_in(report_only or out)

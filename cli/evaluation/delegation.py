@@ -1,4 +1,4 @@
-"""`metacog eval delegation`: delegation, its baselines and its ablations."""
+"""`metacog eval delegation` evaluates delegation, its baselines and its ablations."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,16 +17,16 @@ from cli.evaluation.common import (
     Seeds,
     Sets,
     Timeout,
+    command_line,
+    item_options,
     items_of,
     listed,
+    non_default,
     numbers,
     record,
-    refuse_beside,
-    refuse_two_sources,
+    reject_two_sources,
+    reject_with,
     show,
-    sourced,
-    typed,
-    unusual,
 )
 
 MOST_TASKS = 100_000
@@ -39,29 +39,29 @@ if TYPE_CHECKING:
 
 def delegation(  # noqa: PLR0913 - each is an option of the command
     ctx: typer.Context,
-    tasks: Annotated[Path | None, typer.Option(help="File of tasks, as `metacog eval benchmark` writes them.")] = None,
+    tasks: Annotated[Path | None, typer.Option(help="File of tasks of `metacog eval benchmark`.")] = None,
     data: Data = None,
     hub: Hub = "",
     sets: Sets = "",
     items: Items = 20,
     seeds: Seeds = "7",
-    agents: Annotated[str, typer.Option(help="Agents, with commas between them; default: all.")] = "",
-    max_tokens: Annotated[int, typer.Option(min=0, help="Tokens of an answer; 0: the service's.")] = 0,
-    live: Annotated[bool, typer.Option("--live", help="Let the service process, and learn, as well.")] = False,
+    agents: Annotated[str, typer.Option(help="Agents, separated by commas; default: all.")] = "",
+    max_tokens: Annotated[int, typer.Option(min=0, help="Maximum tokens of an answer; 0: the service's.")] = 0,
+    live: Annotated[bool, typer.Option("--live", help="Also run the tasks on the service, which learns.")] = False,
     equal_compute: Annotated[
         bool, typer.Option(help="Sample self-consistency with as many generations; needs the arbiter.")
     ] = True,
-    autogen: Annotated[Path | None, typer.Option(help="Records of evals/autogen, to stand beside ours.")] = None,
+    autogen: Annotated[Path | None, typer.Option(help="Records of `metacog eval autogen`, to compare.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("eval-delegation"),
     concurrency: Concurrency = 1,
     timeout: Timeout = 600,
-    service: Annotated[str, typer.Option("--delegation", help="REST face of the delegation service.")] = DELEGATION,
+    service: Annotated[str, typer.Option("--delegation", help="URL of the delegation service.")] = DELEGATION,
     arbiter: Arbiter = ARBITER,
     report_only: ReportOnly = None,
 ) -> None:
-    """Does delegation help, and by what? Tables II to V of MetaCogAgent, replayed from one recording of every agent.
+    """Evaluate delegation as in tables II to V of MetaCogAgent, replayed from one recording of every agent.
 
-    Run it again with the same --out to go on. `--live` teaches the profiles of the service: give it one of its own.
+    The same command with the same --out continues. `--live` changes the profiles of the service: use a separate one.
     """
     from evals.delegation.arms import arms
     from evals.delegation.files import COMMAND, write_report
@@ -70,13 +70,11 @@ def delegation(  # noqa: PLR0913 - each is an option of the command
     from evals.records import read_records
     from evals.suite import Addresses
 
-    refuse_two_sources(ctx)
-    refuse_beside(ctx, "tasks", "data", "hub", "sets", "items")
+    reject_two_sources(ctx)
+    reject_with(ctx, "tasks", "data", "hub", "sets", "items")
     if report_only is None:
         if live and concurrency > 1:
-            raise typer.BadParameter(
-                "what is learned depends on the order: --live goes one by one", param_hint="--live"
-            )
+            raise typer.BadParameter("learning depends on the order: --live needs --concurrency 1", param_hint="--live")
         plan = Plan(
             items=_asked(tasks, data, hub, sets, items),
             arms=arms(listed(agents), max_tokens=max_tokens, live=live, equal_compute=equal_compute),
@@ -84,10 +82,10 @@ def delegation(  # noqa: PLR0913 - each is an option of the command
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
-        asked = {"tasks": tasks} if tasks else sourced(data, hub, sets, items)
-        again = typed(COMMAND, **asked, seeds=seeds, agents=agents, max_tokens=max_tokens or None, live=live,
+        asked = {"tasks": tasks} if tasks else item_options(data, hub, sets, items)
+        again = command_line(COMMAND, **asked, seeds=seeds, agents=agents, max_tokens=max_tokens or None, live=live,
                       no_equal_compute=not equal_compute, autogen=autogen,
-                      **unusual(concurrency=(concurrency, 1), timeout=(timeout, 600)))  # fmt: skip
+                      **non_default(concurrency=(concurrency, 1), timeout=(timeout, 600)))  # fmt: skip
         record(plan, Session(command=COMMAND, typed=again, folder=out), Addresses(delegation=service, arbiter=arbiter))
     folder, records = records_in(report_only or out)
     beside = read_records(autogen) if autogen else []

@@ -1,4 +1,4 @@
-"""`metacog eval dialectic`: how the state moves, and whether answers get better."""
+"""`metacog eval dialectic` evaluates the evolution of the state and of the answers in a dialectic."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,15 +24,15 @@ from cli.evaluation.common import (
     Seeds,
     Sets,
     Timeout,
+    command_line,
+    item_options,
     items_of,
     listed,
+    non_default,
     numbers,
     record,
-    refuse_two_sources,
+    reject_two_sources,
     show,
-    sourced,
-    typed,
-    unusual,
 )
 
 
@@ -55,18 +55,18 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
     delegation: Delegation = DELEGATION,
     report_only: ReportOnly = None,
 ) -> None:
-    """How does the state move from stage to stage, and does the answer get better? Greedy and random roles beside it.
+    """Measure how the state and the answer change from stage to stage, with optimal, greedy and random roles.
 
-    The best single agent is among the controls where --agents names some. Run it again with the same --out to go on
-    after an interruption, and to ask again for what was refused in passing (a timeout, too many requests, a failure
-    inside a service). The key is taken from METACOG_API_KEY.
+    With --agents, the best single agent is a control too. The same command with the same --out continues after an
+    interruption, and repeats requests with temporary errors (a timeout, too many requests, a failure of a service).
+    The key is METACOG_API_KEY.
     """
     from evals.dialectic.files import COMMAND, arms, write_report
     from evals.harness.arms import Plan
     from evals.harness.session import REPORT, Session, records_in
     from evals.suite import Addresses
 
-    refuse_two_sources(ctx)
+    reject_two_sources(ctx)
     if report_only is None:
         plan = Plan(
             items=items_of(data, hub, sets, items, programs=False),
@@ -75,9 +75,9 @@ def dialectic(  # noqa: PLR0913 - each is an option of the command
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
-        again = typed(COMMAND, **sourced(data, hub, sets, items), seeds=seeds, assessor=assessor,
+        again = command_line(COMMAND, **item_options(data, hub, sets, items), seeds=seeds, assessor=assessor,
                       agents=agents, max_tokens=max_tokens or None,
-                      **unusual(concurrency=(concurrency, 1), timeout=(timeout, 900)))  # fmt: skip
+                      **non_default(concurrency=(concurrency, 1), timeout=(timeout, 900)))  # fmt: skip
         session = Session(command=COMMAND, typed=again, folder=out, asks_router=True)
         record(plan, session, Addresses(router=router, assigner=assigner, arbiter=arbiter, delegation=delegation))
     folder, records = records_in(report_only or out)

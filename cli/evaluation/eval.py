@@ -1,6 +1,6 @@
-"""`metacog eval`: measure the running suite on questions with known answers.
+"""`metacog eval` evaluates the running suite on questions with known answers.
 
-What measures is imported by the commands that do: the other commands need none of it.
+Each command imports the parts of `evals` that it needs.
 """
 
 import os
@@ -25,26 +25,26 @@ from cli.evaluation.common import (
     interruptible,
     items_of,
     listed,
-    notes,
-    refuse_beside,
-    refuse_two_sources,
+    reject_two_sources,
+    reject_with,
     show,
 )
 from cli.evaluation.compare import compare
 from cli.evaluation.delegation import delegation
 from cli.evaluation.dialectic import dialectic
 from cli.evaluation.mc_mas import mc_mas
-from cli.evaluation.outcomes import Asked, score_again, score_outcomes
+from cli.evaluation.outcomes import OutcomeOptions, score_again, score_outcomes
+from cli.terminal.output import stderr
 
 if TYPE_CHECKING:
     from evals.routing.asking import Plan
     from evals.routing.running import Source
 
-# A quick look ends after QUICK_S, whatever is under way then: with the report under five minutes in all.
+# A quick evaluation stops after QUICK_S: with the report it takes less than five minutes.
 QUICK_S, QUICK_REQUEST_S = 250.0, 200
 QUICK_ITEMS, QUICK_ASSESSORS = 12, ("hybrid",)
 
-app = typer.Typer(help="Measure the running suite.", no_args_is_help=True)
+app = typer.Typer(help="Evaluate the running suite.", no_args_is_help=True)
 app.command()(compare)
 app.command("mc-mas")(mc_mas)
 app.command()(autogen)
@@ -55,7 +55,7 @@ app.command()(dialectic)
 
 @app.callback()
 def measure() -> None:
-    """Measure the running suite on questions with known answers."""
+    """Evaluate the running suite on questions with known answers."""
 
 
 @app.command()
@@ -66,42 +66,46 @@ def routing(  # noqa: PLR0913 - each is an option of the command
     sets: Sets = "",
     items: Annotated[int, typer.Option(min=1, help="Items of each set.")] = 40,
     router: Router = ROUTER,
-    out: Annotated[Path, typer.Option(help="Folder for records and report; made if missing.")] = Path("eval-routing"),
-    assessors: Annotated[str, typer.Option(help="Assessors, with commas between them; default: all.")] = "",
+    out: Annotated[Path, typer.Option(help="Folder for records and report; created if missing.")] = Path(
+        "eval-routing"
+    ),
+    assessors: Annotated[str, typer.Option(help="Assessors, separated by commas; default: all.")] = "",
     seed: Annotated[int, typer.Option(min=0, help="Seed of every request.")] = 7,
-    plain: Annotated[int, typer.Option(min=0, help="Items of each set whose answer is also timed by itself.")] = 3,
-    concurrency: Annotated[int, typer.Option(min=1, help="Requests at a time; more than 1 spoils the times.")] = 1,
-    timeout: Annotated[int, typer.Option(min=1, help="Time that one request is given [s].")] = 600,
-    report_only: Annotated[Path | None, typer.Option(help="Records to report on again, without a router.")] = None,
+    plain: Annotated[int, typer.Option(min=0, help="Items of each set whose answer alone is timed too.")] = 3,
+    concurrency: Annotated[int, typer.Option(min=1, help="Concurrent requests; more than 1 distorts the times.")] = 1,
+    timeout: Annotated[int, typer.Option(min=1, help="Time limit of one request [s].")] = 600,
+    report_only: Annotated[
+        Path | None, typer.Option(help="Folder of records; write the report again, without a router.")
+    ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A first look in five minutes, on questions made up here.")
+        bool, typer.Option("--quick", help="A first evaluation in five minutes, on built-in questions.")
     ] = False,
     outcomes: Annotated[
-        str, typer.Option(help="Files of recorded outcomes of two models, to score the router on.")
+        str, typer.Option(help="Files with recorded outcomes of two models, to score the router.")
     ] = "",
 ) -> None:
-    """Does activation predict that System 1 is wrong, and what does knowing cost?
+    """Measure whether the activation predicts wrong answers of System 1, and the cost of the assessment.
 
-    Run it again with the same --out to go on after an interruption, and to ask again for what was refused in passing
-    (a timeout, too many requests, a failure inside the router). The key is taken from METACOG_API_KEY.
+    The same command with the same --out continues after an interruption, and repeats requests with temporary errors
+    (a timeout, too many requests, a failure of the router). The key is METACOG_API_KEY.
     """
     from evals.routing.files import REPORT
     from evals.routing.running import rewrite
 
-    refuse_two_sources(ctx)
-    refuse_beside(ctx, "outcomes", "data", "hub", "sets", "quick", "plain")
-    refuse_beside(ctx, "quick", "data", "hub", "sets", "items", "timeout")
+    reject_two_sources(ctx)
+    reject_with(ctx, "outcomes", "data", "hub", "sets", "quick", "plain")
+    reject_with(ctx, "quick", "data", "hub", "sets", "items", "timeout")
     names = _known(listed(assessors), quick)
     if outcomes:
-        asked = Asked(listed(outcomes), items, names, seed, out, router, concurrency, timeout)
-        return score_outcomes(asked) if report_only is None else score_again(report_only)
+        options = OutcomeOptions(listed(outcomes), items, names, seed, out, router, concurrency, timeout)
+        return score_outcomes(options) if report_only is None else score_again(report_only)
     if report_only is None:
         plan, source = _quick(names, seed) if quick else _whole(data, hub, sets, items, names)
         plan = replace(plan, seed=seed, plain=plain, concurrency=concurrency)
         plan = plan if quick else replace(plan, timeout_ms=timeout * 1000)
         _record(plan, source, router, out, QUICK_S if quick else None)
-    folder, said = rewrite(report_only or out)
-    show(folder, said, REPORT)
+    folder, report = rewrite(report_only or out)
+    show(folder, report, REPORT)
     return None
 
 
@@ -110,7 +114,7 @@ def _whole(data: Path | None, hub: str, sets: str, items: int, assessors: tuple[
     from evals.routing.running import public_source, source
 
     if data is None and not hub:
-        raise typer.BadParameter("name the folder with the data sets, or take --hub or --quick", param_hint="--data")
+        raise typer.BadParameter("give the folder with the data sets, --hub or --quick", param_hint="--data")
     plan = Plan(items=items_of(data, hub, sets, items, programs=False), assessors=assessors)
     return plan, source(data, plan, items) if data and not hub else public_source(listed(hub), plan, items)
 
@@ -130,26 +134,26 @@ def _known(names: tuple[str, ...], quick: bool) -> tuple[str, ...]:
 
     unknown = [name for name in names if name not in ASSESSORS]
     if unknown:
-        said = f"there is no assessor {', '.join(unknown)}; there are {', '.join(ASSESSORS)}"
-        raise typer.BadParameter(said, param_hint="--assessors")
+        problem = f"there is no assessor {', '.join(unknown)}; there are {', '.join(ASSESSORS)}"
+        raise typer.BadParameter(problem, param_hint="--assessors")
     return names or (QUICK_ASSESSORS if quick else ASSESSORS)
 
 
 def _record(plan: "Plan", source: "Source", router: str, out: Path, seconds: float | None) -> None:
     from evals.routing.asking import asks
 
-    with Progress(*COLUMNS, console=notes) as progress:
+    with Progress(*COLUMNS, console=stderr) as progress:
         task = progress.add_task(f"{len(plan.items)} items", total=len(asks(plan)))
-        told = partial(progress.advance, task)
-        interruptible(_recorded(plan, source, router, told, folder=out, seconds=seconds), out)
+        advance = partial(progress.advance, task)
+        interruptible(_recorded(plan, source, router, advance, folder=out, seconds=seconds), out)
 
 
 async def _recorded(
-    plan: "Plan", source: "Source", url: str, told: Callable[[], None], *, folder: Path, seconds: float | None
+    plan: "Plan", source: "Source", url: str, advance: Callable[[], None], *, folder: Path, seconds: float | None
 ) -> None:
     from evals.router_client import RouterClient
     from evals.routing.running import record
 
     key = os.environ.get("METACOG_API_KEY", "")
     async with RouterClient(url, key=key, timeout_s=plan.timeout_ms / 1000) as router:
-        await record(plan, source, router, folder, told, seconds)
+        await record(plan, source, router, folder, advance, seconds)

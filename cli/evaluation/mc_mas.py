@@ -1,4 +1,4 @@
-"""`metacog eval mc-mas`: arbitration, its controls and its ablations."""
+"""`metacog eval mc-mas` evaluates arbitration, its controls and its ablations."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,18 +16,18 @@ from cli.evaluation.common import (
     Seeds,
     Sets,
     Timeout,
+    command_line,
+    item_options,
     items_of,
+    non_default,
     numbers,
     record,
-    refuse_beside,
-    refuse_two_sources,
+    reject_two_sources,
+    reject_with,
     show,
-    sourced,
-    typed,
-    unusual,
 )
 
-# What says how to sample, and means nothing where samples are there.
+# Options of the sampling, which recorded samples disable.
 UNUSED = ("data", "hub", "sets", "items", "seeds", "solver_samples", "arbitration_samples", "max_tokens", "report_only")
 
 
@@ -40,22 +40,24 @@ def mc_mas(  # noqa: PLR0913 - each is an option of the command
     seeds: Seeds = "7",
     solver_samples: Annotated[int, typer.Option(min=1, help="Samples of each of two solvers, K_s.")] = 5,
     arbitration_samples: Annotated[int, typer.Option(min=1, help="Samples of the arbiter, K_a.")] = 50,
-    max_tokens: Annotated[int, typer.Option(min=0, help="Tokens of one sample; 0: the service's.")] = 0,
-    embeddings: Annotated[bool, typer.Option(help="Measure novelty and its kin; needs the encoder.")] = True,
+    max_tokens: Annotated[int, typer.Option(min=0, help="Maximum tokens of one sample; 0: the service's.")] = 0,
+    embeddings: Annotated[bool, typer.Option(help="Measure novelty and related measures; needs the encoder.")] = True,
     equal_compute: Annotated[bool, typer.Option(help="Sample self-consistency with as many generations.")] = True,
     out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("eval-mc-mas"),
     concurrency: Concurrency = 1,
     timeout: Timeout = 900,
     arbiter: Arbiter = ARBITER,
-    recordings: Annotated[Path | None, typer.Option(help="Report on recorded samples; no model is called.")] = None,
+    recordings: Annotated[Path | None, typer.Option(help="Recorded samples to report on; no model is called.")] = None,
     replay: Annotated[
-        bool, typer.Option("--replay", help="With --recordings: have the arbiter replay and measure them; no model.")
+        bool,
+        typer.Option("--replay", help="With --recordings: the arbiter replays and measures them; no model is called."),
     ] = False,
     report_only: ReportOnly = None,
 ) -> None:
-    """Does arbitration help, and by what? Tables 1 to 6 of MC-MAS, with controls at equal compute.
+    """Evaluate arbitration as in tables 1 to 6 of MC-MAS, with controls at equal compute.
 
-    Everything is sampled once; ablations and fewer samples are replayed. Run it again with the same --out to go on.
+    Samples are drawn once, and replayed for ablations and smaller samples. The same command with the same --out
+    continues.
     """
     from evals.harness.arms import Plan
     from evals.harness.session import REPORT, Session, records_in
@@ -64,15 +66,15 @@ def mc_mas(  # noqa: PLR0913 - each is an option of the command
     from evals.mc_mas.replaying import replay_plan
     from evals.suite import Addresses
 
-    refuse_two_sources(ctx)
-    refuse_beside(ctx, "recordings", *UNUSED)
+    reject_two_sources(ctx)
+    reject_with(ctx, "recordings", *UNUSED)
     if replay and recordings is None:
-        raise typer.BadParameter("name the recorded samples with --recordings", param_hint="--replay")
+        raise typer.BadParameter("give the recorded samples with --recordings", param_hint="--replay")
     if recordings is not None:
         if replay:
             plan = replay_plan(recordings, concurrency, timeout * 1000)
-            times = unusual(concurrency=(concurrency, 1), timeout=(timeout, 900))
-            again = typed(COMMAND, recordings=recordings, replay=True, **times)
+            times = non_default(concurrency=(concurrency, 1), timeout=(timeout, 900))
+            again = command_line(COMMAND, recordings=recordings, replay=True, **times)
             record(plan, Session(command=COMMAND, typed=again, folder=out), Addresses(arbiter=arbiter))
         show(out, report_recordings(recordings, out), REPORT)
         return
@@ -90,10 +92,11 @@ def mc_mas(  # noqa: PLR0913 - each is an option of the command
             concurrency=concurrency,
             timeout_ms=timeout * 1000,
         )
-        again = typed(COMMAND, **sourced(data, hub, sets, items), seeds=seeds, solver_samples=solver_samples,
+        again = command_line(COMMAND, **item_options(data, hub, sets, items), seeds=seeds,
+                      solver_samples=solver_samples,
                       arbitration_samples=arbitration_samples, max_tokens=max_tokens or None,
                       no_embeddings=not embeddings, no_equal_compute=not equal_compute,
-                      **unusual(concurrency=(concurrency, 1), timeout=(timeout, 900)))  # fmt: skip
+                      **non_default(concurrency=(concurrency, 1), timeout=(timeout, 900)))  # fmt: skip
         record(plan, Session(command=COMMAND, typed=again, folder=out), Addresses(arbiter=arbiter))
     folder, records = records_in(report_only or out)
     show(folder, write_report(records, folder), REPORT)

@@ -1,14 +1,14 @@
-"""`metacog eval routing --outcomes`: the router scored on recorded outcomes of two models."""
+"""`metacog eval routing --outcomes` scores the router on recorded outcomes of two models."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.evaluation.common import record, show, typed, unusual
+from cli.evaluation.common import command_line, non_default, record, show
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What `--outcomes` is asked for, option by option."""
+class OutcomeOptions:
+    """The options of `metacog eval routing --outcomes`."""
 
     files: tuple[str, ...]
     items: int
@@ -20,8 +20,8 @@ class Asked:
     timeout: int
 
 
-def score_outcomes(asked: Asked) -> None:
-    """Ask the router for its choice on every question of the files, and score it."""
+def score_outcomes(options: OutcomeOptions) -> None:
+    """Have the router choose the system for every question of the files, and score its choices."""
     from evals.harness.arms import Plan
     from evals.harness.session import Session
     from evals.outcomes.files import COMMAND
@@ -29,24 +29,24 @@ def score_outcomes(asked: Asked) -> None:
     from evals.strategies import route_by
     from evals.suite import Addresses
 
-    outcomes = read_outcomes([Path(file) for file in asked.files], asked.items)
+    outcomes = read_outcomes([Path(file) for file in options.files], options.items)
     plan = Plan(
         items=outcomes.items,
-        arms=[route_by(name) for name in asked.assessors],
-        seeds=(asked.seed,),
-        concurrency=asked.concurrency,
-        timeout_ms=asked.timeout * 1000,
+        arms=[route_by(name) for name in options.assessors],
+        seeds=(options.seed,),
+        concurrency=options.concurrency,
+        timeout_ms=options.timeout * 1000,
     )
-    named = {"outcomes": ",".join(asked.files), "assessors": ",".join(asked.assessors)}
-    times = unusual(concurrency=(asked.concurrency, 1), timeout=(asked.timeout, 600))
-    again = typed("routing", **named, items=asked.items, seed=asked.seed, **times)
-    session = Session(command=COMMAND, typed=again, folder=asked.out, asks_router=True, introduce=outcomes.introduce)
-    record(plan, session, Addresses(router=asked.router))
-    score_again(asked.out)
+    named = {"outcomes": ",".join(options.files), "assessors": ",".join(options.assessors)}
+    times = non_default(concurrency=(options.concurrency, 1), timeout=(options.timeout, 600))
+    again = command_line("routing", **named, items=options.items, seed=options.seed, **times)
+    session = Session(command=COMMAND, typed=again, folder=options.out, asks_router=True, introduce=outcomes.introduce)
+    record(plan, session, Addresses(router=options.router))
+    score_again(options.out)
 
 
 def score_again(place: Path) -> None:
-    """The report again, from records alone."""
+    """Write the report again from the records."""
     from evals.harness.session import REPORT, records_in
     from evals.outcomes.files import write_report
 

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The commands that run and configure the suite: up, down, status, doctor, config and keys."""

@@ -1,4 +1,4 @@
-"""The checks of `metacog doctor`: each looks at one thing and says what to do about it."""
+"""The checks of `metacog doctor`: each finds problems of one kind and describes what to do."""
 
 import os
 import re
@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cli.operation.findings import Finding, fine, not_checked, note, wrong
-from cli.operation.settings import complaints, settings, unknown_names
-from cli.terminal.client import Refused, Service, Unreachable
+from cli.operation.settings import problems, settings, unknown_names
+from cli.terminal.client import Service, ServiceError, Unreachable
 from kernel.errors import MetacogError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ TO_START = "metacog up (or make up) starts the suite"
 
 
 def versions() -> Iterator[Finding]:
-    """Whether this Python, and the packages beside it, are those that the suite was made with."""
+    """Check the versions of Python and of the locked packages."""
     here = sys.version.split()[0]
     if sys.version_info[:2] >= OLDEST_PYTHON:
         yield fine("python", here)
@@ -31,7 +31,9 @@ def versions() -> Iterator[Finding]:
         (file for name in ("suite.txt", "embedded.txt") if (file := ROOT / "requirements" / name).exists()), None
     )
     if locked is None or find_spec("packaging") is None:
-        yield not_checked("packages", "there is no list of locked packages beside the code, or nothing to read it with")
+        yield not_checked(
+            "packages", "the list of locked packages, or the package `packaging` that reads it, is missing"
+        )
         return
     pinned = _pinned(locked.read_text())
     others = [
@@ -45,7 +47,7 @@ def versions() -> Iterator[Finding]:
 
 
 def _pinned(locked: str) -> dict[str, str]:
-    r"""Version by package, of those that this Python on this system is to have.
+    r"""Return the locked version of each package for this Python and system.
 
     Example:
         >>> _pinned("typer==0.29.2\nnone==1 ; python_full_version < '3.0'")
@@ -70,61 +72,61 @@ def _has(name: str) -> str:
 
 
 def configuration() -> Iterator[Finding]:
-    """Whether the settings of this environment, and the files that they name, can be used."""
+    """Check the settings of this environment, and their files."""
     from cli.operation.config import READERS, files_in_force
 
-    said = complaints(os.environ)
-    if said:
-        yield wrong("settings", "; ".join(said), "correct them in the environment; docs/configuration.md lists all")
+    found = problems(os.environ)
+    if found:
+        yield wrong("settings", "; ".join(found), "correct them in the environment; docs/configuration.md lists all")
     else:
-        strange = ", ".join(name for name, guess in unknown_names(os.environ).items() if not guess)
+        unknown = ", ".join(name for name, guess in unknown_names(os.environ).items() if not guess)
         count = sum(each.is_set for each in settings())
-        yield note("settings", f"no part reads {strange}") if strange else fine("settings", f"{count} are set")
+        yield note("settings", f"no part reads {unknown}") if unknown else fine("settings", f"{count} are set")
     for kind, path in files_in_force().items():
         try:
             yield fine(f"file: {kind}", f"{path}: {READERS[kind](path)}")
         except MetacogError as problem:
-            yield wrong(f"file: {kind}", problem.message, "correct it; metacog config validate checks it again")
+            yield wrong(f"file: {kind}", problem.message, "correct it; `metacog config validate` checks it again")
 
 
 def ports(answering: str) -> Iterator[Finding]:
-    """Whether the suite's ports are the suite's, or free.
+    """Check that the ports are free, or used by the suite.
 
     Args:
         answering: Address of a router that answers; empty: none does.
     """
     try:
-        from embedded.plan import ports_wanted
-        from embedded.ports import clashes
-        from embedded.processes import Home
+        from embedded.plan import required_ports
+        from embedded.ports import port_conflicts
         from embedded.settings import from_environment
         from embedded.status import current
+        from embedded.supervision.processes import Home
     except ImportError as missing:
-        yield not_checked("ports", f"what runs the suite on one machine is not installed ({missing.name})")
+        yield not_checked("ports", f"the packages that run the suite on one machine are not installed ({missing.name})")
         return
     chosen = from_environment()
     states = current(Home(chosen.home))
-    taken = [] if answering else clashes(ports_wanted(chosen))
+    taken = [] if answering else port_conflicts(required_ports(chosen))
     if any(state.pid is not None for state in states):
         down = [f"{state.name} {state.stage}" for state in states if not state.stage.is_up]
         yield _running(len(states), down, chosen.home)
     elif answering:
         yield note("suite", f"the one at {answering} was not started by metacog up with METACOG_HOME={chosen.home}")
     elif taken:
-        yield wrong("ports", "; ".join(taken), "stop what holds them, or set the variables named")
+        yield wrong("ports", "; ".join(taken), "stop the processes that use them, or set these variables")
     else:
-        yield note("suite", "it does not run; its ports are free", TO_START)
+        yield note("suite", "it is not running; its ports are free", TO_START)
 
 
 def _running(parts: int, down: Sequence[str], home: Path) -> Finding:
     if down:
-        advice = f"look into {home / 'logs'}; metacog down and metacog up start anew"
-        return wrong("suite", f"it runs, but not all of it: {', '.join(down)}", advice)
-    return fine("suite", f"{parts} parts run, and hold their ports")
+        advice = f"look into {home / 'logs'}; `metacog down` and `metacog up` restart it"
+        return wrong("suite", f"it runs, but some parts are not up: {', '.join(down)}", advice)
+    return fine("suite", f"{parts} parts run, on their ports")
 
 
 def services(addresses: Mapping[str, str], key: str) -> Iterator[Finding]:
-    """Whether each service is ready, and what it misses."""
+    """Check that each service is ready, and that its parts are."""
     for name in SERVICES:
         yield _service(Service(name, addresses.get(name, ""), key=key))
     yield _key(Service("router", addresses.get("router", ""), key=key))
@@ -133,18 +135,20 @@ def services(addresses: Mapping[str, str], key: str) -> Iterator[Finding]:
 def _service(service: Service) -> Finding:
     try:
         report = service.get("/readyz")
-    except Unreachable as away:
-        return wrong(service.name, away.message.splitlines()[0], TO_START)
-    except Refused as refused:
-        if refused.code.http != 503:
-            return wrong(service.name, refused.message, f"is {service.url} the right address?")
+    except Unreachable as error:
+        return wrong(service.name, error.message.splitlines()[0], TO_START)
+    except ServiceError as error:
+        if error.code.http != 503:
+            return wrong(service.name, error.message, f"is {service.url} the right address?")
         return wrong(
-            service.name, f"{service.url} is up and not ready", f"curl {service.url}/readyz says what it misses"
+            service.name, f"{service.url} is up and not ready", f"curl {service.url}/readyz lists the missing parts"
         )
-    down = {part: said for part, said in report["parts"].items() if said != "ok"}
+    down = {part: status for part, status in report["parts"].items() if status != "ok"}
     if down:
-        said = "; ".join(f"{part}: {what}" for part, what in down.items())
-        return note(service.name, f"ready at {service.url}, without {said}", "it does its main job; mend what it names")
+        missing = "; ".join(f"{part}: {status}" for part, status in down.items())
+        return note(
+            service.name, f"ready at {service.url}, without {missing}", "it works with less; repair these parts"
+        )
     return fine(service.name, f"ready at {service.url}, with {', '.join(report['parts'])}")
 
 
@@ -153,25 +157,28 @@ def _key(router: Service) -> Finding:
         router.get("/v1/models")
     except Unreachable:
         return not_checked("key", "the router cannot be reached")
-    except Refused as refused:
+    except ServiceError as error:
         advice = (
-            "set METACOG_API_KEY; metacog keys new NAME --file KEYS_FILE makes one, and the services read it at start"
+            "set METACOG_API_KEY; `metacog keys new NAME --file KEYS_FILE` creates a key; then restart the services"
         )
-        return wrong("key", refused.message, advice)
-    return fine("key", "accepted" if router.key else "none is asked for")
+        return wrong("key", error.message, advice)
+    return fine("key", "accepted" if router.key else "none is required")
 
 
 def database(url: str) -> Iterator[Finding]:
-    """Whether PostgreSQL answers, is new enough, has pgvector and the newest schemas."""
+    """Check that PostgreSQL answers, and the versions of PostgreSQL, pgvector and the schemas."""
     import psycopg
 
     try:
         with psycopg.connect(url.replace("+psycopg", "", 1), connect_timeout=3) as connection:
             yield from _database(connection)
-    except psycopg.Error as trouble:
-        said = (str(trouble).strip().splitlines() or ["no reason was given"])[0]
-        advice = "metacog up brings one; your own: METACOG_DATABASE_URL. Answers go on without it, learning waits"
-        yield wrong("database", f"it cannot be used: {said}", advice)
+    except psycopg.Error as error:
+        reason = (str(error).strip().splitlines() or ["there is no reason"])[0]
+        advice = (
+            "`metacog up` starts one; for your own, set METACOG_DATABASE_URL. Without it the suite answers, "
+            "and learns later"
+        )
+        yield wrong("database", f"it cannot be used: {reason}", advice)
 
 
 def _database(connection: "psycopg.Connection[tuple[str]]") -> Iterator[Finding]:  # type: ignore[name-defined] # noqa: F821
@@ -183,8 +190,8 @@ def _database(connection: "psycopg.Connection[tuple[str]]") -> Iterator[Finding]
     row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
     found = tuple(int(part) for part in row[0].split(".")[:2]) if row else ()
     if found < OLDEST_PGVECTOR:
-        said = f"pgvector {row[0]} is too old" if row else "the extension pgvector is not there"
-        yield wrong("pgvector", said, "install pgvector 0.5 or newer; the migrations create the extension")
+        problem = f"pgvector {row[0]} is too old" if row else "the extension pgvector is missing"
+        yield wrong("pgvector", problem, "install pgvector 0.5 or newer; the migrations create the extension")
     else:
         yield fine("pgvector", row[0] if row else "")
     for name in WITH_SCHEMA:
@@ -195,7 +202,7 @@ def _schema(connection: "psycopg.Connection[tuple[str]]", name: str) -> Finding:
     newest = _newest(name)
     to_migrate = f"python -m services.{name} migrate"
     if connection.execute("SELECT to_regclass(%s)", [f"{name}.alembic_version"]).fetchone() in (None, (None,)):
-        return wrong(f"schema: {name}", "it is not there", to_migrate)
+        return wrong(f"schema: {name}", "it is missing", to_migrate)
     row = connection.execute(f"SELECT version_num FROM {name}.alembic_version").fetchone()
     has = row[0] if row else "nothing"
     if newest and has != newest:
@@ -204,14 +211,14 @@ def _schema(connection: "psycopg.Connection[tuple[str]]", name: str) -> Finding:
 
 
 def _newest(name: str) -> str:
-    """Newest revision in the code; empty where there is no code beside."""
+    """Return the newest revision in the code; empty if the code is not installed here."""
     files = sorted((ROOT / "services" / name / "migrations" / "versions").glob("[0-9]*.py"))
     found = re.search(r'^revision(?:: str)? = "(.+)"', files[-1].read_text(), re.MULTILINE) if files else None
     return found[1] if found else ""
 
 
 def answering(url: str, key: str) -> str:
-    """Address of the router if it answers; empty if it does not."""
+    """Return the address of the router if it answers, else an empty string."""
     router = Service("router", url, key=key)
     try:
         router.get("/healthz")
@@ -221,20 +228,20 @@ def answering(url: str, key: str) -> str:
 
 
 def in_force(*, elsewhere: bool) -> Mapping[str, str]:
-    """Settings with which the suite of this machine was started, else those of this environment, else the defaults.
+    """Return the settings of the running embedded suite, else those of this environment, else the defaults.
 
     Args:
-        elsewhere: Whether a suite runs that was not started here: nothing is known of its defaults then.
+        elsewhere: Whether a suite runs that was not started here; its defaults are unknown.
     """
-    said = {each.name: each.given or ("" if elsewhere else each.default) for each in settings()}
+    values = {each.name: each.given or ("" if elsewhere else each.default) for each in settings()}
     try:
-        from embedded.parts import read_plan
-        from embedded.processes import Home, recorded
         from embedded.settings import home_path
+        from embedded.supervision.parts import read_plan
+        from embedded.supervision.processes import Home, recorded_process
 
         home = Home(home_path(os.environ))
-        if recorded(home, "supervisor") is not None:
-            return {**said, **read_plan(home.run / "plan.json")[-1].environment}
+        if recorded_process(home, "supervisor") is not None:
+            return {**values, **read_plan(home.run / "plan.json")[-1].environment}
     except (ImportError, OSError, ValueError):
         pass
-    return said
+    return values

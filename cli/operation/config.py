@@ -1,4 +1,4 @@
-"""`metacog config`: the settings in force, and whether they and the files that they name can be used."""
+"""`metacog config` shows the settings, and validates them and the configuration files."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -7,84 +7,82 @@ from typing import Annotated
 
 import typer
 
-from cli.operation.settings import complaints, settings, unknown_names
-from cli.terminal.exits import OK, REFUSED
-from cli.terminal.output import emit, shown, table, text
+from cli.operation.settings import problems, settings, unknown_names
+from cli.terminal.exits import FAILED, OK
+from cli.terminal.output import print_json, stdout, table, text
 from kernel.errors import MetacogError
 
 app = typer.Typer(help="Settings and configuration files.", no_args_is_help=True)
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 
 
 @app.command()
 def show(
-    everything: Annotated[bool, typer.Option("--all", help="Every setting, also those that nobody set.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show every setting, also unset ones.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the settings that this environment gives to the suite's parts; secrets are not shown.
+    """Show the settings in this environment, without the values of secrets.
 
-    A part that runs read its own environment when it was started, which may have been another.
+    A running part has the settings of the environment in which it was started.
     """
     known = settings()
     chosen = [each for each in known if everything or each.is_set]
-    strange = unknown_names(os.environ)
+    unknown = unknown_names(os.environ)
     if as_json:
-        emit({"settings": [each.told() for each in chosen], "unknown": strange})
+        print_json({"settings": [each.document() for each in chosen], "unknown": unknown})
         return
     if chosen:
         rows = [[each.name, each.shown, "environment" if each.is_set else "default", each.meaning] for each in chosen]
-        shown.print(table(["setting", "value", "from", "meaning"], rows))
-    shown.print(
+        stdout.print(table(["setting", "value", "from", "meaning"], rows))
+    stdout.print(
         f"{sum(each.is_set for each in known)} of {len(known)} settings are set"
         + ("" if everything else "; --all shows all")
     )
-    for name, guess in strange.items():
-        shown.print(text(f"{name} is no setting{f'; is {guess} meant?' if guess else ''}", "yellow"))
+    for name, guess in unknown.items():
+        stdout.print(text(f"{name} is not a setting{f'; did you mean {guess}?' if guess else ''}", "yellow"))
 
 
 @app.command()
 def validate(
-    agents: Annotated[
-        Path | None, typer.Option(help="agents.yaml to check; left out: as METACOG_AGENTS_FILE says.")
-    ] = None,
+    agents: Annotated[Path | None, typer.Option(help="agents.yaml to check; default: METACOG_AGENTS_FILE.")] = None,
     keys_file: Annotated[Path | None, typer.Option(help="Keys file to check.")] = None,
     routing: Annotated[Path | None, typer.Option(help="Routing file to check: weights and threshold.")] = None,
     policy: Annotated[Path | None, typer.Option(help="Policy table to check.")] = None,
     role_weights: Annotated[Path | None, typer.Option(help="Weights of the roles' fitness to check.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Check the settings in the environment, and configuration files; exit status 1 names the line and the reason.
+    """Check the settings in the environment and the configuration files; exit status 1 after a problem.
 
-    Files that are not named are those that the environment names. With a file named, only named ones are checked.
+    Without a file option, the files in the environment are checked; with one, only the given files.
     """
     named = {"agents": agents, "keys": keys_file, "routing": routing, "policy": policy, "role weights": role_weights}
     given = {kind: path for kind, path in named.items() if path is not None}
-    found, problems = [], []
+    valid, invalid = [], []
     for kind, path in (given or files_in_force()).items():
         try:
-            found.append(f"{path}: {READERS[kind](path)}")
+            valid.append(f"{path}: {READERS[kind](path)}")
         except MetacogError as wrong:
-            problems.append(wrong.message)
+            invalid.append(wrong.message)
     if not given:
-        said = complaints(os.environ)
-        problems += said
-        found += [] if said else ["the settings in the environment: well-formed"]
-    _report(found, problems, as_json)
+        found = problems(os.environ)
+        invalid += found
+        valid += [] if found else ["the settings in the environment: valid"]
+    _report(valid, invalid, as_json)
 
 
-def _report(found: Sequence[str], problems: Sequence[str], as_json: bool) -> None:
+def _report(valid: Sequence[str], invalid: Sequence[str], as_json: bool) -> None:
     if as_json:
-        emit({"valid": not problems, "checked": found, "problems": problems})
-    for line in () if as_json else found:
-        shown.print(text(line), soft_wrap=True)
-    for line in () if as_json else problems:
+        print_json({"valid": not invalid, "checked": valid, "problems": invalid})
+    for line in () if as_json else valid:
+        stdout.print(text(line), soft_wrap=True)
+    for line in () if as_json else invalid:
         typer.echo(line, err=True)
-    raise typer.Exit(REFUSED if problems else OK)
+    raise typer.Exit(FAILED if invalid else OK)
 
 
 def files_in_force() -> dict[str, Path]:
-    """Files that the environment names, and the agents that ship where it names none."""
+    """Return the files in the environment, and the default agents file if it has none."""
     from inference.client import DEFAULT_AGENTS_FILE
 
     names = {
@@ -109,7 +107,7 @@ def _agents(path: Path) -> str:
 def _keys(path: Path) -> str:
     from chassis.serving.auth import read_keys
 
-    return f"{len(read_keys(path).keys)} keys, well-formed"
+    return f"{len(read_keys(path).keys)} keys, valid"
 
 
 def _routing(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""`metacog doctor`: look at everything that the suite stands on, and say what to do."""
+"""`metacog doctor` checks the suite and everything that it needs, and describes what to do."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated
@@ -6,17 +6,17 @@ from typing import Annotated
 import typer
 
 from cli.operation import checks, probes
-from cli.operation.findings import Finding, Verdict, not_checked
-from cli.terminal.exits import OK, REFUSED
+from cli.operation.findings import Finding, Status, not_checked
+from cli.terminal.exits import FAILED, OK
 from cli.terminal.options import ArbiterUrl, AsJson, AssignerUrl, DelegationUrl, Key, RouterUrl
-from cli.terminal.output import emit, phases, shown, text
+from cli.terminal.output import print_json, progress_line, stdout, text
 
 MEASURED_ON = "all-MiniLM-L6-v2"
 SIGNS = {
-    Verdict.FINE: ("ok", "green"),
-    Verdict.WORTH_KNOWING: ("note", "yellow"),
-    Verdict.WRONG: ("wrong", "red"),
-    Verdict.NOT_CHECKED: ("-", "dim"),
+    Status.FINE: ("ok", "green"),
+    Status.NOTE: ("note", "yellow"),
+    Status.WRONG: ("wrong", "red"),
+    Status.NOT_CHECKED: ("-", "dim"),
 }
 
 
@@ -24,7 +24,7 @@ def doctor(  # noqa: PLR0913 - each is an option of the command
     generate: Annotated[
         bool,
         typer.Option(
-            "--generate/--no-generate", help="Whether the model may be asked a few words, to see what it can."
+            "--generate/--no-generate", help="Whether to send short requests to the model to find its features."
         ),
     ] = True,
     router: RouterUrl = "",
@@ -34,58 +34,58 @@ def doctor(  # noqa: PLR0913 - each is an option of the command
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """Check versions, settings, ports, services, key, database, model server and encoder, and say what to do.
+    """Check versions, settings, ports, services, key, database, model server and encoder; describe what to do.
 
-    Exit status 1 when something is wrong. Notes are about what works with less.
+    Exit status 1 after a problem. A note describes a limitation.
     """
     addresses = {"router": router, "assigner": assigner, "arbiter": arbiter, "delegation": delegation}
     found: list[Finding] = []
-    with phases() as phase:
-        for finding in _looked(addresses, key, may_generate=generate):
+    with progress_line() as progress:
+        for finding in _findings(addresses, key, may_generate=generate):
             found.append(finding)
             if not as_json:
-                phase.done()
+                progress.clear()
                 _show(finding)
-            phase.say("looking further")
-    bad = sum(finding.label is Verdict.WRONG for finding in found)
+            progress.show("checking")
+    bad = sum(finding.status is Status.WRONG for finding in found)
     if as_json:
-        emit({"ok": not bad, "findings": [_told(finding) for finding in found]})
+        print_json({"ok": not bad, "findings": [_document(finding) for finding in found]})
     else:
-        shown.print(f"{bad} wrong" if bad else "nothing is wrong")
-    raise typer.Exit(REFUSED if bad else OK)
+        stdout.print(f"{bad} wrong" if bad else "no problem was found")
+    raise typer.Exit(FAILED if bad else OK)
 
 
-def _looked(addresses: dict[str, str], key: str, *, may_generate: bool) -> Iterator[Finding]:
-    """Every finding, from the ground up."""
+def _findings(addresses: dict[str, str], key: str, *, may_generate: bool) -> Iterator[Finding]:
+    """Run every check, the services last."""
     yield from checks.versions()
     yield from checks.configuration()
     answering = checks.answering(addresses["router"], key)
     yield from checks.ports(answering)
-    said = checks.in_force(elsewhere=bool(answering))
-    for name, look in _BELOW.items():
-        if said[name]:
-            yield from look(said, may_generate)
+    values = checks.in_force(elsewhere=bool(answering))
+    for name, check in _DEPENDENCIES.items():
+        if values[name]:
+            yield from check(values, may_generate)
         else:
-            yield not_checked(name, "it is not set here; what the services below say of it counts")
+            yield not_checked(name, "it is not set here; the services below report on it")
     yield from checks.services(addresses, key)
 
 
-def _database(said: Mapping[str, str], _: bool) -> Iterator[Finding]:
-    return checks.database(said["METACOG_DATABASE_URL"])
+def _database(values: Mapping[str, str], _: bool) -> Iterator[Finding]:
+    return checks.database(values["METACOG_DATABASE_URL"])
 
 
-def _inference(said: Mapping[str, str], may_generate: bool) -> Iterator[Finding]:
-    url, key = said["METACOG_INFERENCE_URL"], said["METACOG_INFERENCE_API_KEY"]
-    return probes.inference(url, key, said["METACOG_INFERENCE_MODEL"], may_generate=may_generate)
+def _inference(values: Mapping[str, str], may_generate: bool) -> Iterator[Finding]:
+    url, key = values["METACOG_INFERENCE_URL"], values["METACOG_INFERENCE_API_KEY"]
+    return probes.inference(url, key, values["METACOG_INFERENCE_MODEL"], may_generate=may_generate)
 
 
-def _encoder(said: Mapping[str, str], _: bool) -> Iterator[Finding]:
-    url, key, model = (said[f"METACOG_ENCODER_{part}"] for part in ("URL", "API_KEY", "MODEL"))
-    return probes.encoder(url, key, model, said["METACOG_ROUTER_SIMILARITY_ENCODER"] or MEASURED_ON)
+def _encoder(values: Mapping[str, str], _: bool) -> Iterator[Finding]:
+    url, key, model = (values[f"METACOG_ENCODER_{part}"] for part in ("URL", "API_KEY", "MODEL"))
+    return probes.encoder(url, key, model, values["METACOG_ROUTER_SIMILARITY_ENCODER"] or MEASURED_ON)
 
 
-# What the services stand on, by the setting that says where it is.
-_BELOW = {
+# The dependencies of the services, by the setting with their address.
+_DEPENDENCIES = {
     "METACOG_DATABASE_URL": _database,
     "METACOG_INFERENCE_URL": _inference,
     "METACOG_ENCODER_URL": _encoder,
@@ -93,12 +93,17 @@ _BELOW = {
 
 
 def _show(finding: Finding) -> None:
-    sign, style = SIGNS[finding.label]
-    line = text(f"{sign:<6}", style).append_text(text(f"{finding.name}: ", "bold")).append_text(text(finding.said))
-    shown.print(line, soft_wrap=True)
+    sign, style = SIGNS[finding.status]
+    line = text(f"{sign:<6}", style).append_text(text(f"{finding.name}: ", "bold")).append_text(text(finding.detail))
+    stdout.print(line, soft_wrap=True)
     if finding.advice:
-        shown.print(text(f"      {finding.advice}", style), soft_wrap=True)
+        stdout.print(text(f"      {finding.advice}", style), soft_wrap=True)
 
 
-def _told(finding: Finding) -> dict[str, str]:
-    return {"name": finding.name, "label": str(finding.label), "said": finding.said, "advice": finding.advice}
+def _document(finding: Finding) -> dict[str, str]:
+    return {
+        "name": finding.name,
+        "status": str(finding.status),
+        "detail": finding.detail,
+        "advice": finding.advice,
+    }

@@ -1,51 +1,51 @@
-"""What a check of `metacog doctor` found."""
+"""The findings of the checks of `metacog doctor`."""
 
 from enum import StrEnum
 
 from kernel.values import value
 
 
-class Verdict(StrEnum):
-    """How bad it is."""
+class Status(StrEnum):
+    """The status of a finding, from fine to wrong."""
 
     FINE = "ok"
-    WORTH_KNOWING = "note"
+    NOTE = "note"
     WRONG = "wrong"
     NOT_CHECKED = "not checked"
 
 
 @value
 class Finding:
-    """One finding.
+    """A finding is the result of one check.
 
     Attributes:
-        name: What was looked at.
-        verdict: How bad it is.
-        said: What was found.
-        advice: What to do; empty when nothing is to be done.
+        name: Name of the check.
+        status: Its status.
+        detail: What was found.
+        advice: What to do; empty if there is nothing to do.
     """
 
     name: str
-    label: Verdict
-    said: str
+    status: Status
+    detail: str
     advice: str = ""
 
 
-def fine(name: str, said: str) -> Finding:
-    """Nothing is wrong."""
-    return Finding(name=name, label=Verdict.FINE, said=said)
+def fine(name: str, detail: str) -> Finding:
+    """Return a finding without a problem."""
+    return Finding(name=name, status=Status.FINE, detail=detail)
 
 
-def note(name: str, said: str, advice: str = "") -> Finding:
-    """It works, and is worth knowing."""
-    return Finding(name=name, label=Verdict.WORTH_KNOWING, said=said, advice=advice)
+def note(name: str, detail: str, advice: str = "") -> Finding:
+    """Return a finding that works with a limitation."""
+    return Finding(name=name, status=Status.NOTE, detail=detail, advice=advice)
 
 
-def wrong(name: str, said: str, advice: str) -> Finding:
-    """It does not work."""
-    return Finding(name=name, label=Verdict.WRONG, said=said, advice=advice)
+def wrong(name: str, detail: str, advice: str) -> Finding:
+    """Return a finding that does not work."""
+    return Finding(name=name, status=Status.WRONG, detail=detail, advice=advice)
 
 
-def not_checked(name: str, why: str, advice: str = "") -> Finding:
-    """It cannot be looked at from here."""
-    return Finding(name=name, label=Verdict.NOT_CHECKED, said=why, advice=advice)
+def not_checked(name: str, detail: str, advice: str = "") -> Finding:
+    """Return a finding that cannot be checked from here."""
+    return Finding(name=name, status=Status.NOT_CHECKED, detail=detail, advice=advice)

@@ -1,11 +1,11 @@
-"""`metacog keys`: make API keys."""
+"""`metacog keys` creates API keys."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli.terminal.output import emit
+from cli.terminal.output import print_json
 
 app = typer.Typer(help="API keys.", no_args_is_help=True)
 
@@ -17,12 +17,12 @@ def keys() -> None:
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Who will hold the key; recorded with each run.")],
-    file: Annotated[Path, typer.Option(help="Keys file to add it to; made if missing.")],
+    name: Annotated[str, typer.Argument(help="Name of the key's holder; recorded with each run.")],
+    file: Annotated[Path, typer.Option(help="Keys file to add it to; created if missing.")],
     may_teach: Annotated[bool, typer.Option(help="Whether its feedback may change what the suite learns.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")] = False,
 ) -> None:
-    """Make an API key: the key is shown once, its hash goes into the file."""
+    """Create an API key: the key is shown once, and its hash is stored in the file."""
     import secrets
     from dataclasses import asdict
     from hashlib import sha256
@@ -35,10 +35,10 @@ def new(
     if name in [holder.name for holder in known]:
         raise typer.BadParameter(f"{file} has a key named {name!r} already", param_hint="NAME")
     key = f"mc-{secrets.token_urlsafe(32)}"
-    made = ApiKey(name=name, sha256=sha256(key.encode()).hexdigest(), may_teach=may_teach)
+    created = ApiKey(name=name, sha256=sha256(key.encode()).hexdigest(), may_teach=may_teach)
     file.touch(mode=0o600)
-    file.write_text(yaml.safe_dump({"keys": [asdict(holder) for holder in (*known, made)]}, sort_keys=False))
+    file.write_text(yaml.safe_dump({"keys": [asdict(holder) for holder in (*known, created)]}, sort_keys=False))
     if as_json:
-        emit({"name": name, "key": key, "file": str(file), "may_teach": may_teach})
+        print_json({"name": name, "key": key, "file": str(file), "may_teach": may_teach})
     else:
         typer.echo(key)

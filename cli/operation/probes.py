@@ -1,4 +1,4 @@
-"""What the model server and the encoder can do, found out by asking them: short requests, no library."""
+"""Probes find the features of the model server and the encoder with short requests."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -27,11 +27,11 @@ SCHEMA = {
 
 
 class Endpoint:
-    """An OpenAI-compatible server.
+    """A client of an OpenAI-compatible server.
 
     Args:
-        url: Its base, with `/v1`.
-        key: Its key; empty: none is sent.
+        url: Base URL, with `/v1`.
+        key: API key; empty: none is sent.
     """
 
     def __init__(self, url: str, key: str) -> None:
@@ -41,70 +41,74 @@ class Endpoint:
         self._opener = build_opener(ProxyHandler({}))
 
     def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
-        """JSON at `path`; an `OSError`, `HTTPException` or `ValueError` when there is none."""
+        """Return the JSON at `path`; raises `OSError`, `HTTPException` or `ValueError` if there is none."""
         with self._opener.open(Request(f"{self.url}{path}", headers=self._headers), timeout=TIMEOUT_S) as reply:
             return json.loads(reply.read())
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-        """JSON reply to `body`; raises as `get` does."""
+        """Return the JSON reply to `body`; raises as `get` does."""
         return json.loads(self.post_raw(path, body))
 
     def post_raw(self, path: str, body: Mapping[str, Any]) -> bytes:
-        """Reply to `body`; raises as `get` does."""
+        """Return the reply to `body`; raises as `get` does."""
         request = Request(f"{self.url}{path}", data=json.dumps(body).encode(), headers=self._headers)
         with self._opener.open(request, timeout=TIMEOUT_S) as reply:
             content: bytes = reply.read()
             return content
 
 
-TROUBLE = (OSError, HTTPException, ValueError, LookupError, TypeError)
+FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError)
 
 
-def why(trouble: BaseException) -> str:
-    """What went wrong with a request, in a line."""
-    if isinstance(trouble, HTTPError):
-        return f"it answered {trouble.code}: {trouble.read(300).decode(errors='replace').strip()}"
-    return str(getattr(trouble, "reason", "") or trouble or type(trouble).__name__)
+def reason_of(failure: BaseException) -> str:
+    """Describe the failure of a request in one line."""
+    if isinstance(failure, HTTPError):
+        return f"it answered {failure.code}: {failure.read(300).decode(errors='replace').strip()}"
+    return str(getattr(failure, "reason", "") or failure or type(failure).__name__)
 
 
 def inference(url: str, key: str, model: str, *, may_generate: bool) -> Iterator[Finding]:
-    """Whether the model server answers, has the model, and what it can do."""
+    """Check that the model server answers and has the model, and find its features."""
     server = Endpoint(url, key)
     try:
         listed = [str(each["id"]) for each in server.get("/models")["data"]]
-    except TROUBLE as trouble:
-        advice = "start it, or name another with METACOG_INFERENCE_URL (base URL with /v1)"
-        if isinstance(trouble, HTTPError) and trouble.code in (401, 403):
+    except FAILURES as failure:
+        advice = "start it, or set METACOG_INFERENCE_URL to another (base URL with /v1)"
+        if isinstance(failure, HTTPError) and failure.code in (401, 403):
             advice = "set METACOG_INFERENCE_API_KEY to its key"
-        yield wrong("inference", f"{url} cannot be used: {why(trouble)}", advice)
+        yield wrong("inference", f"{url} cannot be used: {reason_of(failure)}", advice)
         return
-    asked = model or next(iter(listed), "")
-    if asked not in listed:
-        said = f"{url} does not list the model {asked!r}; it has {', '.join(listed) or 'none'}"
-        yield wrong("inference", said, "set METACOG_INFERENCE_MODEL to one of these")
+    name = model or next(iter(listed), "")
+    if name not in listed:
+        problem = f"{url} does not list the model {name!r}; it has {', '.join(listed) or 'none'}"
+        yield wrong("inference", problem, "set METACOG_INFERENCE_MODEL to one of these")
         return
-    yield fine("inference", f"{url} serves {asked}")
+    yield fine("inference", f"{url} serves {name}")
     if may_generate:
-        yield from _features(server, asked)
+        yield from _features(server, name)
 
 
 def _features(server: Endpoint, model: str) -> Iterator[Finding]:
-    """What the server does with each part of a request that the suite uses."""
+    """Find the features of the server that the suite uses."""
     base = {"model": model, "messages": HELLO, "max_tokens": 8}
     try:
         server.post("/chat/completions", base)
-    except TROUBLE as trouble:
+    except FAILURES as failure:
         advice = "try the same request with curl, and look at that server's log"
-        yield wrong("inference: chat completions", f"they do not work: {why(trouble)}", advice)
+        yield wrong("inference: chat completions", f"they do not work: {reason_of(failure)}", advice)
         return
     yield fine("inference: chat completions", "they work")
-    for name, more, shows, otherwise in FEATURES:
+    for name, more, supports, otherwise in FEATURES:
         try:
-            served = shows(server.post_raw("/chat/completions", {**base, **more}))
-        except TROUBLE as trouble:
-            yield note(f"inference: {name}", f"refused ({why(trouble)}); {otherwise}")
+            supported = supports(server.post_raw("/chat/completions", {**base, **more}))
+        except FAILURES as failure:
+            yield note(f"inference: {name}", f"the server returns an error ({reason_of(failure)}); {otherwise}")
             continue
-        yield fine(f"inference: {name}", "served") if served else note(f"inference: {name}", f"not served; {otherwise}")
+        yield (
+            fine(f"inference: {name}", "supported")
+            if supported
+            else note(f"inference: {name}", f"not supported; {otherwise}")
+        )
 
 
 def _samples(reply: bytes) -> bool:
@@ -134,34 +138,34 @@ FEATURES: Any = (
         "log-probabilities",
         {"logprobs": True, "top_logprobs": 1},
         _logprobs,
-        "probe and draft assessors then measure with less; hybrid and verbalized go on",
+        "the probe and draft assessors measure with less; hybrid and verbalized are not affected",
     ),
     (
         "JSON schemas",
         {"response_format": SCHEMA, "max_tokens": 24},
         _schema,
-        "ratings are asked for in words and parsed, and more of them are unknown",
+        "ratings are requested as text and parsed, and more of them are unknown",
     ),
-    ("streaming", {"stream": True}, _stream, "answers come whole instead of token by token"),
+    ("streaming", {"stream": True}, _stream, "answers arrive at once instead of token by token"),
 )
 
 
 def encoder(url: str, key: str, model: str, measured_on: str) -> Iterator[Finding]:
-    """Whether the embeddings server answers, and whether similarities are on the scale that was measured."""
+    """Check that the embeddings server answers, and that its similarities have the measured scale."""
     server = Endpoint(url, key)
     try:
-        asked = model or str(server.get("/models")["data"][0]["id"])
-        vector = server.post("/embeddings", {"model": asked, "input": ["a cat"]})["data"][0]["embedding"]
-    except TROUBLE as trouble:
-        advice = "start it, or name another with METACOG_ENCODER_URL; until then experience is unknown"
-        yield wrong("encoder", f"{url} cannot be used: {why(trouble)}", advice)
+        name = model or str(server.get("/models")["data"][0]["id"])
+        vector = server.post("/embeddings", {"model": name, "input": ["a cat"]})["data"][0]["embedding"]
+    except FAILURES as failure:
+        advice = "start it, or set METACOG_ENCODER_URL to another; until then experience is unknown"
+        yield wrong("encoder", f"{url} cannot be used: {reason_of(failure)}", advice)
         return
-    said = f"{url} serves {asked} with {len(vector)} dimensions"
-    if asked == measured_on:
-        yield fine("encoder", said)
+    detail = f"{url} serves {name} with {len(vector)} dimensions"
+    if name == measured_on:
+        yield fine("encoder", detail)
     else:
         yield note(
             "encoder",
-            f"{said}; similarities were measured on {measured_on}, so experience stays unknown",
-            "measure it as docs/knowledge.md says, then set METACOG_ROUTER_SIMILARITY_ENCODER, _FLOOR and _CEILING",
+            f"{detail}; similarities were measured on {measured_on}, so experience is unknown",
+            "measure it as in docs/knowledge.md, then set METACOG_ROUTER_SIMILARITY_ENCODER, _FLOOR and _CEILING",
         )

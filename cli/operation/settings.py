@@ -1,4 +1,4 @@
-"""Every setting of the suite, as `settings.yaml` beside this file lists them (made from the settings classes)."""
+"""The settings of the suite, as `settings.yaml` lists them (generated from the settings classes)."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from kernel.values import value
 
 CATALOGUE = Path(__file__).with_name("settings.yaml")
 TRUE, FALSE = ("1", "true", "yes", "on", "t", "y"), ("0", "false", "no", "off", "f", "n")
-# Of the suite's own processes, or of the build: nobody sets them by hand.
+# Variables of the suite's own processes, or of the build, which users do not set.
 INTERNAL = ("METACOG_SUITE",)
 
 
@@ -24,12 +24,12 @@ class Setting:
 
     Attributes:
         name: Environment variable.
-        part: Who reads it.
-        meaning: What it says.
-        default: What counts when it is not set; empty: nothing.
-        rules: What a value must be, in words of JSON Schema.
+        part: Part that reads it.
+        meaning: Its meaning.
+        default: Default value; empty: none.
+        rules: Constraints of its value, in terms of JSON Schema.
         secret: Whether its value must not be shown.
-        given: What the environment says; empty counts as not set.
+        given: Value in the environment; empty counts as not set.
     """
 
     name: str
@@ -42,25 +42,31 @@ class Setting:
 
     @property
     def is_set(self) -> bool:
-        """Whether the environment says anything."""
+        """Whether the environment sets it."""
         return bool(self.given)
 
     @property
     def shown(self) -> str:
-        """The value in force, for a person."""
+        """The value in force, as it is shown."""
         if self.secret:
             return "(secret)" if self.is_set else ""
         return self.given or self.default
 
-    def told(self) -> Mapping[str, Any]:
-        """The same for a program."""
+    def document(self) -> Mapping[str, Any]:
+        """Return the setting as a JSON document."""
         where = "environment" if self.is_set else "default"
-        return {"name": self.name, "part": self.part, "value": self.shown, "from": where, "meaning": self.meaning}
+        return {
+            "name": self.name,
+            "part": self.part,
+            "value": self.shown,
+            "from": where,
+            "meaning": self.meaning,
+        }
 
 
 def settings(environment: Mapping[str, str] | None = None) -> Sequence[Setting]:
-    """Every setting with what the environment says of it."""
-    said = os.environ if environment is None else environment
+    """Return every setting with its value in the environment."""
+    variables = os.environ if environment is None else environment
     catalogue = _catalogue()
     secret = set(catalogue["secret"])
     return [
@@ -71,7 +77,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Sequence[Setting]:
             default=str(row.get("default", "")),
             rules=row["rules"],
             secret=row["name"] in secret or row["name"] == "METACOG_API_KEY",
-            given=said.get(row["name"], ""),
+            given=variables.get(row["name"], ""),
         )
         for row in catalogue["settings"]
     ]
@@ -83,39 +89,39 @@ def _catalogue() -> Any:  # noqa: ANN401 - YAML
 
 
 def unknown_names(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that look like settings and are none, each with the name that may be meant; empty: none is near."""
+    """Return the variables that look like settings and are not, each with the most similar setting or empty."""
     names = [each.name for each in settings(environment)]
-    strange = [name for name in environment if name.startswith("METACOG_") and name not in {*names, *INTERNAL}]
-    return {name: next(iter(get_close_matches(name, names, 1, 0.85)), "") for name in sorted(strange)}
+    unknown = [name for name in environment if name.startswith("METACOG_") and name not in {*names, *INTERNAL}]
+    return {name: next(iter(get_close_matches(name, names, 1, 0.85)), "") for name in sorted(unknown)}
 
 
-def complaints(environment: Mapping[str, str]) -> list[str]:
-    """What is wrong with the settings of an environment, a sentence each."""
-    found = [said for each in settings(environment) if each.is_set and (said := complaint(each))]
-    near = {name: guess for name, guess in unknown_names(environment).items() if guess}
-    return [*found, *(f"{name} is no setting; is {guess} meant?" for name, guess in near.items())]
+def problems(environment: Mapping[str, str]) -> list[str]:
+    """Return the problems of the settings in an environment, one sentence each."""
+    found = [problem for each in settings(environment) if each.is_set and (problem := problem_of(each))]
+    similar = {name: guess for name, guess in unknown_names(environment).items() if guess}
+    return [*found, *(f"{name} is not a setting; did you mean {guess}?" for name, guess in similar.items())]
 
 
-def complaint(setting: Setting) -> str:
-    """What is wrong with one value; empty when nothing is."""
-    said = _wrong(setting.given, setting.rules)
-    return f"{setting.name} is {setting.shown!r}; it must be {said}" if said else ""
+def problem_of(setting: Setting) -> str:
+    """Return the problem of one value; empty if it is valid."""
+    constraint = _violated(setting.given, setting.rules)
+    return f"{setting.name} is {setting.shown!r}; it must be {constraint}" if constraint else ""
 
 
-def _wrong(given: str, rules: Mapping[str, Any]) -> str:
+def _violated(given: str, rules: Mapping[str, Any]) -> str:
     if "enum" in rules:
         return "" if given in map(str, rules["enum"]) else f"one of {', '.join(map(str, rules['enum']))}"
     match rules.get("type"):
         case "integer" | "number" as kind:
-            return _wrong_number(given, kind, rules)
+            return _violated_by_number(given, kind, rules)
         case "boolean":
             return "" if given.lower() in (*TRUE, *FALSE) else "true or false"
         case "array" | "object" as kind:
-            return _wrong_json(given, list if kind == "array" else dict)
+            return _violated_by_json(given, list if kind == "array" else dict)
     return ""
 
 
-def _wrong_number(given: str, kind: str, rules: Mapping[str, Any]) -> str:
+def _violated_by_number(given: str, kind: str, rules: Mapping[str, Any]) -> str:
     try:
         number = int(given) if kind == "integer" else float(given)
     except ValueError:
@@ -129,7 +135,7 @@ def _wrong_number(given: str, kind: str, rules: Mapping[str, Any]) -> str:
     return next((f"{word} {rules[of[word]]:g}" for word, holds in bounds.items() if not holds), "")
 
 
-def _wrong_json(given: str, kind: type) -> str:
+def _violated_by_json(given: str, kind: type) -> str:
     name = "a JSON list" if kind is list else "a JSON object"
     try:
         return "" if isinstance(json.loads(given), kind) else name

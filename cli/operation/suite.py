@@ -1,6 +1,6 @@
-"""`metacog up`, `down` and `status`: the embedded suite.
+"""`metacog up`, `down` and `status` run the embedded suite.
 
-What runs the suite is imported by the commands that do: in a container its packages are not there.
+Each command imports the packages that it needs: a container does not have those that run the suite.
 """
 
 from enum import StrEnum
@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from cli.terminal.exits import OK, REFUSED
+from cli.terminal.exits import FAILED, OK
 
 
 class Backend(StrEnum):
-    """What serves the model."""
+    """The model server that the suite starts."""
 
     LLAMACPP = "llamacpp"
     VLLM = "vllm"
@@ -21,12 +21,10 @@ class Backend(StrEnum):
 def up(
     inference_url: Annotated[
         str | None,
-        typer.Option(help="OpenAI-compatible server of your own, with its /v1, instead of one that is started."),
+        typer.Option(help="URL of your own OpenAI-compatible server, with its /v1; no model server is started then."),
     ] = None,
-    inference_model: Annotated[str | None, typer.Option(help="Model to ask there; default: its first.")] = None,
-    backend: Annotated[
-        Backend, typer.Option(help="What serves the model where no server is named.")
-    ] = Backend.LLAMACPP,
+    inference_model: Annotated[str | None, typer.Option(help="Model of that server; default: its first.")] = None,
+    backend: Annotated[Backend, typer.Option(help="Model server to start without --inference-url.")] = Backend.LLAMACPP,
     model: Annotated[
         str | None,
         typer.Option(
@@ -34,31 +32,33 @@ def up(
         ),
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of llama.cpp; default: half the cores.")] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Show what would be started, and start nothing.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show what would start, and start nothing.")] = False,
 ) -> None:
-    """Start the whole suite on this machine; return when it is ready. It runs on until `metacog down`."""
+    """Start the whole suite on this machine; return when it is ready. It runs until `metacog down`."""
     from embedded.__main__ import run_up
-    from embedded.settings import Wishes
+    from embedded.settings import UpOptions
 
-    wishes = Wishes(
+    up_options = UpOptions(
         inference_url=inference_url,
         inference_model=inference_model,
         backend=backend.value,
         model=model,
         threads=threads,
     )
-    raise typer.Exit(run_up(wishes, only_plan=plan))
+    raise typer.Exit(run_up(up_options, only_plan=plan))
 
 
 def down() -> None:
-    """Stop the suite, also after its supervisor was killed."""
+    """Stop the suite, even if its supervisor was killed."""
     from embedded.__main__ import run_down
 
     raise typer.Exit(run_down())
 
 
-def status(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")] = False,
+) -> None:
     """Show the parts of the suite; exit status 0 if all are up, 1 otherwise."""
     from embedded.__main__ import run_status
 
-    raise typer.Exit(OK if run_status(as_json) == OK else REFUSED)
+    raise typer.Exit(OK if run_status(as_json) == OK else FAILED)

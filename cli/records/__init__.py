@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The commands that read and change records: runs, feedback, knowledge, agents and profiles."""

@@ -1,4 +1,4 @@
-"""`metacog agents`: the agents of the delegation service, and how they have turned out."""
+"""`metacog agents` shows the agents of the delegation service: their trust, flows, drift and reliability."""
 
 from typing import Annotated, Any
 
@@ -6,11 +6,11 @@ import typer
 
 from cli.terminal.client import Service
 from cli.terminal.options import AsJson, DelegationUrl, Key
-from cli.terminal.output import UNKNOWN, emit, facts, number, shown, table
+from cli.terminal.output import UNKNOWN, facts, number, print_json, stdout, table
 
 PAGE = 200
 
-app = typer.Typer(help="The agents, how far each is to be trusted, who hands what to whom.", no_args_is_help=True)
+app = typer.Typer(help="Agents of delegation: list, flows, drift, reliability.", no_args_is_help=True)
 
 Agent = Annotated[str, typer.Option(help="Only this agent.")]
 Dimension = Annotated[str, typer.Option(help="Only this dimension.")]
@@ -18,35 +18,35 @@ Dimension = Annotated[str, typer.Option(help="Only this dimension.")]
 
 @app.command("list")
 def list_agents(delegation: DelegationUrl = "", key: Key = "", as_json: AsJson = False) -> None:
-    """List the agents, and how far what each says of itself agrees with how it does."""
+    """List the agents, and the calibration of their self-assessments."""
     found = list(Service("delegation", delegation, key=key).pages("/v1/agents", "agents", page_size=PAGE))
     if as_json:
-        emit({"agents": found})
+        print_json({"agents": found})
         return
     rows = []
     for each in found:
-        made, trust = each["configuration"], each["trust"] or {}
+        agent, trust = each["configuration"], each["trust"] or {}
         rows.append(
             [
-                made["id"],
-                made["model"],
-                ", ".join(made["tags"]),
+                agent["id"],
+                agent["model"],
+                ", ".join(agent["tags"]),
                 (trust.get("trust") or "too little data").lower(),
                 str(trust.get("observations", 0)),
                 number(trust.get("calibration_error")),
                 number(trust.get("bias")),
             ]
         )
-    shown.print(table(["agent", "model", "tags", "self-assessment", "judged", "ECE", "bias"], rows))
+    stdout.print(table(["agent", "model", "tags", "self-assessment", "judged", "ECE", "bias"], rows))
 
 
 @app.command()
 def flows(dimension: Dimension = "", delegation: DelegationUrl = "", key: Key = "", as_json: AsJson = False) -> None:
-    """Show who hands tasks to whom, how often and how well."""
+    """Show the delegations between agents: how many there are, and how many are right."""
     service = Service("delegation", delegation, key=key)
     found = service.get("/v1/flows", page_size=PAGE, dimension=dimension)
     if as_json:
-        emit(found)
+        print_json(found)
         return
     rows = [
         [
@@ -59,21 +59,21 @@ def flows(dimension: Dimension = "", delegation: DelegationUrl = "", key: Key = 
         ]
         for flow in found["flows"]
     ]
-    shown.print(table(["from", "to", "tasks", "share", "judged", "right"], rows) if rows else "nothing was handed over")
+    stdout.print(table(["from", "to", "tasks", "share", "judged", "right"], rows) if rows else "no task was delegated")
     counts = {name: str(found[name]) for name in ("tasks", "executed", "delegated", "collaborated")}
-    shown.print(facts({**counts, "delegation precision": _with_interval(found, "delegation_precision")}))
+    stdout.print(facts({**counts, "delegation precision": _with_interval(found, "delegation_precision")}))
 
 
 @app.command()
 def drift(
     agent: Agent = "", dimension: Dimension = "", delegation: DelegationUrl = "", key: Key = "", as_json: AsJson = False
 ) -> None:
-    """List detected changes of competence, newest first."""
+    """List the detected changes of competence, newest first."""
     service = Service("delegation", delegation, key=key)
     query = {"agent": agent, "dimension": dimension}
     found = list(service.pages("/v1/drift", "events", page_size=PAGE, **query))
     if as_json:
-        emit({"events": found})
+        print_json({"events": found})
         return
     rows = [
         [
@@ -85,19 +85,21 @@ def drift(
         ]
         for each in found
     ]
-    shown.print(table(["detected", "agent", "dimension", "competence", "observations since"], rows) if rows else "none")
+    stdout.print(
+        table(["detected", "agent", "dimension", "competence", "observations since"], rows) if rows else "none"
+    )
 
 
 @app.command()
 def reliability(
     agent: Agent = "", dimension: Dimension = "", delegation: DelegationUrl = "", key: Key = "", as_json: AsJson = False
 ) -> None:
-    """Show how far confidence can be trusted, by agent, dimension and source."""
+    """Show the calibration of the confidence, by agent, dimension and source."""
     service = Service("delegation", delegation, key=key)
     query = {"agent": agent, "dimension": dimension}
     found = list(service.pages("/v1/reliability", "reliabilities", page_size=PAGE, **query))
     if as_json:
-        emit({"reliabilities": found})
+        print_json({"reliabilities": found})
         return
     rows = [
         [
@@ -111,11 +113,11 @@ def reliability(
         ]
         for each in found
     ]
-    shown.print(table(["agent", "dimension", "source", "judged", "ECE", "ECE by chance", "Brier"], rows))
+    stdout.print(table(["agent", "dimension", "source", "judged", "ECE", "ECE by chance", "Brier"], rows))
 
 
 def _with_interval(found: Any, name: str) -> str:  # noqa: ANN401 - JSON
-    """A share with its interval.
+    """Format a share with its interval.
 
     Example:
         >>> _with_interval({"p": 0.5, "p_low": 0.1, "p_high": 0.9}, "p"), _with_interval({"p": None}, "p")

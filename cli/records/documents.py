@@ -1,4 +1,4 @@
-"""Files as documents for the knowledge base, and documents as requests of a fair size."""
+"""Reads files as documents of the knowledge base, and splits documents into requests of limited size."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -14,14 +14,14 @@ from kernel.values import value
 TEXTS = (".txt", ".md")
 LINES = (".jsonl",)
 
-# One request holds at most this much, so that its progress is told often and a failure costs little.
+# Limits of one request, so that progress is reported often and a failure repeats little.
 MOST_DOCUMENTS = 200
 MOST_CHARACTERS = 500_000
 
 
 @value
 class Document:
-    """A document to be added; a line of a `.jsonl` file has the same fields."""
+    """A document to add; a line of a `.jsonl` file has the same fields."""
 
     text: str
     document_id: str = ""
@@ -30,12 +30,12 @@ class Document:
 
 
 @value
-class Reading:
-    """What was found in some files.
+class DocumentSet:
+    """The documents of several files.
 
     Attributes:
-        documents: The documents, in the order of the files.
-        problems: What could not be read, a sentence each.
+        documents: Documents, in the order of the files.
+        problems: One sentence for each file that could not be read.
     """
 
     documents: Sequence[Document]
@@ -43,11 +43,11 @@ class Reading:
 
 
 class Unreadable(Exception):
-    """A file, or a line of one, is no document; the message says why."""
+    """A file, or a line of one, is not a document; the message has the reason."""
 
 
-def read_documents(paths: Sequence[Path]) -> Reading:
-    """Documents in `paths`: files, and folders with all that is under them."""
+def read_documents(paths: Sequence[Path]) -> DocumentSet:
+    """Read the documents in `paths`, which are files, and folders with their subfolders."""
     documents: list[Document] = []
     problems: list[str] = []
     for file in _files(paths, problems):
@@ -55,11 +55,11 @@ def read_documents(paths: Sequence[Path]) -> Reading:
             documents += _read(file)
         except (Unreadable, OSError) as wrong:
             problems.append(f"{file}: {wrong.strerror if isinstance(wrong, OSError) else wrong}")
-    return Reading(documents=documents, problems=problems)
+    return DocumentSet(documents=documents, problems=problems)
 
 
 def batches(documents: Sequence[Document]) -> Iterator[Sequence[Document]]:
-    """The documents in requests of a fair size; one that is larger by itself goes alone."""
+    """Split the documents into requests of limited size; a larger document has its own request."""
     batch: list[Document] = []
     size = 0
     for document in documents:
@@ -77,14 +77,14 @@ def _files(paths: Sequence[Path], problems: list[str]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = sorted(file for file in path.rglob("*") if _counts(file, path))
+        found = sorted(file for file in path.rglob("*") if _is_readable(file, path))
         if not found:
             problems.append(f"{path}: no file under it ends in {', '.join((*TEXTS, *LINES))}")
         yield from found
 
 
-def _counts(file: Path, under: Path) -> bool:
-    """Whether a file under a folder is one of ours; hidden ones are not."""
+def _is_readable(file: Path, under: Path) -> bool:
+    """Return whether a file under a folder has a known suffix and is not hidden."""
     hidden = any(part.startswith(".") for part in file.relative_to(under).parts)
     return not hidden and file.suffix.lower() in (*TEXTS, *LINES) and file.is_file()
 
@@ -124,7 +124,7 @@ def _line(number: int, line: str) -> Document:
 
 
 def _title(text: str) -> str:
-    """The first heading of a Markdown text, if that is how it begins.
+    """Return the heading with which a Markdown text begins, else an empty string.
 
     Example:
         >>> _title("# A title")

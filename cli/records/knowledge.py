@@ -1,4 +1,4 @@
-"""`metacog knowledge`: what the router knows."""
+"""`metacog knowledge` manages the knowledge base of the router."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -9,35 +9,35 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cli.terminal.client import Service, in_path
-from cli.terminal.exits import OK, PARTLY
+from cli.terminal.exits import OK, PARTIAL
 from cli.terminal.options import AsJson, Key, RouterUrl, given
-from cli.terminal.output import emit, shown, snippet, table, text, told
+from cli.terminal.output import print_json, snippet, stderr, stdout, table, text
 from kernel.errors import MetacogError
 
 if TYPE_CHECKING:
     from cli.records.documents import Document
 
-Said = dict[str, Any]
+Content = dict[str, Any]
 PAGE = 200
 
-app = typer.Typer(help="What the router knows: documents, and verified answers.", no_args_is_help=True)
+app = typer.Typer(help="Documents and verified answers: add, search, list, delete.", no_args_is_help=True)
 
 
 @app.command()
 def add(  # noqa: PLR0913 - each is an option of the command
     paths: Annotated[list[Path], typer.Argument(help="Files (.txt, .md, .jsonl), or folders of them.")],
     label: Annotated[list[str] | None, typer.Option(help="Label for each document, as NAME=TEXT; repeatable.")] = None,
-    chunk_characters: Annotated[int | None, typer.Option(min=1, help="Length of a chunk at most.")] = None,
-    chunk_overlap: Annotated[int | None, typer.Option(min=0, help="Characters that chunks share at most.")] = None,
+    chunk_characters: Annotated[int | None, typer.Option(min=1, help="Maximum length of a chunk [characters].")] = None,
+    chunk_overlap: Annotated[int | None, typer.Option(min=0, help="Maximum overlap of chunks [characters].")] = None,
     router: RouterUrl = "",
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """Add documents. A file replaces what was added under the same path before; what has not changed costs nothing.
+    """Add documents. A file replaces the document of the same path; an unchanged file costs nothing.
 
     Exit status 5 when a file could not be read; the others are added.
     """
-    # It takes most of a second to import what checks documents; searching needs none of it.
+    # The import of the document checks takes most of a second; the other commands do not need it.
     from dataclasses import replace
 
     from cli.records.documents import read_documents
@@ -45,41 +45,41 @@ def add(  # noqa: PLR0913 - each is an option of the command
     labels = dict(_label(each) for each in label or ())
     reading = read_documents(paths)
     for problem in reading.problems:
-        told.print(text(f"skipped {problem}", "yellow"), soft_wrap=True)
+        stderr.print(text(f"skipped {problem}", "yellow"), soft_wrap=True)
     documents = [replace(document, labels={**document.labels, **labels}) for document in reading.documents]
     sizes = given(chunk_characters=chunk_characters, chunk_overlap_characters=chunk_overlap)
     added = _added(Service("router", router, key=key), documents, sizes)
     if as_json:
-        emit({**added, "skipped": list(reading.problems)})
+        print_json({**added, "skipped": list(reading.problems)})
     else:
-        shown.print(f"documents: {len(added['documents'])}, of which replaced: {added['replaced']}")
-        shown.print(f"chunks embedded: {added['chunks']} in {added['embedding_ms'] / 1000:.1f} s")
-    raise typer.Exit(PARTLY if reading.problems else OK)
+        stdout.print(f"documents: {len(added['documents'])}, of which replaced: {added['replaced']}")
+        stdout.print(f"chunks embedded: {added['chunks']} in {added['embedding_ms'] / 1000:.1f} s")
+    raise typer.Exit(PARTIAL if reading.problems else OK)
 
 
 @app.command()
 def search(
-    query: Annotated[str, typer.Argument(help="Text to look for.")],
-    hits: Annotated[int, typer.Option(min=1, max=100, help="How many to show.")] = 10,
-    minimum: Annotated[float | None, typer.Option(min=-1, max=1, help="Least similarity.")] = None,
+    query: Annotated[str, typer.Argument(help="Text to search for.")],
+    hits: Annotated[int, typer.Option(min=1, max=100, help="Number of hits to show.")] = 10,
+    minimum: Annotated[float | None, typer.Option(min=-1, max=1, help="Minimum similarity.")] = None,
     router: RouterUrl = "",
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """Find what is nearest in meaning to a text."""
+    """Search for the chunks that are most similar in meaning to a text."""
     body = given(query=query, page_size=hits, minimum_similarity=minimum)
     found = Service("router", router, key=key).post("/v1/knowledge:search", body)
     if as_json:
-        emit(found)
+        print_json(found)
         return
-    rows = [[f"{hit['similarity']:.3f}", _place(hit), snippet(_said(hit))] for hit in found["hits"]]
-    shown.print(table(["similarity", "from", "text"], rows) if rows else "nothing was found")
+    rows = [[f"{hit['similarity']:.3f}", _place(hit), snippet(_hit_text(hit))] for hit in found["hits"]]
+    stdout.print(table(["similarity", "from", "text"], rows) if rows else "nothing was found")
 
 
 @app.command(name="list")
 def list_documents(
     title: Annotated[str, typer.Option(help="Only documents whose title contains this.")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="How many to show at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number to show.")] = 50,
     router: RouterUrl = "",
     key: Key = "",
     as_json: AsJson = False,
@@ -91,15 +91,15 @@ def list_documents(
     pages = service.pages("/v1/knowledge", "documents", page_size=size, title_contains=title)
     documents = list(islice(pages, limit))
     if as_json:
-        emit({**totals, "documents": documents})
+        print_json({**totals, "documents": documents})
         return
     rows = [
-        [kept["document_id"], kept["title"], str(kept["chunks"]), str(kept["characters"]), kept["added_at"][:19]]
-        for kept in documents
+        [each["document_id"], each["title"], str(each["chunks"]), str(each["characters"]), each["added_at"][:19]]
+        for each in documents
     ]
-    shown.print(table(["document", "title", "chunks", "characters", "added"], rows))
+    stdout.print(table(["document", "title", "chunks", "characters", "added"], rows))
     counts = "{total_documents} documents in {total_chunks} chunks, {total_experiences} verified answers"
-    shown.print(counts.format(**totals))
+    stdout.print(counts.format(**totals))
 
 
 @app.command()
@@ -113,28 +113,28 @@ def delete(
     service = Service("router", router, key=key)
     deleted = [service.delete(f"/v1/knowledge/{in_path(name)}") for name in document_ids]
     if as_json:
-        emit(deleted)
+        print_json(deleted)
         return
     for one in deleted:
-        shown.print(text(f"{one['document_id']}: {one['chunks']} chunks deleted"), soft_wrap=True)
+        stdout.print(text(f"{one['document_id']}: {one['chunks']} chunks deleted"), soft_wrap=True)
 
 
-def _label(said: str) -> tuple[str, str]:
-    name, found, content = said.partition("=")
+def _label(written: str) -> tuple[str, str]:
+    name, found, content = written.partition("=")
     if not found or not name:
-        raise typer.BadParameter(f"{said!r} is no NAME=TEXT", param_hint="--label")
+        raise typer.BadParameter(f"{written!r} is not NAME=TEXT", param_hint="--label")
     return name, content
 
 
-def _added(router: Service, documents: "Sequence[Document]", sizes: Said) -> Said:
-    """What was added in all; what was added before a refusal stays, and is said."""
+def _added(router: Service, documents: "Sequence[Document]", sizes: Content) -> Content:
+    """Add the documents and return the totals; documents that were added before an error are reported."""
     from dataclasses import asdict
 
     from cli.records.documents import batches
 
-    total: Said = {"documents": [], "replaced": 0, "chunks": 0, "embedding_ms": 0.0, "duration_ms": 0.0}
+    total: Content = {"documents": [], "replaced": 0, "chunks": 0, "embedding_ms": 0.0, "duration_ms": 0.0}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=told, transient=True) as progress:
+    with Progress(*columns, console=stderr, transient=True) as progress:
         bar = progress.add_task("documents", total=len(documents))
         try:
             for batch in batches(documents):
@@ -145,7 +145,7 @@ def _added(router: Service, documents: "Sequence[Document]", sizes: Said) -> Sai
                     else:
                         total = {field: total[field] + content[field] for field in total}
         except MetacogError:
-            told.print(f"{len(total['documents'])} of {len(documents)} documents were added before this:")
+            stderr.print(f"{len(total['documents'])} of {len(documents)} documents were added before this:")
             raise
     return total
 
@@ -155,9 +155,9 @@ def _show(progress: Progress, bar: TaskID, before: int, content: Any) -> None:  
     progress.update(bar, completed=before + content["finished_documents"], description=chunks)
 
 
-def _place(hit: Said) -> str:
+def _place(hit: Content) -> str:
     return f"{hit['document_id']} #{hit['chunk']}" if hit["kind"] == "DOCUMENT" else f"run {hit['run_id']}"
 
 
-def _said(hit: Said) -> str:
+def _hit_text(hit: Content) -> str:
     return f"{hit['text']} -> {hit['answer']}" if hit["answer"] else str(hit["text"])

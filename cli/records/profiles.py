@@ -1,4 +1,4 @@
-"""`metacog profiles`: what each agent has learned to be good at."""
+"""`metacog profiles` manages the capability profiles of agents."""
 
 import json
 import os
@@ -12,11 +12,11 @@ from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
 from cli.terminal.input_files import read_object
 from cli.terminal.options import AsJson, DelegationUrl, Key, given
-from cli.terminal.output import emit, number, shown, table, told
+from cli.terminal.output import number, print_json, stderr, stdout, table
 
 PAGE = 1000
 
-app = typer.Typer(help="What agents have learned to be good at.", no_args_is_help=True)
+app = typer.Typer(help="Capability profiles of agents: list, reset, freeze, export, import.", no_args_is_help=True)
 
 Agent = Annotated[str, typer.Option(help="Only profiles of this agent.")]
 Dimension = Annotated[str, typer.Option(help="Only profiles in this dimension.")]
@@ -26,14 +26,14 @@ Dimension = Annotated[str, typer.Option(help="Only profiles in this dimension.")
 def list_profiles(
     agent: Agent = "", dimension: Dimension = "", delegation: DelegationUrl = "", key: Key = "", as_json: AsJson = False
 ) -> None:
-    """Show competence by agent and dimension: the estimate, and the observations behind it."""
+    """Show the competence by agent and dimension, with the number of its observations."""
     service = Service("delegation", delegation, key=key)
     query = {"agent": agent, "dimension": dimension}
     found = list(service.pages("/v1/profiles", "profiles", page_size=PAGE, **query))
     if as_json:
-        emit({"profiles": found})
+        print_json({"profiles": found})
         return
-    shown.print(_matrix(found) if found else "no profile yet: none is kept before the first task or verdict")
+    stdout.print(_matrix(found) if found else "no profile yet: the first task or feedback creates one")
 
 
 def _matrix(profiles: Sequence[Any]) -> Any:  # noqa: ANN401 - JSON in, a table out
@@ -60,11 +60,11 @@ def reset(
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """Put profiles back to where they start; their history is kept."""
+    """Reset profiles to their initial values; their history remains."""
     _chosen(agent, dimension, everything)
     body = given(agent=agent, dimension=dimension)
     done = Service("delegation", delegation, key=key).post("/v1/profiles:reset", body)
-    emit(done) if as_json else shown.print(f"profiles put back: {done['reset']}")
+    print_json(done) if as_json else stdout.print(f"profiles reset: {done['reset']}")
 
 
 @app.command()
@@ -77,61 +77,61 @@ def freeze(  # noqa: PLR0913 - each is an option of the command
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """Freeze profiles, so that verdicts are kept and teach nothing; --thaw ends it."""
+    """Freeze profiles, so that they do not learn from feedback; --thaw ends it."""
     _chosen(agent, dimension, everything)
     body = {**given(agent=agent, dimension=dimension), "frozen": not thaw}
     done = Service("delegation", delegation, key=key).post("/v1/profiles:freeze", body)
-    emit(done) if as_json else shown.print(f"profiles {'thawed' if thaw else 'frozen'}: {done['changed']}")
+    print_json(done) if as_json else stdout.print(f"profiles {'thawed' if thaw else 'frozen'}: {done['changed']}")
 
 
 @app.command("export")
 def export_profiles(  # noqa: PLR0913 - each is an option of the command
     file: Annotated[Path, typer.Argument(help="File to write; `-`: standard output.")],
-    history: Annotated[bool, typer.Option("--history", help="With every change that made them.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Include every change of the profiles.")] = False,
     agent: Agent = "",
     dimension: Dimension = "",
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     delegation: DelegationUrl = "",
     key: Key = "",
 ) -> None:
     """Write profiles to a JSON file, from which `metacog profiles import` reads them."""
     if str(file) != "-" and file.exists() and not force:
-        raise typer.BadParameter(f"{file} is there already; --force writes over it", param_hint="FILE")
+        raise typer.BadParameter(f"{file} exists already; --force overwrites it", param_hint="FILE")
     service = Service("delegation", delegation, key=key)
     query = {"agent": agent, "dimension": dimension, "include_history": history}
     found = list(service.pages("/v1/profiles:export", "profiles", page_size=PAGE, **query))
     if str(file) == "-":
-        emit({"profiles": found})
+        print_json({"profiles": found})
         return
     fresh = file.with_name(f".{file.name}.{os.getpid()}")
     fresh.write_text(json.dumps({"profiles": found}, indent=1))
     fresh.replace(file)
-    told.print(f"{len(found)} profiles written to {file}", soft_wrap=True)
+    stderr.print(f"{len(found)} profiles written to {file}", soft_wrap=True)
 
 
 @app.command("import")
 def import_profiles(
     file: Annotated[Path, typer.Argument(help="File that `metacog profiles export` wrote; `-`: standard input.")],
-    keep: Annotated[bool, typer.Option("--keep", help="Leave profiles that exist as they are.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Do not change existing profiles.")] = False,
     delegation: DelegationUrl = "",
     key: Key = "",
     as_json: AsJson = False,
 ) -> None:
-    """Import exported profiles; up to a thousand at a time are taken all or not at all."""
+    """Import exported profiles, in transactions of up to a thousand."""
     content = read_object(file).get("profiles")
     if not isinstance(content, list) or not content:
-        raise UnusableInput(f"{file} holds no list `profiles`; is it what `metacog profiles export` wrote?")
+        raise UnusableInput(f"{file} contains no list `profiles`; is it a file of `metacog profiles export`?")
     service = Service("delegation", delegation, key=key)
     total = {"imported": 0, "kept": 0}
     for start in range(0, len(content), PAGE):
         body = {"profiles": content[start : start + PAGE], "rule": "KEEP" if keep else "REPLACE"}
         done = service.post("/v1/profiles:import", body)
         total = {name: count + done[name] for name, count in total.items()}
-    emit(total) if as_json else shown.print(
-        f"profiles imported: {total['imported']}, left as they are: {total['kept']}"
+    print_json(total) if as_json else stdout.print(
+        f"profiles imported: {total['imported']}, unchanged: {total['kept']}"
     )
 
 
 def _chosen(agent: str, dimension: str, everything: bool) -> None:
     if not (agent or dimension or everything):
-        raise typer.BadParameter("say --agent, --dimension or --all", param_hint="--all")
+        raise typer.BadParameter("give --agent, --dimension or --all", param_hint="--all")

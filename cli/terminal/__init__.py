@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Parts that all commands share: the REST client, options, input files, output and exit statuses."""

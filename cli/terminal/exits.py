@@ -3,30 +3,30 @@
 from kernel.errors import Code, MetacogError
 
 OK = 0
-REFUSED = 1  # what was asked for was not done, or a check found something wrong
-USAGE = 2  # the command line, or a file that it names, cannot be used; nothing was sent
-AWAY = 3  # the suite, or something that it needs, cannot be reached; the same command may work later
-FORBIDDEN = 4  # no key, an unknown one, or one that may not do this
-PARTLY = 5  # done, but for some lines or files, which are named
+FAILED = 1  # the service returned an error, or a check found a problem
+USAGE = 2  # the command line, or a file that it names, is invalid; nothing was sent
+UNREACHABLE = 3  # the suite, or a part that it needs, cannot be reached; the same command may succeed later
+FORBIDDEN = 4  # the key is missing, unknown or not permitted to do this
+PARTIAL = 5  # done, except for some lines or files, which are listed
 INTERRUPTED = 130  # Ctrl-C
 
 
 class UnusableInput(MetacogError):
-    """A file or an argument that the user named cannot be used; the message says where and why."""
+    """A file or an argument of the user is invalid; the message describes where and why."""
 
     code = Code.INVALID_ARGUMENT
     reason = "MALFORMED_REQUEST"
 
 
-def status_of(refusal: MetacogError) -> int:
-    """Exit status for a refusal.
+def exit_status(error: MetacogError) -> int:
+    """Return the exit status for an error.
 
     Example:
         >>> from kernel.errors import Bug
-        >>> status_of(Bug()), status_of(UnusableInput("no"))
+        >>> exit_status(Bug()), exit_status(UnusableInput("no"))
         (1, 2)
     """
-    if isinstance(refusal, UnusableInput):
+    if isinstance(error, UnusableInput):
         return USAGE
-    by_code = {Code.UNAVAILABLE: AWAY, Code.UNAUTHENTICATED: FORBIDDEN, Code.PERMISSION_DENIED: FORBIDDEN}
-    return by_code.get(refusal.code, REFUSED)
+    by_code = {Code.UNAVAILABLE: UNREACHABLE, Code.UNAUTHENTICATED: FORBIDDEN, Code.PERMISSION_DENIED: FORBIDDEN}
+    return by_code.get(error.code, FAILED)

@@ -1,4 +1,4 @@
-"""What a person gives a command: questions, states and files, with errors that say where."""
+"""Reads the input of a command (questions, states, files); its errors name the file and the line."""
 
 import json
 import sys
@@ -17,22 +17,22 @@ COMPONENTS = {
 
 
 def question(given: str) -> str:
-    """The text that was given, or standard input where that is `-`.
+    """Return the given text, or standard input for `-`.
 
     Raises:
-        UnusableInput: When there is none.
+        UnusableInput: The text is empty.
     """
-    said = sys.stdin.read() if given == "-" else given
-    if not said.strip():
+    text = sys.stdin.read() if given == "-" else given
+    if not text.strip():
         raise UnusableInput("the question is empty; give it as an argument, or as `-` and on standard input")
-    return said
+    return text
 
 
 def read_text(path: Path) -> str:
-    """Text of a file, or of standard input for `-`.
+    """Return the text of a file, or of standard input for `-`.
 
     Raises:
-        UnusableInput: When it cannot be read as text.
+        UnusableInput: The file cannot be read as text.
     """
     try:
         return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
@@ -43,22 +43,22 @@ def read_text(path: Path) -> str:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """JSON object in a file, or on standard input for `-`.
+    """Return the JSON object in a file, or on standard input for `-`.
 
     Raises:
-        UnusableInput: When it holds none.
+        UnusableInput: The file does not contain a JSON object.
     """
     content = read_json(path)
     if not isinstance(content, dict):
-        raise UnusableInput(f"{path} holds no JSON object")
+        raise UnusableInput(f"{path} does not contain a JSON object")
     return content
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is of any kind
-    """JSON in a file, or on standard input for `-`.
+    """Return the JSON document in a file, or on standard input for `-`.
 
     Raises:
-        UnusableInput: When it is not JSON; names the line.
+        UnusableInput: The file is not JSON; the message names the line.
     """
     try:
         return json.loads(read_text(path))
@@ -67,10 +67,10 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is of any kind
 
 
 def state(given: str) -> dict[str, float]:
-    """A metacognitive state, written as `correctness=0.45,conflict=0.72` or `CE=0.45,CI=0.72`.
+    """Parse a metacognitive state such as `correctness=0.45,conflict=0.72` or `CE=0.45,CI=0.72`.
 
     Raises:
-        UnusableInput: When it is written otherwise.
+        UnusableInput: The text has another form.
 
     Example:
         >>> state("CE=0.45, conflict=0.72")
@@ -84,8 +84,8 @@ def _component(part: str) -> tuple[str, float]:
     full = COMPONENTS.get(name.strip().upper(), name.strip())
     if not found or full not in COMPONENTS.values():
         known = ", ".join(f"{short} or {long}" for short, long in COMPONENTS.items())
-        raise UnusableInput(f"{part!r} is no component; write NAME=NUMBER, where NAME is {known}")
+        raise UnusableInput(f"{part!r} is not a component; write NAME=NUMBER, where NAME is {known}")
     try:
         return full, float(level)
     except ValueError:
-        raise UnusableInput(f"{part!r}: {level!r} is no number from 0 to 1") from None
+        raise UnusableInput(f"{part!r}: {level!r} is not a number from 0 to 1") from None

@@ -1,4 +1,4 @@
-"""Commands whose modules are imported only when they are called, so that help and completion stay fast."""
+"""Commands whose modules are imported only when they run, so that help and completion stay fast."""
 
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -9,21 +9,21 @@ from typer.main import get_command, get_group
 
 
 class Row(NamedTuple):
-    """Where a command is, and what help says of it.
+    """A row describes one command: its function and its line in the help.
 
     Attributes:
-        place: Module and name of a Typer application or of a function, as `cli.records.runs:app`.
-        help: One line.
-        panel: Heading it stands under.
+        target: Module and name of a Typer application or of a function, such as `cli.records.runs:app`.
+        help: Its line in the help.
+        panel: Its heading in the help.
     """
 
-    place: str
+    target: str
     help: str
     panel: str
 
 
 class Stub(TyperCommand):
-    """Stands for a command in help and completion."""
+    """A stub represents a command in help and completion."""
 
     def __init__(self, name: str, row: Row) -> None:
         super().__init__(name, help=row.help, rich_help_panel=row.panel)
@@ -31,8 +31,8 @@ class Stub(TyperCommand):
 
 
 def loaded(name: str, row: Row) -> Any:  # noqa: ANN401 - Typer does not export the type of its commands
-    """The command of a row."""
-    module, _, attribute = row.place.partition(":")
+    """Import and return the command of a row."""
+    module, _, attribute = row.target.partition(":")
     found = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
         command: Any = get_group(found)
@@ -45,7 +45,7 @@ def loaded(name: str, row: Row) -> Any:  # noqa: ANN401 - Typer does not export 
 
 
 def lazy_group(rows: dict[str, Row]) -> type[TyperGroup]:
-    """A kind of group that has the commands of `rows`, beside those that are registered with it."""
+    """Return a group class with the commands of `rows`, in addition to its registered commands."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - Typer's own

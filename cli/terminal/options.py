@@ -1,4 +1,4 @@
-"""Options that many commands share, spelled once."""
+"""The options that several commands share."""
 
 from typing import Annotated
 
@@ -6,42 +6,54 @@ import typer
 
 from cli.terminal.client import PORTS
 
+SERVICE_NAMES = {
+    "router": "router",
+    "assigner": "assigner",
+    "arbiter": "arbiter",
+    "delegation": "delegation service",
+}
 
-def _face(name: str) -> object:
+
+def _url_option(name: str) -> object:
     return typer.Option(
         f"--{name}",
         envvar=f"METACOG_{name.upper()}_URL",
         show_default=f"http://127.0.0.1:{PORTS[name]}",
-        help=f"REST face of the {name}.",
+        help=f"URL of the {SERVICE_NAMES[name]}.",
     )
 
 
-RouterUrl = Annotated[str, _face("router")]
-AssignerUrl = Annotated[str, _face("assigner")]
-ArbiterUrl = Annotated[str, _face("arbiter")]
-DelegationUrl = Annotated[str, _face("delegation")]
+RouterUrl = Annotated[str, _url_option("router")]
+AssignerUrl = Annotated[str, _url_option("assigner")]
+ArbiterUrl = Annotated[str, _url_option("arbiter")]
+DelegationUrl = Annotated[str, _url_option("delegation")]
 Key = Annotated[
     str, typer.Option("--key", envvar="METACOG_API_KEY", show_default=False, help="API key, where keys are configured.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 
 MaxGenerations = Annotated[
-    int | None, typer.Option("--max-generations", min=1, help="Samples at most; left out: the service's default.")
+    int | None, typer.Option("--max-generations", min=1, help="Maximum number of generations; default: the service's.")
 ]
 MaxTokens = Annotated[
     int | None,
-    typer.Option("--max-generated-tokens", min=1, help="Tokens generated at most, over everything."),
+    typer.Option("--max-generated-tokens", min=1, help="Maximum number of generated tokens, in total."),
 ]
 MaxCost = Annotated[
     float | None,
-    typer.Option("--max-cost", help="What the models may cost at most, in the currency of METACOG_PRICES."),
+    typer.Option("--max-cost", help="Maximum cost of the model calls, in the currency of METACOG_PRICES."),
 ]
-Timeout = Annotated[float | None, typer.Option("--timeout", min=0.001, help="Time until an answer is due [s].")]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Makes it repeatable where the backend honours seeds.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", min=0.001, help="Time limit of the answer [s].")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed; makes the result repeatable if the backend supports seeds.")
+]
+AnswerType = Annotated[
+    str, typer.Option("--type", help="Type of the answer, e.g. NUMBER or CHOICE; default: inferred from the question.")
+]
 
 
 def given(**parts: object) -> dict[str, object]:
-    """The parts of a request that were given: neither None nor empty.
+    """Return the parts of a request that are neither None nor empty.
 
     Example:
         >>> given(question="Why?", strategy="", seed=0, agents=[])
@@ -53,7 +65,7 @@ def given(**parts: object) -> dict[str, object]:
 def envelope(
     generations: int | None, tokens: int | None, timeout_s: float | None, cost: float | None
 ) -> dict[str, object]:
-    """Hard limits of a request; empty without any.
+    """Return the hard limits of a request; empty without any.
 
     Example:
         >>> envelope(None, 200, 1.5, 0.02)

@@ -1,4 +1,4 @@
-"""What is shown: tables and texts for a person on standard output, notes on standard error, JSON for a program."""
+"""Output of the commands: tables and texts on standard output, notes on standard error, JSON for programs."""
 
 import json
 import os
@@ -13,46 +13,46 @@ from rich.text import Text
 
 UNKNOWN = "unknown"
 SNIPPET = 160
-# What speaks for thinking hard is drawn in the first, what speaks for calm in the other.
+# The first color marks high activation and warnings, the second low activation.
 HOT, COOL = "dark_orange", "cyan"
 
-# Where standard output is no terminal nothing is gained by narrow tables.
+# Width of the tables where standard output is not a terminal.
 WIDTH_OF_FILES = 160
 
 _wide = not sys.stdout.isatty() and not os.environ.get("COLUMNS")
-shown = Console(highlight=False, markup=False, width=WIDTH_OF_FILES if _wide else None)
-told = Console(stderr=True, highlight=False, markup=False)
+stdout = Console(highlight=False, markup=False, width=WIDTH_OF_FILES if _wide else None)
+stderr = Console(stderr=True, highlight=False, markup=False)
 
 
-def emit(document: object) -> None:
+def print_json(document: object) -> None:
     """Write one JSON document to standard output."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 def write(piece: str) -> None:
-    """Write a piece of text as it comes, with nothing in it that would steer the terminal."""
+    """Write a piece of text at once, without control characters."""
     sys.stdout.write(safe(piece))
     sys.stdout.flush()
 
 
-def safe(said: str) -> str:
-    r"""`said` without signs that steer a terminal.
+def safe(content: str) -> str:
+    r"""Replace the control characters in `content`, which could control the terminal.
 
     Example:
         >>> safe("so\x1b[31m!\n")
         'so�[31m!\n'
     """
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in said)
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in content)
 
 
-def text(said: str, style: str = "") -> Text:
-    """`said` as it is: no markup, and nothing that would steer the terminal."""
-    return Text(safe(said), style=style)
+def text(content: str, style: str = "") -> Text:
+    """Return `content` as Rich text, without markup and control characters."""
+    return Text(safe(content), style=style)
 
 
 def number(item: float | None, digits: int = 2, nothing: str = "") -> str:
-    """A number, or what stands for one that is undefined.
+    """Format a number, or return `nothing` for None.
 
     Example:
         >>> number(0.4567), number(None), number(None, nothing="unknown")
@@ -62,7 +62,7 @@ def number(item: float | None, digits: int = 2, nothing: str = "") -> str:
 
 
 def cost(usage: Mapping[str, Any]) -> str:
-    """What something cost, in the currency of the prices; nothing where that is not known.
+    """Format a cost in the currency of the prices; empty if it is unknown.
 
     Example:
         >>> cost({"cost": 0.00021})
@@ -72,7 +72,7 @@ def cost(usage: Mapping[str, Any]) -> str:
 
 
 def bar(share: float, width: int = 20) -> str:
-    """A share as a bar.
+    """Draw a share as a bar.
 
     Example:
         >>> bar(0.5, 4), bar(1.2, 4)
@@ -82,62 +82,66 @@ def bar(share: float, width: int = 20) -> str:
     return "█" * full + "·" * (width - full)
 
 
-def snippet(said: str, most: int = SNIPPET) -> str:
-    r"""The beginning of a text, on one line.
+def snippet(content: str, limit: int = SNIPPET) -> str:
+    r"""Return the beginning of a text, on one line.
 
     Example:
         >>> snippet("one two\nthree", 9)
         'one two …'
     """
-    line = " ".join(said.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    line = " ".join(content.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
-    """A table of texts that others wrote."""
-    made = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    """Return a table of untrusted texts."""
+    return _filled(Table(*columns, box=None, pad_edge=False, header_style="bold"), rows)
+
+
+def plain_table(rows: Sequence[Sequence[str | Text]]) -> Table:
+    """Return a table of untrusted texts without column headings."""
+    return _filled(Table(show_header=False, box=None, pad_edge=False), rows)
+
+
+def _filled(empty: Table, rows: Sequence[Sequence[str | Text]]) -> Table:
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else text(cell) for cell in row))
-    return made
+        empty.add_row(*(cell if isinstance(cell, Text) else text(cell) for cell in row))
+    return empty
 
 
 def facts(found: Mapping[str, str]) -> Table:
-    """Names with what is known of them; what is empty is left out."""
-    made = Table(show_header=False, box=None, pad_edge=False)
-    for name, fact in found.items():
-        if fact.strip():
-            made.add_row(Text(name, style="dim"), text(fact))
-    return made
+    """Return a table of names and values, without the empty values."""
+    return plain_table([[Text(name, style="dim"), fact] for name, fact in found.items() if fact.strip()])
 
 
-class Phase:
-    """Says on the terminal what is being waited for; says nothing where standard error is no terminal."""
+class ProgressLine:
+    """A progress line shows the current step on standard error, if that is a terminal."""
 
     def __init__(self) -> None:
         self._status: Any = None
 
-    def say(self, what: str) -> None:
-        """Show what is being waited for."""
-        if not told.is_terminal:
+    def show(self, step: str) -> None:
+        """Show the current step."""
+        if not stderr.is_terminal:
             return
         if self._status is None:
-            self._status = told.status(text(what))
+            self._status = stderr.status(text(step))
             self._status.start()
         else:
-            self._status.update(text(what))
+            self._status.update(text(step))
 
-    def done(self) -> None:
-        """Clear the line for what comes."""
+    def clear(self) -> None:
+        """Clear the line."""
         if self._status is not None:
             self._status.stop()
             self._status = None
 
 
 @contextmanager
-def phases() -> Iterator[Phase]:
-    """A phase that is cleared away whatever happens."""
-    phase = Phase()
+def progress_line() -> Iterator[ProgressLine]:
+    """Yield a progress line, and clear it at the end or on an exception."""
+    line = ProgressLine()
     try:
-        yield phase
+        yield line
     finally:
-        phase.done()
+        line.clear()

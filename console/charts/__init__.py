@@ -1,1 +1,1 @@
-"""Geometry of the console's pictures: pure functions from plain data to coordinates; templates draw them as SVG."""
+"""The geometry of the console's charts: pure functions from data to coordinates, which the templates draw as SVG."""

@@ -1,4 +1,4 @@
-"""Reliability diagrams and the histogram of activations."""
+"""The geometry of reliability diagrams and of the histogram of activations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,11 +12,11 @@ SIDE, MARGIN = 220.0, 26.0
 
 @value
 class Mark:
-    """One bin of a reliability diagram.
+    """A mark is one bin of a reliability diagram.
 
     Attributes:
-        x: Mean confidence, across.
-        y: Share that was right, upwards.
+        x: Mean confidence, as a horizontal coordinate.
+        y: Share of right answers, as a vertical coordinate.
         low: Lower end of that share's interval; None without one.
         high: Upper end.
         radius: Size, by the number of answers.
@@ -36,7 +36,7 @@ class Mark:
 
 
 def reliability_marks(bins: Sequence[Data]) -> list[Mark]:
-    """Marks of the bins that hold any answers."""
+    """Return the marks of the bins that contain answers."""
     total = sum(each["observations"] for each in bins) or 1
     return [_mark(each, total) for each in bins if each["observations"] and each.get("accuracy") is not None]
 
@@ -58,12 +58,12 @@ def _mark(one: Data, total: int) -> Mark:
 
 
 def across(level: float) -> float:
-    """Where `level` [0..1] lies across a diagram."""
+    """Return the horizontal coordinate of `level` [0..1]."""
     return round(MARGIN + level * (SIDE - 2 * MARGIN), 1)
 
 
 def upwards(level: float) -> float:
-    """Where `level` [0..1] lies on the way up.
+    """Return the vertical coordinate of `level` [0..1].
 
     Example:
         >>> upwards(0.0), upwards(1.0)
@@ -74,7 +74,7 @@ def upwards(level: float) -> float:
 
 @value
 class Bar:
-    """One bar of the histogram, in shares of the plot's width and height [0..1]."""
+    """A bar of the histogram, in shares of the plot's width and height [0..1]."""
 
     lower: float
     upper: float
@@ -84,7 +84,7 @@ class Bar:
 
 
 def histogram(bins: Sequence[Data]) -> list[Bar]:
-    """Bars whose highest is as high as the plot."""
+    """Return the bars, scaled so that the highest has the height of the plot."""
     most = max((each["runs"] for each in bins), default=0) or 1
     return [
         Bar(

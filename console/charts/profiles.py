@@ -1,4 +1,4 @@
-"""Capability profiles and hand-overs as tables."""
+"""Tables of capability profiles and of delegations between agents."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Data = Mapping[str, Any]
 
 @value
 class Table:
-    """Cells by row and column; a cell is None where nothing was told.
+    """A table holds cells by row and column; a cell without data is None.
 
     Attributes:
         columns: Names of the columns.
@@ -22,7 +22,7 @@ class Table:
 
 
 def profile_table(profiles: Sequence[Data]) -> Table:
-    """Profiles by agent, one column a dimension.
+    """Return the profiles by agent, with one column for each dimension.
 
     Example:
         >>> one = {"agent": "a", "dimension": "math", "competence": 0.5}
@@ -34,7 +34,7 @@ def profile_table(profiles: Sequence[Data]) -> Table:
 
 
 def flow_table(flows: Sequence[Data]) -> Table:
-    """Hand-overs by who hands over, one column for who takes over; everybody who did either has a row and a column."""
+    """Return the delegations by delegating agent, with one column for each executing agent."""
     names = sorted({flow[end] for flow in flows for end in ("from_agent", "to_agent")})
     return _table(flows, ("from_agent", "to_agent"), (names, names))
 

@@ -1,4 +1,4 @@
-"""Correctness and conflict from stage to stage."""
+"""The geometry of the chart of correctness and conflict after each stage."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -14,7 +14,7 @@ LEFT, RIGHT, TOP, BOTTOM = 40.0, 66.0, 12.0, 28.0
 
 @value
 class Point:
-    """One measured value."""
+    """A point is one measured value."""
 
     x: float
     y: float
@@ -23,14 +23,14 @@ class Point:
 
 @value
 class Line:
-    """One component over the stages.
+    """A line shows one component over the stages.
 
     Attributes:
         name: The component.
-        points: Its values where they are known.
-        edges: Lines between the values of neighbouring stages that are both known.
-        unknown: Where on the axis a stage was measured and this value is unknown.
-        label_y: Height of the name beside the last value.
+        points: Its known values.
+        edges: Pairs of known values of neighbouring stages.
+        unknown: Horizontal coordinates of measured stages with an unknown value.
+        label_y: Vertical coordinate of the name beside the last value.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Line:
 
 @value
 class Evolution:
-    """The chart."""
+    """The geometry of the whole chart."""
 
     lines: list[Line]
     stages: list[tuple[str, float]]
@@ -50,7 +50,7 @@ class Evolution:
 
 
 def evolution(stages: Sequence[tuple[str, Data | None]]) -> Evolution:
-    """The chart of correctness and conflict after each of `stages`; a stage not measured yet has no state."""
+    """Return the chart of correctness and conflict after each of `stages`; an unmeasured stage has no state."""
     places = [(stage, _x(place, len(stages))) for place, (stage, _) in enumerate(stages)]
     lines = [_line(name, stages) for name in ("correctness", "conflict")]
     return Evolution(lines=_apart(lines), stages=places, levels=[(level, _y(level)) for level in (0.0, 0.5, 1.0)])
@@ -71,7 +71,7 @@ def _line(name: str, stages: Sequence[tuple[str, Data | None]]) -> Line:
 
 
 def _apart(lines: list[Line], least: float = 16.0) -> list[Line]:
-    """The lines with names that do not lie on one another."""
+    """Return the lines with names that do not overlap."""
     first, second = lines
     if not first.points or not second.points or abs(first.label_y - second.label_y) >= least:
         return lines

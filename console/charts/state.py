@@ -1,4 +1,4 @@
-"""The activation as a bar of its terms, and the state as a radar. What is unknown has no place on either."""
+"""The geometry of the activation as a bar of its terms, and of the state as a radar; unknown values are left out."""
 
 import math
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ LABEL_RADIUS = 92.0
 
 @value
 class Term:
-    """One term of the activation.
+    """A term of the activation.
 
     Attributes:
-        name: Component that it comes from.
-        state: That component's value [0..1]; None where it is unknown.
+        name: Its component.
+        state: Value of the component [0..1]; None if unknown.
         weight: Weight in force [0..1].
-        share: What it adds to the activation [0..1]; None where it is left out.
-        start: Where it begins on the bar [0..1].
-        is_lowering: Whether a high state lowers the activation.
+        share: Its share of the activation [0..1]; None if it is left out.
+        start: Its start on the bar [0..1].
+        is_lowering: Whether a high value lowers the activation.
     """
 
     name: str
@@ -45,17 +45,17 @@ class Term:
 
 
 def terms(activation: Data, msv: Data | None) -> list[Term]:
-    """Terms of an activation, end to end.
+    """Return the terms of an activation, end to end.
 
     Example:
-        >>> told = {"terms": {"correctness": 0.2, "importance": 0.1}, "weights": {"correctness": 0.3}}
-        >>> [(each.name, each.start, each.share) for each in terms(told, None)][:2]
+        >>> activation = {"terms": {"correctness": 0.2, "importance": 0.1}, "weights": {"correctness": 0.3}}
+        >>> [(each.name, each.start, each.share) for each in terms(activation, None)][:2]
         [('correctness', 0.0, 0.2), ('conflict', 0.2, None)]
     """
-    made, reached = [], 0.0
+    found, reached = [], 0.0
     for name in TERMS:
         share = activation["terms"].get(name)
-        made.append(
+        found.append(
             Term(
                 name=name,
                 state=(msv or {}).get(name),
@@ -66,12 +66,12 @@ def terms(activation: Data, msv: Data | None) -> list[Term]:
             )
         )
         reached += share or 0.0
-    return made
+    return found
 
 
 @value
 class Axis:
-    """One axis of the radar, and where its value lies."""
+    """An axis of the radar, with the coordinates of its value."""
 
     name: str
     initials: str
@@ -88,12 +88,12 @@ class Axis:
 
 @value
 class Radar:
-    """The radar.
+    """The geometry of the radar.
 
     Attributes:
         axes: Its axes.
-        edges: Lines between the values of neighbouring axes that are both known, as (x1, y1, x2, y2).
-        area: Points of the filled shape; empty unless everything is known.
+        edges: Lines between the known values of neighbouring axes, as (x1, y1, x2, y2).
+        area: Points of the filled shape; empty unless all values are known.
         rings: Points of the rings at 0.25, 0.5, 0.75 and 1.
     """
 
@@ -104,7 +104,7 @@ class Radar:
 
 
 def radar(msv: Data) -> Radar:
-    """The radar of a state."""
+    """Return the radar of a state."""
     axes = [_axis(place, name, msv) for place, name in enumerate(COMPONENTS)]
     pairs = zip(axes, [*axes[1:], axes[0]], strict=True)
     edges = [

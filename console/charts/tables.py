@@ -1,18 +1,18 @@
-"""Tables whose cells are shaded: fitness of agents for roles, profiles of agents by dimension, hand-overs."""
+"""The fitness matrix of an assignment, and the shades of table cells."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernel.roles import ROLES
 from kernel.values import value
 
 Data = Mapping[str, Any]
 
-ROLES = ("EXPERT", "CRITIC", "EVALUATOR", "SYNTHESIZER", "GENERALIST")
 SHADES = 10
 
 
 def shade(level: float | None) -> str:
-    """Class of a cell's shade; `none` for what is unknown.
+    """Return the CSS class of a cell's shade.
 
     Example:
         >>> shade(0.0), shade(0.55), shade(1.0), shade(None)
@@ -25,7 +25,7 @@ def shade(level: float | None) -> str:
 
 @value
 class Weighed:
-    """One term of a fitness: weight x what the role takes of the component."""
+    """A term of a fitness: weight x component, or its complement."""
 
     component: str
     weight: float | None
@@ -40,11 +40,11 @@ class Cell:
     Attributes:
         role: The role.
         agent: The agent.
-        fitness: The fitness [0..1]; None where it is unknown.
+        fitness: The fitness [0..1]; None if unknown.
         is_chosen: Whether the agent has the role.
-        is_greedy: Whether greedy would have given it the role.
-        unknown: Components that were left out.
-        terms: What each component adds.
+        is_greedy: Whether the greedy assignment gives it the role.
+        unknown: Components that are left out.
+        terms: Terms of the fitness.
     """
 
     role: str
@@ -58,7 +58,7 @@ class Cell:
 
 @value
 class Row:
-    """One role, with what would be lost without its choice."""
+    """The row of one role, with the loss in total fitness without its choice."""
 
     role: str
     cells: Sequence[Cell]
@@ -74,10 +74,10 @@ class Matrix:
 
 
 def fitness_matrix(roles: Data, states: Mapping[str, Data]) -> Matrix:
-    """The matrix of an assignment.
+    """Return the matrix of an assignment.
 
     Args:
-        roles: What the assigner told: the assignment, and the optimum with its matrix.
+        roles: Reply of the assigner: the assignment, and the optimum with its matrix.
         states: MSV of each agent.
     """
     optimum = roles.get("optimum") or {}
@@ -86,7 +86,7 @@ def fitness_matrix(roles: Data, states: Mapping[str, Data]) -> Matrix:
     partial = {(each["role"], each["agent"]): each["unknown"] for each in optimum.get("partial") or ()}
     greedy = ((optimum.get("greedy") or {}).get("assignment")) or {}
     rows = []
-    for role in (name for name in ROLES if name in fitness):
+    for role in (role.value for role in ROLES if role in fitness):
         weights = (optimum.get("weights") or {}).get(role) or {}
         cells = [
             Cell(
@@ -117,7 +117,7 @@ def _terms(weights: Data, state: Data, shares: Data) -> list[Weighed]:
 
 
 def _taken(state: Data, name: str) -> float | None:
-    """What a role takes of a component: some take its complement."""
+    """Return the level of a component, or of its complement."""
     if name == "incorrectness":
         correctness = state.get("correctness")
         return None if correctness is None else 1.0 - correctness

@@ -1,4 +1,4 @@
-"""Calibration: how far the confidence can be trusted, and what the activations say."""
+"""The calibration page: the reliability of the confidence, and the distribution of the activations."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ BINS = 20
 
 
 def add_paths(app: FastAPI, site: Site) -> None:
-    """Put the page on `app`."""
+    """Add the page to `app`."""
     router = site.router
 
     @app.get("/calibration")

@@ -1,4 +1,4 @@
-"""Knowledge: documents are added, with progress, listed, searched, and deleted."""
+"""The knowledge page: it adds documents with progress, lists, searches and deletes them."""
 
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
@@ -8,9 +8,9 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
-from console.errors import BadFile, Unusable, notice
+from console.errors import BadFile, InvalidInput, notice
 from console.guard import session_of
-from console.live_runs import REFUSED, STOPPED, Event
+from console.live_runs import FAILED, STOPPED, Event
 from console.live_streams import Events, stream
 from console.service_client import segment
 from console.site import Site, drawn, form, fragment, page, part
@@ -21,18 +21,18 @@ ADD_TIMEOUT_S = 900.0
 
 
 class UploadView:
-    """A document on its way, drawn whole whenever something is new."""
+    """A view of an upload, rendered completely after each event."""
 
     def __init__(self, name: str) -> None:
         self._shown: dict[str, Any] = {"name": name, "progress": None, "added": None, "notice": None, "stopped": False}
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """What it is drawn from."""
+        """The variables of its template."""
         return self._shown
 
     def take(self, events: Events) -> str:
-        """Take in events, and draw how it stands."""
+        """Apply events, and render the state of the upload."""
         fresh = False
         for name, data in events:
             fresh = True
@@ -41,7 +41,7 @@ class UploadView:
                     self._shown["progress"] = data
                 case "knowledge_added":
                     self._shown["added"] = data
-                case _ if name == REFUSED:
+                case _ if name == FAILED:
                     self._shown["notice"] = notice(data["error"])
                 case _ if name == STOPPED:
                     self._shown["stopped"] = True
@@ -49,16 +49,16 @@ class UploadView:
 
 
 def add_paths(app: FastAPI, site: Site) -> None:
-    """Put the page on `app`."""
+    """Add the page to `app`."""
     add_reading_paths(app, site)
     add_writing_paths(app, site)
 
 
 def add_reading_paths(app: FastAPI, site: Site) -> None:
-    """Put listing and searching on `app`."""
+    """Add listing and searching to `app`."""
     router = site.router
 
-    async def listed(request: Request) -> Any:  # noqa: ANN401 - a part of whatever the router tells
+    async def listed(request: Request) -> Any:  # noqa: ANN401 - a part with any JSON content
         asked = {name: request.query_params.get(name, "") for name in ("title_contains", "page_token")}
         return await part(router.get("/v1/knowledge", key=session_of(request).key, page_size=PAGE_SIZE, **asked))
 
@@ -76,25 +76,25 @@ def add_reading_paths(app: FastAPI, site: Site) -> None:
     @app.get("/knowledge/search")
     async def search(request: Request, query: str = "") -> Response:
         if not query.strip():
-            raise Unusable("Type what to search for.")
+            raise InvalidInput("Enter a text to search for.")
         body = {"query": query, "page_size": HITS}
         found = await part(router.post("/v1/knowledge:search", body, key=session_of(request).key))
         return fragment("knowledge/hits.html", found=found, query=query)
 
 
 def add_writing_paths(app: FastAPI, site: Site) -> None:
-    """Put adding and deleting on `app`."""
+    """Add uploading and deleting to `app`."""
 
     @app.post("/knowledge/upload")
     async def upload(request: Request, name: str = "") -> Response:
         document = read_document(name, await _body(request, site.settings.max_upload_bytes))
-        return _begun(site, document, session_of(request).key)
+        return _upload_started(site, document, session_of(request).key)
 
     @app.post("/knowledge/text")
     async def text(request: Request) -> Response:
         fields = await form(request)
         document = typed_document(fields.get("title", ""), fields.get("text", ""))
-        return _begun(site, document, session_of(request).key)
+        return _upload_started(site, document, session_of(request).key)
 
     @app.get("/knowledge/uploads/{name}")
     async def events(request: Request, name: str) -> Response:
@@ -108,17 +108,19 @@ def add_writing_paths(app: FastAPI, site: Site) -> None:
         return fragment("knowledge/deleted.html", document_id=document_id)
 
 
-def _begun(site: Site, document: Mapping[str, str], key: str) -> Response:
+def _upload_started(site: Site, document: Mapping[str, str], key: str) -> Response:
     name = document["title"]
-    live = site.lives.begin(partial(_adding, site, document, key), owner=key, about={"name": name, "kind": "upload"})
+    live = site.lives.begin(
+        partial(_upload_events, site, document, key), owner=key, about={"name": name, "kind": "upload"}
+    )
     return fragment("knowledge/upload.html", live=live, **UploadView(name).shown)
 
 
 def read_document(name: str, raw: bytes) -> Mapping[str, str]:
-    """The document in a file; its name is its identifier, so that a newer version takes the place of an older one.
+    """Return the document in a file; the file name identifies it, so that a new version replaces an old one.
 
     Raises:
-        BadFile: When it is empty, or no text.
+        BadFile: The file is empty, or is not text.
 
     Example:
         >>> read_document("notes.md", b"The fjord is deep.")
@@ -130,7 +132,7 @@ def read_document(name: str, raw: bytes) -> Mapping[str, str]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise BadFile(f"{short} is not a text in UTF-8. Save it as plain text or Markdown first.") from None
+        raise BadFile(f"{short} is not UTF-8 text. Save it as plain text or Markdown first.") from None
     if "\x00" in text:
         raise BadFile(f"{short} is a binary file. Save it as plain text or Markdown first.")
     if not text.strip():
@@ -139,21 +141,21 @@ def read_document(name: str, raw: bytes) -> Mapping[str, str]:
 
 
 def typed_document(title: str, text: str) -> Mapping[str, str]:
-    """The document in a form; it is named after its text.
+    """Return the document in a form; the default title is its first line.
 
     Raises:
-        Unusable: Without a text.
+        Unusable: The text is empty.
     """
     if not text.strip():
-        raise Unusable("Type or paste a text.")
+        raise InvalidInput("Enter or paste a text.")
     return {"title": title.strip() or text.strip().splitlines()[0][:80], "text": text}
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """The request's body.
+    """Return the body of a request.
 
     Raises:
-        BadFile: When it is longer than `most` bytes; the rest of it is not read.
+        BadFile: The body is longer than `most` bytes; the rest is not read.
     """
     held = bytearray()
     async for chunk in request.stream():
@@ -163,7 +165,7 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(held)
 
 
-async def _adding(site: Site, document: Mapping[str, str], key: str) -> AsyncGenerator[Event, None]:
+async def _upload_events(site: Site, document: Mapping[str, str], key: str) -> AsyncGenerator[Event, None]:
     body = {"documents": [document]}
     async for event in site.router.stream("/v1/knowledge", body, key=key, timeout_s=ADD_TIMEOUT_S):
         yield event

@@ -1,4 +1,4 @@
-"""Log in and out, where the console asks for a key."""
+"""The login page, for a console that requires a key."""
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
@@ -11,13 +11,13 @@ from console.site import Site, drawn, form
 
 
 def add_paths(app: FastAPI, site: Site, sessions: Sessions | None) -> None:
-    """Put login and logout on `app`; without logins, they lead to the first page."""
+    """Add login and logout to `app`; without logins, they lead to the first page."""
 
     @app.get("/login")
     async def login_page(then: str = "/") -> Response:
         if sessions is None:
             return RedirectResponse("/", status_code=303)
-        return _drawn(then)
+        return _login_page(then)
 
     @app.post("/login")
     async def log_in(request: Request) -> Response:
@@ -27,8 +27,8 @@ def add_paths(app: FastAPI, site: Site, sessions: Sessions | None) -> None:
             return RedirectResponse("/", status_code=303)
         try:
             name = sessions.log_in(fields.get("key", ""))
-        except Unauthenticated as refusal:
-            return _drawn(then, refusal)
+        except Unauthenticated as error:
+            return _login_page(then, error)
         sent = RedirectResponse(then, status_code=303)
         sent.set_cookie(
             COOKIE,
@@ -50,7 +50,7 @@ def add_paths(app: FastAPI, site: Site, sessions: Sessions | None) -> None:
 
 
 def own_path(then: str) -> str:
-    r"""`then` if it is a path of this console, else the first page: a login leads nowhere else.
+    r"""Return `then` if it is a path of this console, else the first page.
 
     Example:
         >>> [own_path(then) for then in ("/runs?x=1", "//evil.example", "https://evil.example", "/\\evil.example")]
@@ -60,13 +60,13 @@ def own_path(then: str) -> str:
     return then if ours else "/"
 
 
-def _drawn(then: str, refusal: Unauthenticated | None = None) -> Response:
+def _login_page(then: str, error: Unauthenticated | None = None) -> Response:
     shown = drawn(
         "login.html",
         path="/login",
         then=own_path(then),
-        notice=notice(refusal) if refusal else None,
+        notice=notice(error) if error else None,
         has_login=False,
         session=None,
     )
-    return Response(shown, status_code=401 if refusal else 200, media_type="text/html")
+    return Response(shown, status_code=401 if error else 200, media_type="text/html")

@@ -1,4 +1,4 @@
-"""Runs: found, opened, replayed, compared, judged."""
+"""The pages of the recorded runs: list, run, replay, comparison and feedback."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from console import replay
 from console.comparison import comparison
-from console.errors import Unusable
+from console.errors import InvalidInput
 from console.formatting import question
 from console.guard import session_of
 from console.live_runs import Event
@@ -29,7 +29,7 @@ LONGEST_PAUSE_S = 5.0
 
 
 def add_paths(app: FastAPI, site: Site) -> None:
-    """Put the pages on `app`."""
+    """Add the pages to `app`."""
     _add_list(app, site)
     _add_comparison(app, site)
     _add_run(app, site)
@@ -49,14 +49,16 @@ def _add_comparison(app: FastAPI, site: Site) -> None:
     async def compare(request: Request) -> Response:
         names = request.query_params.getlist("run")
         if len(names) != 2:
-            raise Unusable(f"Tick two runs to compare them; {len(names)} {'is' if len(names) == 1 else 'are'} ticked.")
+            raise InvalidInput(
+                f"Select two runs to compare them; {len(names)} {'is' if len(names) == 1 else 'are'} selected."
+            )
         key = session_of(request).key
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(part(_run(site, name, key))) for name in names]
         sides = [task.result() for task in asked]
-        told = [side.told for side in sides if side.told is not None]
-        rows = comparison(*told) if len(told) == 2 else []
-        return page(request, "runs/compare.html", sides=sides, rows=rows, pictures=[_picture(run) for run in told])
+        found = [side.content for side in sides if side.content is not None]
+        rows = comparison(*found) if len(found) == 2 else []
+        return page(request, "runs/compare.html", sides=sides, rows=rows, pictures=[_picture(run) for run in found])
 
 
 def _add_run(app: FastAPI, site: Site) -> None:
@@ -69,57 +71,57 @@ def _add_run(app: FastAPI, site: Site) -> None:
     async def replayed(request: Request, run_id: str) -> Response:
         key, speed = session_of(request).key, (await form(request)).get("speed", "")
         if not speed.isdecimal() or int(speed) not in SPEEDS:
-            raise Unusable(f"The speed has to be one of {', '.join(map(str, SPEEDS))}.")
+            raise InvalidInput(f"The speed must be one of {', '.join(map(str, SPEEDS))}.")
         run = await _run(site, run_id, key)
         about = {"question": question(run), "kind": "replay"}
-        live = site.lives.begin(partial(_again, run, int(speed)), owner=key, about=about)
+        live = site.lives.begin(partial(_replayed_events, run, int(speed)), owner=key, about=about)
         view = RunView(about["question"], stop_at=f"/live/{live.id}/stop")
         return fragment("ask/live.html", live=live, events=f"/live/{live.id}", **view.shown)
 
     @app.post("/runs/{run_id}/feedback")
     async def feedback(request: Request, run_id: str) -> Response:
-        correct = _verdict(await form(request))
-        told = await site.router.post("/v1/feedback", _feedback(run_id, correct), key=session_of(request).key)
+        correct = _label(await form(request))
+        reply = await site.router.post("/v1/feedback", _feedback(run_id, correct), key=session_of(request).key)
         labels = [{"score": 1.0 if correct else 0.0}]
-        return fragment("runs/feedback.html", labels=labels, told=_learned(told), run={"run_id": run_id})
+        return fragment("runs/feedback.html", labels=labels, effects=_effects(reply), run={"run_id": run_id})
 
 
 async def _run(site: Site, run_id: str, key: str) -> Mapping[str, Any]:
-    told: Mapping[str, Any] = (await site.router.get(f"/v1/runs/{segment(run_id)}", key=key))["run"]
-    return told
+    run: Mapping[str, Any] = (await site.router.get(f"/v1/runs/{segment(run_id)}", key=key))["run"]
+    return run
 
 
 def _picture(run: Mapping[str, Any]) -> Picture:
     return pictured(((each.name, each.data) for each in replay.events(run)), question(run))
 
 
-async def _again(run: Mapping[str, Any], speed: int) -> AsyncGenerator[Event, None]:
-    """The events of `run` in their own time, `speed` times as fast."""
+async def _replayed_events(run: Mapping[str, Any], speed: int) -> AsyncGenerator[Event, None]:
+    """Yield the events of `run` in their original time, `speed` times as fast."""
     for each in replay.events(run):
         await asyncio.sleep(min(LONGEST_PAUSE_S, each.after_ms / 1000 / speed))
         yield each.name, each.data
 
 
-def _verdict(fields: Mapping[str, str]) -> bool:
+def _label(fields: Mapping[str, str]) -> bool:
     if fields.get("correct") not in ("true", "false"):
-        raise Unusable("Say whether the answer is right or wrong.")
+        raise InvalidInput("Choose whether the answer is right or wrong.")
     return fields["correct"] == "true"
 
 
 def _feedback(run_id: str, correct: bool) -> Mapping[str, Any]:
-    """The verdict; pressing the same button twice is one verdict, for it bears the same name."""
+    """Return the feedback; pressing the same button twice sends the same identifier, which counts once."""
     name = uuid5(NAMESPACE_URL, f"metacog:console:{run_id}:{correct}")
     return {"feedback_id": f"console-{name}", "run_id": run_id, "correct": correct}
 
 
-def _learned(told: Mapping[str, Any]) -> str:
-    """What a verdict does, in words."""
+def _effects(reply: Mapping[str, Any]) -> str:
+    """Describe the effects of feedback."""
     effects = [
-        ("calibrates", "the confidence is calibrated with it"),
+        ("calibrates", "it calibrates the confidence"),
         ("becomes_experience", "the answer becomes experience"),
-        ("delegation_tasks", "the profile of who answered learns"),
+        ("delegation_tasks", "the profile of the agent learns from it"),
     ]
-    done = [text for name, text in effects if told.get(name)]
-    if not told.get("teaches"):
-        return "It is kept; this key may not teach."
-    return f"It is kept: {', '.join(done)}." if done else "It is kept."
+    done = [text for name, text in effects if reply.get(name)]
+    if not reply.get("teaches"):
+        return "The feedback is stored; this key has no permission to teach."
+    return f"The feedback is stored: {', '.join(done)}." if done else "The feedback is stored."

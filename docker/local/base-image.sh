@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a local stand-in for the official debian:SUITE-slim image, where no container registry can be reached but Debian's
+# Makes a local replacement for the official debian:SUITE-slim image, where no container registry can be reached but Debian's
 # packages can. Needs root, a Docker daemon and debootstrap. Does nothing where the tag exists (FORCE=1: makes it anew).
 #
 #   docker/local/base-image.sh [SUITE=bookworm]

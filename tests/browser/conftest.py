@@ -11,7 +11,7 @@ from playwright.async_api import Browser
 from chassis import database as db
 from tests.support.arbiter import arbiter_at
 from tests.support.browser import PHONE, Tab, chromium, tab_of
-from tests.support.console import Console, Mind, console_at
+from tests.support.console import Console, ModelReplies, console_at
 from tests.support.delegating import delegation_at
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import Database, RunningRouter, assigner_at, router_at
@@ -19,7 +19,7 @@ from tests.support.stack import Database, RunningRouter, assigner_at, router_at
 
 @dataclass(frozen=True)
 class Stack:
-    """The suite, with a console before it."""
+    """The suite with a console."""
 
     llm: ScriptedLLM
     router: RunningRouter
@@ -28,7 +28,7 @@ class Stack:
 
 @pytest.fixture(scope="session")
 async def stack(encoder_url: str) -> AsyncIterator[Stack]:
-    """Every service, on a database of its own and a scripted model, whose parts are played by `Mind`."""
+    """Run every service on its own database, with a model whose replies come from `ModelReplies`."""
     with Database() as database, ScriptedLLM() as llm, tempfile.TemporaryDirectory() as spool:
         for service in ("router", "delegation"):
             db.migrate(f"services.{service}", database.url)
@@ -49,9 +49,9 @@ async def stack(encoder_url: str) -> AsyncIterator[Stack]:
 
 
 @pytest.fixture
-def mind(stack: Stack) -> Iterator[Mind]:
-    """What the model says in this test."""
-    mind = Mind()
+def mind(stack: Stack) -> Iterator[ModelReplies]:
+    """Return the replies of the model in this test."""
+    mind = ModelReplies()
     stack.llm.answer, stack.llm.token_delay_s = mind, 0.0
     yield mind
     stack.llm.token_delay_s = 0.0
@@ -64,8 +64,8 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-async def tab(browser: Browser, stack: Stack, mind: Mind) -> AsyncIterator[Tab]:
-    """A tab on the console; at the end it must have complained of nothing, and have asked nobody else."""
+async def tab(browser: Browser, stack: Stack, mind: ModelReplies) -> AsyncIterator[Tab]:
+    """Open a tab; at the end it must have no errors, and no requests to other hosts."""
     async with tab_of(browser, stack.console.url) as opened:
         yield opened
         assert opened.errors == []
@@ -73,8 +73,8 @@ async def tab(browser: Browser, stack: Stack, mind: Mind) -> AsyncIterator[Tab]:
 
 
 @pytest.fixture
-async def phone(browser: Browser, stack: Stack, mind: Mind) -> AsyncIterator[Tab]:
-    """The same at a phone's width, in the dark."""
+async def phone(browser: Browser, stack: Stack, mind: ModelReplies) -> AsyncIterator[Tab]:
+    """Open a tab with the width of a phone, in dark mode."""
     async with tab_of(browser, stack.console.url, size=PHONE, dark=True) as opened:
         yield opened
         assert opened.errors == []

@@ -1,4 +1,4 @@
-"""A person asks, and sees it think."""
+"""The ask page: questions, live runs and feedback."""
 
 import asyncio
 from pathlib import Path
@@ -7,29 +7,29 @@ from playwright.async_api import Browser
 
 from tests.browser.conftest import Stack
 from tests.support.browser import PHONE, Tab, tab_of
-from tests.support.console import ANSWERS, Mind, console_at
+from tests.support.console import ANSWERS, ModelReplies, console_at
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import CALM, NOBODY, assigner_at, router_at
 
 PRIME = "Is 91 a prime number?"
-PHASES = ["assess", "route", "assign", "thesis", "antithesis", "resolution", "synthesis", "watch"]
+PHASES = ["assess", "route", "assign", "thesis", "antithesis", "resolution", "synthesis", "note"]
 
 
 async def phases(tab: Tab) -> dict[str, str]:
-    """How each phase stands."""
-    return {phase: standing for phase, standing in (text.split(" : ") for text in await tab.texts(".phase"))}
+    """Return the status of each phase."""
+    return {phase: status for phase, status in (text.split(" : ") for text in await tab.texts(".phase"))}
 
 
-async def test_a_plain_answer_has_no_confidence_and_that_is_told_as_unknown(tab: Tab) -> None:
+async def test_a_single_pass_answer_has_an_unknown_confidence(tab: Tab) -> None:
     await tab.ask("Why is the sky blue?", "system1")
     await tab.answered()
 
     assert (await tab.texts(".answer .facts div"))[0].startswith("Confidence unknown")
-    assert "nothing was measured" in await tab.text(".decision .headline")
+    assert "no assessor ran" in await tab.text(".decision .headline")
     assert await tab.page.locator(".gauge").count() == 0
 
 
-async def test_an_easy_question_is_answered_at_once(tab: Tab, mind: Mind) -> None:
+async def test_an_easy_question_is_answered_at_once(tab: Tab, mind: ModelReplies) -> None:
     mind.rated = CALM
 
     await tab.ask("Why is the sky blue?")
@@ -38,15 +38,20 @@ async def test_an_easy_question_is_answered_at_once(tab: Tab, mind: Mind) -> Non
 
     assert answer == ANSWERS["system1"]
     assert (await tab.text(".decision .headline")).startswith("System 1")
-    assert [fact.split()[0] for fact in await tab.texts(".answer .facts div")] == ["Confidence", "Cost", "Time", "Way"]
+    assert [fact.split()[0] for fact in await tab.texts(".answer .facts div")] == [
+        "Confidence",
+        "Cost",
+        "Time",
+        "System",
+    ]
     assert await phases(tab) == {"assess": "done", "route": "done", "answer": "done"}
     assert await tab.page.locator(".stage").count() == 0
 
 
-async def test_a_hard_question_is_seen_being_thought_through_on_a_phone_too(
+async def test_a_hard_question_shows_its_dialectic_on_a_phone_too(
     browser: Browser, scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
-    scripted.answer = Mind()
+    scripted.answer = ModelReplies()
     async with (
         assigner_at(scripted) as assigner,  # and no encoder, so that experience is unknown
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}) as router,
@@ -80,7 +85,7 @@ async def test_a_hard_question_is_seen_being_thought_through_on_a_phone_too(
         assert (tab.errors, tab.outside) == ([], [])
 
 
-async def test_each_cell_of_the_fitness_matrix_tells_its_terms_by_keyboard_too(tab: Tab) -> None:
+async def test_each_cell_of_the_fitness_matrix_shows_its_terms_by_keyboard_too(tab: Tab) -> None:
     await tab.ask(PRIME, "dialectic")
     await tab.answered()
 
@@ -113,7 +118,7 @@ async def test_the_text_of_a_stage_appears_while_it_is_being_written(tab: Tab, s
     assert can_be_stopped
 
 
-async def test_a_page_that_is_loaded_again_goes_on_where_it_was(tab: Tab, stack: Stack) -> None:
+async def test_a_reloaded_page_continues_the_run(tab: Tab, stack: Stack) -> None:
     stack.llm.token_delay_s = 0.5
     await tab.ask(PRIME, "dialectic")
     await tab.page.locator("#text-thesis", has_text="looks").wait_for()
@@ -132,7 +137,7 @@ async def test_a_page_that_is_loaded_again_goes_on_where_it_was(tab: Tab, stack:
     ]
 
 
-async def test_stop_gives_up_and_the_model_is_told_so(tab: Tab, stack: Stack) -> None:
+async def test_stop_cancels_the_run_and_its_model_calls(tab: Tab, stack: Stack) -> None:
     stack.llm.token_delay_s = 0.2
     gone = stack.llm.disconnects
     await tab.ask(PRIME, "dialectic")
@@ -145,7 +150,7 @@ async def test_stop_gives_up_and_the_model_is_told_so(tab: Tab, stack: Stack) ->
     assert stack.llm.disconnects > gone
 
 
-async def test_the_arbiter_is_seen_moving_the_answers(tab: Tab) -> None:
+async def test_the_arbitration_shows_both_distributions(tab: Tab) -> None:
     await tab.ask("What is 2 + 2?", "arbiter")
     answer = await tab.answered()
     await tab.shoot("ask-arbiter-light")
@@ -157,7 +162,7 @@ async def test_the_arbiter_is_seen_moving_the_answers(tab: Tab) -> None:
     assert await tab.page.locator(".arbitration .sub").count() == 3
 
 
-async def test_delegation_tells_who_was_asked_and_who_does_it(tab: Tab) -> None:
+async def test_the_delegation_shows_the_assessments_and_the_executor(tab: Tab) -> None:
     await tab.ask("What is 4 times 10?", "delegation")
     answer = await tab.answered()
     await tab.shoot("ask-delegation-light")
@@ -166,10 +171,10 @@ async def test_delegation_tells_who_was_asked_and_who_does_it(tab: Tab) -> None:
     headline = await tab.text(".delegation .headline")
     assert "beta" in headline  # whoever is asked first: beta hands it to nobody, the others hand it to beta
     asked = await tab.texts(".asked tbody tr")
-    assert any(row.startswith("beta does it 0.88") for row in asked)
+    assert any(row.startswith("beta executor 0.88") for row in asked)
 
 
-async def test_a_verdict_is_taken_once_and_a_second_one_is_refused_in_words(tab: Tab, stack: Stack) -> None:
+async def test_feedback_is_accepted_once_and_a_different_one_shows_a_message(tab: Tab, stack: Stack) -> None:
     await tab.ask(PRIME, "dialectic")
     await tab.answered()
     run = await tab.page.get_by_role("link", name="Open this run").get_attribute("href")
@@ -177,16 +182,16 @@ async def test_a_verdict_is_taken_once_and_a_second_one_is_refused_in_words(tab:
         other = await tab.page.context.new_page()
         await other.goto(tab.base + (run or ""))
         await other.get_by_role("button", name="The answer is right").click()
-        await other.locator("#feedback", has_text="Judged right").wait_for()
+        await other.locator("#feedback", has_text="Label: right").wait_for()
 
     await tab.page.get_by_role("button", name="The answer is wrong").click()
 
-    refusal = tab.page.locator("#feedback .notice")
-    await refusal.wait_for()
-    assert "another verdict already" in await refusal.inner_text()
+    notice = tab.page.locator("#feedback .notice")
+    await notice.wait_for()
+    assert "another label already" in await notice.inner_text()
 
 
-async def test_what_cannot_be_asked_is_said_in_words(tab: Tab) -> None:
+async def test_invalid_input_shows_a_message(tab: Tab) -> None:
     await tab.go("/")
     await tab.page.click("button.primary")
     await tab.page.locator("#run .notice", has_text="Type a question first.").wait_for()
@@ -199,7 +204,7 @@ async def test_what_cannot_be_asked_is_said_in_words(tab: Tab) -> None:
     await tab.page.locator("#run .notice", has_text="'seven' is not a number").wait_for()
 
 
-async def test_a_question_can_be_asked_with_the_keyboard_alone(tab: Tab, mind: Mind) -> None:
+async def test_a_question_can_be_asked_with_the_keyboard_alone(tab: Tab, mind: ModelReplies) -> None:
     await tab.go("/")
     await tab.page.keyboard.type("Why is the sky blue?")
     await tab.page.keyboard.press("Tab")

@@ -1,10 +1,10 @@
-"""What a model writes is text: it cannot run, load anything, lead anywhere, or break the page."""
+"""The text of a model is shown as text: it cannot run, load anything, lead anywhere, or break the page."""
 
 import pytest
 
 from tests.browser.conftest import Stack
 from tests.support.browser import Tab
-from tests.support.console import Mind
+from tests.support.console import ModelReplies
 
 LONG = "x" * 6_000
 HOSTILE = (
@@ -17,14 +17,16 @@ HOSTILE = (
 ) + LONG
 
 CHANNELS = {
-    "system1": Mind(said={"system1": HOSTILE}),
-    "dialectic": Mind(said=dict.fromkeys(("thesis", "antithesis", "resolution", "synthesis", "note"), HOSTILE)),
-    "arbiter": Mind(
+    "system1": ModelReplies(texts={"system1": HOSTILE}),
+    "dialectic": ModelReplies(
+        texts=dict.fromkeys(("thesis", "antithesis", "resolution", "synthesis", "note"), HOSTILE)
+    ),
+    "arbiter": ModelReplies(
         solves=[f"<b onclick=alert(1)>{LONG[:200]}</b>", "5"],
         arbitrates=[f"<img src=x onerror=alert(1)>{LONG[:200]}"],
         critique=HOSTILE,
     ),
-    "delegation": Mind(
+    "delegation": ModelReplies(
         votes=dict.fromkeys(("Alpha", "Beta", "Gamma"), f"{HOSTILE}\nFinal Answer: <script>alert(1)</script>")
     ),
 }
@@ -58,7 +60,7 @@ async def test_every_character_of_it_is_shown(tab: Tab, stack: Stack) -> None:
     assert " ".join((shown or "").split()) == " ".join(HOSTILE.split())
 
 
-async def test_a_hostile_question_is_only_text_too(tab: Tab, mind: Mind) -> None:
+async def test_a_hostile_question_is_only_text_too(tab: Tab, mind: ModelReplies) -> None:
     await tab.ask(HOSTILE[:1500], "system1")
     await tab.answered()
     href = await tab.page.get_by_role("link", name="Open this run").get_attribute("href")

@@ -1,4 +1,4 @@
-"""Runs, agents, calibration and knowledge, as a person goes through them."""
+"""The pages of runs, agents, calibration and knowledge."""
 
 from pathlib import Path
 from typing import Any
@@ -72,36 +72,38 @@ async def test_two_runs_are_compared_and_one_is_not(tab: Tab, stack: Stack) -> N
     assert rows["system"] in ("system System 1 System 2", "system System 2 System 1")
     assert "unknown" in rows["confidence"]
     await tab.go(f"/runs/compare?run={first}")
-    assert "Tick two runs" in await tab.text(".notice")
+    assert "Select two runs" in await tab.text(".notice")
     tab.errors.clear()  # the browser itself complains of the status 400
 
 
 @pytest.mark.usefixtures("mind")
-async def test_agents_are_unknown_until_a_verdict_comes(tab: Tab, stack: Stack) -> None:
+async def test_agents_are_unknown_until_the_first_label(tab: Tab, stack: Stack) -> None:
     run = await asked(stack, "What is 4 times 10?", strategy="delegation", answer_type="NUMBER")
     await tab.go("/agents")
     before = await tab.page.locator(".shade-none").count()
 
     await tab.go(f"/runs/{run}")
     await tab.page.get_by_role("button", name="The answer is right").click()
-    told = await tab.text("#feedback p")
+    effects = await tab.text("#feedback p")
     cells = tab.page.locator("td:has(small:text('n 1'))")
     while not await cells.count():
         await tab.go("/agents")
     await tab.shoot("agents-light")
 
-    assert "the profile of who answered learns" in told
+    assert "the profile of the agent learns from it" in effects
     assert before == 15
     assert (await cells.first.inner_text()).startswith("0.55")  # 0.5 + 0.1 (1 - 0.5)
     assert await tab.page.locator(".shade-none").count() == 14
     tasks, first, handed_over, voted = [int(fact.split()[0]) for fact in (await tab.texts(".facts dd"))[:4]]
     assert tasks == first + handed_over + voted >= 1
     assert "unknown" in await tab.text(".plain-table tbody tr")
-    assert "No change of competence" in await tab.text("section:has(#drift-title)")
+    assert "No change was detected" in await tab.text("section:has(#drift-title)")
 
 
 @pytest.mark.usefixtures("mind")
-async def test_calibration_shows_what_was_judged_and_the_activations_with_the_threshold(tab: Tab, stack: Stack) -> None:
+async def test_calibration_shows_the_labelled_answers_and_the_activations_with_the_threshold(
+    tab: Tab, stack: Stack
+) -> None:
     await asked(stack, PRIME, msv={"correctness": 0.3, "conflict": 0.8, "importance": 0.8})  # activation 0.7625
     run = await asked(stack, "Is 57 a prime number?", strategy="dialectic")
     async with httpx.AsyncClient(base_url=stack.router.rest) as client:
@@ -116,7 +118,7 @@ async def test_calibration_shows_what_was_judged_and_the_activations_with_the_th
     diagram = tab.page.locator(".reliability", has_text="dialectic").first
     assert await diagram.locator(".mark").count() >= 2
     assert "ECE" in await diagram.locator("figcaption").first.inner_text()
-    assert "it takes 100 judged answers" in " ".join((await diagram.inner_text()).split())
+    assert "it needs 100 labelled answers" in " ".join((await diagram.inner_text()).split())
 
 
 async def test_a_document_is_added_with_progress_found_by_meaning_and_deleted(tab: Tab, tmp_path: Path) -> None:
@@ -140,10 +142,10 @@ async def test_a_document_is_added_with_progress_found_by_meaning_and_deleted(ta
     assert await tab.page.locator("#documents li", has_text="fjord.md").count() == 0
 
 
-async def test_files_that_are_no_text_and_empty_searches_are_refused_in_words(tab: Tab, tmp_path: Path) -> None:
+async def test_files_that_are_not_text_and_empty_searches_show_a_message(tab: Tab, tmp_path: Path) -> None:
     await tab.go("/knowledge")
     for name, content, complaint in (
-        ("scan.pdf", b"%PDF \xff\xfe", "scan.pdf is not a text in UTF-8"),
+        ("scan.pdf", b"%PDF \xff\xfe", "scan.pdf is not UTF-8 text"),
         ("empty.txt", b"", "empty.txt is empty"),
     ):
         await tab.page.set_input_files("input[type=file]", written(tmp_path, name, content))
@@ -153,7 +155,7 @@ async def test_files_that_are_no_text_and_empty_searches_are_refused_in_words(ta
 
     await tab.page.click(".search button")
 
-    await tab.page.locator("#hits .notice", has_text="Type what to search for.").wait_for()
+    await tab.page.locator("#hits .notice", has_text="Enter a text to search for.").wait_for()
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -1,4 +1,4 @@
-"""The same pages on a real model, whose words nobody knows beforehand."""
+"""The pages of the console with a real model, whose text is not known in advance."""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.stack import NOBODY, At, assigner_at, router_at
 pytestmark = pytest.mark.timeout(300)
 
 
-async def test_a_real_model_is_seen_thinking(browser: Browser, llm_url: str, database_url: str) -> None:
+async def test_a_run_of_a_real_model_is_shown(browser: Browser, llm_url: str, database_url: str) -> None:
     llm = At(llm_url, "smollm2")
     with tempfile.TemporaryDirectory() as spool:
         async with (

@@ -1,4 +1,4 @@
-"""What a person is told when something is wrong: a service down, a wrong key, no login."""
+"""The messages of the console for unreachable services, wrong keys and missing logins."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -8,7 +8,7 @@ from playwright.async_api import Browser
 
 from chassis.serving.auth import ApiKey, Keyring
 from tests.support.browser import tab_of
-from tests.support.console import Mind, console_at
+from tests.support.console import ModelReplies, console_at
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, router_at
 
@@ -17,7 +17,7 @@ KEYRING = Keyring([ApiKey(name="ann", sha256=sha256(ANN.encode()).hexdigest())])
 AWAY = f"http://{NOBODY}"
 
 
-async def test_a_router_that_is_away_is_told_of_and_what_to_do(browser: Browser) -> None:
+async def test_an_unreachable_router_shows_a_message_with_advice(browser: Browser) -> None:
     async with console_at(AWAY, AWAY) as console, tab_of(browser, console.url) as tab:
         await tab.ask("Is anybody there?")
         await tab.page.locator("#run .notice").wait_for()
@@ -25,14 +25,14 @@ async def test_a_router_that_is_away_is_told_of_and_what_to_do(browser: Browser)
 
         assert "The router at http://127.0.0.1:1 cannot be reached" in await tab.text("#run .notice")
         assert "make up" in await tab.text("#run .notice")
-        assert await tab.text("[role=status]") == "It failed."
+        assert await tab.text("[role=status]") == "The run failed."
         for path in ("/runs", "/agents", "/calibration", "/knowledge"):
             await tab.go(path)
             assert "A service is not reachable" in await tab.text(".notice")
         assert tab.errors == []
 
 
-async def test_a_key_that_the_router_does_not_know_is_told_of(
+async def test_an_unknown_key_shows_a_message(
     browser: Browser, scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     async with (
@@ -50,7 +50,7 @@ async def test_beyond_loopback_one_logs_in_and_asks_with_ones_own_key(
 ) -> None:
     keys = tmp_path / "keys.yaml"
     keys.write_text(f"keys:\n  - {{name: ann, sha256: {sha256(ANN.encode()).hexdigest()}}}\n")
-    scripted.answer = Mind()
+    scripted.answer = ModelReplies()
     settings = {"METACOG_CONSOLE_HOST": "0.0.0.0", "METACOG_KEYS_FILE": keys}
     async with (
         router_at(scripted, database_url, tmp_path, keyring=KEYRING) as router,
@@ -60,7 +60,7 @@ async def test_beyond_loopback_one_logs_in_and_asks_with_ones_own_key(
         await tab.go("/runs")
         await tab.page.fill("#key", "not-a-key")
         await tab.page.keyboard.press("Enter")
-        await tab.page.locator(".notice", has_text="This key is not known.").wait_for()
+        await tab.page.locator(".notice", has_text="This key is unknown.").wait_for()
         await tab.shoot("login-light")
         await tab.page.fill("#key", ANN)
         await tab.page.keyboard.press("Enter")

@@ -1,7 +1,7 @@
 # What a command of the documentation means in a test: everything is run, but for what would build, stop or test the world.
 set -euo pipefail
 
-# What the `make test` above us was told (ARGS="-k words") is not for the ones that the documents run.
+# The arguments of the outer `make test` (ARGS="-k words") do not apply to those that the documents run.
 unset ARGS MAKEFLAGS MAKEOVERRIDES MFLAGS MAKELEVEL
 
 # The environment is there: `make test` has made it. The suite runs: a plain `make up` says so.
@@ -26,7 +26,7 @@ docker() {
     docker-compose -f "$ROOT/docker-compose.yml" --env-file .env "${options[@]}" config --services
 }
 
-# A refusal fails the test, unless it is what the document shows.
+# An error fails the test, unless the document shows it.
 curl() {
     if [ -n "${SHOWS_REFUSAL:-}" ]; then command curl "$@"; else command curl --fail-with-body "$@"; fi
     echo

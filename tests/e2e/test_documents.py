@@ -19,15 +19,15 @@ WITHIN_S = 280
 
 STAGES = ("THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS")
 
-# What a block must say beside ending well, by words that are in it.
-SAYS = {
+# Expected output of a block, by words in the block.
+EXPECTED = {
     "make test": r"pytest",
     'model="metacog", messages': r"SYSTEM_(ONE|TWO) ",
     "stage_finished": r"(?s)" + ".*".join(f"stage_finished {stage}" for stage in STAGES),
-    "metacog status": r"(?s)router\s+ready.*nothing is wrong",
+    "metacog status": r"(?s)router\s+ready.*no problem was found",
     "--strategy dialectic --explain": r"(?s)thesis: expert .*synthesis: synthesizer .*state after each stage",
     "metacog route --msv": r"(?s)SYSTEM TWO.*total fitness 4\.300",
-    "metacog feedback": r"(?s)kept; learns from it.*documents: 1.*glossary\.md #",
+    "metacog feedback": r"(?s)stored; used by.*documents: 1.*glossary\.md #",
     "requests.jsonl": r"2 of 2 answered",
     "questions.jsonl": r"2 of 2 answered",
     "qwen3:8b": r"model qwen3:8b at http://127\.0\.0\.1:11434/v1",
@@ -102,26 +102,26 @@ def ran(suite: Suite, desk: Path, language: str, text: str) -> "subprocess.Compl
 
 
 @pytest.mark.parametrize(("page", "number", "language", "text"), list(blocks()), ids=lambda part: str(part)[:30])
-def test_what_the_documents_tell_the_reader_to_run_works(
+def test_the_code_blocks_of_the_documents_work(
     suite: Suite, desk: Path, page: str, number: int, language: str, text: str
 ) -> None:
     assert language in ("sh", "python", *SHOWN), (
-        f"{page}, block {number}: say what it is: sh, python, text, json or yaml"
+        f"{page}, block {number}: give its language: sh, python, text, json or yaml"
     )
     if language in SHOWN:
         return
 
     done = ran(suite, desk, language, text)
 
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, f"{page}, block {number}:\n{text}\n{said}"
-    assert said.strip()
-    for words, pattern in SAYS.items():
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, f"{page}, block {number}:\n{text}\n{output}"
+    assert output.strip()
+    for words, pattern in EXPECTED.items():
         if words in text:
-            assert re.search(pattern, said), f"{page}, block {number} does not say {pattern}:\n{said}"
+            assert re.search(pattern, output), f"{page}, block {number} does not print {pattern}:\n{output}"
 
 
 def test_every_expectation_is_about_a_block() -> None:
     texts = [text for *_, text in blocks()]
 
-    assert [words for words in SAYS if not any(words in text for text in texts)] == []
+    assert [words for words in EXPECTED if not any(words in text for text in texts)] == []

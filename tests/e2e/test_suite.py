@@ -108,13 +108,13 @@ def test_the_console_answers_reaches_every_service_and_escapes_what_it_shows(sui
 
     begun = shown("/ask", {"question": "<script>alert(1)</script>", "strategy": "system1", "max_tokens": "8"})
     followed = re.search(r'sse-connect="([^"]+)"', begun)
-    told = shown(followed[1]) if followed else ""
-    opened = re.search(r'href="(/runs/[^"]+)"', told)
+    events = shown(followed[1]) if followed else ""
+    opened = re.search(r'href="(/runs/[^"]+)"', events)
     run = shown(opened[1]) if opened else ""
 
-    assert told.endswith("event: done\ndata: over\n\n")
+    assert events.endswith("event: done\ndata: over\n\n")
     assert "&lt;script&gt;alert(1)" in run
-    assert "<script>alert" not in begun + told + run
+    assert "<script>alert" not in begun + events + run
     for path in ("/runs", "/agents", "/calibration", "/knowledge"):
         assert 'class="notice"' not in shown(path)
 
@@ -126,7 +126,7 @@ def test_a_service_that_is_killed_comes_back(suite: Suite) -> None:
 
     def back() -> bool:
         now = {part["name"]: part for part in json.loads(suite.command("status", "--json").stdout)["parts"]}
-        return now["arbiter"]["stage"] == "ready" and now["arbiter"]["pid"] != killed
+        return bool(now["arbiter"]["stage"] == "ready" and now["arbiter"]["pid"] != killed)
 
     eventually(back, "the arbiter's return")
 
@@ -147,7 +147,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def _belongs(process: psutil.Process, home: Path) -> bool:
-    """Whether a process was started for the suite at `home`: by what it was told, or by where its data is."""
+    """Whether a process was started for the suite at `home`: by its environment, or by its data folder."""
     try:
         return process.environ().get("METACOG_HOME") == str(home) or str(home / "postgres") in process.cmdline()
     except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):

@@ -31,7 +31,7 @@ def part_of(body: Body) -> str:
 
 
 @dataclass
-class Mind:
+class ModelReplies:
     """A scripted model that knows what it is asked."""
 
     draft: str = "Two and two.\nFinal Answer: 4"
@@ -51,7 +51,7 @@ class Mind:
 
 @pytest.fixture
 async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[RunningRouter]:
-    scripted.answer = Mind()
+    scripted.answer = ModelReplies()
     async with router_at(scripted, database_url, tmp_path) as running:
         yield running
 
@@ -139,7 +139,9 @@ async def test_what_each_assessment_cost_is_told(face: Face) -> None:
 async def test_a_model_that_talks_nonsense_leaves_unknowns_and_never_zeros(
     face: Face, scripted: ScriptedLLM, assessor: str
 ) -> None:
-    scripted.answer = Mind(draft=" ", samples=[" "] * 5, check={"Perhaps": -0.1}, rating="bad", importance="bad")
+    scripted.answer = ModelReplies(
+        draft=" ", samples=[" "] * 5, check={"Perhaps": -0.1}, rating="bad", importance="bad"
+    )
 
     msv = (await assessed(face, assessor))["msv"]
 
@@ -171,7 +173,7 @@ async def test_an_assessment_takes_no_more_than_its_share_of_the_time(face: Face
 
 async def test_a_backend_without_probabilities_still_supports_a_draft(database_url: str, tmp_path: Path) -> None:
     with ScriptedLLM(MINIMAL) as llm:
-        llm.answer = Mind(samples=["4"])
+        llm.answer = ModelReplies(samples=["4"])
         async with router_at(llm, database_url, tmp_path) as router:
             msv = (await assessed(RestFace(router.rest, ROUTER), "draft"))["msv"]
 
@@ -210,7 +212,7 @@ async def test_a_draft_that_is_good_enough_is_the_answer(router: RunningRouter, 
 async def test_a_doubted_draft_goes_into_the_deliberation(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
-    scripted.answer = Mind(samples=["1", "2", "3", "5", "6"], check={"No": log(0.9), "Yes": log(0.01)})
+    scripted.answer = ModelReplies(samples=["1", "2", "3", "5", "6"], check={"No": log(0.9), "Yes": log(0.01)})
     async with router_at(scripted, database_url, tmp_path) as router:
         face = RestFace(router.rest, ROUTER)
 

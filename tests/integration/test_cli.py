@@ -24,9 +24,11 @@ def metacog(*words: str | Path) -> "subprocess.CompletedProcess[str]":
 
 
 def test_help_names_every_command() -> None:
-    said = metacog("--help").stdout
+    expected_text = metacog("--help").stdout
 
-    assert all(command in said for command in ("up", "down", "status", "config", "keys", "ask", "batch", "doctor"))
+    assert all(
+        command in expected_text for command in ("up", "down", "status", "config", "keys", "ask", "batch", "doctor")
+    )
 
 
 def test_the_agents_that_ship_are_valid() -> None:
@@ -36,7 +38,7 @@ def test_the_agents_that_ship_are_valid() -> None:
         assert checked.returncode == 0, checked.stderr
 
 
-def test_a_broken_agents_file_is_refused_with_line_and_reason(tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_agents_file_has_line_and_reason(tmp_path: Path) -> None:
     broken = tmp_path / "agents.yaml"
     broken.write_text("agents:\n  - id: ada\n  - id: ben\n    capacity: 0\n")
 
@@ -64,16 +66,16 @@ def test_a_file_of_the_router_is_checked_before_it_is_used(
     file = tmp_path / "router.yaml"
 
     file.write_text(broken)
-    refused = metacog("config", "validate", option, file)
+    rejected = metacog("config", "validate", option, file)
     file.write_text(mended)
     accepted = metacog("config", "validate", option, file)
 
-    assert (refused.returncode, accepted.returncode) == (1, 0)
-    assert problem in refused.stderr
+    assert (rejected.returncode, accepted.returncode) == (1, 0)
+    assert problem in rejected.stderr
     assert str(file) in accepted.stdout
 
 
-def test_a_new_key_is_shown_once_and_only_its_hash_is_kept(tmp_path: Path) -> None:
+def test_a_new_key_is_shown_once_and_only_its_hash_is_stored(tmp_path: Path) -> None:
     file = tmp_path / "keys.yaml"
 
     key = metacog("keys", "new", "alice", "--file", file).stdout.strip()

@@ -42,7 +42,7 @@ async def metacog(suite: Suite, *words: object) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-async def test_an_answer_comes_with_a_line_that_says_how(suite: Suite) -> None:
+async def test_an_answer_has_a_line_that_summarizes_its_run(suite: Suite) -> None:
     status, out, err = await metacog(suite, "ask", "Is 91 prime?", "--strategy", "system1")
 
     assert (status, out) == (OK, "It is 7 times 13.\n")
@@ -98,7 +98,9 @@ async def test_interrupting_the_command_ends_the_work_of_the_model(suite: Suite,
     assert (asking.returncode, scripted.disconnects) == (INTERRUPTED, 1)
 
 
-async def test_a_batch_that_is_killed_goes_on_where_it_was(suite: Suite, scripted: ScriptedLLM, tmp_path: Path) -> None:
+async def test_a_batch_that_is_killed_continues_where_it_stopped(
+    suite: Suite, scripted: ScriptedLLM, tmp_path: Path
+) -> None:
     asked, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     body = {"model": "metacog/system1", "messages": [{"role": "user", "content": "Hi"}]}
     line = {"method": "POST", "url": "/v1/chat/completions", "body": body}
@@ -112,7 +114,7 @@ async def test_a_batch_that_is_killed_goes_on_where_it_was(suite: Suite, scripte
     status, _, err = await metacog(suite, "batch", asked, out, "--concurrency", 1)
 
     answers = [json.loads(each) for each in out.read_text().splitlines()]
-    assert (status, "going on: 3 of 6 are answered already" in err) == (OK, True)
+    assert (status, "continuing: 3 of 6 are answered already" in err) == (OK, True)
     assert [each["custom_id"] for each in answers] == [str(n) for n in range(6)]
     assert {each["response"]["body"]["choices"][0]["message"]["content"] for each in answers} == {"It is 7 times 13."}
     assert all(each["response"]["request_id"] for each in answers)

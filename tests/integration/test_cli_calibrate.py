@@ -13,7 +13,7 @@ import pytest
 import yaml
 from scipy.special import expit
 
-from cli.terminal.exits import AWAY, USAGE
+from cli.terminal.exits import UNREACHABLE, USAGE
 from configuration.routing import read_routing
 from tests.support.faces import RestFace
 from tests.support.scripted_llm import ScriptedLLM
@@ -77,22 +77,22 @@ def test_a_threshold_is_chosen_for_a_wanted_share(records: Path, tmp_path: Path)
     assert (made.version[:11], made.undetermined) == ("calibrated-", "SYSTEM_TWO")
 
 
-def test_weights_are_fitted_where_verdicts_speak_for_it(records: Path, tmp_path: Path) -> None:
+def test_weights_are_fitted_where_the_labels_support_it(records: Path, tmp_path: Path) -> None:
     out = tmp_path / "routing.yaml"
 
     done = metacog("--fit", "--share", 0.3, "--records", records, "--out", out, "--json", "--version", "mine")
 
     assert done.returncode == 0, done.stderr
-    told, made = json.loads(done.stdout), read_routing(out)
-    assert (made.version, told["gain_shown"]) == ("mine", True)
+    reported, made = json.loads(done.stdout), read_routing(out)
+    assert (made.version, reported["gain_shown"]) == ("mine", True)
     assert made.weights is not None
     assert made.weights.conflict > 0.7
-    assert told["after"]["auroc"] > told["before"]["auroc"] + 0.1
-    assert told["before"]["positives"] + told["before"]["negatives"] == told["decisions"] == 300
-    assert told["system_two_share"] == pytest.approx(0.3, abs=0.005)
+    assert reported["after"]["auroc"] > reported["before"]["auroc"] + 0.1
+    assert reported["before"]["positives"] + reported["before"]["negatives"] == reported["decisions"] == 300
+    assert reported["system_two_share"] == pytest.approx(0.3, abs=0.005)
 
 
-def test_without_a_gain_the_weights_stay_and_it_says_so(tmp_path: Path) -> None:
+def test_without_a_gain_the_weights_do_not_change_and_the_report_states_it(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     lines = [{**line, "correct": bool(rng.random() < 0.5)} for line in decided_by_conflict(120)]
 
@@ -100,8 +100,8 @@ def test_without_a_gain_the_weights_stay_and_it_says_so(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "no gain: " in done.stdout
-    told = yaml.safe_load(done.stdout[done.stdout.index("version:") :])
-    assert (list(told["weights"].values()), told["threshold"]) == ([0.30, 0.25, 0.25, 0.20], 0.45)
+    reported = yaml.safe_load(done.stdout[done.stdout.index("version:") :])
+    assert (list(reported["weights"].values()), reported["threshold"]) == ([0.30, 0.25, 0.25, 0.20], 0.45)
 
 
 def test_the_weights_in_force_are_taken_from_a_file(records: Path, tmp_path: Path) -> None:
@@ -111,32 +111,32 @@ def test_the_weights_in_force_are_taken_from_a_file(records: Path, tmp_path: Pat
 
     done = metacog("--share", 0.5, "--records", records, "--routing", routing, "--json")
 
-    told = json.loads(done.stdout)
-    assert (told["weights"], told["undetermined"]) == (weights, "SYSTEM_ONE")
-    assert told["fitted_weights"] is None
+    reported = json.loads(done.stdout)
+    assert (reported["weights"], reported["undetermined"]) == (weights, "SYSTEM_ONE")
+    assert reported["fitted_weights"] is None
 
 
 def test_what_is_undetermined_counts_in_the_share(tmp_path: Path) -> None:
     lines = [{"msv": {"importance": 0.5}}, {"msv": {}}, *({"msv": {"correctness": 1, "conflict": c}} for c in (0, 1))]
 
-    told = json.loads(metacog("--share", 0.5, "--records", written(tmp_path, lines), "--json").stdout)
+    reported = json.loads(metacog("--share", 0.5, "--records", written(tmp_path, lines), "--json").stdout)
 
-    assert (told["decisions"], told["undetermined_decisions"], told["system_two_share"]) == (4, 2, 0.5)
-    assert told["before"]["auroc"] is None
+    assert (reported["decisions"], reported["undetermined_decisions"], reported["system_two_share"]) == (4, 2, 0.5)
+    assert reported["before"]["auroc"] is None
 
 
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
         ("{", "line 2: "),
-        ("[1]", "line 2: it is no object"),
+        ("[1]", "line 2: it is not an object"),
         ('{"correct": true}', "line 2: msv: "),
         ('{"msv": {"correctness": 1.5}}', "line 2: correctness is 1.5; it must lie in [0, 1]"),
         ('{"msv": {"certainty": 0.5}}', "line 2: msv.certainty: "),
         ('{"msv": {}, "correct": 7}', "line 2: correct"),
     ],
 )
-def test_a_line_that_says_something_else_is_named(tmp_path: Path, line: str, complaint: str) -> None:
+def test_the_error_for_an_invalid_line_names_it(tmp_path: Path, line: str, complaint: str) -> None:
     file = tmp_path / "records.jsonl"
     file.write_text('{"msv": {"correctness": 0.5, "conflict": 0.5}}\n' + line + "\n")
 
@@ -149,24 +149,28 @@ def test_a_line_that_says_something_else_is_named(tmp_path: Path, line: str, com
 @pytest.mark.parametrize(
     ("words", "status", "complaint"),
     [
-        ((), USAGE, "say --share, --fit or both"),
+        ((), USAGE, "give --share, --fit or both"),
         (("--share", 2), USAGE, "Input should be less than or equal to 1"),
         (
             ("--share", 0.2, "--records", "/nowhere/records.jsonl"),
             USAGE,
             "/nowhere/records.jsonl cannot be read: No such file",
         ),
-        (("--share", 0.2, "--router", f"http://{NOBODY}"), AWAY, f"the router at http://{NOBODY} cannot be reached"),
+        (
+            ("--share", 0.2, "--router", f"http://{NOBODY}"),
+            UNREACHABLE,
+            f"the router at http://{NOBODY} cannot be reached",
+        ),
     ],
 )
-def test_what_cannot_be_done_is_said(words: tuple[object, ...], status: int, complaint: str) -> None:
+def test_an_impossible_request_raises_an_error(words: tuple[object, ...], status: int, complaint: str) -> None:
     done = metacog(*words)
 
     assert done.returncode == status
     assert complaint in done.stderr
 
 
-def test_too_few_verdicts_are_not_fitted_to(tmp_path: Path) -> None:
+def test_weights_are_not_fitted_to_too_few_labels(tmp_path: Path) -> None:
     lines = [{**line, "correct": True} for line in decided_by_conflict(50)]
 
     done = metacog("--fit", "--records", written(tmp_path, lines))
@@ -181,16 +185,16 @@ def test_an_empty_file_teaches_nothing(tmp_path: Path) -> None:
     assert (done.returncode, "there is no decision" in done.stderr) == (1, True)
 
 
-def test_a_file_that_is_there_stays_unless_told_otherwise(records: Path, tmp_path: Path) -> None:
+def test_an_existing_file_is_overwritten_only_with_force(records: Path, tmp_path: Path) -> None:
     out = tmp_path / "routing.yaml"
     out.write_text("threshold: 0.5\n")
 
-    refused = metacog("--share", 0.2, "--records", records, "--out", out)
+    rejected = metacog("--share", 0.2, "--records", records, "--out", out)
     before = out.read_text()
     forced = metacog("--share", 0.2, "--records", records, "--out", out, "--force")
 
-    assert (refused.returncode, before, forced.returncode) == (2, "threshold: 0.5\n", 0)
-    assert "is there already" in refused.stderr
+    assert (rejected.returncode, before, forced.returncode) == (2, "threshold: 0.5\n", 0)
+    assert "is there already" in rejected.stderr
     assert read_routing(out).threshold != 0.5
 
 
@@ -209,8 +213,8 @@ async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: Sc
         done = await asyncio.to_thread(metacog, *words)
 
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert (told["decisions"], told["system_two_share"], told["before"]["auroc"]) == (4, 0.25, 1.0)
+    reported = json.loads(done.stdout)
+    assert (reported["decisions"], reported["system_two_share"], reported["before"]["auroc"]) == (4, 0.25, 1.0)
     # .3 · .1 + .25 c + .25 · .1 + .2 · .1 is .15 for c = .3 and .3 for c = .9; their middle to two decimals
-    assert told["threshold"] == pytest.approx(0.225, abs=0.006)
-    assert read_routing(out).threshold == told["threshold"]
+    assert reported["threshold"] == pytest.approx(0.225, abs=0.006)
+    assert read_routing(out).threshold == reported["threshold"]

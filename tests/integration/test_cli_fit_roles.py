@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from chassis.errors import ConfigurationInvalid
-from cli.calibration.recorded_deliberations import heard_lines
+from cli.calibration.recorded_deliberations import read_deliberations
 from configuration.agents import AgentConfig
 from configuration.role_weights import read_role_weights
 from kernel.learning.contrasts import Deliberated
@@ -59,8 +59,8 @@ def line(each: Deliberated) -> Line:
         "reason": "",
         "capacities": dict(zip(each.agents, each.capacities, strict=True)),
     }
-    told = {"assessments": [{"agent": agent, "msv": asdict(msv)} for agent, msv in states], "roles": roles}
-    return {"deliberation": told, "correct": each.score >= 0.5}
+    reported = {"assessments": [{"agent": agent, "msv": asdict(msv)} for agent, msv in states], "roles": roles}
+    return {"deliberation": reported, "correct": each.score >= 0.5}
 
 
 def written(folder: Path, lines: Sequence[Line]) -> Path:
@@ -72,22 +72,22 @@ def written(folder: Path, lines: Sequence[Line]) -> Path:
 LINES = [line(each) for each in simulated(300)]
 
 
-def test_weights_are_fitted_where_verdicts_speak_for_it(tmp_path: Path) -> None:
+def test_weights_are_fitted_where_the_labels_support_it(tmp_path: Path) -> None:
     out = tmp_path / "roles.yaml"
 
     done = metacog("--records", written(tmp_path, LINES), "--out", out, "--json", "--version", "mine")
 
     assert done.returncode == 0, done.stderr
-    told, made = json.loads(done.stdout), read_role_weights(out)
-    assert (made.version, told["gain_shown"], told["taken"], told["left_out"]) == ("mine", True, True, {})
-    assert distance(made.weights, TRUTH) < distance(DEFAULT_WEIGHTS, TRUTH) / 2
-    assert told["gain"]["low"] > 0
-    assert told["gain_over_control"]["low"] > 0
-    assert (told["deliberations"], told["version_before"]) == (300, "default")
-    assert told["not_learned"]["GENERALIST"] == ["importance", "conflict", "emotional_response"]
+    reported, result = json.loads(done.stdout), read_role_weights(out)
+    assert (result.version, reported["gain_shown"], reported["taken"], reported["left_out"]) == ("mine", True, True, {})
+    assert distance(result.weights, TRUTH) < distance(DEFAULT_WEIGHTS, TRUTH) / 2
+    assert reported["gain"]["low"] > 0
+    assert reported["gain_over_control"]["low"] > 0
+    assert (reported["deliberations"], reported["version_before"]) == (300, "default")
+    assert reported["not_learned"]["GENERALIST"] == ["importance", "conflict", "emotional_response"]
 
 
-def test_verdicts_by_chance_leave_the_weights_and_it_says_so(tmp_path: Path) -> None:
+def test_random_labels_do_not_change_the_weights_and_the_report_states_it(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     lines = [{**each, "correct": bool(rng.random() < 0.5)} for each in LINES[:150]]
     out = tmp_path / "roles.yaml"
@@ -95,14 +95,14 @@ def test_verdicts_by_chance_leave_the_weights_and_it_says_so(tmp_path: Path) -> 
     done = metacog("--records", written(tmp_path, lines), "--out", out)
 
     assert done.returncode == 0, done.stderr
-    assert "no gain: not both intervals lie above 0; the weights stay as they are" in done.stdout
+    assert "no gain: not both intervals lie above 0; the weights do not change" in done.stdout
     assert "generalist: importance 0.4 -> 0.4, conflict 0.3 -> 0.3, emotional_response 0.3 -> 0.3" in done.stdout
-    made = read_role_weights(out)
-    assert made.weights == DEFAULT_WEIGHTS
-    assert made.version.startswith("kept-")
+    result = read_role_weights(out)
+    assert result.weights == DEFAULT_WEIGHTS
+    assert result.version.startswith("kept-")
 
 
-def test_what_cannot_teach_is_counted_by_its_reason(tmp_path: Path) -> None:
+def test_unusable_deliberations_are_counted_by_reason(tmp_path: Path) -> None:
     first = LINES[0]["deliberation"]
     again = {**first, "roles": {**first["roles"], "reason": "ada failed as CRITIC"}}
     certain = {**first, "roles": {**first["roles"], "propensity": 1.0}}
@@ -119,40 +119,40 @@ def test_what_cannot_teach_is_counted_by_its_reason(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert "0 right and 0 wrong answers of deliberations that can teach are too few to fit weights to" in done.stderr
-    assert "left out, chance had no part in the roles: 1" in done.stderr
-    assert "left out, degraded, or roles given again: 2" in done.stderr
-    assert "left out, no deliberation: 1; left out, no verdict: 2" in done.stderr
+    assert "left out, roles not randomized: 1" in done.stderr
+    assert "left out, degraded, or roles reassigned: 2" in done.stderr
+    assert "left out, no deliberation: 1; left out, no label: 2" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
         ("{", "line 1: "),
-        ("[1]", "line 1: it is no object"),
+        ("[1]", "line 1: it is not an object"),
         ('{"deliberation": {"roles": {}}, "correct": 7}', "line 1: correct: 7 is neither true, false nor a score"),
         ('{"deliberation": {"roles": {}}, "correct": true}', "line 1: "),
     ],
 )
-def test_a_line_that_says_something_else_is_named(tmp_path: Path, lines: str, complaint: str) -> None:
+def test_the_error_for_an_invalid_line_names_it(tmp_path: Path, lines: str, complaint: str) -> None:
     file = tmp_path / "records.jsonl"
     file.write_text(lines + "\n")
 
-    with pytest.raises(ConfigurationInvalid) as refused:
-        heard_lines(file)
+    with pytest.raises(ConfigurationInvalid) as rejected:
+        read_deliberations(file)
 
-    assert complaint in refused.value.message
+    assert complaint in rejected.value.message
 
 
-def test_runs_whose_contents_are_not_kept_teach_as_well(tmp_path: Path) -> None:
-    told = [{**each, "deliberation": without_texts(each["deliberation"])} for each in LINES[:20]]
+def test_runs_without_stored_contents_are_used_too(tmp_path: Path) -> None:
+    reported = [{**each, "deliberation": without_texts(each["deliberation"])} for each in LINES[:20]]
 
-    kept, whole = heard_lines(written(tmp_path, told)), heard_lines(written(tmp_path, LINES[:20]))
+    kept, whole = read_deliberations(written(tmp_path, reported)), read_deliberations(written(tmp_path, LINES[:20]))
 
     assert kept.deliberations == whole.deliberations
     assert len(kept.deliberations) == 20
 
 
-def test_without_a_router_it_says_so_and_a_file_that_is_there_stays(tmp_path: Path) -> None:
+def test_an_unreachable_router_and_an_existing_file_raise_errors(tmp_path: Path) -> None:
     out = tmp_path / "roles.yaml"
     out.write_text("weights: {}\n")
 
@@ -160,7 +160,7 @@ def test_without_a_router_it_says_so_and_a_file_that_is_there_stays(tmp_path: Pa
     there = metacog("--out", out)
 
     assert f"the router at http://{NOBODY} cannot be reached" in away.stderr
-    assert (there.returncode, "is there already; --force writes over it" in there.stderr) == (2, True)
+    assert (there.returncode, "exists already; --force overwrites it" in there.stderr) == (2, True)
     assert out.read_text() == "weights: {}\n"
 
 
@@ -180,6 +180,6 @@ async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: Sc
         done = await asyncio.to_thread(metacog, "--router", running.rest, "--limit", 10, "--json")
 
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert (told["deliberations"], told["right"], told["effective"]) == (10, 5, 10.0)
-    assert told["weights"] == {role.value: dict(DEFAULT_WEIGHTS[role]) for role in ROLES}  # both agents rate alike
+    reported = json.loads(done.stdout)
+    assert (reported["deliberations"], reported["right"], reported["effective"]) == (10, 5, 10.0)
+    assert reported["weights"] == {role.value: dict(DEFAULT_WEIGHTS[role]) for role in ROLES}  # both agents rate alike

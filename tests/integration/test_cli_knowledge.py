@@ -12,7 +12,7 @@ import pytest
 
 from chassis import database as db
 from chassis.serving.auth import ApiKey, Keyring
-from cli.terminal.exits import AWAY, FORBIDDEN, PARTLY, REFUSED
+from cli.terminal.exits import FAILED, FORBIDDEN, PARTIAL, UNREACHABLE
 from tests.integration.test_store import fresh_database
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, ROOT, RunningRouter, cast, environment, router_at
@@ -67,11 +67,11 @@ async def test_what_was_added_is_searched_listed_and_deleted(router: RunningRout
     deleted = await metacog("delete", "lentils", f"{folder}/fjord.md", address=router.rest)
     after = await metacog("list", "--json", address=router.rest)
 
-    assert added.returncode == PARTLY, "a file was skipped"
-    said = json.loads(added.stdout)
-    assert [document["document_id"] for document in said["documents"]] == [f"{folder}/fjord.md", "lentils"]
-    assert said["documents"][0]["labels"] == {"of": "test"}
-    assert said["skipped"] == [f"{folder}/bad.txt: is binary, not text"]
+    assert added.returncode == PARTIAL, "a file was skipped"
+    expected_text = json.loads(added.stdout)
+    assert [document["document_id"] for document in expected_text["documents"]] == [f"{folder}/fjord.md", "lentils"]
+    assert expected_text["documents"][0]["labels"] == {"of": "test"}
+    assert expected_text["skipped"] == [f"{folder}/bad.txt: is binary, not text"]
     assert f"skipped {folder}/bad.txt: is binary, not text" in added.stderr
     assert again.returncode == 0
     assert "documents: 1, of which replaced: 1\nchunks embedded: 0 in" in again.stdout
@@ -84,14 +84,14 @@ async def test_what_was_added_is_searched_listed_and_deleted(router: RunningRout
     assert json.loads(after.stdout)["total_documents"] == 0
 
 
-async def test_a_refusal_is_one_clear_line(router: RunningRouter, tmp_path: Path) -> None:
+async def test_an_error_is_one_clear_line(router: RunningRouter, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Text.")
 
     stranger = await metacog("add", tmp_path / "a.txt", address=router.rest, key="nobody's")
     missing = await metacog("delete", "nothing", address=router.rest)
     nobody = await metacog("search", "x", address=f"http://{NOBODY}")
 
-    assert [run.returncode for run in (stranger, missing, nobody)] == [FORBIDDEN, REFUSED, AWAY]
+    assert [run.returncode for run in (stranger, missing, nobody)] == [FORBIDDEN, FAILED, UNREACHABLE]
     assert "0 of 1 documents were added before this:" in stranger.stderr
     assert "set METACOG_API_KEY to a key that it knows" in stranger.stderr
     assert missing.stderr.strip() == "router: DOCUMENT_NOT_FOUND: there is no document 'nothing'"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chassis.serving.auth import ApiKey, Keyring
-from cli.terminal.exits import AWAY, FORBIDDEN
+from cli.terminal.exits import FORBIDDEN, UNREACHABLE
 from tests.support.faces import RestFace
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NOBODY, ROOT, ROUTER, RunningRouter, cast, environment, router_at
@@ -50,7 +50,7 @@ async def answered(router: RunningRouter, **ask: Any) -> str:  # noqa: ANN401
     return name
 
 
-async def test_a_verdict_is_given_and_shown_with_its_run(router: RunningRouter) -> None:
+async def test_feedback_is_stored_and_shown_with_its_run(router: RunningRouter) -> None:
     run_id = await answered(router)
 
     given = await metacog("feedback", run_id, "--score", "0.7", "--note", "nearly", "--router", router.rest)
@@ -67,7 +67,7 @@ async def test_a_verdict_is_given_and_shown_with_its_run(router: RunningRouter) 
     assert "answer: It is [bold]so[/bold]\N{REPLACEMENT CHARACTER}[31m!" in shown.stdout
 
 
-async def test_the_same_verdict_may_be_given_again(router: RunningRouter) -> None:
+async def test_the_same_feedback_may_be_sent_again(router: RunningRouter) -> None:
     run_id = await answered(router)
     words = ("feedback", run_id, "--correct", "--feedback-id", f"cli-{run_id}", "--router", router.rest, "--json")
 
@@ -91,34 +91,36 @@ async def test_runs_are_listed_over_pages_and_filtered(router: RunningRouter) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected_text"),
     [
         (("runs", "show", "nobody"), "RUN_NOT_FOUND"),
         (("runs", "list", "--system", "THREE"), "MALFORMED_REQUEST"),
         (("feedback", "nobody", "--correct"), "RUN_NOT_FOUND"),
     ],
 )
-async def test_a_refusal_is_told_with_its_reason(router: RunningRouter, words: tuple[str, ...], said: str) -> None:
-    refused = await metacog(*words, "--router", router.rest)
+async def test_an_error_is_printed_with_its_reason(
+    router: RunningRouter, words: tuple[str, ...], expected_text: str
+) -> None:
+    rejected = await metacog(*words, "--router", router.rest)
 
-    assert refused.returncode == 1
-    assert said in refused.stderr
-    assert "Traceback" not in refused.stderr
-
-
-async def test_without_a_key_the_command_says_where_to_put_it(router: RunningRouter) -> None:
-    refused = await metacog("runs", "list", "--router", router.rest, key="")
-
-    assert (refused.returncode, "METACOG_API_KEY" in refused.stderr) == (FORBIDDEN, True)
+    assert rejected.returncode == 1
+    assert expected_text in rejected.stderr
+    assert "Traceback" not in rejected.stderr
 
 
-async def test_a_router_that_is_away_is_told() -> None:
-    refused = await metacog("runs", "list", "--router", f"http://{NOBODY}")
+async def test_the_error_for_a_missing_key_names_its_setting(router: RunningRouter) -> None:
+    rejected = await metacog("runs", "list", "--router", router.rest, key="")
 
-    assert refused.returncode == AWAY
-    assert refused.stderr.startswith(f"the router at http://{NOBODY} cannot be reached")
+    assert (rejected.returncode, "METACOG_API_KEY" in rejected.stderr) == (FORBIDDEN, True)
 
 
-async def test_a_verdict_must_be_one() -> None:
+async def test_an_unreachable_router_raises_an_error() -> None:
+    rejected = await metacog("runs", "list", "--router", f"http://{NOBODY}")
+
+    assert rejected.returncode == UNREACHABLE
+    assert rejected.stderr.startswith(f"the router at http://{NOBODY} cannot be reached")
+
+
+async def test_feedback_must_contain_a_label() -> None:
     for words in ((), ("--correct", "--score", "1"), ("--score", "2")):
         assert (await metacog("feedback", "run", *words)).returncode == 2

@@ -14,7 +14,8 @@ import psycopg
 import pytest
 
 from embedded import postgres
-from embedded.pgfiles import Postmaster, database_url, running, sockets_of
+from embedded.errors import SuiteError
+from embedded.postgres.files import Postmaster, database_url, running, sockets_of
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -108,7 +109,7 @@ def test_after_a_kill_of_its_owner_the_server_is_adopted_and_then_stopped(data: 
     assert running(data) is None
 
 
-def test_anybody_can_stop_a_server_whose_owner_was_killed(data: Path) -> None:
+def test_any_process_can_stop_a_server_whose_owner_was_killed(data: Path) -> None:
     with owner(data) as process:
         pid = server(data).pid
         process.kill()
@@ -129,7 +130,7 @@ def test_the_owner_ends_with_status_1_when_the_server_dies_and_the_next_recovers
     assert ask(data, "SELECT answer FROM kept") == [(42,)]
 
 
-def test_a_pid_file_whose_number_is_another_program_s_does_not_stand_in_the_way(data: Path) -> None:
+def test_a_pid_file_with_the_number_of_another_program_does_not_prevent_a_start(data: Path) -> None:
     postgres.start(data)
     record = (data / "postmaster.pid").read_text().splitlines()
     postgres.stop(data)
@@ -155,7 +156,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(data: Path) -> None:
     data.mkdir()
     (data / "thesis.txt").write_text("precious")
 
-    with pytest.raises(postgres.SuiteError, match="neither empty nor a PostgreSQL cluster"):
+    with pytest.raises(SuiteError, match="neither empty nor a PostgreSQL cluster"):
         postgres.start(data)
 
     assert (data / "thesis.txt").read_text() == "precious"

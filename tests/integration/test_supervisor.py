@@ -15,13 +15,13 @@ import pytest
 
 from embedded.down import stop_suite
 from embedded.errors import SuiteError
-from embedded.parts import ProcessSpec
 from embedded.ports import Port, check_ports
-from embedded.processes import Home, members, recorded
-from embedded.state import PartState, Stage, read_state
 from embedded.status import current
-from embedded.supervisor import ATTEMPTS
-from embedded.up import check_standing, launch, stands
+from embedded.supervision.parts import ProcessSpec
+from embedded.supervision.processes import Home, recorded_process, suite_processes
+from embedded.supervision.state import PartState, Stage, read_state
+from embedded.supervision.supervisor import ATTEMPTS
+from embedded.up import check_parts_are_up, is_up, launch
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -77,18 +77,18 @@ def home(tmp_path: Path) -> Iterator[Home]:
     home.make()
     yield home
     stop_suite(home)
-    assert members(home) == []
+    assert suite_processes(home) == []
 
 
 def test_all_parts_are_ready_when_launch_returns(home: Home) -> None:
     launch(home, [http_part("one"), http_part("two")])
 
-    assert stands(home)
-    check_standing(home)
+    assert is_up(home)
+    check_parts_are_up(home)
     assert [state.stage for state in current(home)] == [Stage.READY, Stage.READY]
 
 
-def test_a_part_that_dies_is_started_again_and_counted(home: Home) -> None:
+def test_a_part_that_ends_is_restarted_and_counted(home: Home) -> None:
     launch(home, [http_part("mortal"), http_part("other")])
     first, other = part(home, "mortal").pid, part(home, "other").pid
 
@@ -99,7 +99,7 @@ def test_a_part_that_dies_is_started_again_and_counted(home: Home) -> None:
     assert part(home, "other").pid == other
 
 
-def test_a_suite_of_which_a_part_is_down_stands_but_is_not_called_up(home: Home, tmp_path: Path) -> None:
+def test_a_suite_with_a_part_that_is_down_runs_but_is_not_up(home: Home, tmp_path: Path) -> None:
     up = tmp_path / "up"
     script = (
         f"import os, sys, time; os.path.exists({str(up)!r}) and sys.exit(1); open({str(up)!r}, 'w'); time.sleep(600)"
@@ -111,9 +111,9 @@ def test_a_suite_of_which_a_part_is_down_stands_but_is_not_called_up(home: Home,
     os.kill(part(home, "fragile").pid, signal.SIGKILL)
 
     eventually(lambda: part(home, "fragile").stage is Stage.RESTARTING)
-    assert stands(home)
+    assert is_up(home)
     with pytest.raises(SuiteError, match="fragile is restarting"):
-        check_standing(home)
+        check_parts_are_up(home)
 
 
 def test_a_part_waits_for_the_step_before_it(home: Home, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_part_that_never_comes_up_is_named_with_the_last_lines_of_its_log_and_
     assert "no such table" in caught.value.message
     assert str(home.log("broken")) in caught.value.message
     assert home.log("broken").read_text().count("no such table") == ATTEMPTS
-    assert members(home) == []
+    assert suite_processes(home) == []
 
 
 def test_a_failing_step_stops_the_start(home: Home) -> None:
@@ -175,41 +175,41 @@ def test_down_stops_everything_and_a_second_down_finds_nothing(home: Home) -> No
 
 def test_down_after_the_supervisor_was_killed_leaves_no_process(home: Home) -> None:
     launch(home, [http_part("one"), http_part("two")])
-    supervisor = recorded(home, "supervisor")
+    supervisor = recorded_process(home, "supervisor")
     assert supervisor is not None
     supervisor.kill()
-    eventually(lambda: recorded(home, "supervisor") is None)
+    eventually(lambda: recorded_process(home, "supervisor") is None)
     assert [state.stage for state in current(home)] == [Stage.ORPHANED, Stage.ORPHANED]
 
     assert stop_suite(home)
 
-    assert members(home) == []
+    assert suite_processes(home) == []
     assert [state.stage for state in current(home)] == [Stage.STOPPED, Stage.STOPPED]
 
 
 def test_down_finds_parts_whose_pid_files_are_lost(home: Home) -> None:
     launch(home, [http_part("one")])
-    supervisor = recorded(home, "supervisor")
+    supervisor = recorded_process(home, "supervisor")
     assert supervisor is not None
     supervisor.kill()
-    eventually(lambda: recorded(home, "supervisor") is None)
+    eventually(lambda: recorded_process(home, "supervisor") is None)
     for path in home.run.iterdir():
         path.unlink()
 
     assert stop_suite(home)
 
-    assert members(home) == []
+    assert suite_processes(home) == []
 
 
-def test_a_supervisor_that_is_told_to_end_stops_its_parts(home: Home) -> None:
+def test_a_supervisor_that_receives_sigterm_stops_its_parts(home: Home) -> None:
     launch(home, [http_part("one"), http_part("two")])
-    supervisor = recorded(home, "supervisor")
+    supervisor = recorded_process(home, "supervisor")
     assert supervisor is not None
 
     supervisor.terminate()
 
-    eventually(lambda: members(home) == [])
-    assert recorded(home, "supervisor") is None
+    eventually(lambda: suite_processes(home) == [])
+    assert recorded_process(home, "supervisor") is None
 
 
 def test_a_part_that_ignores_sigterm_is_killed_after_its_grace(home: Home, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_part_that_ignores_sigterm_is_killed_after_its_grace(home: Home, tmp_p
 
     assert stop_suite(home)
 
-    assert members(home) == []
+    assert suite_processes(home) == []
 
 
 def test_what_a_part_leaves_in_its_group_goes_with_it(home: Home, tmp_path: Path) -> None:
@@ -238,11 +238,11 @@ def test_what_a_part_leaves_in_its_group_goes_with_it(home: Home, tmp_path: Path
     eventually(lambda: not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE)
 
 
-def test_a_second_supervisor_of_one_home_is_refused(home: Home) -> None:
+def test_a_second_supervisor_of_one_home_ends_with_an_error(home: Home) -> None:
     launch(home, [http_part("one")])
 
     second = subprocess.run(
-        [sys.executable, "-m", "embedded.supervisor", "--home", str(home.path)],
+        [sys.executable, "-m", "embedded.supervision.supervisor", "--home", str(home.path)],
         capture_output=True,
         text=True,
         check=False,
@@ -252,7 +252,7 @@ def test_a_second_supervisor_of_one_home_is_refused(home: Home) -> None:
     assert "another supervisor runs this suite" in second.stdout
 
 
-def test_a_taken_port_is_told_with_its_setting_and_its_holder() -> None:
+def test_the_error_for_a_used_port_names_its_setting_and_its_process() -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()

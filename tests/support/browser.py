@@ -1,4 +1,4 @@
-"""A real headless Chromium, and pages of it that say what went wrong in them."""
+"""A real headless Chromium, with pages that record their errors."""
 
 import os
 import shutil
@@ -24,11 +24,11 @@ ARGUMENTS = (
     "--disable-sync",
     "--force-color-profile=srgb",
 )
-# What is to be read of an element; SVG has no rendered text of its own.
+# The text of an element; SVG has no rendered text.
 TEXT = "each => each.innerText ?? each.textContent"
 DESKTOP, PHONE = (1180, 820), (390, 844)
 WITHIN_MS = 30_000
-# Kept after the tests, for a person to look at.
+# The screenshots remain after the tests, for inspection.
 SCREENSHOTS = ROOT / ".metacog" / "screenshots"
 
 
@@ -36,13 +36,13 @@ def program() -> str:
     """Path of the installed Chromium; `make test` installs one where it can."""
     own = os.environ.get("METACOG_TEST_BROWSER")
     found = own or next((path for name in PROGRAMS if (path := shutil.which(name))), None)
-    assert found, f"none of {', '.join(PROGRAMS)} is installed; `make test` says how to get one"
+    assert found, f"none of {', '.join(PROGRAMS)} is installed; `make test` describes how to install one"
     return found
 
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """A browser."""
+    """Start a browser."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=program(), headless=True, args=list(ARGUMENTS))
         yield browser
@@ -51,13 +51,13 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @dataclass
 class Tab:
-    """One page, and what went wrong in it.
+    """One page, with its errors.
 
     Attributes:
         page: The page.
         base: Address of the console.
-        errors: What its console and its scripts complained of.
-        outside: Addresses that were asked for elsewhere.
+        errors: Messages of its console and errors of its scripts.
+        outside: Requested addresses of other hosts.
     """
 
     page: Page
@@ -77,41 +77,41 @@ class Tab:
         await self.page.click("button.primary")
 
     async def answered(self) -> str:
-        """The answer, once the run is over."""
+        """Wait until the run has ended, and return its answer."""
         await self.page.locator(".answer .facts").wait_for()
         return (await self.page.locator("#answer-text").inner_text()).strip()
 
     async def text(self, selector: str) -> str:
-        """Text of what a selector finds first, once it is there."""
+        """Return the text of the first element of a selector, after waiting for it."""
         text: str = await self.page.locator(selector).first.evaluate(TEXT)
         return text.strip()
 
     async def texts(self, selector: str) -> Sequence[str]:
-        """Texts of all that a selector finds."""
+        """Return the texts of all elements of a selector."""
         texts: list[str] = await self.page.locator(selector).evaluate_all(f"all => all.map({TEXT})")
         return [" ".join(text.split()) for text in texts]
 
     async def width_over(self) -> int:
-        """By how much the page is wider than its window [px]."""
+        """Return by how much the page is wider than its window [px]."""
         over: int = await self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         return over
 
     async def shoot(self, name: str) -> None:
-        """Keep a picture of the whole page."""
+        """Store a screenshot of the whole page."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         await self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
-    def heed(self) -> None:
-        """Take note of what goes wrong, and of requests that go elsewhere."""
-        self.page.on("console", self._said)
+    def record(self) -> None:
+        """Record the errors, and the requests to other hosts."""
+        self.page.on("console", self._record_message)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", self._asked)
+        self.page.on("request", self._record_request)
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _record_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.errors.append(f"{message.type}: {message.text}")
 
-    def _asked(self, request: Request) -> None:
+    def _record_request(self, request: Request) -> None:
         if urlsplit(request.url).netloc != urlsplit(self.base).netloc and not request.url.startswith("data:"):
             self.outside.append(request.url)
 
@@ -120,7 +120,7 @@ class Tab:
 async def tab_of(
     browser: Browser, base: str, *, size: tuple[int, int] = DESKTOP, dark: bool = False
 ) -> AsyncIterator[Tab]:
-    """A tab of its own, with nothing kept from any other."""
+    """Open a tab with its own cookies and storage."""
     width, height = size
     context = await browser.new_context(
         viewport={"width": width, "height": height},
@@ -129,7 +129,7 @@ async def tab_of(
     )
     context.set_default_timeout(WITHIN_MS)
     tab = Tab(page=await context.new_page(), base=base)
-    tab.heed()
+    tab.record()
     yield tab
     await context.close()
 

@@ -41,21 +41,21 @@ SELVES: Mapping[str, tuple[int, int, int]] = {
 
 
 @dataclass
-class Mind:
-    """What a scripted model answers, whichever service asks.
+class ModelReplies:
+    """The replies of a scripted model to all services.
 
     Attributes:
-        rated: How the router's assessor rates a query.
-        said: Texts by stage; `system1` and the four stages and `note`.
-        solves: Answers that the arbiter's solvers give, in turn.
-        arbitrates: Answers that the arbiter gives, in turn.
-        critique: What every critique says.
-        abilities: What Alpha, Beta and Gamma of delegation say of themselves [0..100].
-        votes: What each of them answers.
+        rated: Rating of a question by the router's assessor.
+        texts: Texts by stage: `system1`, the four stages and `note`.
+        solves: Answers of the arbiter's solvers, in turn.
+        arbitrates: Answers of the arbiter, in turn.
+        critique: Text of every critique.
+        abilities: Self-assessments of the delegation agents Alpha, Beta and Gamma [0..100].
+        votes: Their answers.
     """
 
     rated: str = stack.TROUBLED
-    said: Mapping[str, str] = field(default_factory=lambda: ANSWERS)
+    texts: Mapping[str, str] = field(default_factory=lambda: ANSWERS)
     solves: Sequence[str] = ("4", "4", "5", "4", "5")
     arbitrates: Sequence[str] = ("4", "4", "4", "5", "4")
     critique: str = "The second step does not follow."
@@ -64,7 +64,7 @@ class Mind:
     calls: int = 0
 
     def __call__(self, body: Body) -> Sequence[str]:
-        """The texts of the choices."""
+        """Return the texts of the choices."""
         self.calls += 1
         prompt, count = str(body["messages"][-1].get("content")), body.get("n") or 1
         if "response_format" in body:
@@ -77,7 +77,7 @@ class Mind:
         if "Final Answer:" in prompt:
             given = self.arbitrates if stage == "arbitrate" else self.solves
             return [arbiter.said(given[(self.calls + place) % len(given)]) for place in range(count)]
-        return [self.said[stack.stage_of(body)]] * count
+        return [self.texts[stack.stage_of(body)]] * count
 
     def _rating(self, body: Body, prompt: str) -> str:
         if '"abilities"' in prompt:
@@ -96,19 +96,19 @@ class Mind:
 
 
 def _agent(body: Body) -> str:
-    """Which of the agents of delegation a request speaks for."""
+    """Return the delegation agent of a request."""
     system = str(body["messages"][0]["content"])
     return next((name for name in ("Alpha", "Beta", "Gamma") if f"You are {name}" in system), "")
 
 
 def _judged(prompt: str) -> str:
-    """The text that a prompt asks to judge."""
+    """Return the text to judge in a prompt."""
     return prompt.partition("<text_to_judge>")[2].partition("</text_to_judge>")[0].strip()
 
 
 @dataclass(frozen=True)
 class Console:
-    """A console that runs."""
+    """A running console."""
 
     url: str
     process: Process
@@ -116,7 +116,7 @@ class Console:
 
 @asynccontextmanager
 async def console_at(router: str, delegation: str, **settings: object) -> AsyncIterator[Console]:
-    """`python -m console` on a free port, once it serves; killed at the end if it still runs."""
+    """Run `python -m console` on a free port, and kill it at the end if it still runs."""
     given = {"METACOG_CONSOLE_PORT": 0, "METACOG_ROUTER_URL": router, "METACOG_DELEGATION_URL": delegation, **settings}
     inner = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -131,8 +131,8 @@ async def console_at(router: str, delegation: str, **settings: object) -> AsyncI
     )
     started = Process(inner)
     try:
-        told = await started.until_said("serving")
-        yield Console(url=f"http://127.0.0.1:{told['port']}", process=started)
+        serving = await started.until_said("serving")
+        yield Console(url=f"http://127.0.0.1:{serving['port']}", process=started)
     finally:
         if inner.returncode is None:
             inner.kill()

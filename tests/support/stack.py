@@ -33,7 +33,7 @@ from chassis.serving.rest import build_app
 from chassis.serving.server import grpc_server
 from configuration.agents import AgentConfig, read_agents
 from embedded import postgres
-from embedded.pgfiles import database_url
+from embedded.postgres.files import database_url
 from inference.backends import build_backend
 from inference.client import DEFAULT_AGENTS_FILE, ModelClients
 from inference.config import BackendConfig

@@ -1,4 +1,4 @@
-// A cell of the fitness matrix shows its terms under the matrix; pressing it again hides them.
+// Pressing a cell of the fitness matrix shows its terms; pressing it again hides them.
 export function cells(page) {
   page.addEventListener("click", (event) => {
     const button = event.target.closest("[data-cell]");

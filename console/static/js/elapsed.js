@@ -1,4 +1,4 @@
-// Time since a question was asked, while it is under way; it counts from when this page began to follow it.
+// Shows the time of a live run, counted from the moment at which this page began to follow it.
 const began = new WeakMap();
 
 function tick() {

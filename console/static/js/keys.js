@@ -1,4 +1,4 @@
-// Ctrl or Cmd with Enter sends a question; Escape, outside of fields, stops the one that is under way.
+// Ctrl or Cmd with Enter sends a question; Escape, outside of fields, stops the live run.
 export function keys(page) {
   page.addEventListener("keydown", (event) => {
     const field = event.target.closest("[data-submit]");

@@ -1,4 +1,4 @@
-// What a page does beside htmx. Each part looks for its own elements, so every page may load it.
+// The scripts of the pages in addition to htmx. Each finds its own elements, so every page may load it.
 import { cells } from "./cells.js";
 import { elapsed } from "./elapsed.js";
 import { keys } from "./keys.js";

@@ -1,7 +1,7 @@
-// Says when the console itself does not answer.
+// Shows a message when the console does not answer.
 let hiding = 0;
 
-export function say(text) {
+export function showMessage(text) {
   const toast = document.getElementById("toast");
   toast.textContent = text;
   toast.hidden = false;
@@ -10,8 +10,8 @@ export function say(text) {
 }
 
 export function trouble(page) {
-  page.addEventListener("htmx:sendError", () => say("The console does not answer. Is it still running?"));
-  page.addEventListener("htmx:timeout", () => say("The console did not answer in time."));
-  page.addEventListener("htmx:sseError", () => say("The connection to the console was lost; trying again."));
+  page.addEventListener("htmx:sendError", () => showMessage("The console does not answer. Is it still running?"));
+  page.addEventListener("htmx:timeout", () => showMessage("The console did not answer in time."));
+  page.addEventListener("htmx:sseError", () => showMessage("The connection to the console was lost; reconnecting."));
   page.addEventListener("htmx:sseOpen", () => { document.getElementById("toast").hidden = true; });
 }

@@ -1,11 +1,11 @@
-// Files are sent one by one, each as the body of a request of its own; what comes back follows its progress.
-import { say } from "./trouble.js";
+// Sends the files one by one, each in its own request; the reply shows the progress.
+import { showMessage } from "./trouble.js";
 
 async function send(file, form) {
   const into = document.getElementById(form.dataset.into);
   const limit = Number(form.dataset.limit);
   if (file.size > limit) {
-    say(`${file.name} is larger than ${(limit / 1048576).toFixed(1)} MiB.`);
+    showMessage(`${file.name} is larger than ${(limit / 1048576).toFixed(1)} MiB.`);
     return;
   }
   try {
@@ -16,7 +16,7 @@ async function send(file, form) {
     });
     window.htmx.swap(into, await reply.text(), { swapStyle: "afterbegin" });
   } catch {
-    say(`${file.name} could not be sent: the console does not answer.`);
+    showMessage(`${file.name} could not be sent: the console does not answer.`);
   }
 }
 

@@ -30,5 +30,5 @@ class Metacog:
             status = main()
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else 0
-        said = self.capsys.readouterr()
-        return Done(status, said.out, said.err)
+        expected_text = self.capsys.readouterr()
+        return Done(status, expected_text.out, expected_text.err)

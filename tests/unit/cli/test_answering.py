@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from cli.answers.answer_events import Explained, Streamed
+from cli.answers.answer_events import AnswerPrinter, ExplanationPrinter
 from cli.terminal.client import Unreachable
-from cli.terminal.output import Phase
+from cli.terminal.output import ProgressLine
 
 ROUTE: dict[str, Any] = {
     "system": "SYSTEM_TWO",
@@ -57,13 +57,13 @@ def tokens(*pieces: str) -> list[tuple[str, Any]]:
 
 
 def streamed(capsys: pytest.CaptureFixture[str], *events: tuple[str, Any]) -> tuple[str, str]:
-    Streamed(Phase()).follow(iter(events))
-    said = capsys.readouterr()
-    return said.out, said.err
+    AnswerPrinter(ProgressLine()).follow(iter(events))
+    expected_text = capsys.readouterr()
+    return expected_text.out, expected_text.err
 
 
 def explained(capsys: pytest.CaptureFixture[str], *events: tuple[str, Any]) -> str:
-    Explained(Phase()).follow(iter(events))
+    ExplanationPrinter(ProgressLine()).follow(iter(events))
     return capsys.readouterr().out
 
 
@@ -82,7 +82,7 @@ def test_an_answer_that_was_not_streamed_is_shown_at_the_end(capsys: pytest.Capt
     assert out == "It is 7 times 13.\n"
 
 
-def test_text_before_a_fallback_is_void_and_the_new_answer_stands_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_before_a_fallback_is_dropped_and_the_new_answer_follows(capsys: pytest.CaptureFixture[str]) -> None:
     fell = {"from_strategy": "dialectic", "to_strategy": "system1", "reason": "PEER_UNAVAILABLE", "message": "away"}
     finished = run(degraded=True, degraded_reasons=["dialectic: away"])
 
@@ -91,11 +91,11 @@ def test_text_before_a_fallback_is_void_and_the_new_answer_stands_alone(capsys: 
     )
 
     assert out == "It may\nIt is 7 times 13.\n"
-    assert "dialectic failed (PEER_UNAVAILABLE: away); system1 stands in" in err
+    assert "dialectic failed (PEER_UNAVAILABLE: away); the fallback is system1" in err
     assert "degraded: dialectic: away" in err
 
 
-def test_a_model_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = streamed(
         capsys, *tokens("\x1b]0;title\x07 [bold]x"), ("run_finished", run(answer="\x1b]0;title\x07 [bold]x"))
     )
@@ -104,7 +104,7 @@ def test_a_model_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -
     assert "[bold]x" in out
 
 
-def test_an_abstention_and_an_unknown_confidence_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_abstention_and_an_unknown_confidence_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     _, err = streamed(capsys, ("run_finished", run(outcome="ABSTAINED", confidence=None, confidence_source="")))
 
     assert "confidence unknown" in err

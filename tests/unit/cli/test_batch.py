@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cli.answers.batch_journal import journal
-from cli.answers.batch_lines import Answered, read_requests, request
-from cli.terminal.exits import FORBIDDEN, OK, PARTLY, USAGE, UnusableInput
+from cli.answers.batch_journal import open_journal
+from cli.answers.batch_lines import BatchResult, read_requests, request
+from cli.terminal.exits import FORBIDDEN, OK, PARTIAL, USAGE, UnusableInput
 from tests.support.scripted_service import ScriptedService
 from tests.unit.cli.running import Metacog
 
@@ -54,7 +54,7 @@ def test_results_are_in_the_order_of_the_requests_and_in_openais_format(
     assert not (tmp_path / "out.jsonl.part").exists()
 
 
-def test_no_more_requests_are_under_way_than_were_asked_for(
+def test_the_number_of_concurrent_requests_is_limited(
     metacog: Metacog, router: ScriptedService, tmp_path: Path
 ) -> None:
     asked = written(tmp_path, *(line(str(number)) for number in range(30)))
@@ -66,26 +66,26 @@ def test_no_more_requests_are_under_way_than_were_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "expected_text"),
     [
         ("{nonsense\n", "line 2: it is not JSON"),
         ({"method": "POST", "url": CHAT, "body": {}}, "line 2: custom_id must be a name"),
         ({**line("b"), "method": "GET"}, "line 2: method of 'b' must be"),
         ({**line("b"), "url": "http://elsewhere/"}, "line 2: url of 'b' must be a path"),
         (line("b", stream=True), "line 2: body of 'b' must be an object, without stream"),
-        (line("a"), "line 2: custom_id 'a' is that of line 1 too"),
+        (line("a"), "line 2: custom_id 'a' is also that of line 1"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_before_anything_is_sent(
-    metacog: Metacog, router: ScriptedService, tmp_path: Path, bad: object, said: str
+def test_an_invalid_file_raises_an_error_before_a_request_is_sent(
+    metacog: Metacog, router: ScriptedService, tmp_path: Path, bad: object, expected_text: str
 ) -> None:
     done = metacog("batch", written(tmp_path, line("a"), bad), tmp_path / "out.jsonl", "--router", router.url)
 
     assert (done.status, router.asked) == (USAGE, [])
-    assert said in done.err
+    assert expected_text in done.err
 
 
-def test_what_fails_for_a_while_is_tried_again_no_sooner_than_was_asked(
+def test_a_temporary_failure_is_retried_after_the_requested_pause(
     metacog: Metacog, router: ScriptedService, tmp_path: Path
 ) -> None:
     router.reply(POST, json={"error": {"message": "busy"}}, status=429, retry_after="0")
@@ -97,7 +97,7 @@ def test_what_fails_for_a_while_is_tried_again_no_sooner_than_was_asked(
     assert [request.line for request in router.asked].count(POST) == 3
 
 
-def test_what_fails_for_good_is_kept_named_and_tried_again_alone(
+def test_a_permanent_failure_is_stored_listed_and_repeated_alone(
     metacog: Metacog, router: ScriptedService, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.jsonl"
@@ -112,7 +112,7 @@ def test_what_fails_for_good_is_kept_named_and_tried_again_alone(
     router.asked.clear()
     again = metacog(*words, "--json")
 
-    assert first.status == PARTLY
+    assert first.status == PARTIAL
     assert "1 of 3 answered" in first.err
     assert "failed: bad: messages must not be empty" in first.err
     assert "failed: gone:" in first.err
@@ -124,15 +124,15 @@ def test_what_fails_for_good_is_kept_named_and_tried_again_alone(
     assert results(out)[0]["response"]["body"] == {"n": 1}
 
 
-def test_after_a_kill_only_what_has_no_result_is_asked(
+def test_after_a_kill_only_requests_without_a_result_are_sent(
     metacog: Metacog, router: ScriptedService, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.jsonl"
     asked = written(tmp_path, line("a"), line("b"), line("c", changed=True))
     before = [request(json.dumps(line(name))) for name in "abc"]
-    with journal(out) as kept:
+    with open_journal(out) as kept:
         for one in (before[0], before[2]):
-            kept.record(Answered(custom_id=one.custom_id, digest=one.digest, status=200, body={"from": "before"}))
+            kept.record(BatchResult(custom_id=one.custom_id, digest=one.digest, status=200, body={"from": "before"}))
     with (tmp_path / "out.jsonl.part").open("ab") as torn:
         torn.write(b'{"custom_id": "b", "dig')
 
@@ -144,26 +144,26 @@ def test_after_a_kill_only_what_has_no_result_is_asked(
 
 
 def test_one_process_at_a_time_works_on_a_file(tmp_path: Path) -> None:
-    with journal(tmp_path / "out.jsonl"), pytest.raises(UnusableInput, match="another process works on"):
-        journal(tmp_path / "out.jsonl").__enter__()
+    with open_journal(tmp_path / "out.jsonl"), pytest.raises(UnusableInput, match="another process works on"):
+        open_journal(tmp_path / "out.jsonl").__enter__()
 
 
-def test_results_of_another_batch_are_not_written_over(
+def test_results_of_another_batch_are_not_overwritten(
     metacog: Metacog, router: ScriptedService, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.jsonl"
     out.write_text("precious\n")
     asked = written(tmp_path, line("a"))
 
-    refused = metacog("batch", asked, out, "--router", router.url)
+    rejected = metacog("batch", asked, out, "--router", router.url)
     kept, journals = out.read_text(), list(tmp_path.glob("*.part"))
     forced = metacog("batch", asked, out, "--router", router.url, "--force")
 
-    assert (refused.status, kept, journals) == (USAGE, "precious\n", [])
+    assert (rejected.status, kept, journals) == (USAGE, "precious\n", [])
     assert (forced.status, len(results(out))) == (OK, 1)
 
 
-def test_a_wrong_key_is_told_once_and_nothing_is_asked(
+def test_a_wrong_key_is_reported_once_and_nothing_is_sent(
     metacog: Metacog, service: ScriptedService, tmp_path: Path
 ) -> None:
     service.reply("GET /v1/models", json={"error": {"message": "no"}}, status=401)
@@ -173,6 +173,6 @@ def test_a_wrong_key_is_told_once_and_nothing_is_asked(
     assert (done.status, len(service.asked)) == (FORBIDDEN, 1)
 
 
-def test_an_empty_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UnusableInput, match="holds no request"):
+def test_an_empty_file_raises_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UnusableInput, match="contains no request"):
         read_requests(written(tmp_path, "\n"))

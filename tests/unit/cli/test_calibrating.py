@@ -25,7 +25,7 @@ def run(cached_from: str = "", **more: Any) -> dict[str, Any]:  # noqa: ANN401 -
     return {"route": {"msv": {"correctness": 0.5}, "activation": ACTIVATION, "cached_from": cached_from}, **more}
 
 
-def test_turns_that_kept_an_earlier_decision_are_not_learned_from() -> None:
+def test_runs_with_a_cached_decision_are_left_out() -> None:
     own, kept = run(run_id="own"), run(run_id="kept", cached_from="own")
 
     assert [found["run_id"] for found in runs_of(Router(kept, own, {"route": None}), limit=10)] == ["own"]  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.__main__ import ROWS
-from cli.terminal.exits import AWAY, OK, REFUSED, USAGE
+from cli.terminal.exits import FAILED, OK, UNREACHABLE, USAGE
 from cli.terminal.lazy import loaded
 from tests.support.scripted_service import ScriptedService
 from tests.support.stack import NOBODY, ROOT, environment
@@ -21,20 +21,22 @@ def test_help_imports_nothing_that_takes_long() -> None:
     look = "import sys, cli.__main__ as m; sys.argv = ['metacog', '--help']\ntry: m.main()\nexcept SystemExit: pass\n"
     look += f"print('imported:', [name for name in {HEAVY} if name in sys.modules])"
 
-    said = subprocess.check_output([sys.executable, "-c", look], cwd=ROOT, env=environment(), text=True, timeout=60)
+    expected_text = subprocess.check_output(
+        [sys.executable, "-c", look], cwd=ROOT, env=environment(), text=True, timeout=60
+    )
 
-    assert all(name in said for name in ROWS)
-    assert "imported: []" in said
+    assert all(name in expected_text for name in ROWS)
+    assert "imported: []" in expected_text
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_every_command_is_there_and_says_what_it_does(name: str) -> None:
+def test_every_command_exists_and_has_a_help_text(name: str) -> None:
     command = loaded(name, ROWS[name])
 
     assert (command.name, bool(command.help)) == (name, True)
 
 
-def test_a_command_that_is_misspelt_is_guessed(metacog: Metacog) -> None:
+def test_the_error_for_a_misspelt_command_suggests_the_right_one(metacog: Metacog) -> None:
     done = metacog("dcotor")
 
     assert (done.status, "doctor" in done.err) == (USAGE, True)
@@ -88,7 +90,7 @@ def test_completion_offers_commands_and_their_options() -> None:
         ("calibrate", "--share", "0.2"),
     ],
 )
-def test_every_client_says_alike_that_the_suite_is_away(
+def test_every_command_reports_an_unreachable_suite_in_the_same_way(
     metacog: Metacog, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     for name in ("ROUTER", "ASSIGNER", "ARBITER", "DELEGATION"):
@@ -96,11 +98,11 @@ def test_every_client_says_alike_that_the_suite_is_away(
 
     done = metacog(*words)
 
-    assert (done.status, done.out) == (AWAY, "")
+    assert (done.status, done.out) == (UNREACHABLE, "")
     assert f"at http://{NOBODY} cannot be reached" in done.err
 
 
-def test_a_question_is_sent_with_what_was_said_and_nothing_else(metacog: Metacog, service: ScriptedService) -> None:
+def test_a_question_is_sent_with_the_given_options_only(metacog: Metacog, service: ScriptedService) -> None:
     service.stream("POST /v1/answers", ("run_finished", {"run": {"run_id": "r", "answer": "7 x 13"}}))
 
     done = metacog(
@@ -121,34 +123,34 @@ def test_a_question_is_sent_with_what_was_said_and_nothing_else(metacog: Metacog
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected_text"),
     [
         (("ask", " "), "the question is empty"),
         (("ask", "x", "--messages", "y.json"), "not both"),
         (("ask", "--messages", "missing.json"), "missing.json cannot be read"),
-        (("ask", "x", "--msv", "XX=1"), "'XX=1' is no component"),
-        (("ask", "x", "--msv", "CE=high"), "'high' is no number"),
+        (("ask", "x", "--msv", "XX=1"), "'XX=1' is not a component"),
+        (("ask", "x", "--msv", "CE=high"), "'high' is not a number"),
         (("assign",), "give a file, or an --agent"),
-        (("assign", "--agent", "a*x:CE=1"), "'a*x:CE=1' is no agent"),
-        (("assign", "--agent", "a:CE=1", "--pin", "BOSS=a"), "is no ROLE=ID"),
-        (("profiles", "reset"), "say --agent, --dimension or --all"),
-        (("feedback", "x", "--task", "--score", "1"), "say either --correct"),
+        (("assign", "--agent", "a*x:CE=1"), "'a*x:CE=1' is not an agent"),
+        (("assign", "--agent", "a:CE=1", "--pin", "BOSS=a"), "is not ROLE=ID"),
+        (("profiles", "reset"), "give --agent, --dimension or --all"),
+        (("feedback", "x", "--task", "--score", "1"), "give either --correct"),
         (("up", "--backend", "vllm", "--inference-url", "http://x/v1"), "give one of them"),
-        (("up", "--backend", "vllm"), "vLLM serves no model by default"),
+        (("up", "--backend", "vllm"), "vLLM has no default model"),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_anything_is_sent(
-    metacog: Metacog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+def test_invalid_input_raises_an_error_before_a_request_is_sent(
+    metacog: Metacog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], expected_text: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
     done = metacog(*words)
 
-    assert done.status in (USAGE, REFUSED)
-    assert said in " ".join(done.err.replace("│", " ").split())
+    assert done.status in (USAGE, FAILED)
+    assert expected_text in " ".join(done.err.replace("│", " ").split())
 
 
-def test_a_bad_file_is_told_with_its_line(metacog: Metacog, tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_file_names_its_line(metacog: Metacog, tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_text('{"agents": [\n  oops\n]}')
 
@@ -170,10 +172,10 @@ def test_profiles_are_written_whole_and_read_again(metacog: Metacog, service: Sc
     assert (exported.status, again.status, imported.status) == (OK, USAGE, OK)
     assert service.asked[0].query == "page_size=1000&include_history=true"
     assert service.asked[1].body == {"profiles": [profile], "rule": "KEEP"}
-    assert "profiles imported: 1, left as they are: 0" in imported.out
+    assert "profiles imported: 1, unchanged: 0" in imported.out
 
 
-def test_a_state_that_was_read_decides_alone(metacog: Metacog, service: ScriptedService) -> None:
+def test_a_given_state_needs_no_question(metacog: Metacog, service: ScriptedService) -> None:
     decided = {
         "system": "SYSTEM_ONE",
         "strategy": "system1",
@@ -186,4 +188,4 @@ def test_a_state_that_was_read_decides_alone(metacog: Metacog, service: Scripted
     done = metacog("route", "--msv", "CE=0.9", "--router", service.url)
 
     assert service.asked[0].body == {"msv": {"correctness": 0.9}}
-    assert "SYSTEM ONE  system1: too little is known of the query" in done.out
+    assert "SYSTEM ONE  system1: too few components of the state are known" in done.out

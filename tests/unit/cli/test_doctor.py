@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from cli.operation import checks, probes
-from cli.operation.findings import Finding, Verdict
+from cli.operation.findings import Finding, Status
 from tests.support.scripted_llm import MINIMAL, Refuse, ScriptedLLM
 from tests.support.scripted_service import ScriptedService
 from tests.support.stack import NOBODY
@@ -26,34 +26,34 @@ def test_a_model_server_with_every_feature_is_fine(scripted: ScriptedLLM) -> Non
 
     findings = asked(scripted)
 
-    assert {finding.label for finding in findings.values()} == {Verdict.FINE}
+    assert {finding.status for finding in findings.values()} == {Status.FINE}
     assert len(findings) == 6
 
 
-def test_what_a_model_server_lacks_is_a_note_that_says_what_happens_then() -> None:
+def test_a_missing_feature_of_the_model_server_is_a_note_with_its_effect() -> None:
     with ScriptedLLM(MINIMAL) as llm:
         findings = found(probes._features(probes.Endpoint(f"{llm.url}/v1", ""), "scripted"))
 
-    assert findings["inference: chat completions"].label is Verdict.FINE
-    assert findings["inference: log-probabilities"].label is Verdict.WORTH_KNOWING
-    assert "measure with less" in findings["inference: log-probabilities"].said
+    assert findings["inference: chat completions"].status is Status.FINE
+    assert findings["inference: log-probabilities"].status is Status.NOTE
+    assert "measure with less" in findings["inference: log-probabilities"].detail
 
 
-def test_a_model_that_is_not_there_is_told_with_those_that_are(scripted: ScriptedLLM) -> None:
+def test_the_finding_for_a_missing_model_lists_the_available_ones(scripted: ScriptedLLM) -> None:
     findings = asked(scripted, "gpt-9")
 
-    assert findings["inference"].label is Verdict.WRONG
-    assert "it has scripted" in findings["inference"].said
+    assert findings["inference"].status is Status.WRONG
+    assert "it has scripted" in findings["inference"].detail
     assert "METACOG_INFERENCE_MODEL" in findings["inference"].advice
 
 
-def test_a_model_server_that_fails_is_told_with_its_own_words(scripted: ScriptedLLM) -> None:
+def test_the_finding_for_a_failing_model_server_contains_its_error(scripted: ScriptedLLM) -> None:
     scripted.fault(Refuse(500, "out of memory"))
 
     findings = asked(scripted)
 
-    assert findings["inference: chat completions"].label is Verdict.WRONG
-    assert "out of memory" in findings["inference: chat completions"].said
+    assert findings["inference: chat completions"].status is Status.WRONG
+    assert "out of memory" in findings["inference: chat completions"].detail
 
 
 def test_an_encoder_on_another_scale_is_a_note(service: ScriptedService) -> None:
@@ -62,20 +62,20 @@ def test_an_encoder_on_another_scale_is_a_note(service: ScriptedService) -> None
 
     finding = found(probes.encoder(f"{service.url}/v1", "", "", "all-MiniLM-L6-v2"))["encoder"]
 
-    assert (finding.label, "2 dimensions" in finding.said) == (Verdict.WORTH_KNOWING, True)
+    assert (finding.status, "2 dimensions" in finding.detail) == (Status.NOTE, True)
     assert "METACOG_ROUTER_SIMILARITY_ENCODER" in finding.advice
 
 
-def test_a_database_that_is_away_is_told_without_its_password() -> None:
+def test_the_finding_for_an_unreachable_database_hides_its_password() -> None:
     url = "postgresql+psycopg://metacog:precious@127.0.0.1:1/metacog"
 
     finding = found(checks.database(url))["database"]
 
-    assert finding.label is Verdict.WRONG
-    assert "precious" not in finding.said
+    assert finding.status is Status.WRONG
+    assert "precious" not in finding.detail
 
 
-def test_services_are_told_by_what_they_miss(service: ScriptedService) -> None:
+def test_the_finding_for_a_service_lists_its_missing_parts(service: ScriptedService) -> None:
     whole = {"ready": True, "parts": {"inference": "ok"}}
     service.reply("GET /readyz", json={"ready": True, "parts": {"inference": "ok", "database": "cannot be reached"}})
     service.reply("GET /readyz", json=whole)
@@ -85,19 +85,19 @@ def test_services_are_told_by_what_they_miss(service: ScriptedService) -> None:
 
     findings = found(checks.services(addresses, "mc-wrong"))
 
-    labels = {name: finding.label for name, finding in findings.items()}
+    labels = {name: finding.status for name, finding in findings.items()}
     assert labels == {
-        "router": Verdict.WORTH_KNOWING,
-        "assigner": Verdict.FINE,
-        "arbiter": Verdict.WRONG,
-        "delegation": Verdict.WRONG,
-        "key": Verdict.WRONG,
+        "router": Status.NOTE,
+        "assigner": Status.FINE,
+        "arbiter": Status.WRONG,
+        "delegation": Status.WRONG,
+        "key": Status.WRONG,
     }
-    assert "database: cannot be reached" in findings["router"].said
+    assert "database: cannot be reached" in findings["router"].detail
     assert "METACOG_API_KEY" in findings["key"].advice
 
 
-def test_the_doctor_says_of_a_bare_machine_what_is_wrong_and_what_to_do(
+def test_the_doctor_reports_the_problems_of_a_bare_machine_with_advice(
     metacog: Metacog, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("METACOG_HOME", str(tmp_path))
@@ -108,5 +108,5 @@ def test_the_doctor_says_of_a_bare_machine_what_is_wrong_and_what_to_do(
 
     findings = {each["name"]: each for each in json.loads(done.out)["findings"]}
     assert done.status == 1
-    assert {findings[name]["label"] for name in ("database", "inference", "encoder", "router")} == {"wrong"}
-    assert all(each["advice"] for each in findings.values() if each["label"] == "wrong")
+    assert {findings[name]["status"] for name in ("database", "inference", "encoder", "router")} == {"wrong"}
+    assert all(each["advice"] for each in findings.values() if each["status"] == "wrong")

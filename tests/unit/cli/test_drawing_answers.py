@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cli.answers.drawing_answers import arbitration, assessments, task
-from cli.terminal.output import shown
+from cli.terminal.output import stdout
 
 SPENT: dict[str, Any] = {
     "usage": {"completion_tokens": 40, "generations": 9, "stages": {"solve": {"completion_tokens": 40}}},
@@ -56,7 +56,7 @@ ASSESSMENT: dict[str, Any] = {
 
 
 def drawn(capsys: pytest.CaptureFixture[str], what: Any) -> str:  # noqa: ANN401
-    shown.print(what)
+    stdout.print(what)
     return capsys.readouterr().out
 
 
@@ -70,7 +70,7 @@ def test_both_distributions_are_drawn_with_the_answer_marked(capsys: pytest.Capt
     assert lines[arbiter + 2].split()[0] == "12"
 
 
-def test_what_is_undefined_says_why_and_is_no_zero(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_undefined_measure_has_its_reason_and_is_not_zero(capsys: pytest.CaptureFixture[str]) -> None:
     out = drawn(capsys, arbitration(ARBITRATION))
 
     novelty = next(line for line in out.splitlines() if line.startswith("novelty"))
@@ -80,8 +80,8 @@ def test_what_is_undefined_says_why_and_is_no_zero(capsys: pytest.CaptureFixture
     assert "leader likely" in out
 
 
-def test_an_abstention_of_the_arbiter_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    nothing = {
+def test_an_abstention_of_the_arbiter_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing: dict[str, Any] = {
         "answer": "",
         "outcome": "ABSTAINED",
         "confidence": None,
@@ -96,7 +96,7 @@ def test_an_abstention_of_the_arbiter_is_said(capsys: pytest.CaptureFixture[str]
     assert "unknown from unknown" in out
 
 
-def test_the_papers_example_is_not_sure_enough(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_confidence_of_the_papers_example_is_not_sufficient(capsys: pytest.CaptureFixture[str]) -> None:
     out = drawn(capsys, assessments([ASSESSMENT]))
 
     assert out.splitlines()[1].split() == [
@@ -109,22 +109,21 @@ def test_the_papers_example_is_not_sure_enough(capsys: pytest.CaptureFixture[str
         "0.378",
         "0.500",
         "not",
-        "sure",
-        "enough",
+        "sufficient",
     ]
 
 
-def test_an_agent_that_cannot_rate_itself_is_unknown_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_without_a_rating_is_unknown_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     unrated = {"verbalized": None, "disagreement": None, "unknown_reason": "unparseable", "confidence": 0.5}
     barred = {"eligible": False, "ineligible_reason": "too few observations"}
 
     out = drawn(capsys, assessments([{**ASSESSMENT, **unrated, **barred}]))
 
     assert "unknown (unparseable)" in out
-    assert "may not: too few observations" in out
+    assert "not eligible: too few observations" in out
 
 
-def test_a_hand_over_is_told_with_its_reason_and_what_was_learned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_delegation_is_printed_with_its_reason_and_the_profile_updates(capsys: pytest.CaptureFixture[str]) -> None:
     done = {
         **SPENT,
         "task_id": "t-1",
@@ -144,6 +143,6 @@ def test_a_hand_over_is_told_with_its_reason_and_what_was_learned(capsys: pytest
 
     out = drawn(capsys, task(done))
 
-    assert "gamma hands it to alpha: better peer" in out
+    assert "gamma delegates to alpha: better peer" in out
     assert "right, by expected: equal" in out
     assert "alpha in math_computation: 0.500 to 0.550" in out

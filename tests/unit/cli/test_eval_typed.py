@@ -1,4 +1,4 @@
-"""What is typed counts: it stands in the command that heads a report, and is refused where it would be ignored."""
+"""The given options are part of the command in a report, and are rejected where they would be ignored."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ EVERYWHERE = ["--items 3", "--seeds 0,4", "--max-tokens 64", "--concurrency 2", 
         ("dialectic", ["--agents alpha", "--assessor draft"], ["--sets truthfulqa,mmlu"]),
     ],
 )  # fmt: skip
-def test_what_was_typed_stands_in_the_command_that_a_report_prints(
+def test_the_given_options_are_part_of_the_command_in_a_report(
     command: str, options: list[str], defaults: list[str], data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed = [*EVERYWHERE, "--sets mmlu", *options]
@@ -52,17 +52,17 @@ def test_what_was_typed_stands_in_the_command_that_a_report_prints(
     assert words(plain) == words(" ".join([f"metacog eval {command} --data {data} --items 20 --seeds 7", *defaults]))
 
 
-def test_what_the_service_is_to_learn_stands_there_too(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_live_option_is_part_of_the_command_too(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "live" in words(printed(monkeypatch, "delegation", f"--data {data}", "--live"))
 
 
-def test_tasks_stand_there_instead_of_data(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_has_tasks_instead_of_data(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = printed(monkeypatch, "delegation", f"--tasks {data / 'mmlu.jsonl'}")
 
     assert words(made) == words(f"metacog eval delegation --tasks {data / 'mmlu.jsonl'} --seeds 7")
 
 
-def test_recordings_stand_there_with_how_they_are_replayed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_has_the_recordings_and_the_replay_options(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recordings = data / "recordings.jsonl"
     recordings.write_text("")
     monkeypatch.setattr("evals.mc_mas.replaying.replay_plan", lambda *_: Plan(items=(), arms=()))
@@ -73,7 +73,7 @@ def test_recordings_stand_there_with_how_they_are_replayed(data: Path, monkeypat
     assert words(made) == words(" ".join(["metacog eval mc-mas", *typed]))
 
 
-def test_outcomes_stand_there_with_a_seed_of_zero(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_has_the_outcomes_and_a_seed_of_zero(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"id": "r-1", "question": "Which?", "strong_correct": True, "weak_correct": False}
     (data / "routing_x.jsonl").write_text(json.dumps(row) + "\n")
 
@@ -107,25 +107,25 @@ def words(command: str) -> list[str]:
 @pytest.mark.parametrize(
     ("typed", "complaint"),
     [
-        ("compare --data DATA --hub boolq", "--data would be ignored beside --hub"),
-        ("dialectic --hub boolq --sets mmlu", "--sets would be ignored beside --hub"),
-        ("mc-mas --hub boolq --data DATA --sets mmlu", "--data, --sets would be ignored beside --hub"),
-        ("delegation --hub boolq --sets mmlu", "--sets would be ignored beside --hub"),
-        ("delegation --tasks T --items 20", "--items would be ignored beside --tasks"),
-        ("routing --hub boolq --data DATA", "--data would be ignored beside --hub"),
-        ("routing --quick --data DATA --items 40", "--data, --items would be ignored beside --quick"),
-        ("routing --quick --hub boolq", "--hub would be ignored beside --quick"),
-        ("routing --quick --timeout 60", "--timeout would be ignored beside --quick"),
-        ("routing --outcomes FILE --data DATA", "--data would be ignored beside --outcomes"),
-        ("routing --outcomes FILE --hub boolq", "--hub would be ignored beside --outcomes"),
-        ("routing --outcomes FILE --quick", "--quick would be ignored beside --outcomes"),
-        ("mc-mas --recordings FILE --data DATA", "--data would be ignored beside --recordings"),
-        ("mc-mas --recordings FILE --hub boolq --items 3", "--hub, --items would be ignored beside --recordings"),
-        ("mc-mas --recordings FILE --sets mmlu --seeds 1", "--sets, --seeds would be ignored beside --recordings"),
-        ("mc-mas --replay --data DATA", "name the recorded samples with --recordings"),
+        ("compare --data DATA --hub boolq", "--data would be ignored with --hub"),
+        ("dialectic --hub boolq --sets mmlu", "--sets would be ignored with --hub"),
+        ("mc-mas --hub boolq --data DATA --sets mmlu", "--data, --sets would be ignored with --hub"),
+        ("delegation --hub boolq --sets mmlu", "--sets would be ignored with --hub"),
+        ("delegation --tasks T --items 20", "--items would be ignored with --tasks"),
+        ("routing --hub boolq --data DATA", "--data would be ignored with --hub"),
+        ("routing --quick --data DATA --items 40", "--data, --items would be ignored with --quick"),
+        ("routing --quick --hub boolq", "--hub would be ignored with --quick"),
+        ("routing --quick --timeout 60", "--timeout would be ignored with --quick"),
+        ("routing --outcomes FILE --data DATA", "--data would be ignored with --outcomes"),
+        ("routing --outcomes FILE --hub boolq", "--hub would be ignored with --outcomes"),
+        ("routing --outcomes FILE --quick", "--quick would be ignored with --outcomes"),
+        ("mc-mas --recordings FILE --data DATA", "--data would be ignored with --recordings"),
+        ("mc-mas --recordings FILE --hub boolq --items 3", "--hub, --items would be ignored with --recordings"),
+        ("mc-mas --recordings FILE --sets mmlu --seeds 1", "--sets, --seeds would be ignored with --recordings"),
+        ("mc-mas --replay --data DATA", "give the recorded samples with --recordings"),
     ],
 )
-def test_what_would_be_ignored_is_refused(
+def test_options_that_would_be_ignored_raise_an_error(
     metacog: Metacog, data: Path, monkeypatch: pytest.MonkeyPatch, typed: str, complaint: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -135,7 +135,7 @@ def test_what_would_be_ignored_is_refused(
     assert (done.status, complaint in done.err) == (USAGE, True), done.err
 
 
-def test_public_sets_do_without_the_sets_that_are_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_public_sets_do_not_use_the_default_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evals.hub.loading.load_sets", lambda *_, **__: [])
 
     made = printed(monkeypatch, "dialectic", "--hub boolq")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.operation.settings import INTERNAL, complaints, settings, unknown_names
-from cli.terminal.exits import OK, REFUSED
+from cli.operation.settings import INTERNAL, problems, settings, unknown_names
+from cli.terminal.exits import FAILED, OK
 from docs.generating.settings import rows
 from embedded.settings import DEFAULT_PORTS
 from tests.unit.cli.running import Metacog
@@ -17,7 +17,7 @@ CODE = ("kernel", "chassis", "services", "console", "encoder", "embedded", "eval
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "expected_text"),
     [
         ("METACOG_ROUTER_THRESHOLD", "1.5", "at most 1"),
         ("METACOG_ROUTER_THRESHOLD", "much", "a number"),
@@ -30,11 +30,11 @@ CODE = ("kernel", "chassis", "services", "console", "encoder", "embedded", "eval
         ("METACOG_ARBITER_SOLVER_AGENTS", "ada", "a JSON list"),
     ],
 )
-def test_a_value_that_no_part_would_take_is_told_with_what_it_must_be(name: str, value: str, said: str) -> None:
-    assert complaints({name: value}) == [f"{name} is '{value}'; it must be {said}"]
+def test_the_problem_of_an_invalid_value_describes_the_valid_values(name: str, value: str, expected_text: str) -> None:
+    assert problems({name: value}) == [f"{name} is '{value}'; it must be {expected_text}"]
 
 
-def test_values_that_parts_take_are_left_alone() -> None:
+def test_valid_values_have_no_problem() -> None:
     fine = {
         "METACOG_ROUTER_THRESHOLD": "0.45",
         "METACOG_ROUTER_KEEP_CONTENTS": "False",
@@ -43,10 +43,10 @@ def test_values_that_parts_take_are_left_alone() -> None:
         "METACOG_DATABASE_URL": "",
     }
 
-    assert complaints(fine) == []
+    assert problems(fine) == []
 
 
-def test_a_name_that_no_part_reads_is_told_with_the_one_that_may_be_meant() -> None:
+def test_the_problem_of_an_unknown_name_suggests_a_similar_one() -> None:
     strange = {"METACOG_ROUTER_TRESHOLD": "1", "METACOG_SOMETHING_ELSE_ENTIRELY": "1", "PATH": "/bin"}
 
     assert unknown_names(strange) == {
@@ -59,14 +59,14 @@ def test_a_secret_is_never_shown(metacog: Metacog, monkeypatch: pytest.MonkeyPat
     for name in ("METACOG_PEER_KEY", "METACOG_INFERENCE_API_KEY", "METACOG_API_KEY"):
         monkeypatch.setenv(name, "mc-precious")
 
-    shown = metacog("config", "show", "--all")
-    told = metacog("config", "show", "--json")
+    table = metacog("config", "show", "--all")
+    document = metacog("config", "show", "--json")
 
-    assert "precious" not in shown.out + told.out
-    assert {each["name"] for each in json.loads(told.out)["settings"]} >= {"METACOG_PEER_KEY", "METACOG_API_KEY"}
+    assert "precious" not in table.out + document.out
+    assert {each["name"] for each in json.loads(document.out)["settings"]} >= {"METACOG_PEER_KEY", "METACOG_API_KEY"}
 
 
-def test_what_is_set_is_told_apart_from_what_is_usual(metacog: Metacog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_values_are_distinguished_from_defaults(metacog: Metacog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METACOG_ROUTER_THRESHOLD", "0.6")
 
     found = {each["name"]: each for each in json.loads(metacog("config", "show", "--all", "--json").out)["settings"]}
@@ -89,9 +89,11 @@ def test_the_environment_and_the_files_that_it_names_are_validated(
     wrong = metacog("config", "validate", "--json")
 
     assert (whole.status, json.loads(whole.out)["valid"]) == (OK, True)
-    assert wrong.status == REFUSED
-    assert any("line 1: threshold" in said for said in json.loads(wrong.out)["problems"])
-    assert any(said.startswith("METACOG_ROUTER_GRACE_S") for said in json.loads(wrong.out)["problems"])
+    assert wrong.status == FAILED
+    assert any("line 1: threshold" in expected_text for expected_text in json.loads(wrong.out)["problems"])
+    assert any(
+        expected_text.startswith("METACOG_ROUTER_GRACE_S") for expected_text in json.loads(wrong.out)["problems"]
+    )
 
 
 def test_every_variable_that_the_code_names_is_a_setting() -> None:
@@ -104,7 +106,7 @@ def test_every_variable_that_the_code_names_is_a_setting() -> None:
     assert {name for name in strange if not name.startswith("METACOG_TEST_")} == set(INTERNAL)
 
 
-def test_every_port_of_the_embedded_suite_is_a_setting_and_each_setting_stands_once() -> None:
+def test_every_port_of_the_embedded_suite_is_a_setting_and_each_setting_occurs_once() -> None:
     names = [row["name"] for row in rows()]
 
     assert set(DEFAULT_PORTS) <= set(names)

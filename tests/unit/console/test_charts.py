@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from console.charts.calibration import histogram, reliability_marks
@@ -20,7 +22,7 @@ def test_the_terms_of_an_activation_lie_end_to_end_and_reach_its_value() -> None
     assert [term.is_lowering for term in made] == [True, False, False, True]
 
 
-def test_a_component_that_is_unknown_has_no_place_on_the_radar() -> None:
+def test_an_unknown_component_has_no_point_on_the_radar() -> None:
     state = {"correctness": 0.5, "experience": None, "importance": 1.0, "conflict": 0.0, "emotional_response": 0.2}
 
     drawn = radar({**state, "unknown_reasons": {"experience": "nothing is stored yet"}})
@@ -31,7 +33,7 @@ def test_a_component_that_is_unknown_has_no_place_on_the_radar() -> None:
     assert len(drawn.edges) == 3  # of five neighbours, the two pairs with the unknown one are not joined
 
 
-def test_a_radar_of_which_all_is_known_is_filled() -> None:
+def test_a_radar_without_unknown_components_is_filled() -> None:
     names = ("correctness", "experience", "importance", "conflict", "emotional_response")
 
     drawn = radar(dict.fromkeys(names, 1.0))
@@ -42,7 +44,7 @@ def test_a_radar_of_which_all_is_known_is_filled() -> None:
 
 def test_a_stage_whose_state_is_unknown_leaves_a_gap_and_is_never_zero() -> None:
     known = {"correctness": 0.2, "conflict": 0.8}
-    stages = [
+    stages: list[tuple[str, dict[str, Any] | None]] = [
         ("THESIS", known),
         ("ANTITHESIS", {"correctness": None, "conflict": 0.5}),
         ("RESOLUTION", known),
@@ -56,13 +58,13 @@ def test_a_stage_whose_state_is_unknown_leaves_a_gap_and_is_never_zero() -> None
     assert (len(conflict.edges), conflict.unknown) == (2, [])
 
 
-def test_names_of_lines_that_end_together_are_kept_apart() -> None:
+def test_names_of_lines_that_end_together_do_not_overlap() -> None:
     chart = evolution([("THESIS", {"correctness": 0.5, "conflict": 0.5})])
 
     assert abs(chart.lines[0].label_y - chart.lines[1].label_y) >= 16
 
 
-def test_the_fitness_matrix_says_what_was_chosen_and_how_each_cell_came_about() -> None:
+def test_the_fitness_matrix_has_the_chosen_cells_and_the_terms_of_each_cell() -> None:
     optimum = {
         "fitness": {"EXPERT": {"a": 0.7, "b": 0.4}, "CRITIC": {"a": 0.3}},
         "terms": {"EXPERT": {"a": {"correctness": 0.42, "experience": 0.28}}, "CRITIC": {"b": {}}},
@@ -94,7 +96,7 @@ def test_the_fitness_matrix_says_what_was_chosen_and_how_each_cell_came_about() 
 
 
 def test_an_empty_bin_has_no_mark_and_a_full_one_is_the_larger() -> None:
-    bins = [
+    bins: list[dict[str, Any]] = [
         {"lower": 0.0, "upper": 0.5, "observations": 0, "mean_confidence": None, "accuracy": None},
         {"lower": 0.5, "upper": 0.6, "observations": 1, "mean_confidence": 0.55, "accuracy": 0.0},
         {"lower": 0.9, "upper": 1.0, "observations": 99, "mean_confidence": 0.95, "accuracy": 1.0},
@@ -113,7 +115,7 @@ def test_the_highest_bar_fills_the_plot_and_no_runs_make_no_bar() -> None:
     assert [bar.height for bar in histogram(bins)] == [0.0, 0.5, 1.0]
 
 
-def test_profiles_and_hand_overs_that_nobody_told_of_are_empty_cells() -> None:
+def test_missing_profiles_and_delegations_are_empty_cells() -> None:
     profiles = [{"agent": "a", "dimension": "x"}, {"agent": "b", "dimension": "y"}]
     flows = [{"from_agent": "a", "to_agent": "b", "tasks": 3}]
 

@@ -2,7 +2,7 @@ from console.comparison import comparison
 from tests.unit.console.runs import deliberated, run
 
 
-def test_two_runs_are_told_apart_and_what_is_unknown_is_not_subtracted() -> None:
+def test_two_runs_are_compared_and_unknown_values_are_not_subtracted() -> None:
     first = deliberated() | {"confidence": 0.5}
     second = run("system1", duration_ms=2_500.0)
 

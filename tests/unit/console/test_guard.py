@@ -12,8 +12,8 @@ from chassis.serving.auth import ApiKey, Keyring
 from chassis.serving.health import Health
 from console.app import build_app
 from console.guard import COOKIE
-from console.live_runs import Lives
-from console.service_client import Face
+from console.live_runs import LiveRuns
+from console.service_client import ServiceClient
 from console.sessions import Sessions
 from console.settings import Settings
 from console.site import Site
@@ -27,12 +27,16 @@ KEYRING = Keyring([ApiKey(name="ann", sha256=sha256(b"a-key").hexdigest())])
 async def visitor(
     sessions: Sessions | None = None, *, names: tuple[str, ...] = (), base: str = OURS
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser-like client of a console whose services are all away."""
+    """A browser-like client of a console whose services are all unreachable."""
     async with aiohttp.ClientSession() as http:
-        router, delegation = Face("router", NOBODY, http), Face("delegation service", NOBODY, http)
-        lives = Lives(most=4, unwatched_s=60)
+        router, delegation = ServiceClient("router", NOBODY, http), ServiceClient("delegation service", NOBODY, http)
+        lives = LiveRuns(most=4, unwatched_s=60)
         site = Site(
-            router=router, delegation=delegation, lives=lives, settings=Settings(), has_login=sessions is not None
+            router=router,
+            delegation=delegation,
+            lives=lives,
+            settings=Settings.model_validate({}),
+            has_login=sessions is not None,
         )
         app = build_app(site, health=Health({"router": router.check}), sessions=sessions, names=names)
         transport = httpx.ASGITransport(app=app)
@@ -45,12 +49,12 @@ def logins() -> Sessions:
 
 
 @pytest.mark.parametrize("base", [OURS, "http://localhost:8090", "http://[::1]:8090"])
-async def test_loopback_is_asked_for_under_its_own_names(base: str) -> None:
+async def test_loopback_names_are_accepted(base: str) -> None:
     async with visitor(base=base) as client:
         assert (await client.get("/")).status_code == 200
 
 
-async def test_a_name_that_was_bound_to_this_machine_by_somebody_else_is_refused() -> None:
+async def test_a_foreign_name_that_resolves_to_this_machine_is_rejected() -> None:
     async with visitor(base="http://rebound.example:8090") as client:
         for path in ("/", "/healthz", "/static/css/base.css"):
             assert (await client.get(path)).status_code == 421
@@ -114,7 +118,7 @@ async def test_no_page_has_anything_inline_or_from_elsewhere() -> None:
                 assert forbidden not in page.replace(f"{NOBODY}", ""), (path, forbidden)
 
 
-async def test_without_a_login_nothing_is_shown_but_the_way_to_it() -> None:
+async def test_without_a_login_every_page_leads_to_the_login() -> None:
     async with visitor(logins()) as client:
         page = await client.get("/runs?strategy=arbiter")
         part = await client.get("/knowledge/documents", headers={"hx-request": "true"})
@@ -125,14 +129,14 @@ async def test_without_a_login_nothing_is_shown_but_the_way_to_it() -> None:
     assert stream.status_code == 401
 
 
-async def test_a_wrong_key_is_refused_in_words_and_a_right_one_leads_back() -> None:
+async def test_a_wrong_key_shows_a_message_and_a_right_one_leads_back() -> None:
     async with visitor(logins()) as client:
         own = {"origin": OURS}
         wrong = await client.post("/login", content="key=b-key", headers=own)
         right = await client.post("/login", content="key=a-key&then=%2Fruns", headers=own)
         page = await client.get("/")
 
-    assert (wrong.status_code, "This key is not known." in wrong.text) == (401, True)
+    assert (wrong.status_code, "This key is unknown." in wrong.text) == (401, True)
     assert (right.status_code, right.headers["location"]) == (303, "/runs")
     cookie = right.headers["set-cookie"]
     assert "a-key" not in cookie
@@ -147,7 +151,7 @@ async def test_a_login_leads_nowhere_else() -> None:
     assert sent.headers["location"] == "/"
 
 
-async def test_after_logging_out_the_cookie_is_worth_nothing() -> None:
+async def test_after_logging_out_the_cookie_is_invalid() -> None:
     async with visitor(logins()) as client:
         await client.post("/login", content="key=a-key", headers={"origin": OURS})
         name = client.cookies[COOKIE]
@@ -168,7 +172,7 @@ async def test_a_login_ends_by_itself() -> None:
 
 
 @pytest.mark.parametrize("path", ["/runs", "/agents", "/calibration", "/knowledge"])
-async def test_a_service_that_is_away_is_told_of_on_a_whole_page(path: str) -> None:
+async def test_the_error_for_an_unreachable_service_is_a_complete_page(path: str) -> None:
     async with visitor() as client:
         reply = await client.get(path)
 
@@ -177,12 +181,12 @@ async def test_a_service_that_is_away_is_told_of_on_a_whole_page(path: str) -> N
     assert "make up" in reply.text
 
 
-async def test_an_unknown_run_a_missing_page_and_a_comparison_of_one_are_told_in_words() -> None:
+async def test_an_unknown_run_a_missing_page_and_a_comparison_of_one_run_show_a_message() -> None:
     async with visitor() as client:
         missing = await client.get("/no-such-page")
         one = await client.get("/runs/compare?run=x")
         gone = await client.get("/live/unknown", headers={"hx-request": "true"})
 
     assert (missing.status_code, "There is no such page" in missing.text) == (404, True)
-    assert (one.status_code, "Tick two runs" in one.text) == (400, True)
-    assert "not followed any more" in gone.text
+    assert (one.status_code, "Select two runs" in one.text) == (400, True)
+    assert "not live any more" in gone.text

@@ -6,7 +6,7 @@ import pytest
 
 from chassis.errors import PeerUnavailable
 from console.errors import NotLive, TooManyLive
-from console.live_runs import Lives
+from console.live_runs import LiveRuns
 
 Event = tuple[str, Mapping[str, Any]]
 
@@ -26,8 +26,8 @@ async def failing() -> AsyncGenerator[Event, None]:
     raise PeerUnavailable("away")
 
 
-def lives(most: int = 4, unwatched_s: float = 60.0) -> Lives:
-    return Lives(most=most, unwatched_s=unwatched_s)
+def lives(most: int = 4, unwatched_s: float = 60.0) -> LiveRuns:
+    return LiveRuns(most=most, unwatched_s=unwatched_s)
 
 
 async def names(live: Any) -> list[str]:  # noqa: ANN401
@@ -36,7 +36,7 @@ async def names(live: Any) -> list[str]:  # noqa: ANN401
     return [name for name, _ in live.events]
 
 
-async def test_whoever_comes_later_sees_all_that_has_happened() -> None:
+async def test_a_later_watcher_receives_all_events() -> None:
     kept = lives()
     live = kept.begin(two, owner="me", about={})
 
@@ -44,7 +44,7 @@ async def test_whoever_comes_later_sees_all_that_has_happened() -> None:
     assert kept.find(live.id, owner="me") is live
 
 
-async def test_nobody_else_may_watch() -> None:
+async def test_only_the_owner_may_follow_a_run() -> None:
     kept = lives()
     live = kept.begin(two, owner="me", about={})
 
@@ -54,8 +54,8 @@ async def test_nobody_else_may_watch() -> None:
         kept.find("no such", owner="me")
 
 
-async def test_a_refusal_is_the_last_event() -> None:
-    assert await names(lives().begin(failing, owner="", about={})) == ["first", "refused"]
+async def test_an_error_is_the_last_event() -> None:
+    assert await names(lives().begin(failing, owner="", about={})) == ["first", "failed"]
 
 
 async def test_a_stop_ends_the_work() -> None:
@@ -67,17 +67,17 @@ async def test_a_stop_ends_the_work() -> None:
     assert await names(live) == ["first", "stopped"]
 
 
-async def test_what_nobody_watches_is_stopped_and_what_is_watched_again_is_not() -> None:
+async def test_a_run_without_watchers_is_stopped_unless_one_returns() -> None:
     kept = lives(unwatched_s=0.05)
     left, kept_on = (kept.begin(never, owner="", about={}) for _ in range(2))
-    kept_on.arrive()
+    kept_on.add_watcher()
 
     assert await names(left) == ["first", "stopped"]
     assert not kept_on.is_over
     await kept.close()
 
 
-async def test_more_than_may_be_followed_are_refused_and_ended_ones_make_room() -> None:
+async def test_runs_over_the_limit_raise_an_error_and_ended_runs_are_dropped() -> None:
     kept = lives(most=2)
     running = kept.begin(never, owner="", about={})
     ended = kept.begin(two, owner="", about={})

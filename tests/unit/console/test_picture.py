@@ -1,3 +1,5 @@
+from typing import Any
+
 from chassis.errors import PeerUnavailable
 from console.run_events import apply, pictured
 from console.run_view import CHAIN, PANELS, Change, Picture
@@ -11,11 +13,11 @@ def deliberating() -> Picture:
     return pictured([("run_started", {"run_id": "r1"}), ("routed", ROUTED), ("roles_assigned", ROLES)])
 
 
-def started(stage: str) -> tuple[str, dict[str, object]]:
+def started(stage: str) -> tuple[str, dict[str, Any]]:
     return "stage_started", {"stage": stage, "role": "EXPERT", "agent": "ada", "model": "m", "attempt": 1}
 
 
-def test_the_phases_say_what_is_over_what_is_under_way_and_what_is_to_come() -> None:
+def test_the_phases_are_done_active_or_waiting() -> None:
     picture = deliberating()
 
     assert picture.phases[:5] == [
@@ -27,13 +29,13 @@ def test_the_phases_say_what_is_over_what_is_under_way_and_what_is_to_come() -> 
     ]
 
 
-def test_a_strategy_that_was_named_needed_no_assessment() -> None:
+def test_a_requested_strategy_skips_the_assessment() -> None:
     picture = pictured([("routed", run("system1")["route"])])
 
     assert picture.phases == [("assess", "skipped"), ("route", "done"), ("answer", "active")]
 
 
-def test_a_token_is_added_to_its_stage_and_draws_no_panel_anew() -> None:
+def test_a_token_is_added_to_its_stage_without_rendering_a_panel() -> None:
     picture = deliberating()
     apply(picture, *started("THESIS"))
 
@@ -46,13 +48,14 @@ def test_a_token_is_added_to_its_stage_and_draws_no_panel_anew() -> None:
 
 def test_a_second_attempt_begins_with_an_empty_text() -> None:
     picture = deliberating()
-    for name, data in [started("THESIS"), ("stage_token", {"stage": "THESIS", "text": "wrong"}), started("THESIS")]:
+    token: tuple[str, dict[str, Any]] = ("stage_token", {"stage": "THESIS", "text": "wrong"})
+    for name, data in [started("THESIS"), token, started("THESIS")]:
         apply(picture, name, data)
 
     assert picture.stages["THESIS"].text == ""
 
 
-def test_a_measured_stage_shows_in_the_evolution_and_the_others_stay_unknown() -> None:
+def test_a_measured_stage_is_in_the_evolution_and_the_others_are_unknown() -> None:
     picture = deliberating()
 
     change = apply(picture, "stage_measured", {"stage": "THESIS", "msv": MSV})
@@ -66,10 +69,10 @@ def test_the_note_is_never_a_stage_of_the_chain() -> None:
     apply(picture, *started("NOTE"))
 
     assert "NOTE" not in [stage for stage, _ in picture.chain_states]
-    assert ("watch", "active") in picture.phases
+    assert ("note", "active") in picture.phases
 
 
-def test_after_a_fallback_the_text_so_far_is_void() -> None:
+def test_a_fallback_drops_the_text_so_far() -> None:
     picture = deliberating()
     apply(picture, "answer_token", {"text": "half an answer"})
 
@@ -81,7 +84,7 @@ def test_after_a_fallback_the_text_so_far_is_void() -> None:
     assert change.panels == set(PANELS)
 
 
-def test_when_another_agent_answers_the_text_so_far_is_void() -> None:
+def test_another_agent_drops_the_text_so_far() -> None:
     picture = deliberating()
     chosen = {"mode": "EXECUTED", "first_agent": "ada", "executor": "ada", "reason": "confident", "short_list": []}
     first = apply(picture, "mode_chosen", chosen)
@@ -93,17 +96,17 @@ def test_when_another_agent_answers_the_text_so_far_is_void() -> None:
     assert (picture.answer, again.panels) == ("", set(PANELS))
 
 
-def test_a_refusal_ends_it_and_marks_where() -> None:
+def test_an_error_ends_the_run_and_marks_the_phase() -> None:
     picture = deliberating()
 
-    apply(picture, "refused", {"error": PeerUnavailable("away", run_id="r7")})
+    apply(picture, "failed", {"error": PeerUnavailable("away", run_id="r7")})
 
     assert picture.is_over
     assert (picture.run_id, picture.error and picture.error.reason) == ("r7", "PEER_UNAVAILABLE")
     assert ("thesis", "failed") in picture.phases
 
 
-def test_an_event_that_nobody_knows_changes_nothing() -> None:
+def test_an_unknown_event_changes_nothing() -> None:
     assert apply(Picture(), "something_new", {}) == Change()
 
 

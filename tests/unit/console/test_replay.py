@@ -9,23 +9,23 @@ RECORDED = {"system1": run("system1"), "dialectic": deliberated(), "arbiter": ar
 
 @pytest.mark.parametrize("recorded", RECORDED.values(), ids=RECORDED)
 def test_a_replay_begins_and_ends_as_the_run_did_and_takes_as_long(recorded: Body) -> None:
-    told = replay.events(recorded)
+    timed = replay.events(recorded)
 
-    assert [told[0].name, told[1].name, told[-1].name] == ["run_started", "routed", "run_finished"]
-    assert sum(each.after_ms for each in told) == pytest.approx(10_000)
+    assert [timed[0].name, timed[1].name, timed[-1].name] == ["run_started", "routed", "run_finished"]
+    assert sum(each.after_ms for each in timed) == pytest.approx(10_000)
 
 
-def test_a_replayed_dialectic_speaks_its_stages_in_order_a_word_at_a_time() -> None:
-    told = replay.events(deliberated())
+def test_a_replayed_dialectic_streams_its_stages_in_order_word_by_word() -> None:
+    timed = replay.events(deliberated())
 
-    started = [each.data["stage"] for each in told if each.name == "stage_started"]
-    words = [each for each in told if each.name == "stage_token" and each.data["stage"] == "SYNTHESIS"]
+    started = [each.data["stage"] for each in timed if each.name == "stage_started"]
+    words = [each for each in timed if each.name == "stage_token" and each.data["stage"] == "SYNTHESIS"]
     assert started == ["THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS"]
     assert "".join(each.data["text"] for each in words) == "seven eight nine ten"
     assert [each.after_ms for each in words] == [250.0] * 4
 
 
-def test_a_note_of_which_only_the_text_was_recorded_is_shown_beside_the_chain() -> None:
+def test_a_note_with_a_recorded_text_only_is_shown_beside_the_chain() -> None:
     recorded = deliberated()
     recorded["deliberation"] |= {"note": "mind the gap", "roles": {"assignment": {"GENERALIST": "eve"}}}
 

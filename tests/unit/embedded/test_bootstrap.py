@@ -15,7 +15,7 @@ def pins(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9-]+)==(\S+.*?) ?\\$", text, re.MULTILINE))
 
 
-def test_an_old_python_is_refused_with_its_version() -> None:
+def test_an_old_python_raises_an_error_with_its_version() -> None:
     with pytest.raises(bootstrap.SetupFailed, match=r"needs Python 3\.11 or newer; this is 3\.9"):
         bootstrap.check_python((3, 9))
 
@@ -40,7 +40,7 @@ def test_only_a_cpu_build_of_torch_is_asked_for() -> None:
     ],
 )
 def test_an_environment_of_another_python_is_not_used(config: str, expected: bool) -> None:
-    assert bootstrap.is_ours(config, (3, 11)) is expected
+    assert bootstrap.belongs_to(config, (3, 11)) is expected
 
 
 def test_an_encoder_of_the_users_own_leaves_ours_out() -> None:
@@ -62,8 +62,8 @@ def test_an_encoder_of_the_users_own_leaves_ours_out() -> None:
         ("\n", None),
     ],
 )
-def test_pip_s_lines_become_news(line: str, expected: str | None) -> None:
-    assert bootstrap.progress_of(line) == expected
+def test_lines_of_pip_are_shortened_to_progress(line: str, expected: str | None) -> None:
+    assert bootstrap.progress_in(line) == expected
 
 
 @pytest.mark.parametrize("name", [*LOCKS, "model.txt"])

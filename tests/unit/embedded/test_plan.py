@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from embedded.errors import SuiteError
-from embedded.parts import ProcessSpec, read_plan, write_plan
-from embedded.plan import plan, ports_wanted, shared_environment
-from embedded.settings import DEFAULT_PORTS, SuiteSettings, Wishes, read_settings
-from embedded.vllm import VllmWish, check_vllm
+from embedded.plan import plan, required_ports, shared_environment
+from embedded.settings import DEFAULT_PORTS, SuiteSettings, UpOptions, read_settings
+from embedded.supervision.parts import ProcessSpec, read_plan, write_plan
+from embedded.vllm import VllmSettings, check_vllm
 
 SETTINGS = SuiteSettings(home=Path("/srv/metacog"))
 SERVICES = {"router", "assigner", "arbiter", "delegation"}
@@ -47,13 +47,13 @@ def test_a_server_of_the_users_own_takes_the_place_of_each_part() -> None:
     assert parts["router"].environment["METACOG_DATABASE_URL"] == "postgresql+psycopg://me@db/metacog"
 
 
-def test_those_who_take_requests_are_stopped_before_those_who_answer_them() -> None:
+def test_parts_that_receive_requests_stop_before_parts_that_serve_them() -> None:
     parts = named(plan(SETTINGS, ""))
 
     assert parts["router"].wave > parts["arbiter"].wave > parts["llm"].wave > parts["postgres"].wave
 
 
-def test_every_part_knows_where_the_others_are() -> None:
+def test_every_part_receives_the_addresses_of_the_others() -> None:
     moved = replace(SETTINGS, ports=DEFAULT_PORTS | {"METACOG_ARBITER_GRPC_PORT": 51000, "METACOG_ENCODER_PORT": 9001})
 
     variables = shared_environment(moved)
@@ -70,11 +70,11 @@ def test_no_key_is_written_into_the_plan() -> None:
     assert not any("secret key" in str(part) for part in parts)
 
 
-def test_ports_of_parts_that_are_not_started_are_not_wanted() -> None:
+def test_ports_of_parts_that_are_not_started_are_not_required() -> None:
     own = replace(SETTINGS, inference_url="http://gpu:8000/v1", encoder_url="http://gpu:8001/v1")
 
-    assert {port.setting for port in ports_wanted(SETTINGS)} == DEFAULT_PORTS.keys()
-    assert {port.number for port in ports_wanted(own)}.isdisjoint({8000, 8001})
+    assert {port.setting for port in required_ports(SETTINGS)} == DEFAULT_PORTS.keys()
+    assert {port.number for port in required_ports(own)}.isdisjoint({8000, 8001})
 
 
 def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
 def test_the_command_line_wins_over_the_environment() -> None:
     environment = {"METACOG_INFERENCE_URL": "http://one/v1", "METACOG_INFERENCE_MODEL": "a"}
 
-    settings = read_settings(environment, Wishes(inference_url="http://two/v1/", inference_model="b"))
+    settings = read_settings(environment, UpOptions(inference_url="http://two/v1/", inference_model="b"))
 
     assert (settings.inference_url, settings.inference_model) == ("http://two/v1", "b")
 
@@ -103,14 +103,14 @@ def test_an_empty_variable_is_an_unset_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["eighty", "0", "65536", "-1", "80.5"])
-def test_a_port_that_is_none_is_refused_with_its_setting(text: str) -> None:
+def test_an_invalid_port_raises_an_error_with_its_setting(text: str) -> None:
     with pytest.raises(SuiteError, match="METACOG_CONSOLE_PORT"):
         read_settings({"METACOG_CONSOLE_PORT": text})
 
 
 def test_a_model_file_and_a_model_server_exclude_each_other() -> None:
     with pytest.raises(SuiteError, match="give one of them"):
-        read_settings({}, Wishes(inference_url="http://gpu/v1", model="x.gguf"))
+        read_settings({}, UpOptions(inference_url="http://gpu/v1", model="x.gguf"))
 
 
 def test_a_file_named_from_the_users_folder_is_found_from_another(
@@ -126,7 +126,7 @@ def test_a_file_named_from_the_users_folder_is_found_from_another(
 
 def test_vllm_takes_the_place_of_llama_cpp() -> None:
     environment = {"METACOG_VLLM_PYTHON": "/opt/vllm/bin/python", "METACOG_VLLM_ARGS": "--max-model-len 4096"}
-    settings = read_settings(environment, Wishes(backend="vllm", model="Qwen/Qwen3-4B"))
+    settings = read_settings(environment, UpOptions(backend="vllm", model="Qwen/Qwen3-4B"))
 
     parts = named(plan(settings, ""))
 
@@ -144,19 +144,19 @@ def test_a_folder_is_a_model_for_vllm_wherever_the_parts_run(monkeypatch: pytest
     (tmp_path / "weights").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    settings = read_settings({}, Wishes(backend="vllm", model="weights", inference_model="mine"))
+    settings = read_settings({}, UpOptions(backend="vllm", model="weights", inference_model="mine"))
 
     assert settings.vllm is not None
     assert settings.vllm.model == str(tmp_path / "weights")
     assert shared_environment(settings)["METACOG_INFERENCE_MODEL"] == "mine"
 
 
-def test_vllm_that_is_not_there_is_told_with_how_to_get_it() -> None:
+def test_the_error_for_missing_vllm_describes_how_to_install_it() -> None:
     with pytest.raises(SuiteError, match=r"(?s)does not have vLLM.*METACOG_VLLM_PYTHON"):
-        check_vllm(VllmWish(python="/nowhere/python", model="m"))
+        check_vllm(VllmSettings(python="/nowhere/python", model="m"))
 
 
 @pytest.mark.parametrize(("model", "arguments"), [(None, ""), ("m", "'unbalanced")])
-def test_what_vllm_cannot_be_asked_is_refused(model: str | None, arguments: str) -> None:
+def test_invalid_options_of_vllm_raise_an_error(model: str | None, arguments: str) -> None:
     with pytest.raises(SuiteError):
-        read_settings({"METACOG_VLLM_ARGS": arguments}, Wishes(backend="vllm", model=model))
+        read_settings({"METACOG_VLLM_ARGS": arguments}, UpOptions(backend="vllm", model=model))

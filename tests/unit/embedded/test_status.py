@@ -3,18 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from embedded.pgfiles import database_url, sockets_of
-from embedded.processes import ROTATE_AT_BYTES, last_lines, rotate
-from embedded.state import PartState, Stage
-from embedded.status import all_up, as_json, as_table
-from embedded.supervisor import LONGEST_PAUSE_S, pause_before
+from embedded.postgres.files import database_url, sockets_of
+from embedded.status import all_up, format_json, format_table
+from embedded.supervision.processes import ROTATE_AT_BYTES, last_lines, rotate
+from embedded.supervision.state import PartState, Stage
+from embedded.supervision.supervisor import LONGEST_PAUSE_S, pause_before
 
 READY = PartState(name="router", stage=Stage.READY, pid=12, restarts=3, url="http://127.0.0.1:8080")
 DEAD = PartState(name="llm", stage=Stage.RESTARTING, note="ended by SIGKILL", url="http://127.0.0.1:8000/v1")
 
 
 def test_the_table_shows_restarts_and_why_a_part_is_down() -> None:
-    lines = as_table([READY, DEAD]).splitlines()
+    lines = format_table([READY, DEAD]).splitlines()
 
     assert lines[0].split() == ["part", "state", "pid", "restarts", "url"]
     assert lines[1].split() == ["router", "ready", "12", "3", "http://127.0.0.1:8080"]
@@ -28,10 +28,10 @@ def test_the_suite_is_up_only_when_every_part_is() -> None:
 
 
 def test_a_program_can_read_the_status() -> None:
-    told = json.loads(as_json([READY, DEAD]))
+    reported = json.loads(format_json([READY, DEAD]))
 
-    assert told["up"] is False
-    assert told["parts"][0]["restarts"] == 3
+    assert reported["up"] is False
+    assert reported["parts"][0]["restarts"] == 3
 
 
 @pytest.mark.parametrize("attempt", range(1, 40))

@@ -1,6 +1,6 @@
-"""The supervisor: runs the parts of a suite, starts again what dies, and stops all when it is told to end.
+"""The supervisor runs the parts of a suite, restarts those that end, and stops all of them on SIGTERM.
 
-Run as `python -m embedded.supervisor --home DIR`; it reads the parts from DIR/run/plan.json.
+Run as `python -m embedded.supervision.supervisor --home DIR`; it reads the parts from DIR/run/plan.json.
 """
 
 import argparse
@@ -16,20 +16,20 @@ from pathlib import Path
 import psutil
 
 from embedded.down import sweep
-from embedded.parts import ProcessSpec, read_plan
-from embedded.processes import SUITE_VARIABLE, Home, end, forget_pid, record_pid, rotate
-from embedded.state import PartState, Stage, write_state
-from embedded.terminal import say
+from embedded.supervision.parts import ProcessSpec, read_plan
+from embedded.supervision.processes import SUITE_VARIABLE, Home, delete_pid, end, record_pid, rotate
+from embedded.supervision.state import PartState, Stage, write_state
+from embedded.terminal import print_line
 
-ATTEMPTS = 3  # starts in a row without ever being ready, after which a part has failed
+ATTEMPTS = 3  # consecutive starts after which a part that was never ready has failed
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
-STEADY_S = 60.0  # a part that was ready for so long starts anew with the first pause
+STEADY_S = 60.0  # after so much time ready, a part's next pause is the first one again
 PROBE_EVERY_S = 0.15
 
 
 def pause_before(attempt: int) -> float:
-    """Pause before the `attempt`-th start in a row (counted from 1) after a death [s]; doubles up to a cap.
+    """Return the pause before the `attempt`-th consecutive restart (from 1) [s]; it doubles up to a cap.
 
     Example:
         >>> [pause_before(attempt) for attempt in (1, 2, 3, 8)]
@@ -39,11 +39,11 @@ def pause_before(attempt: int) -> float:
 
 
 class Supervisor:
-    """Keeps a list of parts alive.
+    """The supervisor keeps a list of parts running.
 
     Args:
         home: Folders of the suite.
-        parts: What to run.
+        parts: Parts to run.
     """
 
     def __init__(self, home: Home, parts: Sequence[ProcessSpec]) -> None:
@@ -54,25 +54,25 @@ class Supervisor:
         self._began = time.monotonic()
 
     async def run(self) -> None:
-        """Run all parts until cancelled; then stop them, the last wave first."""
-        self._tell()
+        """Run all parts until cancelled; then stop them, the highest wave first."""
+        self._write_state()
         try:
             async with asyncio.TaskGroup() as group:
                 for part in self._parts:
-                    group.create_task(self._keep(part), name=part.name)
+                    group.create_task(self._run_part(part), name=part.name)
                 group.create_task(asyncio.Event().wait(), name="until cancelled")
         finally:
             await asyncio.to_thread(self._stop_all)
 
-    async def _keep(self, part: ProcessSpec) -> None:
-        """Start `part`, and again each time it dies, unless it never comes up."""
+    async def _run_part(self, part: ProcessSpec) -> None:
+        """Run `part`, and restart it each time it ends, unless it is never ready."""
         for name in part.after:
             await self._once_up[name].wait()
         failures = 0
         while True:
-            process = await self._launch(part)
-            lasted = await self._attend(part, process)
-            self._ended(part, process)
+            process = await self._start(part)
+            lasted = await self._wait_for_end(part, process)
+            self._record_end(part, process)
             if self._states[part.name].stage in (Stage.DONE, Stage.FAILED):
                 return
             failures = 1 if lasted > STEADY_S else failures + 1
@@ -82,10 +82,10 @@ class Supervisor:
             await asyncio.sleep(pause_before(failures))
             self._change(part, restarts=self._states[part.name].restarts + 1)
 
-    async def _launch(self, part: ProcessSpec) -> asyncio.subprocess.Process:
-        """Start the process of `part`, in a group of its own, its output going to its log."""
+    async def _start(self, part: ProcessSpec) -> asyncio.subprocess.Process:
+        """Start the process of `part` in its own process group, with its output in its log."""
         log = self._home.log(part.name)
-        _clear_way(part, log)
+        _prepare_start(part, log)
         environment = {**os.environ, **part.environment, SUITE_VARIABLE: str(self._home.path), "PYTHONUNBUFFERED": "1"}
         with log.open("ab") as out:
             process = await asyncio.create_subprocess_exec(
@@ -95,11 +95,11 @@ class Supervisor:
         self._change(part, stage=Stage.STARTING, pid=process.pid, note="")
         return process
 
-    async def _attend(self, part: ProcessSpec, process: asyncio.subprocess.Process) -> float:
-        """Wait until `process` has ended; how long it was ready [s]."""
+    async def _wait_for_end(self, part: ProcessSpec, process: asyncio.subprocess.Process) -> float:
+        """Wait until `process` has ended; return how long it was ready [s]."""
         ended = asyncio.create_task(process.wait())
         try:
-            in_time = await (self._finished(part, ended) if part.once else self._became_ready(part, ended))
+            in_time = await (self._wait_for_step(part, ended) if part.once else self._wait_for_ready(part, ended))
             if not in_time:
                 self._change(part, note=f"was not ready within {part.ready_within_s:.0f} s")
                 await asyncio.to_thread(self._stop, part)
@@ -109,13 +109,13 @@ class Supervisor:
         finally:
             ended.cancel()
 
-    async def _finished(self, part: ProcessSpec, ended: "asyncio.Task[int]") -> bool:
-        """Wait until the step `part` has ended; False if it ran out of time."""
+    async def _wait_for_step(self, part: ProcessSpec, ended: "asyncio.Task[int]") -> bool:
+        """Wait until the step `part` has ended; return False if it exceeds its time."""
         await asyncio.wait([ended], timeout=part.ready_within_s)
         return ended.done()
 
-    async def _became_ready(self, part: ProcessSpec, ended: "asyncio.Task[int]") -> bool:
-        """Wait until `part` says it is ready, or has ended; False if it ran out of time."""
+    async def _wait_for_ready(self, part: ProcessSpec, ended: "asyncio.Task[int]") -> bool:
+        """Wait until `part` is ready or has ended; return False if it exceeds its time."""
         until = time.monotonic() + part.ready_within_s
         while not ended.done() and time.monotonic() < until:
             if await asyncio.to_thread(part.is_ready) and not ended.done():
@@ -125,14 +125,14 @@ class Supervisor:
             await asyncio.wait([ended], timeout=PROBE_EVERY_S)
         return ended.done()
 
-    def _ended(self, part: ProcessSpec, process: asyncio.subprocess.Process) -> None:
-        """Note how the process of `part` ended, and clear away what it left of its group."""
+    def _record_end(self, part: ProcessSpec, process: asyncio.subprocess.Process) -> None:
+        """Record how the process of `part` ended, and kill the rest of its process group."""
         status = process.returncode or 0
         _kill_group(process.pid)
-        forget_pid(self._home, part.name)
+        delete_pid(self._home, part.name)
         how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
         note = self._states[part.name].note or how
-        say(f"{part.name} {note}")
+        print_line(f"{part.name} {note}")
         if part.once:
             stage = Stage.DONE if status == 0 else Stage.FAILED
             self._change(part, stage=stage, pid=None, note=note, after_s=time.monotonic() - self._began)
@@ -145,10 +145,10 @@ class Supervisor:
         for name, value in values.items():
             setattr(self._states[part.name], name, value)
         if "stage" in values:
-            say(f"{part.name} {values['stage']}")
-        self._tell()
+            print_line(f"{part.name} {values['stage']}")
+        self._write_state()
 
-    def _tell(self) -> None:
+    def _write_state(self) -> None:
         write_state(self._home, list(self._states.values()))
 
     def _stop_all(self) -> None:
@@ -161,14 +161,14 @@ class Supervisor:
                 pid = self._states[part.name].pid
                 if pid is not None:
                     _kill_group(pid)
-                forget_pid(self._home, part.name)
+                delete_pid(self._home, part.name)
                 self._change(part, stage=Stage.STOPPED, pid=None)
 
     def _stop(self, part: ProcessSpec) -> None:
         end(self._processes(part), part.grace_s)
 
     def _processes(self, part: ProcessSpec) -> list[psutil.Process]:
-        """The process of `part` as a list: empty if it has none."""
+        """Return the process of `part` as a list, empty if it has none."""
         pid = self._states[part.name].pid
         try:
             return [psutil.Process(pid)] if pid is not None else []
@@ -176,15 +176,15 @@ class Supervisor:
             return []
 
 
-def _clear_way(part: ProcessSpec, log: Path) -> None:
-    """Take away what the last run of `part` left, before the next."""
+def _prepare_start(part: ProcessSpec, log: Path) -> None:
+    """Rotate the log and remove the ready file of the last run of `part`."""
     rotate(log)
     if part.ready_file is not None:
         Path(part.ready_file).unlink(missing_ok=True)
 
 
 def _kill_group(pid: int) -> None:
-    """Kill what is left of the process group that `pid` led."""
+    """Kill the rest of the process group of `pid`."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -203,8 +203,10 @@ async def supervise(home: Home, parts: Sequence[ProcessSpec]) -> None:
 
 
 def main() -> int:
-    """Supervise the suite of the given home; 0 when told to end, 1 if another supervisor has it."""
-    parser = argparse.ArgumentParser(prog="python -m embedded.supervisor", description="Run the parts of a suite.")
+    """Supervise the suite of the given home; return 0 after SIGTERM, 1 if another supervisor runs."""
+    parser = argparse.ArgumentParser(
+        prog="python -m embedded.supervision.supervisor", description="Run the parts of a suite."
+    )
     parser.add_argument("--home", type=Path, required=True)
     home = Home(parser.parse_args().home)
     home.make()
@@ -212,12 +214,12 @@ def main() -> int:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another supervisor runs this suite")
+            print_line("another supervisor runs this suite")
             return 1
         record_pid(home, "supervisor", os.getpid())
         asyncio.run(supervise(home, read_plan(home.run / "plan.json")))
         sweep(home)
-        forget_pid(home, "supervisor")
+        delete_pid(home, "supervisor")
     return 0
 
 

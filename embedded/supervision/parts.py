@@ -1,4 +1,4 @@
-"""A part of the suite: one process, what it needs, and how one knows that it is ready."""
+"""A part of the suite is one process: its command, its dependencies and its readiness check."""
 
 import http.client
 import json
@@ -13,20 +13,20 @@ PROBE_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSpec:
-    """One part as the supervisor runs it.
+    """A process specification describes how the supervisor runs one part.
 
     Args:
-        name: Its name; also that of its log and its pid file.
+        name: Name of the part, of its log and of its pid file.
         command: Program and arguments.
-        environment: Variables over those that the supervisor itself has.
-        url: Where people find it; for show.
-        ready_url: Answers 200 to GET once the part is ready.
-        ready_file: Is there once the part is ready; taken away before each start.
+        environment: Variables that override those of the supervisor.
+        url: Address that is shown to users.
+        ready_url: Returns 200 for GET once the part is ready.
+        ready_file: Exists once the part is ready; removed before each start.
         after: Parts that must have been ready once, or done, before this one starts.
-        once: A step that is done when it ends with status 0, and has failed with any other.
+        once: Whether the part is a step: done when it ends with status 0, failed with any other.
         ready_within_s: Time from start to readiness after which the attempt has failed [s].
         grace_s: Time between SIGTERM and SIGKILL [s].
-        wave: Parts of a higher wave are stopped before those of a lower one.
+        wave: Order of stopping; parts of a higher wave stop first.
     """
 
     name: str
@@ -42,14 +42,14 @@ class ProcessSpec:
     wave: int = 0
 
     def is_ready(self) -> bool:
-        """Whether the part says it is ready; one that has no way to say so is ready when it runs."""
+        """Return whether the part is ready; a part without a readiness check is ready when it runs."""
         if self.ready_file is not None:
             return Path(self.ready_file).exists()
-        return self.ready_url is None or answers_ok(self.ready_url)
+        return self.ready_url is None or responds_ok(self.ready_url)
 
 
-def answers_ok(url: str) -> bool:
-    """Whether GET `url` is answered with 200."""
+def responds_ok(url: str) -> bool:
+    """Return whether GET `url` returns 200."""
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=PROBE_TIMEOUT_S)
     try:
@@ -62,20 +62,20 @@ def answers_ok(url: str) -> bool:
 
 
 def write_plan(path: Path, parts: Sequence[ProcessSpec]) -> None:
-    """Write `parts` for the supervisor to read; only this user may read it."""
-    write_whole(path, json.dumps([asdict(part) for part in parts], indent=1))
+    """Write `parts` to a file for the supervisor, readable by this user only."""
+    write_atomically(path, json.dumps([asdict(part) for part in parts], indent=1))
 
 
 def read_plan(path: Path) -> list[ProcessSpec]:
-    """Read what `write_plan` wrote."""
+    """Read a plan that `write_plan` wrote."""
     return [
         ProcessSpec(**{**each, "command": tuple(each["command"]), "after": tuple(each["after"])})
         for each in json.loads(path.read_text())
     ]
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace the file at `path`, whole or not at all, readable by this user only."""
+def write_atomically(path: Path, text: str) -> None:
+    """Replace the file at `path` atomically, readable by this user only."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:

@@ -1,4 +1,4 @@
-"""What can be read off a PostgreSQL data folder: the URL of its database and the server that runs on it."""
+"""Reads a PostgreSQL data folder: the URL of its database and the server that runs on it."""
 
 import hashlib
 import importlib.util
@@ -12,13 +12,13 @@ import psutil
 from embedded.errors import SuiteError
 
 SOCKET_NAME = ".s.PGSQL.5432"
-# Longest path of a Unix socket that every system takes (macOS: 104 bytes with the closing zero; Linux: 108).
+# Longest path of a Unix socket that every system accepts (macOS: 104 bytes with the closing zero; Linux: 108).
 LONGEST_SOCKET_PATH = 103
 
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """A running server, as its `postmaster.pid` tells."""
+    """A postmaster is a running server, as its `postmaster.pid` describes it."""
 
     pid: int
     sockets: Path
@@ -26,7 +26,7 @@ class Postmaster:
 
 
 def program(name: str) -> str:
-    """Path of one of PostgreSQL's programs in the package.
+    """Return the path of one of PostgreSQL's programs in the package.
 
     Raises:
         SuiteError: The package is not installed.
@@ -35,7 +35,7 @@ def program(name: str) -> str:
 
 
 def programs_folder() -> Path:
-    """Folder of PostgreSQL's programs in the package, which is found without importing it.
+    """Return the folder of PostgreSQL's programs in the package, without importing the package.
 
     Raises:
         SuiteError: The package is not installed.
@@ -48,7 +48,7 @@ def programs_folder() -> Path:
 
 
 def sockets_of(data: Path) -> Path:
-    """Folder of the server's socket: `data` itself, or a short one below /tmp where that path would be too long."""
+    """Return the folder of the server's socket: `data`, or a short folder below /tmp if that path is too long."""
     if len(os.fsencode(data / SOCKET_NAME)) <= LONGEST_SOCKET_PATH:
         return data
     name = hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
@@ -56,7 +56,7 @@ def sockets_of(data: Path) -> Path:
 
 
 def database_url(data: Path, database: str = "metacog") -> str:
-    """SQLAlchemy URL of `database` on the server of `data`; known before the server runs.
+    """Return the SQLAlchemy URL of `database` on the server of `data`, which need not run.
 
     Example:
         >>> database_url(Path("/srv/metacog/postgres"))
@@ -66,11 +66,11 @@ def database_url(data: Path, database: str = "metacog") -> str:
 
 
 def running(data: Path) -> Postmaster | None:
-    """The server that runs on `data`; None if there is none.
+    """Return the server that runs on `data`; None if none runs.
 
-    A `postmaster.pid` is not proof: after a crash it stays, and its number may by now be another program's. (The
-    server clears up such a file itself when it starts; a number that is another program's would keep it from that, so
-    the file is taken away here, once no child of the dead server is left.)
+    A `postmaster.pid` is no proof: it remains after a crash, and another program may have its number by then. The
+    server removes such a file at its next start, unless another program has the number; this function removes
+    it in that case, once no child of the dead server remains.
     """
     path = data / "postmaster.pid"
     try:
@@ -87,11 +87,11 @@ def running(data: Path) -> Postmaster | None:
 
 
 def _is_server(pid: int, data: Path) -> bool:
-    """Whether process `pid` is a PostgreSQL server whose working folder is `data`."""
+    """Return whether process `pid` is a PostgreSQL server whose working folder is `data`."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE or not process.name().startswith("postgres"):
             return False
         return Path(process.cwd()) == data.resolve()
-    except (psutil.NoSuchProcess, psutil.AccessDenied):  # a server of ours can be looked at
+    except (psutil.NoSuchProcess, psutil.AccessDenied):  # the suite may inspect its own servers
         return False
