@@ -37,7 +37,7 @@ def _record(line: bytes, place: str) -> Record:
     return record
 
 
-class Recorder:
+class RecordFile:
     """Appends records to a file; a context manager. A line that a kill has torn is dropped first.
 
     One run has the file at a time.

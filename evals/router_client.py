@@ -9,14 +9,14 @@ import aiohttp
 import orjson
 
 from evals.errors import RouterAway
-from evals.harness.refusals import PASSING
+from evals.harness.failures import TRANSIENT
 from kernel.errors import Code, MetacogError
 from kernel.values import value
 
 # What a reply may take beyond the time that its request was given.
 GRACE_S = 60.0
 # Refusals of one request, which the next one need not meet: some of them stand, the others pass.
-OF_THE_REQUEST = frozenset({400, 404, 409, 413, 422}) | PASSING
+OF_THE_REQUEST = frozenset({400, 404, 409, 413, 422}) | TRANSIENT
 TOO_MANY = 429
 # How often a request that came too soon is made again, and after how long [s]: at most, and where nobody says.
 REPEATS, LONGEST_S, USUAL_S = 3, 30.0, 1.0
@@ -26,7 +26,7 @@ Sleep = Callable[[float], Awaitable[object]]
 """Waits for some seconds [s]."""
 
 
-class Refused(MetacogError):
+class RequestRejected(MetacogError):
     """A service did not serve one request; the next one it may."""
 
     code = Code.FAILED_PRECONDITION
@@ -88,7 +88,7 @@ class RouterClient:
         """Its reply to `body`; where it has too much to do now, that of a later attempt.
 
         Raises:
-            Refused: When it does not serve this request.
+            RequestRejected: When it does not serve this request.
             RouterAway: When it serves none now.
         """
         return await self._asked("POST", path, orjson.dumps(body))
@@ -142,6 +142,6 @@ def _reply(service: str, path: str, status: int, raw: bytes) -> Body:
         return document
     problem = document if isinstance(document, dict) else {"detail": str(document)[:200]}
     if status in OF_THE_REQUEST:
-        raise Refused(path, status, problem, service)
+        raise RequestRejected(path, status, problem, service)
     hint = f"; set METACOG_API_KEY to a key of the {service}" if status in (401, 403) else ""
     raise RouterAway(f"the {service} answered {path} with {status}: {problem.get('detail') or problem}{hint}")

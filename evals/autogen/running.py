@@ -12,11 +12,11 @@ import orjson
 from configuration.agents import AgentConfig
 from evals import prompts
 from evals.autogen.team import digest
-from evals.checking import Checker
 from evals.delegation.arms import AUTOGEN
 from evals.errors import NotInstalled, RecordsUnusable
 from evals.harness.introducing import content_digest
 from evals.items import Item
+from evals.program_checks import ProgramChecker
 from evals.records import Record
 from kernel.answers import AnswerType
 from kernel.values import value
@@ -110,14 +110,14 @@ async def collect(items: Sequence[Item], folder: Path) -> Path:
     lines = _said(folder)
     failed = {one["id"]: one for one in lines if "failure" in one}
     told = {one["id"]: one["reply"] for one in lines if "reply" in one}
-    checker = Checker() if any(item.answer_type is AnswerType.CODE for item in items) else None
+    checker = ProgramChecker() if any(item.answer_type is AnswerType.CODE for item in items) else None
     answers = [await _record(item, told[item.id], checker) for item in items if item.id in told]
     made = [*answers, *(_refusal(item, failed[item.id]) for item in items if item.id in failed.keys() - told.keys())]
     (folder / RECORDS).write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in made))
     return folder / RECORDS
 
 
-async def _record(item: Item, reply: Mapping[str, Any], checker: Checker | None) -> Record:
+async def _record(item: Item, reply: Mapping[str, Any], checker: ProgramChecker | None) -> Record:
     seed = reply.get("settings", {}).get("seed", 7)
     record = {**_asked(item, seed), "elapsed_ms": reply["duration_ms"], "reply": dict(reply)}
     if checker is None or item.answer_type is not AnswerType.CODE:

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from evals import prompts
-from evals.checking import program_tests
 from evals.harness.arms import Arm, Call, Replies
 from evals.items import Item
+from evals.program_checks import program_tests
 from evals.records import Record
 from evals.strategies import WIDE, limited, named
 from kernel.answers import AnswerType

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evals.harness.alike import gathered, listed
+from evals.harness.provenance import collected_digests, digests_text
 from evals.harness.rows import Recorded
 from evals.markdown import number, table
 
@@ -32,7 +32,7 @@ def opening(title: str, made: Recorded, *, reading: str = READING, **more: str) 
         "items": f"{_items(made)}; {_seeds(made)}",
         "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in made.runs)),
         "configuration": _configuration(first["suite"]) or ", ".join(f"`{name}`" for name in _configurations(made)),
-        "prompts": listed(_digests(made)),
+        "prompts": digests_text(_digests(made)),
         "recorded": _recorded(made),
         "spent": spent_text(made),
         "refused": _refusals(made),
@@ -98,7 +98,7 @@ def _configuration(suite: Mapping[str, Any]) -> str:
 
 
 def _digests(made: Recorded) -> Mapping[str, tuple[str, ...]]:
-    return gathered([*(run["prompt_digests"] for run in made.runs), *(row.said.digests for row in made.rows)])
+    return collected_digests([*(run["prompt_digests"] for run in made.runs), *(row.said.digests for row in made.rows)])
 
 
 def _recorded(made: Recorded) -> str:

@@ -16,7 +16,7 @@ Reply = Mapping[str, Any]
 
 
 @value
-class Said:
+class ArmAnswer:
     """What an arm answered.
 
     Attributes:
@@ -40,10 +40,10 @@ class Said:
     configuration: str = ""
 
 
-NOTHING_SAID = Said(text="", confidence=None, spent=StageUsage(), duration_ms=0.0)
+NO_ANSWER = ArmAnswer(text="", confidence=None, spent=StageUsage(), duration_ms=0.0)
 
 
-def said(record: Record) -> Said | None:
+def read_answer(record: Record) -> ArmAnswer | None:
     """What the reply in `record` amounts to; None for a refusal.
 
     Raises:
@@ -64,7 +64,7 @@ def texts(path: str, reply: Reply) -> Mapping[str, str]:
     return {"answer": _READERS[path](reply).text, **votes}
 
 
-def spent(usage: Reply) -> StageUsage:
+def read_usage(usage: Reply) -> StageUsage:
     """A face's account of what was spent."""
     return StageUsage(
         generations=usage["generations"],
@@ -75,14 +75,14 @@ def spent(usage: Reply) -> StageUsage:
     )
 
 
-def _chat(reply: Reply) -> Said:
+def _chat(reply: Reply) -> ArmAnswer:
     told = reply["metacog"]
     stages = told.get("stages") or ()
     abstained = told["outcome"] == "ABSTAINED"
-    return Said(
+    return ArmAnswer(
         text="" if abstained else reply["choices"][0]["message"]["content"] or "",
         confidence=told["confidence"],
-        spent=spent(told["usage"]),
+        spent=read_usage(told["usage"]),
         duration_ms=told["duration_ms"],
         models=_named(*(stage["model"] for stage in stages), *(() if stages else (reply.get("model"),))),
         digests={stage["stage"]: stage["prompt_digest"] for stage in stages},
@@ -90,12 +90,12 @@ def _chat(reply: Reply) -> Said:
     )
 
 
-def _arbitration(reply: Reply) -> Said:
+def _arbitration(reply: Reply) -> ArmAnswer:
     solvers = [solver["model"] for solver in reply["solver_results"]]
-    return Said(
+    return ArmAnswer(
         text=reply["answer_text"] if reply["outcome"] == "ANSWERED" else "",
         confidence=reply["confidence"],
-        spent=spent(reply["usage"]),
+        spent=read_usage(reply["usage"]),
         duration_ms=reply["duration_ms"],
         models=_named(*solvers, reply["arbiter_model"]),
         digests=reply["prompt_digests"],
@@ -103,11 +103,11 @@ def _arbitration(reply: Reply) -> Said:
     )
 
 
-def _deliberation(reply: Reply) -> Said:
-    return Said(
+def _deliberation(reply: Reply) -> ArmAnswer:
+    return ArmAnswer(
         text=reply["answer"],
         confidence=_last_correctness(reply),
-        spent=spent(reply["usage"]),
+        spent=read_usage(reply["usage"]),
         duration_ms=reply["duration_ms"],
         models=_named(*(stage["model"] for stage in reply["stages"])),
         digests={stage["stage"]: stage["prompt_digest"] for stage in reply["stages"]},
@@ -121,11 +121,11 @@ def _last_correctness(reply: Reply) -> float | None:
     return (measured[-1]["msv"] or {}).get("correctness") if measured else None
 
 
-def _task(reply: Reply) -> Said:
-    return Said(
+def _task(reply: Reply) -> ArmAnswer:
+    return ArmAnswer(
         text=reply["answer_text"] if reply["outcome"] == "ANSWERED" else "",
         confidence=reply["confidence"],
-        spent=spent(reply["usage"]),
+        spent=read_usage(reply["usage"]),
         duration_ms=reply["duration_ms"],
         models=_named(*(vote["model"] for vote in reply["votes"])),
         digests=reply["prompt_digests"],
@@ -134,22 +134,22 @@ def _task(reply: Reply) -> Said:
     )
 
 
-def _decision(reply: Reply) -> Said:
-    return Said(
+def _decision(reply: Reply) -> ArmAnswer:
+    return ArmAnswer(
         text="",
         confidence=None,
-        spent=spent(reply["usage"]),
+        spent=read_usage(reply["usage"]),
         duration_ms=reply["duration_ms"],
         digests=reply.get("prompt_digests") or {},
     )
 
 
-def _by_others(reply: Reply) -> Said:
+def _by_others(reply: Reply) -> ArmAnswer:
     """What a system that is not the suite's answered, in the few fields that its script records."""
-    return Said(
+    return ArmAnswer(
         text=reply["text"],
         confidence=None,
-        spent=spent(reply["usage"]),
+        spent=read_usage(reply["usage"]),
         duration_ms=reply["duration_ms"],
         models=_named(reply.get("model")),
     )
@@ -159,7 +159,7 @@ def _named(*models: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model for model in models if model))
 
 
-_READERS: Mapping[str, Callable[[Reply], Said]] = {
+_READERS: Mapping[str, Callable[[Reply], ArmAnswer]] = {
     "/v1/chat/completions": _chat,
     "/v1/arbitrations": _arbitration,
     "/v1/replays": lambda reply: _arbitration(reply["arbitration"]),

@@ -7,8 +7,8 @@ from typing import Any
 
 from evals.errors import RecordsUnusable
 from evals.harness.commands import runs_of
-from evals.harness.refusals import reason, standing
-from evals.harness.replies import NOTHING_SAID, Said, said
+from evals.harness.failures import error_reason, replies_in_force
+from evals.harness.replies import NO_ANSWER, ArmAnswer, read_answer
 from evals.records import Record
 from evals.scorers.answers import Known, Verdict, judged
 from kernel.answers import AnswerType
@@ -53,7 +53,7 @@ class Row:
     item: Facts
     arm: str
     seed: int
-    said: Said
+    said: ArmAnswer
     label: Verdict
     reply: Record
     checks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def recorded(records: Sequence[Record], command: str) -> Recorded:
     """
     runs = runs_of(records, command)
     facts = {record["id"]: facts_of(record) for record in records if record["kind"] == "item"}
-    replies = standing(record for record in records if record["kind"] == "reply").values()
+    replies = replies_in_force(record for record in records if record["kind"] == "reply").values()
     rows = [row for record in replies if (row := _row(record, facts)) is not None]
     if not rows:
         raise RecordsUnusable("there is nothing to report on yet: no request has a reply")
@@ -124,7 +124,7 @@ def recorded(records: Sequence[Record], command: str) -> Recorded:
     return Recorded(
         runs=runs,
         rows=rows,
-        refusals=Counter((record["arm"], reason(record["refusal"])) for record in refused),
+        refusals=Counter((record["arm"], error_reason(record["refusal"])) for record in refused),
         refused=[_lost(record, facts) for record in refused],
     )
 
@@ -162,7 +162,7 @@ def label(text: str, known: Known, check: Mapping[str, Any] | None) -> Verdict:
 
 
 def _row(record: Record, facts: Mapping[str, Facts]) -> Row | None:
-    answer = said(record)
+    answer = read_answer(record)
     if answer is None:
         return None
     item = _item(record, facts)
@@ -191,7 +191,7 @@ def _lost(record: Record, facts: Mapping[str, Facts]) -> Row:
         item=_item(record, facts),
         arm=record["arm"],
         seed=record["seed"],
-        said=NOTHING_SAID,
+        said=NO_ANSWER,
         label=Verdict(answer=None, right=False, decided=True),
         reply={},
     )

@@ -14,9 +14,9 @@ from evals.harness.scores import by_item
 from evals.harness.session import RECORDS, REPORT
 from evals.markdown import number
 from evals.mc_mas.arms import FULL, REPLAYS, SAME_GENERATIONS
+from evals.mc_mas.failed_requests import refused_section
 from evals.mc_mas.figures import figures, means_by_item
 from evals.mc_mas.questions import Question, about, made_with, questions, read_recordings
-from evals.mc_mas.refused import refused_section
 from evals.mc_mas.replaying import AGAIN
 from evals.mc_mas.report import Replayed, pictures, sections
 from evals.records import Record, read_records

@@ -7,9 +7,9 @@ from scipy.stats import binom
 
 from evals.routing.asking import DRAFT
 from evals.routing.rows import Row, Spent
+from evals.stats.bootstrap_means import NOTHING
 from evals.stats.chance import seeded
 from evals.stats.gains import mean_interval
-from evals.stats.resampling import NOTHING
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 

@@ -9,7 +9,7 @@ import numpy as np
 from evals.routing.costs import AnswerCosts, Costs, answer_costs, costs
 from evals.routing.parts import Ablation, Part, ablations, parts
 from evals.routing.rows import Reading, Recorded, Row
-from evals.routing.separating import Level, Separation, columns, discrimination, separation
+from evals.routing.separation import Level, Separation, columns, discrimination, separation
 from evals.stats.chance import Chance
 from evals.stats.separation import Band, area_gain, flags, random_band, shuffled_band, shuffled_within_band
 from evals.stats.shares import Share, share

@@ -5,16 +5,18 @@ from pathlib import Path
 
 import orjson
 
+from evals.harness.session import RECORDS as RECORDS
+from evals.harness.session import REPORT as REPORT
 from evals.records import Record
 from evals.routing.figures import figures, level_of
 from evals.routing.plots import outcome_plot, receiver_plot
 from evals.routing.report import report
 from evals.routing.rows import Recorded, Row, recorded
-from evals.routing.separating import columns
+from evals.routing.separation import columns
 from evals.stats.chance import Chance, seeded
 
 SEED = 7
-RECORDS, REPORT, SCORED = "records.jsonl", "report.md", "scored.jsonl"
+SCORED = "scored.jsonl"
 CURVES, OUTCOMES = "receiver.svg", "activation.svg"
 PICTURES = f"\n![activation by outcome]({OUTCOMES})\n![receiver's curves]({CURVES})\n"
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from evals.routing.rows import Reading, Row
-from evals.routing.separating import discrimination
+from evals.routing.separation import discrimination
 from evals.stats.chance import Chance
 from evals.stats.separation import area, area_gain, flags
 from kernel.msv import CORRECTNESS_PARTS

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from evals.plots.frame import QUIET, Frame, Point, beside, colour, picture
-from evals.routing.separating import Columns
+from evals.routing.separation import Columns
 
 BINS = 20
 

@@ -1,9 +1,10 @@
 """The report on the router's evaluation: markdown that can be pasted as it stands. Pure."""
 
 from collections.abc import Mapping, Sequence
-from shlex import quote
 
-from evals.harness.alike import listed
+from evals.harness.commands import ROUTING
+from evals.harness.provenance import digests_text
+from evals.harness.typed_command import typed, unusual
 from evals.markdown import UNKNOWN, area, band, estimate, gain, number, ranged, share, table
 from evals.records import Record
 from evals.routing.asking import Plan
@@ -54,7 +55,7 @@ def _heading(made: Recorded, found: Figures) -> str:
         "items": f"{found.wrong.of} of {len(found.sets)} data sets, seed {first['seed']}",
         "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in made.runs)),
         "router": f"configuration `{first['config_version']}`, threshold {first['threshold']}, {_weights(first)}",
-        "prompts": listed(made.digests),
+        "prompts": digests_text(made.digests),
         "recorded": f"{first['time']}, {first['concurrency']} at a time, each given {first['timeout_ms'] / 1000:g} s"
         + (f", in {len(made.runs)} starts" if len(made.runs) > 1 else ""),
         "spent": f"{number(made.spent.generations, 0)} samples, {number(made.spent.prompt_tokens, 0)} prompt tokens, "
@@ -66,20 +67,25 @@ def _heading(made: Recorded, found: Figures) -> str:
 
 def _command(run: Record) -> str:
     """The command that makes the run again; what stands at its default is left out."""
-    data, count = str(run["data"]), f"--items {run['items']}"
-    folder = f"--data {quote(data)} --sets {','.join(run['sets'])} {count}"
-    chosen = data if data == QUICK else f"{data} {count}" if data.startswith(HUB) else folder
-    usual = Plan(items=())
-    times = "" if run["data"] == QUICK else _unless(usual.timeout_ms / 1000, "timeout", run["timeout_ms"] / 1000)
-    return (
-        f"`metacog eval routing {chosen} --assessors {','.join(run['assessors'])} --seed {run['seed']}"
-        f"{_unless(usual.plain, 'plain', run.get('plain', usual.plain))}"
-        f"{_unless(usual.concurrency, 'concurrency', run['concurrency'])}{times} --out DIR`"
+    usual, seconds = Plan(items=()), run["timeout_ms"] / 1000
+    options = unusual(
+        plain=(run.get("plain", usual.plain), usual.plain),
+        concurrency=(run["concurrency"], usual.concurrency),
+        timeout=(0 if run["data"] == QUICK else seconds, 0 if run["data"] == QUICK else usual.timeout_ms / 1000),
     )
+    given = {name: f"{number:g}" for name, number in options.items()}
+    assessors = ",".join(run["assessors"])
+    return f"`{typed(ROUTING, **_data(run), assessors=assessors, seed=run['seed'], **given, out='DIR')}`"
 
 
-def _unless(usual: float, option: str, given: float) -> str:
-    return "" if given == usual else f" --{option} {given:g}"
+def _data(run: Record) -> Mapping[str, object]:
+    """The options that name the items of a run."""
+    data = str(run["data"])
+    if data == QUICK:
+        return {"quick": True}
+    if data.startswith(HUB):
+        return {"hub": data.removeprefix(HUB).strip(), "items": run["items"]}
+    return {"data": data, "sets": ",".join(run["sets"]), "items": run["items"]}
 
 
 def _weights(run: Record) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.errors import RecordsUnusable
-from evals.harness.alike import gathered
 from evals.harness.commands import ROUTING, runs_of
-from evals.harness.refusals import reason
+from evals.harness.failures import error_reason
+from evals.harness.provenance import collected_digests
 from evals.records import Record
-from evals.routing.asking import DRAFT, PLAIN
+from evals.routing.asking import DRAFT, SINGLE_PASS
 from evals.scorers.answers import Known, Verdict, judged
 from kernel.answers import AnswerType
 from kernel.values import value
@@ -146,7 +146,7 @@ def recorded(records: Sequence[Record]) -> Recorded:
         rows=answered,
         unanswered=len(rows) - len(answered),
         refusals=_refusals([record for record in records if record["kind"] == "reply"]),
-        digests=gathered(each.get("prompt_digests") or {} for each in (*runs, *made)),
+        digests=collected_digests(each.get("prompt_digests") or {} for each in (*runs, *made)),
         spent=_in_all(made),
         hours=sum(reply["duration_ms"] for reply in made) / 3_600_000,
     )
@@ -156,7 +156,7 @@ def _refusals(replies: Sequence[Record]) -> Mapping[str, int]:
     """Refused requests that were not answered when they were asked again, by reason [count]."""
     answered = {(record["item"], record["asked"]) for record in replies if "reply" in record}
     refused = {(record["item"], record["asked"]): record["refusal"] for record in replies if "reply" not in record}
-    return Counter(reason(problem) for key, problem in refused.items() if key not in answered)
+    return Counter(error_reason(problem) for key, problem in refused.items() if key not in answered)
 
 
 def _in_all(replies: Sequence[Record]) -> Spent:
@@ -171,7 +171,7 @@ def _in_all(replies: Sequence[Record]) -> Spent:
 def _row(item: Record, replies: Mapping[str, Record]) -> Row | None:
     """The row of one item; None without a System 1 answer."""
     drafted = str(replies.get(DRAFT, {}).get("draft") or "")
-    plain = _plain(replies[PLAIN]) if PLAIN in replies else None
+    plain = _plain(replies[SINGLE_PASS]) if SINGLE_PASS in replies else None
     text = drafted or (plain.text if plain else "")
     if not drafted and plain is None:
         return None
@@ -186,7 +186,7 @@ def _row(item: Record, replies: Mapping[str, Record]) -> Row | None:
         dataset=item["dataset"],
         label=judged(text, known),
         prompt_characters=item["prompt_characters"],
-        readings={name: _reading(reply) for name, reply in replies.items() if name != PLAIN},
+        readings={name: _reading(reply) for name, reply in replies.items() if name != SINGLE_PASS},
         plain=plain,
         drafted=drafted,
     )

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from evals.stats.bootstrap_means import NOTHING, percentile_estimate, resampled_means
 from evals.stats.chance import Chance
-from evals.stats.resampling import NOTHING, percentile_estimate, resampled_means
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 

@@ -8,9 +8,9 @@ no draw of chance is in it, and it needs no model call beyond the answers of bot
 import numpy as np
 import numpy.typing as npt
 
+from evals.stats.bootstrap_means import NOTHING, percentile_estimate, resampled_means
 from evals.stats.chance import Chance
 from evals.stats.gains import Contrast, Scores, contrast
-from evals.stats.resampling import NOTHING, percentile_estimate, resampled_means
 from evals.stats.separation import Band, Flags
 from kernel.values import value
 

@@ -15,8 +15,8 @@ from evals.autogen.team import digest, run
 from evals.errors import RecordsUnusable
 from evals.harness.introducing import introduction
 from evals.records import read_records
-from tests.support.evaluating import RIGHT, spent
-from tests.support.evaluation import an_item
+from tests.support.evaluation_records import an_item
+from tests.support.evaluation_replies import RIGHT, spent
 
 ITEM = an_item(1)
 CAST = [AgentConfig(id="alpha", system_prompt="You reckon.")]

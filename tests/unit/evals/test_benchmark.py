@@ -15,9 +15,9 @@ from evals.benchmark.files import line_of, overview, write_tasks
 from evals.benchmark.programs import LEVELS
 from evals.benchmark.records import holds
 from evals.benchmark.tasks import DIMENSIONS, PER_CELL, benchmark, cross_domain, graded, summary
-from evals.checking import Checker, program_tests
 from evals.errors import ItemsUnreadable
 from evals.items import Item, read_items
+from evals.program_checks import ProgramChecker, program_tests
 from evals.scorers.answers import Known, judged
 from kernel.answers import AnswerType
 from sandbox import Locked
@@ -231,7 +231,7 @@ def test_each_answer_is_judged_right_by_the_rules_of_its_type() -> None:
 
 async def test_programs_in_replies_are_run_against_the_items_tests() -> None:
     [item, *_] = of_kind("written")
-    check = Checker()
+    check = ProgramChecker()
 
     told = await check(item, {"answer": f"Here:\n```python\n{item.answer}```", "vote:a": "I do not know how."})
 

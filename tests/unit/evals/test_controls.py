@@ -14,8 +14,8 @@ from evals.harness.rows import recorded
 from evals.records import Record
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion
-from tests.support.evaluating import RIGHT, WRONG, arbitration, chat, decision, items, reply, run_record, spent
-from tests.support.evaluation import HEADING
+from tests.support.evaluation_records import HEADING
+from tests.support.evaluation_replies import RIGHT, WRONG, arbitration, chat, decision, items, reply, run_record, spent
 
 ITEMS = 80
 

@@ -18,9 +18,9 @@ from evals.harness.rows import recorded
 from evals.records import Record
 from evals.stats.chance import seeded
 from kernel.answers import AnswerType
-from tests.support.delegated import AGENTS, a_recording, a_task
-from tests.support.evaluating import arbitration, reply, sample, spent
-from tests.support.evaluation import an_item
+from tests.support.delegation_records import AGENTS, a_recording, a_task
+from tests.support.evaluation_records import an_item
+from tests.support.evaluation_replies import arbitration, reply, sample, spent
 
 # Three agents, alpha asked twice: four calls for the ratings, and three answers.
 RATED: Record = {

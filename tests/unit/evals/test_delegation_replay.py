@@ -20,8 +20,8 @@ from evals.harness.rows import recorded
 from evals.harness.session import RECORDS
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion, conclusion
-from tests.support.delegated import AGENTS, a_recording, a_task
-from tests.support.evaluating import RIGHT, reply, spent
+from tests.support.delegation_records import AGENTS, a_recording, a_task
+from tests.support.evaluation_replies import RIGHT, reply, spent
 
 
 def the_only(made: Task, rules: Rules = Rules(), *, records: Records | None = None) -> tuple[str, str, bool]:  # noqa: B008

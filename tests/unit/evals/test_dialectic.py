@@ -15,8 +15,8 @@ from evals.records import Record
 from evals.stats.chance import seeded
 from evals.stats.gains import conclusion
 from evals.strategies import named
-from tests.support.evaluating import RIGHT, WRONG, chat, decision, reply, run_record, spent
-from tests.support.evaluation import an_item, introduced
+from tests.support.evaluation_records import an_item, introduced
+from tests.support.evaluation_replies import RIGHT, WRONG, chat, decision, reply, run_record, spent
 
 STAGES = {"THESIS": "EXPERT", "ANTITHESIS": "CRITIC", "RESOLUTION": "EVALUATOR", "SYNTHESIS": "SYNTHESIZER"}
 

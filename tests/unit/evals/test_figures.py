@@ -6,7 +6,7 @@ from evals.routing.figures import LENGTH, AssessorFigures, Figures, figures
 from evals.routing.parts import activation_without
 from evals.routing.rows import recorded
 from evals.stats.chance import seeded
-from tests.support.evaluation import HEADING, answered, introduced, routed
+from tests.support.evaluation_records import HEADING, answered, introduced, routed
 
 RIGHT, WRONG, UNREADABLE = "Final Answer: 4", "Final Answer: 5", "I do not know."
 

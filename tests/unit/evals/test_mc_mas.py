@@ -20,8 +20,8 @@ from evals.records import Record
 from evals.scorers.answers import Known
 from evals.stats.chance import seeded
 from kernel.answers import AnswerType
-from tests.support.evaluating import arbitration, reply, run_record, sample, spent
-from tests.support.evaluation import an_item, introduced
+from tests.support.evaluation_records import an_item, introduced
+from tests.support.evaluation_replies import arbitration, reply, run_record, sample, spent
 
 KNOWN = Known(answer="4", answer_type=AnswerType.NUMBER)
 

@@ -19,8 +19,8 @@ from evals.records import Record
 from evals.scorers.answers import Known, judged
 from evals.stats.chance import seeded
 from evals.stats.recovery import cost_at, dealt_costs, knowing, mean_recovered, recovery
-from tests.support.evaluating import decision, reply, run_record
-from tests.support.evaluation import introduced
+from tests.support.evaluation_records import introduced
+from tests.support.evaluation_replies import decision, reply, run_record
 
 SUITE = {"model": "scripted", "config_version": "paper", "threshold": 0.45, "weights": {"correctness": 1.0}}
 WEAK = np.array([True, False, False, True, False, True, True, False])

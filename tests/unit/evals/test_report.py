@@ -6,7 +6,7 @@ from evals.routing.asking import Plan
 from evals.routing.files import CURVES, OUTCOMES, REPORT, SCORED, write_report
 from evals.routing.running import source
 from evals.stats.chance import seeded
-from tests.support.evaluation import HEADING, answered, introduced, routed
+from tests.support.evaluation_records import HEADING, answered, introduced, routed
 
 
 def items(count: int, *, reliable: bool) -> list[Record]:

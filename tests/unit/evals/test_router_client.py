@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from evals.errors import RouterAway
-from evals.harness.refusals import PASSING, is_final
-from evals.router_client import OF_THE_REQUEST, Refused, RouterClient
+from evals.harness.failures import TRANSIENT, is_final
+from evals.router_client import OF_THE_REQUEST, RequestRejected, RouterClient
 from tests.support.scripted_service import ScriptedService
 
 ROUTE = "POST /v1/route"
@@ -42,7 +42,7 @@ async def test_a_request_that_is_not_served_is_refused_and_the_run_goes_on(
 ) -> None:
     service.always(ROUTE, json={"reason": "SOME", "detail": "no"}, status=status)
 
-    with pytest.raises(Refused, match="the router refused /v1/route: no") as refused:
+    with pytest.raises(RequestRejected, match="the router refused /v1/route: no") as refused:
         await client.post("/v1/route", {})
 
     assert refused.value.problem == {"status": status, "reason": "SOME", "detail": "no"}
@@ -50,7 +50,7 @@ async def test_a_request_that_is_not_served_is_refused_and_the_run_goes_on(
 
 
 def test_every_refusal_that_passes_is_one_that_a_run_can_meet() -> None:
-    assert PASSING < OF_THE_REQUEST
+    assert TRANSIENT < OF_THE_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def test_a_service_that_always_has_too_much_to_do_refuses_the_request(
 ) -> None:
     service.always(ROUTE, json={"reason": "OVERLOADED"}, status=429)
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRejected) as refused:
         await client.post("/v1/route", {})
 
     assert refused.value.problem["status"] == 429
@@ -104,7 +104,7 @@ async def test_a_service_that_always_has_too_much_to_do_refuses_the_request(
 async def test_what_cannot_do_better_is_not_asked_again(client: RouterClient, service: ScriptedService) -> None:
     service.reply(ROUTE, json={"reason": "BUDGET_EXHAUSTED"}, status=429, x_should_retry="false")
 
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRejected):
         await client.post("/v1/route", {})
 
     assert len(service.asked) == 1

@@ -10,7 +10,7 @@ from evals.routing.files import write_report
 from evals.routing.rows import recorded
 from evals.routing.thresholds import SHARES, Catching, catching, caught_at
 from evals.stats.chance import seeded
-from tests.support.evaluation import HEADING, introduced, routed
+from tests.support.evaluation_records import HEADING, introduced, routed
 
 # Ten items with their activations, highest first; System 1 is wrong on the first, second, fourth and last.
 LEVELS = (0.95, 0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05)

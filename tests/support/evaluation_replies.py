@@ -5,7 +5,7 @@ from typing import Any
 
 from evals.records import Record
 from evals.router_client import Body
-from tests.support.evaluation import introduced
+from tests.support.evaluation_records import introduced
 
 RIGHT, WRONG = "Final Answer: 4", "Final Answer: 5"
 

@@ -8,8 +8,8 @@ from evals.harness.rows import Facts
 from evals.records import Record
 from evals.scorers.answers import Known
 from kernel.answers import AnswerType
-from tests.support.evaluating import RIGHT, WRONG, reply, run_record, spent, task, vote
-from tests.support.evaluation import introduced
+from tests.support.evaluation_records import introduced
+from tests.support.evaluation_replies import RIGHT, WRONG, reply, run_record, spent, task, vote
 
 AGENTS = ("alpha", "beta", "gamma")
 KNOWN = Known(answer="4", answer_type=AnswerType.NUMBER)

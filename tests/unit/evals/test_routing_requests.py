@@ -3,12 +3,13 @@ import re
 import pytest
 
 from evals.errors import RecordsUnusable, RouterAway
+from evals.harness.manifest import require_resumable
 from evals.records import Record
-from evals.router_client import Refused
-from evals.routing.asking import Plan, ask_all, asks, heading, resumable
+from evals.router_client import RequestRejected
+from evals.routing.asking import FIXED, Plan, asks, heading, record_plan
 from evals.routing.rows import recorded as rows
-from tests.support.evaluating import RIGHT, chat, reply, run_record
-from tests.support.evaluation import HEADING, Kept, Router, an_item, answered, introduced, routed
+from tests.support.evaluation_records import HEADING, Kept, Router, an_item, answered, introduced, routed
+from tests.support.evaluation_replies import RIGHT, chat, reply, run_record
 
 TWO = (an_item(1), an_item(2))
 BOTH = ("probe", "draft")
@@ -20,7 +21,7 @@ def plan(**more: object) -> Plan:
 
 async def recorded(router: Router, made: Plan, before: list[Record] | None = None) -> list[Record]:
     kept = Kept()
-    await ask_all(router, made, before or [], kept, lambda: None)
+    await record_plan(router, made, before or [], kept, lambda: None)
     return kept.records
 
 
@@ -91,7 +92,7 @@ async def test_after_a_kill_a_missing_draft_still_gets_its_stand_in() -> None:
 
 
 async def test_a_refused_request_is_recorded_and_the_next_one_made() -> None:
-    refusal = Refused("/v1/route", 400, {"reason": "PROMPT_TOO_LONG", "detail": "too long"})
+    refusal = RequestRejected("/v1/route", 400, {"reason": "PROMPT_TOO_LONG", "detail": "too long"})
 
     records = await recorded(Router([refusal]), plan(items=TWO[:1]))
 
@@ -148,7 +149,7 @@ async def test_a_router_without_its_model_is_no_measurement() -> None:
     kept = Kept()
 
     with pytest.raises(RouterAway, match="BACKEND_UNAVAILABLE"):
-        await ask_all(Router([away]), plan(), [], kept, lambda: None)
+        await record_plan(Router([away]), plan(), [], kept, lambda: None)
 
     assert kept.records == []
 
@@ -172,13 +173,13 @@ async def test_the_heading_says_what_the_run_is_made_with() -> None:
 @pytest.mark.parametrize(("name", "other"), [("seed", 8), ("config_version", "tuned"), ("prompt_digests", {})])
 def test_records_made_otherwise_are_not_gone_on_with(name: str, other: object) -> None:
     with pytest.raises(RecordsUnusable, match=f"made with {name} .*take another --out"):
-        resumable({**HEADING, name: other}, [HEADING])
+        require_resumable({**HEADING, name: other}, [HEADING], FIXED)
 
 
 @pytest.mark.parametrize("command", ["compare", "routing --outcomes"])
 def test_records_of_another_evaluation_are_not_gone_on_with(command: str) -> None:
     with pytest.raises(RecordsUnusable, match=f"made with command {command}, this run has routing; take another --out"):
-        resumable(HEADING, [run_record(command)])
+        require_resumable(HEADING, [run_record(command)], FIXED)
 
 
 @pytest.mark.parametrize(
@@ -203,4 +204,6 @@ def test_records_of_another_evaluation_are_named_with_what_reports_on_them(
 
 
 def test_more_items_of_the_same_kind_may_join() -> None:
-    resumable({**HEADING, "items": 80, "sets": ["sums", "more"], "commit": "fedc"}, [HEADING, answered("sums-1", "2")])
+    require_resumable(
+        {**HEADING, "items": 80, "sets": ["sums", "more"], "commit": "fedc"}, [HEADING, answered("sums-1", "2")], FIXED
+    )

@@ -11,7 +11,7 @@ from sandbox import Locked
 TEST_TIMEOUT_S = 5.0
 
 
-class Checker:
+class ProgramChecker:
     """Runs what arms wrote; the sandbox is tried when it is made.
 
     Raises:

@@ -20,8 +20,8 @@ from evals.routing.running import Source
 from evals.routing.running import record as record_routing
 from evals.strategies import named, route_by
 from evals.suite import Faces
-from tests.support.evaluating import RIGHT, ScriptedSuite, chat, decision, spent
-from tests.support.evaluation import Router, an_item
+from tests.support.evaluation_records import Router, an_item
+from tests.support.evaluation_replies import RIGHT, ScriptedSuite, chat, decision, spent
 
 ITEM = an_item(1)
 PROGRAM = replace(ITEM, tests="assert add(1, 1) == 2", entry_point="add")

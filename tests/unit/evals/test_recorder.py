@@ -3,20 +3,20 @@ from typing import cast
 import pytest
 
 from evals.errors import RecordsUnusable, RouterAway
-from evals.harness.alike import Heard, before
 from evals.harness.arms import Arm, Plan
+from evals.harness.failures import key_of
 from evals.harness.heading_text import opening as head_of_report
 from evals.harness.heading_text import spent_text
-from evals.harness.manifest import heading, resumable
-from evals.harness.refusals import key_of
+from evals.harness.manifest import heading, require_resumable
+from evals.harness.plan_recorder import PlanContext, record_plan
+from evals.harness.provenance import Provenance, recorded_provenance
 from evals.harness.rows import recorded as rows
-from evals.harness.running import World, ask_all
 from evals.records import Record
-from evals.router_client import Refused
+from evals.router_client import RequestRejected
 from evals.strategies import named
 from evals.suite import Faces, RoutingFacts, routing_facts
-from tests.support.evaluating import RIGHT, ScriptedSuite, arbitration, chat, decision, reply, run_record, spent
-from tests.support.evaluation import HEADING, Kept, an_item, introduced
+from tests.support.evaluation_records import HEADING, Kept, an_item, introduced
+from tests.support.evaluation_replies import RIGHT, ScriptedSuite, arbitration, chat, decision, reply, run_record, spent
 
 ITEMS = (an_item(1), an_item(2))
 SAYS = {
@@ -33,7 +33,7 @@ def plan(**more: object) -> Plan:
 
 async def recorded(suite: ScriptedSuite, made: Plan, before: list[Record] | None = None) -> list[Record]:
     kept = Kept()
-    await ask_all(made, World(suite=suite, writer=kept), before or [], lambda: None)
+    await record_plan(made, PlanContext(suite=suite, sink=kept), before or [], lambda: None)
     return kept.records
 
 
@@ -80,7 +80,10 @@ async def test_after_a_kill_a_control_still_knows_what_was_spent() -> None:
 
 
 async def test_a_control_of_a_refused_arm_is_not_asked_for() -> None:
-    refusing = {**SAYS, "/v1/chat/completions": Refused("/v1/chat/completions", 400, {"reason": "PROMPT_TOO_LONG"})}
+    refusing = {
+        **SAYS,
+        "/v1/chat/completions": rejection(400, "PROMPT_TOO_LONG"),
+    }
 
     records = await recorded(ScriptedSuite(refusing), plan(items=ITEMS[:1]))
 
@@ -88,7 +91,11 @@ async def test_a_control_of_a_refused_arm_is_not_asked_for() -> None:
     assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG"}
 
 
-def refused(arm: str, status: int) -> Record:
+def rejection(status: int, reason: str) -> RequestRejected:
+    return RequestRejected("/v1/chat/completions", status, {"reason": reason})
+
+
+def failed(arm: str, status: int) -> Record:
     asked = {"item": "sums-1", "arm": arm, "seed": 7, "path": "/v1/chat/completions"}
     return {"kind": "reply", **asked, "elapsed_ms": 1.0, "refusal": {"status": status, "reason": f"R{status}"}}
 
@@ -112,7 +119,7 @@ async def test_a_reply_of_which_a_part_failed_is_recorded_and_asked_for_again_at
 
 
 async def test_what_was_refused_in_passing_is_asked_again_and_a_refusal_of_the_request_stands() -> None:
-    before = [*items_of(1), refused("system1", 504), refused("dialectic", 413)]
+    before = [*items_of(1), failed("system1", 504), failed("dialectic", 413)]
 
     records = await recorded(ScriptedSuite(SAYS), plan(items=ITEMS[:1]), before)
 
@@ -124,7 +131,7 @@ async def test_what_was_refused_in_passing_is_asked_again_and_a_refusal_of_the_r
 
 
 async def test_a_failure_inside_a_service_is_recorded_and_the_run_goes_on() -> None:
-    failing = {**SAYS, "/v1/chat/completions": Refused("/v1/chat/completions", 500, {"reason": "INTERNAL"})}
+    failing = {**SAYS, "/v1/chat/completions": rejection(500, "INTERNAL")}
 
     records = await recorded(ScriptedSuite(failing), plan(arms=ARMS[:1]))
     again = await recorded(ScriptedSuite(SAYS), plan(arms=ARMS[:1]), records)
@@ -140,8 +147,8 @@ OTHERWISE = chat("Final Answer: 5")
     ("replies", "text"),
     [
         ([reply("sums-1", "system1", chat(RIGHT)), reply("sums-1", "system1", OTHERWISE)], "Final Answer: 5"),
-        ([reply("sums-1", "system1", OTHERWISE), refused("system1", 400)], "Final Answer: 5"),
-        ([refused("system1", 400), reply("sums-1", "system1", chat(RIGHT))], RIGHT),
+        ([reply("sums-1", "system1", OTHERWISE), failed("system1", 400)], "Final Answer: 5"),
+        ([failed("system1", 400), reply("sums-1", "system1", chat(RIGHT))], RIGHT),
     ],
 )
 async def test_of_two_replies_to_one_request_the_last_answer_counts(replies: list[Record], text: str) -> None:
@@ -155,13 +162,13 @@ async def test_of_two_replies_to_one_request_the_last_answer_counts(replies: lis
 
 
 async def test_a_refusal_that_stands_counts_over_one_in_passing() -> None:
-    before = [*items_of(1), refused("system1", 413), refused("system1", 504)]
+    before = [*items_of(1), failed("system1", 413), failed("system1", 504)]
 
     assert await recorded(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
 
 
 async def test_a_request_that_is_refused_each_time_counts_once() -> None:
-    before = [*items_of(1), refused("system1", 504), refused("system1", 504), reply("sums-1", "dialectic", chat(RIGHT))]
+    before = [*items_of(1), failed("system1", 504), failed("system1", 504), reply("sums-1", "dialectic", chat(RIGHT))]
 
     assert rows([run_record("compare"), *before], "compare").refusals == {("system1", "R504"): 1}
 
@@ -190,18 +197,19 @@ async def test_a_run_is_not_gone_on_with_by_another_model_or_prompt(told: Record
     suite, kept = ScriptedSuite({"/v1/chat/completions": staged(**told)}), Kept()
 
     with pytest.raises(RecordsUnusable, match=complaint):
-        await ask_all(plan(arms=ARMS[:1]), World(suite=suite, writer=kept), before, lambda: None)
+        await record_plan(plan(arms=ARMS[:1]), PlanContext(suite=suite, sink=kept), before, lambda: None)
 
     assert kept.records == []
 
 
-def test_a_run_is_not_gone_on_with_under_another_configuration_where_that_is_told() -> None:
-    known = before([Heard(arm="live", configuration="paper"), Heard(arm="live"), Heard(arm="assess")])
+def test_a_run_is_not_resumed_under_another_configuration_where_replies_report_it() -> None:
+    live, other_arm = Provenance(arm="live", configuration="paper"), Provenance(arm="assess")
+    known = recorded_provenance([live, Provenance(arm="live"), other_arm])
 
-    for alike in (Heard(arm="live", configuration="paper"), Heard(arm="live"), Heard(arm="assess", configuration="x")):
-        known.demand_alike(alike)
+    for same in (live, Provenance(arm="live"), Provenance(arm="assess", configuration="x")):
+        known.require_same(same)
     with pytest.raises(RecordsUnusable, match="live with configuration paper, and now it is tuned"):
-        known.demand_alike(Heard(arm="live", configuration="tuned"))
+        known.require_same(Provenance(arm="live", configuration="tuned"))
 
 
 async def test_what_earlier_replies_did_not_tell_is_not_compared_and_a_model_may_have_spoken_elsewhere() -> None:
@@ -253,12 +261,12 @@ def test_the_heading_says_what_the_run_is_made_with() -> None:
 )
 def test_records_made_otherwise_are_not_gone_on_with(name: str, other: object) -> None:
     with pytest.raises(RecordsUnusable, match=f"made with {name} .*take another --out"):
-        resumable(opening(), [opening(**{name: other})])
+        require_resumable(opening(), [opening(**{name: other})])
 
 
 def test_the_routers_own_records_are_not_gone_on_with() -> None:
     with pytest.raises(RecordsUnusable, match="made with command routing, this run has compare; take another --out"):
-        resumable(opening(), [HEADING])
+        require_resumable(opening(), [HEADING])
 
 
 async def test_what_telling_the_model_costs_is_spent_too() -> None:
@@ -303,6 +311,6 @@ def test_every_command_that_added_to_the_records_is_told_once() -> None:
 def test_an_arm_must_be_what_it_was_and_another_may_join() -> None:
     other = Arm(name="system1", call=ARMS[0].call, settings={"model": "another"})
 
-    resumable(opening(), [opening(arms={"system1": {"model": "metacog/system1"}})])
+    require_resumable(opening(), [opening(arms={"system1": {"model": "metacog/system1"}})])
     with pytest.raises(RecordsUnusable, match="system1 as"):
-        resumable(opening(arms={"system1": other.settings}), [opening()])
+        require_resumable(opening(arms={"system1": other.settings}), [opening()])
