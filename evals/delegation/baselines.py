@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from evals.delegation.replay import Done, election
+from evals.delegation.replay import ReplayedTask, vote
 from evals.delegation.tasks import Sampled, Task
 from kernel.values import value
 
@@ -57,7 +57,7 @@ def ways(tasks: Sequence[Task], agents: Sequence[str]) -> Mapping[str, Way]:
     }
 
 
-def shuffled(done: Sequence[Done], agents: Sequence[str]) -> Way:
+def shuffled(done: Sequence[ReplayedTask], agents: Sequence[str]) -> Way:
     """The choices that a procedure has made, dealt to the tasks by chance: as much is asked, and nothing is known.
 
     Args:
@@ -84,7 +84,7 @@ def _chosen(task: Task, executor: str, agents: Sequence[str]) -> Chosen:
     return _one(task, executor) if executor else _vote(task, agents)
 
 
-def same_calls(done: Sequence[Done]) -> Way:
+def same_calls(done: Sequence[ReplayedTask]) -> Way:
     """Self-consistency that on each task votes over as many samples as a procedure has made calls on it.
 
     Args:
@@ -135,8 +135,8 @@ def _any(task: Task, agents: Sequence[str]) -> Chosen:
 
 
 def _vote(task: Task, agents: Sequence[str]) -> Chosen:
-    elected, _ = election(task, dict.fromkeys(agents, 1.0))
-    right = any(task.solved[agent].right for agent in elected)
+    outcome = vote(task, dict.fromkeys(agents, 1.0))
+    right = any(task.solved[agent].right for agent in outcome.winners)
     return Chosen(right=float(right), calls=len(agents), tokens=sum(task.solved[agent].tokens for agent in agents))
 
 

@@ -8,22 +8,40 @@ replay: the first seed, in the order of the records.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from evals.delegation.baselines import SAME, Way, same_calls, shuffled, ways
-from evals.delegation.replay import Done, Replayed, Rules, Without, replay
+from evals.delegation.replay import Replay, ReplayedTask, Rules, replay
 from evals.delegation.tasks import Task
 from evals.harness.arm_figures import Trust, trust
 from evals.harness.rows import Row
 from evals.stats.chance import Chance
 from evals.stats.gains import Spread, mean_interval, paired_gain, spread
 from evals.stats.shares import Share, share
+from kernel.confidence.rules import PAPER_RULES, Ablation, TaskMode
+from kernel.confidence.rules import Rules as DelegationRules
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 
 FULL, AUTOGEN, SHUFFLED = "MetaCogAgent", "AutoGen", "shuffled choices"
 ORDERS = 20
+# Parts that are switched off, by the names of Table IV.
+ABLATIONS: Mapping[str, Ablation] = {
+    "w/o self-assessment": Ablation.WITHOUT_SELF_ASSESSMENT,
+    "w/o delegation": Ablation.WITHOUT_DELEGATION,
+    "w/o boundary learning": Ablation.WITHOUT_LEARNING,
+    "w/o cross-agent evaluation": Ablation.WITHOUT_CROSS_EVALUATION,
+    "w/o verbalized": Ablation.WITHOUT_VERBALIZED,
+}
+# The fields of the rules that Table V varies, and the values that it takes.
+PARAMETERS: Mapping[str, str] = {
+    "theta": "confidence_threshold",
+    "weight": "verbalized_weight",
+    "rate": "learning_rate",
+}
 SWEEPS: Mapping[str, Sequence[float]] = {
     "theta": (0.3, 0.4, 0.5, 0.6, 0.7),
     "weight": (0.3, 0.5, 0.6, 0.7, 0.9),
@@ -111,10 +129,10 @@ class Figures:
 class Runs:
     """One set of rules, replayed in several orders of each seed; the first is the first seed's order of the records."""
 
-    replays: Sequence[Replayed]
+    replays: Sequence[Replay]
 
     @property
-    def done(self) -> Sequence[Done]:
+    def done(self) -> Sequence[ReplayedTask]:
         """What became of every task in every order."""
         return [done for each in self.replays for done in each.done]
 
@@ -152,7 +170,8 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
         by_difficulty={name: _grouped(tasks, each, difficulty_of, chance) for name, each in named.items()},
         by_kind={name: _grouped(tasks, each, kind_of, chance) for name, each in named.items()},
         ablations=[
-            _method(str(part), runs(dealt, agents, Rules(without=part)), full.scores, chance) for part in Without
+            _method(name, runs(dealt, agents, Rules(without=part)), full.scores, chance)
+            for name, part in ABLATIONS.items()
         ],
         sweeps={name: _sweep(name, values, dealt, agents, chance) for name, values in SWEEPS.items()},
         trusts=_trusts(full),
@@ -233,7 +252,7 @@ def _baseline(name: str, way: Way, tasks: Sequence[Task], gain: Estimate, chance
 
 def _method(name: str, made: Runs, full: Mapping[str, float] | None, chance: Chance) -> Method:
     done, n = made.done, len(made.replays)
-    delegated = [one.right for one in made.replays[0].done if one.mode == "DELEGATED"]
+    delegated = [one.right for one in made.replays[0].done if one.mode is TaskMode.DELEGATED]
     return Method(
         name=name,
         accuracy=mean_interval(list(made.scores.values()), chance),
@@ -285,10 +304,16 @@ def _grouped(
 def _sweep(
     name: str, values: Sequence[float], dealt: Sequence[Sequence[Task]], agents: Sequence[str], chance: Chance
 ) -> Mapping[float, Estimate]:
+    rules = {each: Rules(numbers=_with(PARAMETERS[name], each)) for each in values}
     return {
-        each: mean_interval(list(runs(dealt, agents, Rules(**{name: each})).scores.values()), chance)  # type: ignore[arg-type]
-        for each in values
+        each: mean_interval(list(runs(dealt, agents, some).scores.values()), chance) for each, some in rules.items()
     }
+
+
+def _with(field: str, level: float) -> DelegationRules:
+    """The paper's numbers with another value of one field."""
+    changed: Mapping[str, Any] = {field: level}
+    return replace(PAPER_RULES, **changed)
 
 
 def _trusts(made: Runs) -> Mapping[str, Trust]:
@@ -300,15 +325,15 @@ def _trusts(made: Runs) -> Mapping[str, Trust]:
 
 def _behaviour(made: Runs, tasks: Sequence[Task], agents: Sequence[str], chance: Chance) -> Behaviour:
     done = made.replays[0].done
-    every = [one for one in made.done if one.mode == "DELEGATED"]
-    handed = [one for one in done if one.mode == "DELEGATED"]
+    every = [one for one in made.done if one.mode is TaskMode.DELEGATED]
+    handed = [one for one in done if one.mode is TaskMode.DELEGATED]
     able = _abilities(tasks)
     groups = sorted({difficulty_of(one.task) for one in done} - {""}, key=_place)
     told = {name: [one for one in done if difficulty_of(one.task) == name] for name in groups} | {"all": done}
     after = scores([(one.task.item.id, float(one.right)) for one in every])
     return Behaviour(
-        rates={name: share(one.mode != "EXECUTED" for one in some) for name, some in told.items()},
-        delegated=share(one.mode == "DELEGATED" for one in done),
+        rates={name: share(one.mode is not TaskMode.EXECUTED for one in some) for name, some in told.items()},
+        delegated=share(one.mode is TaskMode.DELEGATED for one in done),
         flows=Counter((one.first, one.executor) for one in every),
         to_better=share(able[one.executor, kind_of(one.task)] > able[one.first, kind_of(one.task)] for one in handed),
         random_peer=_gain(scores([(one.task.item.id, _peers(one, agents)) for one in every]), after, chance),
@@ -319,7 +344,7 @@ def _behaviour(made: Runs, tasks: Sequence[Task], agents: Sequence[str], chance:
     )
 
 
-def _peers(done: Done, agents: Sequence[str]) -> float:
+def _peers(done: ReplayedTask, agents: Sequence[str]) -> float:
     """Probability that a peer picked by chance is right."""
     peers = [agent for agent in agents if agent != done.first]
     return sum(done.task.solved[agent].right for agent in peers) / len(peers)

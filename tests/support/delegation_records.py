@@ -24,7 +24,8 @@ def a_task(
     item = Facts(
         id=f"t-{number}", dataset="t", dimensions=kinds, difficulty=difficulty, known=KNOWN, prompt_characters=10
     )
-    said = {agent: "4" if agent[0] in right else f"9{agent[0]}" for agent in AGENTS} | dict(answers or {})
+    wrong = {agent: f"9{place}" for place, agent in enumerate(AGENTS)}
+    said = {agent: "4" if agent[0] in right else wrong[agent] for agent in AGENTS} | dict(answers or {})
     tries = dict.fromkeys(AGENTS, 1) | dict(attempts or {})
     asking = {agent: Asking(calls=count, tokens=10 * count) for agent, count in tries.items()}
     solved = {agent: Solved(answer=said[agent], right=said[agent] == "4", tokens=30) for agent in AGENTS}

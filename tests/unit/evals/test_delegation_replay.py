@@ -2,7 +2,10 @@
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,40 +16,46 @@ from evals.delegation.arms import arms
 from evals.delegation.baselines import MAJORITY, ORACLE, RANDOM, ROUND_ROBIN, SINGLE, SKILL, shuffled, ways
 from evals.delegation.figures import FULL, SHUFFLED, figures
 from evals.delegation.files import COMMAND, OPTIMAL, write_report
-from evals.delegation.replay import Records, Rules, Without, election, replay, standing
+from evals.delegation.replay import ProfileRecords, Rules, assessed_agent, replay, vote
 from evals.delegation.tasks import Task, tasks
 from evals.errors import RecordsUnusable
 from evals.harness.rows import recorded
 from evals.harness.session import RECORDS
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion, conclusion
+from kernel.confidence.rules import PAPER_RULES, Ablation
+from kernel.learning.profiles import Profile
 from tests.support.delegation_records import AGENTS, a_recording, a_task
 from tests.support.evaluation_replies import RIGHT, reply, spent
 
 
-def the_only(made: Task, rules: Rules = Rules(), *, records: Records | None = None) -> tuple[str, str, bool]:  # noqa: B008
-    assert records is None
-    [done] = replay([made], AGENTS, rules).done
+def the_only(made: Task, without: Ablation | None = None) -> tuple[str, str, bool]:
+    [done] = replay([made], AGENTS, Rules(without=without)).done
     return done.mode, done.executor, done.right
+
+
+def with_numbers(without: Ablation | None = None, **numbers: float) -> Rules:
+    changed: Mapping[str, Any] = numbers
+    return Rules(numbers=replace(PAPER_RULES, **changed), without=without)
 
 
 def test_the_papers_worked_example_comes_out() -> None:
     # c^v = 0.45, c^p = 0.27: c = 0.6 * 0.45 + 0.4 * 0.27 = 0.378; delta = 0.18 keeps the threshold at 0.5.
-    records = Records(0.1)
-    records.levels["gamma", "code"] = 0.27
+    records = ProfileRecords(0.1)
+    records.profiles["gamma", "code"] = Profile(agent="gamma", dimension="code", competence=0.27)
 
-    found = standing(a_task({"gamma": 0.45}, kinds=("code",)), "gamma", Rules(), records)
+    found = assessed_agent(a_task({"gamma": 0.45}, kinds=("code",)), "gamma", Rules(), records)
 
     assert found.confidence == pytest.approx(0.378)
     assert found.threshold == 0.5
 
 
 def test_the_threshold_rises_with_disagreement_above_three_tenths_only() -> None:
-    records = Records(0.1)
+    records = ProfileRecords(0.1)
 
     # |0.8 - 0.5| is 0.3, which does not exceed 0.3; |0.9 - 0.5| = 0.4 raises theta by 0.2 * 0.4.
-    assert standing(a_task({"alpha": 0.8}), "alpha", Rules(), records).threshold == 0.5
-    assert standing(a_task({"alpha": 0.9}), "alpha", Rules(), records).threshold == pytest.approx(0.58)
+    assert assessed_agent(a_task({"alpha": 0.8}), "alpha", Rules(), records).threshold == 0.5
+    assert assessed_agent(a_task({"alpha": 0.9}), "alpha", Rules(), records).threshold == pytest.approx(0.58)
 
 
 def test_who_is_sure_does_the_task() -> None:
@@ -122,11 +131,12 @@ def test_only_the_executor_learns_and_after_a_vote_those_whom_it_concerns() -> N
 
 
 def test_a_task_of_several_kinds_takes_the_least_and_teaches_each() -> None:
-    records = Records(0.1)
-    records.levels.update({("alpha", "math"): 0.9, ("alpha", "code"): 0.2})
+    records = ProfileRecords(0.1)
+    for kind, level in (("math", 0.9), ("code", 0.2)):
+        records.profiles["alpha", kind] = Profile(agent="alpha", dimension=kind, competence=level)
     both = a_task({"alpha": 0.6}, "a", kinds=("math", "code"))
 
-    assert standing(both, "alpha", Rules(weight=0.0), records).confidence == 0.2
+    assert assessed_agent(both, "alpha", with_numbers(verbalized_weight=0.0), records).confidence == 0.2
     assert replay([both], ("alpha",), Rules()).levels == {
         ("alpha", "math"): pytest.approx(0.55), ("alpha", "code"): pytest.approx(0.55),
     }  # fmt: skip
@@ -135,33 +145,33 @@ def test_a_task_of_several_kinds_takes_the_least_and_teaches_each() -> None:
 def test_ablations_switch_off_just_what_they_say() -> None:
     unsure = a_task({"alpha": 0.1, "beta": 0.7, "gamma": 0.9}, "bg")
 
-    assert the_only(unsure, Rules(without=Without.DELEGATION)) == ("EXECUTED", "alpha", False)
+    assert the_only(unsure, Ablation.WITHOUT_DELEGATION) == ("EXECUTED", "alpha", False)
     # The peer whose turn would be next takes it unasked, not the surest.
-    assert the_only(unsure, Rules(without=Without.CROSS_EVALUATION)) == ("DELEGATED", "beta", True)
+    assert the_only(unsure, Ablation.WITHOUT_CROSS_EVALUATION) == ("DELEGATED", "beta", True)
     # Everybody at 0.5, which reaches 0.5; and records alone, which start there.
-    assert the_only(unsure, Rules(without=Without.SELF_ASSESSMENT)) == ("EXECUTED", "alpha", False)
-    assert the_only(unsure, Rules(without=Without.VERBALIZED)) == ("EXECUTED", "alpha", False)
-    assert replay([unsure], AGENTS, Rules(without=Without.LEARNING)).levels == {}
+    assert the_only(unsure, Ablation.WITHOUT_SELF_ASSESSMENT) == ("EXECUTED", "alpha", False)
+    assert the_only(unsure, Ablation.WITHOUT_VERBALIZED) == ("EXECUTED", "alpha", False)
+    assert replay([unsure], AGENTS, Rules(without=Ablation.WITHOUT_LEARNING)).levels == {}
 
 
 def test_without_self_assessment_or_verbalized_nobody_is_asked_and_nobody_is_charged_for_it() -> None:
     made = a_task({"alpha": 0.1, "beta": 0.7, "gamma": 0.9}, "bg")
-    for part in (Without.SELF_ASSESSMENT, Without.VERBALIZED):
+    for part in (Ablation.WITHOUT_SELF_ASSESSMENT, Ablation.WITHOUT_VERBALIZED):
         [kept] = replay([made], AGENTS, Rules(without=part)).done
         # Everybody stands at 0.5, below 0.6: a vote of three answers.
-        [voted] = replay([made], AGENTS, Rules(without=part, theta=0.6)).done
+        [voted] = replay([made], AGENTS, with_numbers(confidence_threshold=0.6, without=part)).done
 
         assert (kept.mode, kept.calls, kept.tokens) == ("EXECUTED", 1, 30)
         assert (voted.mode, voted.calls, voted.tokens) == ("COLLABORATED", 3, 90)
     # alpha fails the first of four, so that its record is 0.45 when its turn comes again; beta was not asked either.
-    [*_, handed] = replay([made] * 4, AGENTS, Rules(without=Without.VERBALIZED)).done
+    [*_, handed] = replay([made] * 4, AGENTS, Rules(without=Ablation.WITHOUT_VERBALIZED)).done
     assert (handed.mode, handed.executor, handed.calls, handed.tokens) == ("DELEGATED", "beta", 1, 30)
 
 
 def test_an_unassessed_peer_is_as_sure_as_its_record_says_whatever_it_said_of_itself() -> None:
     made = a_task({"alpha": 0.1, "beta": 0.9, "gamma": 0.9}, "b")
 
-    [done] = replay([made], AGENTS, Rules(without=Without.CROSS_EVALUATION)).done
+    [done] = replay([made], AGENTS, Rules(without=Ablation.WITHOUT_CROSS_EVALUATION)).done
 
     # alpha is asked, 0.06 + 0.2 < 0.5; beta takes the task with the record that everybody starts with.
     assert (done.executor, done.confidence, done.calls, done.tokens) == ("beta", 0.5, 2, 40)
@@ -170,8 +180,8 @@ def test_an_unassessed_peer_is_as_sure_as_its_record_says_whatever_it_said_of_it
 def test_a_lower_theta_delegates_less() -> None:
     each = [a_task({"alpha": 0.4, "beta": 0.6, "gamma": 0.5}, number=n) for n in range(3)]
 
-    handed = {theta: sum(d.mode != "EXECUTED" for d in replay(each, AGENTS, Rules(theta=theta)).done)
-              for theta in (0.3, 0.7)}  # fmt: skip
+    replays = {theta: replay(each, AGENTS, with_numbers(confidence_threshold=theta)) for theta in (0.3, 0.7)}
+    handed = {theta: sum(one.mode != "EXECUTED" for one in made.done) for theta, made in replays.items()}
 
     assert handed[0.3] < handed[0.7]
 
@@ -179,10 +189,14 @@ def test_a_lower_theta_delegates_less() -> None:
 def test_a_vote_is_won_by_weight_then_by_number_then_in_order() -> None:
     made = a_task({}, "", answers={"alpha": "4", "beta": "5", "gamma": "5"})
 
-    assert election(made, {"alpha": 0.9, "beta": 0.3, "gamma": 0.3}) == ({"alpha"}, 0.6)
-    assert election(made, {"alpha": 0.6, "beta": 0.3, "gamma": 0.3})[0] == {"beta", "gamma"}
-    assert election(made, dict.fromkeys(AGENTS, 0.0))[0] == {"beta", "gamma"}
-    assert election(made, {}) == (frozenset(), None)
+    heavier = vote(made, {"alpha": 0.9, "beta": 0.3, "gamma": 0.3})
+    equal = vote(made, {"alpha": 0.6, "beta": 0.3, "gamma": 0.3})
+    without_votes = vote(made, {})
+
+    assert (heavier.winners, heavier.share) == ({"alpha"}, 0.6)
+    assert equal.winners == {"beta", "gamma"}
+    assert vote(made, dict.fromkeys(AGENTS, 0.0)).winners == {"beta", "gamma"}
+    assert (without_votes.winners, without_votes.share) == (frozenset(), None)
 
 
 def test_baselines_choose_from_the_same_answers() -> None:
