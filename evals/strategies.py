@@ -1,4 +1,4 @@
-"""The strategies that can be compared: each an arm that asks one public face of the suite. Pure."""
+"""The strategies that can be compared: each an arm that calls one public API of the suite. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,13 +11,13 @@ from evals.router_client import Body
 from kernel.answers import AnswerType
 from kernel.seeds import derived_seed
 
-# Limits that bind nobody: what a strategy spends is measured, not cut.
+# Limits that no strategy reaches: what it spends is measured, not cut.
 WIDE = {"max_generations": 4096, "max_generated_tokens": 1 << 20}
 CHAT_MODELS = ("system1", "auto", "dialectic", "arbiter", "delegation")
 ROLES = {"roles-optimal": "OPTIMAL", "roles-greedy": "GREEDY", "roles-random": "RANDOM"}
 VARIANTS = {"majority": "MAJORITY_VOTE", "mc-mas": "FULL", "self-consistency": "SELF_CONSISTENCY"}
 ROUTE = "route"
-# Sampling temperature of samples that are voted on [0..2], said by name so that records tell it (SPEC 2).
+# Sampling temperature of samples that are voted on [0..2], sent by name so that records show it (SPEC 2).
 SOLVER_TEMPERATURE = 0.6
 # The fields that limit the tokens of a text, by path.
 LIMITS: Mapping[str, Sequence[str]] = {
@@ -156,7 +156,7 @@ def _arbitration(name: str, like: str, samples: int, item: Item, seed: int, repl
 
 
 def generations(reply: Mapping[str, Any] | None) -> int:
-    """Generations that a reply tells of [count]; 0 without a reply."""
+    """Generations that a reply reports [count]; 0 without a reply."""
     usage = ((reply or {}).get("metacog") or reply or {}).get("usage") or {}
     return int(usage.get("generations") or 0)
 

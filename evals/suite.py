@@ -76,16 +76,16 @@ class RoutingFacts:
     spent: Body
 
 
-async def routing_facts(faces: Faces) -> RoutingFacts:
+async def routing_facts(suite: Faces) -> RoutingFacts:
     """The router's configuration in force, by a decision that needs no model; and its model, by an answer of one token.
 
     Raises:
         RouterAway: When it, or the model behind it, cannot be reached.
     """
-    configuration = await configuration_in_force(partial(faces.post, "router"))
-    run = (await faces.post("router", "/v1/answers", dict(_SHORTEST)))["run"]
-    suite = {"model": run["model"], **configuration}
-    return RoutingFacts(suite=suite, spent={name: run["usage"][name] for name in _COUNTS})
+    configuration = await configuration_in_force(partial(suite.post, "router"))
+    run = (await suite.post("router", "/v1/answers", dict(_SHORTEST)))["run"]
+    facts = {"model": run["model"], **configuration}
+    return RoutingFacts(suite=facts, spent={name: run["usage"][name] for name in _COUNTS})
 
 
 async def configuration_in_force(post: Post) -> Mapping[str, object]:

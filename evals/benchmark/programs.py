@@ -73,7 +73,7 @@ class Task:
 
     @property
     def needs_every_rule(self) -> bool:
-        """Whether some list tells a function that leaves out one of the rules from the right one."""
+        """Whether some list separates the right function from each one that leaves out one of the rules."""
         right = self.results(self.rules)
         return all(self.results([other for other in self.rules if other is not rule]) != right for rule in self.rules)
 
@@ -84,7 +84,7 @@ class Task:
 
 
 def written(chance: Random, number: int, level: str) -> Item:
-    """A function to write, by rules that must all hold, and that its tests can all tell apart."""
+    """A function to write, by rules that must all hold, each of which its tests check."""
     task = _task(chance, level)
     while not (task.varies and task.needs_every_rule):
         task = _task(chance, level)

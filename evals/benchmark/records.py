@@ -1,4 +1,4 @@
-"""Cross-domain tasks that rest on a passage: facts to find, then to reckon or to reason with. Pure."""
+"""Cross-domain tasks that rest on a passage: facts to find, then to compute or to reason with. Pure."""
 
 from collections.abc import Sequence
 from random import Random

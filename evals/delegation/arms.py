@@ -1,4 +1,4 @@
-"""What is asked for the tables of delegation. Pure."""
+"""The arms behind the tables of delegation. Pure."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,20 +17,20 @@ ASSESS, SOLVE, SKILL, LIVE, AUTOGEN = "assess", "solve", "skill-fixed", "live", 
 SAME_CALLS = "self-consistency"
 # Of the rule by keywords only its choice is used; what it would answer is taken from the recorded answers.
 SHORTEST_ANSWER = 8
-# Why a rating is unknown where the agent was heard, and what it said could not be read.
+# Why a rating is unknown where the agent replied, and its reply could not be read.
 UNREADABLE = "unparseable"
-# The failure, in the service's words, of an agent that was heard and said nothing: a wrong answer like any unreadable
-# one. Any other failure tells of the backend, and not of the agent.
+# The failure, in the service's words, of an agent that replied without text: a wrong answer like any unreadable
+# one. Any other failure is one of the backend, and not of the agent.
 NO_TEXT = "the model returned no text"
 
 
 def arms(
     agents: Sequence[str] = (), *, max_tokens: int = 0, live: bool = False, equal_compute: bool = True
 ) -> Sequence[Arm]:
-    """Everybody's self-assessment, everybody's answer, the rule by keywords, and the control with as many calls.
+    """Every agent's self-assessment and answer, the rule by keywords, and the control with as many calls.
 
     Args:
-        agents: Who takes part; empty: everybody.
+        agents: The agents that take part; empty: all.
         max_tokens: Tokens of an answer [count]; 0: the service's default.
         live: Whether the service also processes each task by itself, and learns from it.
         equal_compute: Whether self-consistency with as many generations is sampled beside it; not of programs, which
@@ -38,7 +38,7 @@ def arms(
     """
     asked = {"agents": ",".join(agents) or "all", "max_tokens": max_tokens or "default"}
     made = [
-        Arm(name=ASSESS, call=partial(_assess, agents), settings=asked, is_whole=all_were_heard),
+        Arm(name=ASSESS, call=partial(_assess, agents), settings=asked, is_whole=all_have_rated),
         Arm(
             name=SOLVE,
             call=partial(_solve, agents, max_tokens),
@@ -57,8 +57,8 @@ def arms(
     return [*made, *([same] if equal_compute else []), *([living] if live else [])]
 
 
-def all_were_heard(rated: Record) -> bool:
-    """Whether every agent could rate itself, be it that nobody can read what it said."""
+def all_have_rated(rated: Record) -> bool:
+    """Whether every agent could rate itself, even where its rating cannot be read."""
     return all((each.get("unknown_reason") or UNREADABLE) == UNREADABLE for each in rated["assessments"])
 
 
@@ -68,15 +68,15 @@ def all_have_answered(solved: Record) -> bool:
 
 
 def calls_of(assessment: Record) -> int:
-    """Calls that one agent's self-assessment took [count]; one where the reply does not tell."""
+    """Calls that one agent's self-assessment took [count]; one where the reply does not report them."""
     return int(assessment.get("attempts", 1))
 
 
 def most_calls(rated: Record | None) -> int:
-    """The most calls that Algorithm 1 can make on a task: everybody rates itself, and everybody answers [count].
+    """The most calls that Algorithm 1 can make on a task: every agent rates itself, and every agent answers [count].
 
     Args:
-        rated: The reply with everybody's self-assessment; None, or empty, where it was refused.
+        rated: The reply with every agent's self-assessment; None, or empty, where the request failed.
     """
     assessments = (rated or {}).get("assessments") or ()
     return sum(calls_of(each) for each in assessments) + len(assessments)
@@ -110,7 +110,7 @@ def _skill(agents: Sequence[str], item: Item, seed: int, _: Replies) -> Call:
 
 
 def _live(agents: Sequence[str], max_tokens: int, item: Item, seed: int, _: Replies) -> Call:
-    """The real procedure; the service is told the right answer after the fact, so that its profiles learn."""
+    """The real procedure; the service gets the right answer with the task, so that its profiles learn."""
     taught = (
         {"unit_tests": {"code": program_tests(item)}}
         if item.answer_type is AnswerType.CODE

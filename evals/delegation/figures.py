@@ -1,7 +1,7 @@
 """The figures behind the paper's tables of delegation. Pure.
 
 What the procedure learns depends on the order of the tasks, so it is replayed in several orders; a task's score is its
-mean over them, and the deviation over orders is told. Each seed is replayed by itself, so that no task is learned from
+mean over them, and the deviation over orders is reported. Each seed is replayed by itself, so that no task teaches
 twice. What needs every task just once (delegation precision, calibration, rates of section G) is taken from the first
 replay: the first seed, in the order of the records.
 """
@@ -62,7 +62,7 @@ class Method:
         calls: Calls for self-assessments and answers, over its tasks of a seed, in the mean over orders and seeds
             [count].
         tokens: Tokens of a task, in the mean [count].
-        trust: How far its confidence can be trusted, in the first replay; None where it tells none.
+        trust: How far its confidence can be trusted, in the first replay; None where it reports none.
         gain: How much more often the full procedure is right; None of itself.
     """
 
@@ -102,7 +102,7 @@ class Behaviour:
 
 @value
 class Figures:
-    """Everything that the report says.
+    """Everything that the report shows.
 
     Attributes:
         agents: The agents.
@@ -152,8 +152,8 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
         orders: Orders in which the procedure is replayed over the tasks of each seed [count, >= 1].
     """
     agents = list(tasks[0].solved)
-    dealt = _orders(tasks, chance, orders)
-    full = runs(dealt, agents, Rules())
+    ordered = _orders(tasks, chance, orders)
+    full = runs(ordered, agents, Rules())
     plain = {**ways(tasks, agents), SHUFFLED: shuffled(full.done, agents), **_same_calls(tasks, full)}
     chosen = {name: _scores_of(tasks, way) for name, way in plain.items()}
     named: Mapping[str, Mapping[str, float]] = {**chosen, **_others(others), FULL: full.scores}
@@ -170,10 +170,10 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
         by_difficulty={name: _grouped(tasks, each, difficulty_of, chance) for name, each in named.items()},
         by_kind={name: _grouped(tasks, each, kind_of, chance) for name, each in named.items()},
         ablations=[
-            _method(name, runs(dealt, agents, Rules(without=part)), full.scores, chance)
+            _method(name, runs(ordered, agents, Rules(without=part)), full.scores, chance)
             for name, part in ABLATIONS.items()
         ],
-        sweeps={name: _sweep(name, values, dealt, agents, chance) for name, values in SWEEPS.items()},
+        sweeps={name: _sweep(name, values, ordered, agents, chance) for name, values in SWEEPS.items()},
         trusts=_trusts(full),
         behaviour=_behaviour(full, tasks, agents, chance),
     )
@@ -184,9 +184,9 @@ def _same_calls(tasks: Sequence[Task], full: Runs) -> Mapping[str, Way]:
     return {SAME: same_calls(full.done)} if any(task.samples for task in tasks) else {}
 
 
-def runs(dealt: Sequence[Sequence[Task]], agents: Sequence[str], rules: Rules) -> Runs:
+def runs(ordered: Sequence[Sequence[Task]], agents: Sequence[str], rules: Rules) -> Runs:
     """The procedure over every order of the tasks, the first agent's turn changing with the order."""
-    return Runs(replays=[replay(each, agents, rules, turn=turn) for turn, each in enumerate(dealt)])
+    return Runs(replays=[replay(each, agents, rules, turn=turn) for turn, each in enumerate(ordered)])
 
 
 def scores(each: Sequence[tuple[str, float]]) -> Mapping[str, float]:
@@ -198,7 +198,7 @@ def scores(each: Sequence[tuple[str, float]]) -> Mapping[str, float]:
 
 
 def difficulty_of(task: Task) -> str:
-    """Difficulty of a task; `cross` where it takes several things, empty where nobody knows."""
+    """Difficulty of a task; `cross` where it takes several things, empty where it is unknown."""
     return CROSS if len(task.item.dimensions) > 1 else task.item.difficulty
 
 
@@ -216,10 +216,10 @@ def _place(group: str) -> tuple[int, str]:
 def _orders(tasks: Sequence[Task], chance: Chance, count: int) -> Sequence[Sequence[Task]]:
     """Of each seed the order of the records, and others by chance."""
     each = [[task for task in tasks if task.seed == seed] for seed in _seeds(tasks)]
-    return [order for some in each for order in (some, *(_dealt(some, chance) for _ in range(count - 1)))]
+    return [order for some in each for order in (some, *(_shuffled_order(some, chance) for _ in range(count - 1)))]
 
 
-def _dealt(tasks: Sequence[Task], chance: Chance) -> Sequence[Task]:
+def _shuffled_order(tasks: Sequence[Task], chance: Chance) -> Sequence[Task]:
     return [tasks[place] for place in chance.rng.permutation(len(tasks))]
 
 
@@ -302,11 +302,11 @@ def _grouped(
 
 
 def _sweep(
-    name: str, values: Sequence[float], dealt: Sequence[Sequence[Task]], agents: Sequence[str], chance: Chance
+    name: str, values: Sequence[float], ordered: Sequence[Sequence[Task]], agents: Sequence[str], chance: Chance
 ) -> Mapping[float, Estimate]:
     rules = {each: Rules(numbers=_with(PARAMETERS[name], each)) for each in values}
     return {
-        each: mean_interval(list(runs(dealt, agents, some).scores.values()), chance) for each, some in rules.items()
+        each: mean_interval(list(runs(ordered, agents, some).scores.values()), chance) for each, some in rules.items()
     }
 
 

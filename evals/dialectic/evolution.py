@@ -42,8 +42,8 @@ class Evolution:
         first_right: Share of first texts that are right.
         last_right: Share of final texts that are right.
         better: Final less first, paired.
-        knows: How well correctness of the final text, as its assessor rates it, tells wrong answers from right ones:
-            the area.
+        knows: How well correctness of the final text, as its assessor rates it, separates wrong answers from right
+            ones: the area.
         models: Agents that held each role [count], by role and agent.
     """
 

@@ -66,7 +66,7 @@ class ArmFigures:
         undecided: Answers that no rule can judge; they count as wrong [count].
         means: What it spends.
         trust: How far its confidences can be trusted.
-        refused: Refused requests, which are left out of all of these [count].
+        refused: Failed requests, which are left out of all of these [count].
         strict: Share right where they count as wrong; None without any.
     """
 
@@ -89,7 +89,7 @@ def arm_figures(name: str, rows: Sequence[Row], chance: Chance, refused: Sequenc
         name: Its name.
         rows: What it answered.
         chance: For resampling.
-        refused: What it was asked and refused.
+        refused: Its failed requests.
     """
     scores = by_item(rows)
     strict = by_item([*rows, *refused])
@@ -120,10 +120,10 @@ def means(rows: Sequence[Row]) -> Means:
 
 
 def trust(judged: Sequence[tuple[float | None, bool]]) -> Trust:
-    """How far confidences agree with verdicts; unknown confidences are left out.
+    """How far confidences agree with labels; unknown confidences are left out.
 
     Args:
-        judged: Confidence [0..1] and verdict of each answer.
+        judged: Confidence [0..1] and label of each answer.
     """
     known = [(min(1.0, max(0.0, level)), right) for level, right in judged if level is not None]
     beliefs = [level for level, _ in known]

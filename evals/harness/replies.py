@@ -1,6 +1,6 @@
-"""Replies of the suite's faces, read into one form. Pure.
+"""Replies of the suite's APIs, read into one form. Pure.
 
-Each face spells a reply in its own way; figures need the text that is judged, the confidence, and what was spent.
+Each API spells a reply in its own way; figures need the text that is judged, the confidence, and what was spent.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,10 +24,10 @@ class ArmAnswer:
         confidence: Its confidence in that [0..1]; None when unknown.
         spent: Generations, calls and tokens, over all stages.
         duration_ms: Time that it took by the service's own clock [ms].
-        models: Names of the models that spoke, as far as they are told.
-        digests: Prompt digests by name, as far as they are told.
+        models: Names of the models that took part, as far as they are reported.
+        digests: Prompt digests by name, as far as they are reported.
         degraded: Whether something failed on the way.
-        configuration: Version of the configuration in force; empty where that is not told.
+        configuration: Version of the configuration in force; empty where it is not reported.
     """
 
     text: str
@@ -44,10 +44,10 @@ NO_ANSWER = ArmAnswer(text="", confidence=None, spent=StageUsage(), duration_ms=
 
 
 def read_answer(record: Record) -> ArmAnswer | None:
-    """What the reply in `record` amounts to; None for a refusal.
+    """The answer in the reply of `record`; None for an error.
 
     Raises:
-        RecordsUnusable: When it lacks what its face always tells.
+        RecordsUnusable: When it lacks what its API always returns.
     """
     reply = record.get("reply")
     if reply is None:
@@ -65,7 +65,7 @@ def texts(path: str, reply: Reply) -> Mapping[str, str]:
 
 
 def read_usage(usage: Reply) -> StageUsage:
-    """A face's account of what was spent."""
+    """What was spent, as an API reports it."""
     return StageUsage(
         generations=usage["generations"],
         http_calls=usage["http_calls"],
@@ -76,17 +76,17 @@ def read_usage(usage: Reply) -> StageUsage:
 
 
 def _chat(reply: Reply) -> ArmAnswer:
-    told = reply["metacog"]
-    stages = told.get("stages") or ()
-    abstained = told["outcome"] == "ABSTAINED"
+    metacog = reply["metacog"]
+    stages = metacog.get("stages") or ()
+    abstained = metacog["outcome"] == "ABSTAINED"
     return ArmAnswer(
         text="" if abstained else reply["choices"][0]["message"]["content"] or "",
-        confidence=told["confidence"],
-        spent=read_usage(told["usage"]),
-        duration_ms=told["duration_ms"],
+        confidence=metacog["confidence"],
+        spent=read_usage(metacog["usage"]),
+        duration_ms=metacog["duration_ms"],
         models=_named(*(stage["model"] for stage in stages), *(() if stages else (reply.get("model"),))),
         digests={stage["stage"]: stage["prompt_digest"] for stage in stages},
-        degraded=told["degraded"],
+        degraded=metacog["degraded"],
     )
 
 

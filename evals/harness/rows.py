@@ -1,4 +1,4 @@
-"""Records, read as rows: one for each item, arm and seed, with its verdict. Pure."""
+"""Records, read as rows: one for each item, arm and seed, with its label. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,19 +10,19 @@ from evals.harness.commands import runs_of
 from evals.harness.failures import error_reason, replies_in_force
 from evals.harness.replies import NO_ANSWER, ArmAnswer, read_answer
 from evals.records import Record
-from evals.scorers.answers import Known, Verdict, judged
+from evals.scorers.answers import Known, ScoredAnswer, scored
 from kernel.answers import AnswerType
 from kernel.values import value
 
 
 @value
-class Facts:
+class RecordedItem:
     """What is known of an item.
 
     Attributes:
         id: Its name.
         dataset: Its data set.
-        dimensions: Everything that it takes; empty when nobody has said.
+        dimensions: Everything that it takes; empty when unknown.
         difficulty: `easy`, `medium`, `hard`, or empty.
         known: The right answer.
         prompt_characters: Length of its prompt [characters].
@@ -44,17 +44,17 @@ class Row:
         item: The item.
         arm: The arm.
         seed: The seed.
-        said: What it answered.
-        verdict: Whether that is right.
+        said: Its answer.
+        label: Whether that is right.
         reply: The whole reply.
         checks: What became of programs, by the name of their text.
     """
 
-    item: Facts
+    item: RecordedItem
     arm: str
     seed: int
     said: ArmAnswer
-    label: Verdict
+    label: ScoredAnswer
     reply: Record
     checks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -65,10 +65,10 @@ class Row:
 
     @property
     def replayed(self) -> bool:
-        """Whether no model was asked, but recorded samples were counted again: what it tells as spent was not."""
+        """Whether no model was called, but recorded samples were counted again: what it reports as spent was not."""
         return "arbitration" in self.reply
 
-    def judged_text(self, text: str, part: str) -> Verdict:
+    def judged_text(self, text: str, part: str) -> ScoredAnswer:
         """Verdict on another text of the reply, whose program was checked under the name `part`."""
         return label(text, self.item.known, self.checks.get(part))
 
@@ -80,8 +80,8 @@ class Recorded:
     Attributes:
         runs: Headings of its runs, one for each start.
         rows: What was answered.
-        refusals: Refused requests, by arm and reason [count]; those that were answered when asked again are not.
-        refused: The same as rows that say nothing, and are wrong.
+        refusals: Failed requests, by arm and reason [count]; without those that were answered when asked again.
+        refused: The same as rows without an answer, which are wrong.
     """
 
     runs: Sequence[Record]
@@ -98,8 +98,8 @@ class Recorded:
         """The rows of one arm."""
         return [row for row in self.rows if row.arm == arm]
 
-    def refused_of(self, arm: str) -> Sequence[Row]:
-        """The refused requests of one arm."""
+    def failed_of(self, arm: str) -> Sequence[Row]:
+        """The failed requests of one arm."""
         return [row for row in self.refused if row.arm == arm]
 
 
@@ -115,7 +115,7 @@ def recorded(records: Sequence[Record], command: str) -> Recorded:
             reply yet.
     """
     runs = runs_of(records, command)
-    facts = {record["id"]: facts_of(record) for record in records if record["kind"] == "item"}
+    facts = {record["id"]: recorded_item(record) for record in records if record["kind"] == "item"}
     replies = replies_in_force(record for record in records if record["kind"] == "reply").values()
     rows = [row for record in replies if (row := _row(record, facts)) is not None]
     if not rows:
@@ -129,14 +129,14 @@ def recorded(records: Sequence[Record], command: str) -> Recorded:
     )
 
 
-def facts_of(record: Record) -> Facts:
+def recorded_item(record: Record) -> RecordedItem:
     """The item that an introduction describes.
 
     Raises:
         RecordsUnusable: When it lacks what it should have.
     """
     try:
-        return Facts(
+        return RecordedItem(
             id=record["id"],
             dataset=record["dataset"],
             dimensions=tuple(record.get("dimensions") or ()),
@@ -153,15 +153,15 @@ def facts_of(record: Record) -> Facts:
         raise RecordsUnusable(f"the records lack what they should have: {wrong!r}") from wrong
 
 
-def label(text: str, known: Known, check: Mapping[str, Any] | None) -> Verdict:
+def label(text: str, known: Known, check: Mapping[str, Any] | None) -> ScoredAnswer:
     """Whether `text` is right: by its tests where it is a program, else by the rules of its answer's type."""
     if known.answer_type is not AnswerType.CODE:
-        return judged(text, known)
+        return scored(text, known)
     passed = (check or {}).get("passed")
-    return Verdict(answer=None if check is None else text, right=passed is True, decided=passed is not None)
+    return ScoredAnswer(answer=None if check is None else text, right=passed is True, decided=passed is not None)
 
 
-def _row(record: Record, facts: Mapping[str, Facts]) -> Row | None:
+def _row(record: Record, facts: Mapping[str, RecordedItem]) -> Row | None:
     answer = read_answer(record)
     if answer is None:
         return None
@@ -178,20 +178,20 @@ def _row(record: Record, facts: Mapping[str, Facts]) -> Row | None:
     )
 
 
-def _item(record: Record, facts: Mapping[str, Facts]) -> Facts:
+def _item(record: Record, facts: Mapping[str, RecordedItem]) -> RecordedItem:
     item = facts.get(record["item"])
     if item is None:
         raise RecordsUnusable(f"the records have a reply to {record['item']} but not the item")
     return item
 
 
-def _lost(record: Record, facts: Mapping[str, Facts]) -> Row:
-    """A refused request as an answer that says nothing."""
+def _lost(record: Record, facts: Mapping[str, RecordedItem]) -> Row:
+    """A failed request as a row without an answer."""
     return Row(
         item=_item(record, facts),
         arm=record["arm"],
         seed=record["seed"],
         said=NO_ANSWER,
-        label=Verdict(answer=None, right=False, decided=True),
+        label=ScoredAnswer(answer=None, right=False, decided=True),
         reply={},
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.harness.arms import Plan
-from evals.harness.introducing import Introduce, introduction, same_items
+from evals.harness.introducing import Introduce, introduction, require_same_items
 from evals.harness.manifest import FIXED, heading, require_resumable
 from evals.harness.plan_recorder import PlanContext, record_plan
 from evals.items import Item
@@ -61,18 +61,18 @@ def start_run(start: RunStart, records: Sequence[Record], file: RecordFile) -> N
         RecordsUnusable: When the records were made differently, or hold other items of the same names.
     """
     require_resumable(start.heading, records, start.fixed)
-    same_items(start.items, records, start.introduce)
+    require_same_items(start.items, records, start.introduce)
     file.add(start.heading)
 
 
-async def record(session: Session, plan: Plan, faces: Faces, told: Callable[[], None]) -> None:
+async def record(session: Session, plan: Plan, suite: Faces, on_progress: Callable[[], None]) -> None:
     """Record everything in `plan` that the session's folder does not hold yet, and ask again after a transient error.
 
     Args:
         session: How the evaluation is recorded.
         plan: What is asked.
-        faces: The clients of the suite's services.
-        told: Called after each request of the plan.
+        suite: The clients of the suite's services.
+        on_progress: Called after each request of the plan.
 
     Raises:
         RouterAway: When a service, or the model behind it, cannot be reached; what came before is recorded.
@@ -84,11 +84,11 @@ async def record(session: Session, plan: Plan, faces: Faces, told: Callable[[], 
     file = session.folder / RECORDS
     with RecordFile(file) as sink:
         records = read_records(file)
-        facts = await routing_facts(faces) if session.asks_router else RoutingFacts(suite={}, spent={})
+        facts = await routing_facts(suite) if session.asks_router else RoutingFacts(suite={}, spent={})
         opening = heading(plan, session.command, _source(session, plan), facts)
         start_run(RunStart(heading=opening, items=plan.items, introduce=session.introduce), records, sink)
-        context = PlanContext(suite=faces, sink=sink, check=checker, introduce=session.introduce)
-        await record_plan(plan, context, records, told)
+        context = PlanContext(suite=suite, sink=sink, check=checker, introduce=session.introduce)
+        await record_plan(plan, context, records, on_progress)
 
 
 def _source(session: Session, plan: Plan) -> Mapping[str, Any]:

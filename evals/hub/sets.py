@@ -1,6 +1,6 @@
 """The public data sets: where each is, and how its rows are read. Data.
 
-Every path names files of data (Parquet or JSON), never a loading script, which `datasets` refuses.
+Every path names files of data (Parquet or JSON), never a loading script, which `datasets` rejects.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is asked for the tables of arbitration: everything sampled once, and replays of it that call no model. Pure."""
+"""The arms behind the tables of arbitration: everything sampled once, and replays of it that call no model. Pure."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -43,7 +43,7 @@ class Sampling:
 
     @property
     def asked(self) -> Mapping[str, Any]:
-        """The fields of a request that say it."""
+        """The fields of a request that ask for it."""
         limits = ("solver_max_tokens", "critique_max_tokens", "arbitration_max_tokens")
         return {
             "solver_samples": self.solver_samples,
@@ -115,5 +115,5 @@ def recording(made: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _truth(item: Item) -> Mapping[str, Any]:
-    """What the measures are told, and no model sees."""
+    """What the measures receive, and no model sees."""
     return {"truth": item.answer, "truth_aliases": list(item.aliases or ())}

@@ -36,7 +36,7 @@ class Compared:
         tokens: Generated tokens of a question, in the mean [count].
         generations: Samples of a question, in the mean [count].
         gain: How much more often the full procedure is right; None of itself.
-        partial: Whether the recording does not tell all tokens, so that there were more.
+        partial: Whether the recording does not report all tokens, so that there were more.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Fewer:
 
 @value
 class Figures:
-    """Everything that the report says.
+    """Everything that the report shows.
 
     Attributes:
         sets: Each data set, and all of them together last.
@@ -205,7 +205,7 @@ def _compared(
 
 
 def _alone(asked: Sequence[Question], chance: Chance) -> Compared:
-    """One sample of a solver: what a plain answer is worth."""
+    """One sample of a solver: what a single-pass answer is worth."""
     right = _per_item(asked, lambda q: share_right(q, q.solved))
     tokens = [_tokens(q.solved) / max(1, len(q.solved)) for q in asked]
     return Compared(
@@ -292,7 +292,7 @@ def _measure(asked: Sequence[Question], name: str, chance: Chance) -> Estimate:
 
 
 def _told(question: Question, name: str) -> float | None:
-    """A measure as the arbiter told it; where it told none, what can be counted from the samples alone."""
+    """A measure as the arbiter reported it; where it reported none, what can be counted from the samples alone."""
     if question.measures or name not in _COUNTED:
         level: float | None = question.measures.get(name)
         return level

@@ -10,14 +10,14 @@ from evals.records import Record
 from evals.stats.chance import Chance
 from evals.stats.gains import contrast
 from evals.stats.recovery import (
-    Dealt,
     Path,
+    ShuffledCosts,
     cost_at_half,
     cost_at_most,
-    dealt_costs,
     knowing,
     mean_recovered,
     recovery,
+    shuffled_costs,
 )
 from evals.stats.separation import Flags, Levels, area_gain
 from kernel.statistics.bootstrap import Estimate, bootstrap_difference, bootstrap_interval
@@ -43,11 +43,11 @@ class Scored:
 
     Attributes:
         name: Who decides.
-        weak_wrong: How well the level tells where the weak model is wrong.
+        weak_wrong: How well the level predicts where the weak model is wrong.
         recovered: Gap recovered in the mean over all shares (APGR).
         at_half: Share of strong calls that recovers half of the gap.
         at_most: The same of four fifths.
-        dealt: What both cost where the same levels are dealt to the questions by chance.
+        shuffled: What both cost where the same levels are shuffled over the questions.
         over_random: How much more it recovers than random levels do in the mean, which is half.
         over_length: How much larger its area is than that of the prompt's length; None for the length itself.
         path: The gap recovered at growing shares of strong calls; None without a gap.
@@ -58,7 +58,7 @@ class Scored:
     recovered: Estimate
     at_half: Estimate
     at_most: Estimate
-    dealt: Dealt
+    shuffled: ShuffledCosts
     over_random: Estimate
     over_length: Estimate | None
     path: Path | None
@@ -83,7 +83,7 @@ class SetScores:
     scored: Sequence[Scored]
 
 
-def asked_of(records: Sequence[Record]) -> Sequence[Asked]:
+def routed_questions(records: Sequence[Record]) -> Sequence[Asked]:
     """The questions that every arm decided on.
 
     Raises:
@@ -154,7 +154,7 @@ def _scored(name: str, levels: Levels, length: Levels, right: tuple[Flags, Flags
         recovered=interval(mean_recovered, levels, weak, strong),
         at_half=interval(cost_at_half, levels, weak, strong),
         at_most=interval(cost_at_most, levels, weak, strong),
-        dealt=dealt_costs(levels, weak, strong, chance),
+        shuffled=shuffled_costs(levels, weak, strong, chance),
         over_random=contrast(
             difference(mean_recovered, [level, weak, strong], [levels, weak, strong]),
             len(levels),

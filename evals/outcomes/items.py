@@ -13,7 +13,7 @@ from kernel.answers import AnswerType
 from kernel.values import value
 
 # The right answers are not in these files, and nothing is compared with them.
-NOT_TOLD = "A"
+UNKNOWN_ANSWER = "A"
 
 
 @value
@@ -71,7 +71,7 @@ def _pair(line: str, dataset: str, place: str) -> tuple[Item, Outcome]:
             id=row["id"],
             dataset=dataset,
             question=row["question"],
-            answer=NOT_TOLD,
+            answer=UNKNOWN_ANSWER,
             answer_type=AnswerType.CHOICE if choices else AnswerType.TEXT,
             choices=choices,
         )
@@ -86,7 +86,7 @@ def _pair(line: str, dataset: str, place: str) -> tuple[Item, Outcome]:
     return item, outcome
 
 
-def _flag(told: object) -> bool:
-    if not isinstance(told, bool):
-        raise TypeError(f"{told!r} is neither true nor false")
-    return told
+def _flag(flag: object) -> bool:
+    if not isinstance(flag, bool):
+        raise TypeError(f"{flag!r} is neither true nor false")
+    return flag

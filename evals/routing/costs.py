@@ -79,14 +79,14 @@ def costs(rows: Sequence[Row], assessor: str) -> Costs:
 
 def answer_costs(rows: Sequence[Row]) -> AnswerCosts:
     """What the System 1 answer costs by itself."""
-    plain = [row.plain for row in rows if row.plain is not None]
-    spent: Sequence[Spent] = [each.spent for each in plain]
+    single_pass = [row.single_pass for row in rows if row.single_pass is not None]
+    spent: Sequence[Spent] = [each.spent for each in single_pass]
     chance = seeded(SEED)
     return AnswerCosts(
-        n=len(plain),
+        n=len(single_pass),
         prompt_tokens=mean_interval([each.prompt_tokens for each in spent], chance),
         completion_tokens=mean_interval([each.completion_tokens for each in spent], chance),
-        time=timing([each.duration_ms for each in plain]),
+        time=timing([each.duration_ms for each in single_pass]),
     )
 
 
@@ -118,9 +118,9 @@ def timing(times_ms: Sequence[float]) -> Timing:
 
 def _beyond_the_answer(rows: Sequence[Row]) -> Sequence[float]:
     return [
-        row.readings[DRAFT].duration_ms - row.plain.duration_ms
+        row.readings[DRAFT].duration_ms - row.single_pass.duration_ms
         for row in rows
-        if row.plain is not None and DRAFT in row.readings
+        if row.single_pass is not None and DRAFT in row.readings
     ]
 
 

@@ -9,16 +9,16 @@ from evals.routing.rows import Reading, Row
 from evals.routing.separation import discrimination
 from evals.stats.chance import Chance
 from evals.stats.separation import area, area_gain, flags
+from kernel.activation import LOWERS
 from kernel.msv import CORRECTNESS_PARTS
 from kernel.statistics.bootstrap import Estimate
 from kernel.statistics.discrimination import Discrimination
 from kernel.values import value
 
-# What speaks for the answer when it is high; it is turned round, so that a high level always speaks for an error.
+# What indicates a right answer when it is high; it is inverted, so that a high level always indicates an error.
 REASSURING = frozenset(
     {
-        "correctness",
-        "experience",
+        *LOWERS,
         "knowledge_similarity",
         "experience_similarity",
         *CORRECTNESS_PARTS,
@@ -37,7 +37,7 @@ class Part:
 
     Attributes:
         name: Its name; `1 - name` where it is turned round.
-        area: Of the level that speaks for an error.
+        area: Of the level that indicates an error.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Part:
 
     @property
     def misleads(self) -> bool:
-        """Whether its whole interval is below 0.5: it speaks for errors where there are fewer."""
+        """Whether its whole interval is below 0.5: it indicates errors where there are fewer."""
         return self.area.high is not None and self.area.high < 0.5
 
 
@@ -103,7 +103,7 @@ def activation_without(reading: Reading, left_out: str) -> float | None:
 
 
 def speaking_for_error(name: str, level: float) -> float:
-    """`level` turned so that a high one speaks for an error.
+    """`level` inverted where needed, so that a high one indicates an error.
 
     Example:
         >>> speaking_for_error("check", 0.75), speaking_for_error("conflict", 0.75)

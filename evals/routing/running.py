@@ -29,7 +29,7 @@ async def record(
     source: Source,
     router: RouterClient,
     folder: Path,
-    told: Callable[[], None],
+    on_progress: Callable[[], None],
     seconds: float | None = None,
 ) -> None:
     """Record everything in `plan` that `folder` does not hold yet.
@@ -39,7 +39,7 @@ async def record(
         source: Where its items come from.
         router: The router that is asked.
         folder: The folder of the records.
-        told: Called after each request of the plan.
+        on_progress: Called after each request of the plan.
         seconds: Time after which it ends, and gives up the requests in flight [s]; None: when everything is recorded.
 
     Raises:
@@ -54,7 +54,7 @@ async def record(
         start_run(RunStart(heading=opening, items=plan.items, fixed=FIXED), records, sink)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await record_plan(router, plan, records, sink, told)
+                await record_plan(router, plan, records, sink, on_progress)
 
 
 def rewrite(records: Path) -> tuple[Path, str]:

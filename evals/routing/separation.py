@@ -1,4 +1,4 @@
-"""How well a level of the items tells wrong from right System 1 answers. Pure."""
+"""How well a level of the items separates wrong from right System 1 answers. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +16,7 @@ Level = Callable[[Row], float | None]
 
 @value
 class Separation:
-    """How well a level tells wrong from right System 1 answers.
+    """How well a level separates wrong from right System 1 answers.
 
     Attributes:
         pooled: Over all items.

@@ -12,7 +12,7 @@ class Chance:
 
     Attributes:
         rng: Its source.
-        draws: How often items are resampled or levels dealt, for one figure [count].
+        draws: How often items are resampled or levels shuffled, for one figure [count].
     """
 
     rng: np.random.Generator

@@ -15,11 +15,11 @@ from evals.records import Record
 from evals.router_client import RequestRejected
 from evals.strategies import named
 from evals.suite import Faces, RoutingFacts, routing_facts
-from tests.support.evaluation_records import HEADING, Kept, an_item, introduced
+from tests.support.evaluation_records import HEADING, MemorySink, an_item, introduced
 from tests.support.evaluation_replies import RIGHT, ScriptedSuite, arbitration, chat, decision, reply, run_record, spent
 
 ITEMS = (an_item(1), an_item(2))
-SAYS = {
+REPLIES = {
     "/v1/chat/completions": chat(RIGHT, usage=spent(9)),
     "/v1/arbitrations": arbitration("4"),
     "/v1/route": decision(0.6),
@@ -32,9 +32,9 @@ def plan(**more: object) -> Plan:
 
 
 async def recorded(suite: ScriptedSuite, made: Plan, before: list[Record] | None = None) -> list[Record]:
-    kept = Kept()
-    await record_plan(made, PlanContext(suite=suite, sink=kept), before or [], lambda: None)
-    return kept.records
+    sink = MemorySink()
+    await record_plan(made, PlanContext(suite=suite, sink=sink), before or [], lambda: None)
+    return sink.records
 
 
 def keys(records: list[Record]) -> list[tuple[str, str, int]]:
@@ -42,7 +42,7 @@ def keys(records: list[Record]) -> list[tuple[str, str, int]]:
 
 
 async def test_every_arm_answers_every_item_with_every_seed_once() -> None:
-    suite = ScriptedSuite(SAYS)
+    suite = ScriptedSuite(REPLIES)
 
     records = await recorded(suite, plan(seeds=(1, 2), concurrency=3))
 
@@ -51,8 +51,8 @@ async def test_every_arm_answers_every_item_with_every_seed_once() -> None:
 
 
 async def test_what_is_recorded_is_not_asked_for_again() -> None:
-    whole = await recorded(ScriptedSuite(SAYS), plan())
-    suite = ScriptedSuite(SAYS)
+    whole = await recorded(ScriptedSuite(REPLIES), plan())
+    suite = ScriptedSuite(REPLIES)
 
     rest = await recorded(suite, plan(), whole[:4])
 
@@ -61,7 +61,7 @@ async def test_what_is_recorded_is_not_asked_for_again() -> None:
 
 
 async def test_a_control_gets_as_many_generations_as_what_it_controls() -> None:
-    suite = ScriptedSuite(SAYS)
+    suite = ScriptedSuite(REPLIES)
 
     await recorded(suite, plan(items=ITEMS[:1]))
 
@@ -70,8 +70,8 @@ async def test_a_control_gets_as_many_generations_as_what_it_controls() -> None:
 
 
 async def test_after_a_kill_a_control_still_knows_what_was_spent() -> None:
-    whole = await recorded(ScriptedSuite(SAYS), plan(items=ITEMS[:1]))
-    suite = ScriptedSuite(SAYS)
+    whole = await recorded(ScriptedSuite(REPLIES), plan(items=ITEMS[:1]))
+    suite = ScriptedSuite(REPLIES)
 
     await recorded(suite, plan(items=ITEMS[:1]), whole[:-1])
 
@@ -79,9 +79,9 @@ async def test_after_a_kill_a_control_still_knows_what_was_spent() -> None:
     assert asked["self_consistency_samples"] == 9
 
 
-async def test_a_control_of_a_refused_arm_is_not_asked_for() -> None:
+async def test_a_control_of_a_failed_arm_is_not_asked_for() -> None:
     refusing = {
-        **SAYS,
+        **REPLIES,
         "/v1/chat/completions": rejection(400, "PROMPT_TOO_LONG"),
     }
 
@@ -109,8 +109,8 @@ async def test_a_reply_of_which_a_part_failed_is_recorded_and_asked_for_again_at
     degraded["metacog"]["degraded"] = True
 
     broken = await recorded(ScriptedSuite({"/v1/chat/completions": degraded}), asked)
-    again = await recorded(ScriptedSuite(SAYS), asked, broken)
-    never = await recorded(ScriptedSuite(SAYS), asked, [*broken, *again])
+    again = await recorded(ScriptedSuite(REPLIES), asked, broken)
+    never = await recorded(ScriptedSuite(REPLIES), asked, [*broken, *again])
 
     assert [len(keys(each)) for each in (broken, again, never)] == [1, 1, 0]
     # What came last is what the report is on.
@@ -118,36 +118,36 @@ async def test_a_reply_of_which_a_part_failed_is_recorded_and_asked_for_again_at
     assert is_whole(row.reply)
 
 
-async def test_what_was_refused_in_passing_is_asked_again_and_a_refusal_of_the_request_stands() -> None:
+async def test_a_transient_error_is_asked_again_and_an_error_of_the_request_is_final() -> None:
     before = [*items_of(1), failed("system1", 504), failed("dialectic", 413)]
 
-    records = await recorded(ScriptedSuite(SAYS), plan(items=ITEMS[:1]), before)
+    records = await recorded(ScriptedSuite(REPLIES), plan(items=ITEMS[:1]), before)
 
     assert keys(records) == [("sums-1", "system1", 7)]
     made = rows([run_record("compare"), *before, *records], "compare")
     assert made.refusals == {("dialectic", "R413"): 1}
     assert [(row.arm, row.right, row.said.text) for row in made.refused] == [("dialectic", False, "")]
-    assert made.refused_of("system1") == []
+    assert made.failed_of("system1") == []
 
 
 async def test_a_failure_inside_a_service_is_recorded_and_the_run_goes_on() -> None:
-    failing = {**SAYS, "/v1/chat/completions": rejection(500, "INTERNAL")}
+    failing = {**REPLIES, "/v1/chat/completions": rejection(500, "INTERNAL")}
 
     records = await recorded(ScriptedSuite(failing), plan(arms=ARMS[:1]))
-    again = await recorded(ScriptedSuite(SAYS), plan(arms=ARMS[:1]), records)
+    again = await recorded(ScriptedSuite(REPLIES), plan(arms=ARMS[:1]), records)
 
     assert [one["refusal"]["status"] for one in records if one["kind"] == "reply"] == [500, 500]
     assert keys(again) == keys(records) == [("sums-1", "system1", 7), ("sums-2", "system1", 7)]
 
 
-OTHERWISE = chat("Final Answer: 5")
+DIFFERENT = chat("Final Answer: 5")
 
 
 @pytest.mark.parametrize(
     ("replies", "text"),
     [
-        ([reply("sums-1", "system1", chat(RIGHT)), reply("sums-1", "system1", OTHERWISE)], "Final Answer: 5"),
-        ([reply("sums-1", "system1", OTHERWISE), failed("system1", 400)], "Final Answer: 5"),
+        ([reply("sums-1", "system1", chat(RIGHT)), reply("sums-1", "system1", DIFFERENT)], "Final Answer: 5"),
+        ([reply("sums-1", "system1", DIFFERENT), failed("system1", 400)], "Final Answer: 5"),
         ([failed("system1", 400), reply("sums-1", "system1", chat(RIGHT))], RIGHT),
     ],
 )
@@ -161,13 +161,13 @@ async def test_of_two_replies_to_one_request_the_last_answer_counts(replies: lis
     assert await recorded(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
 
 
-async def test_a_refusal_that_stands_counts_over_one_in_passing() -> None:
+async def test_a_final_error_counts_over_a_transient_one() -> None:
     before = [*items_of(1), failed("system1", 413), failed("system1", 504)]
 
     assert await recorded(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
 
 
-async def test_a_request_that_is_refused_each_time_counts_once() -> None:
+async def test_a_request_that_fails_each_time_counts_once() -> None:
     before = [*items_of(1), failed("system1", 504), failed("system1", 504), reply("sums-1", "dialectic", chat(RIGHT))]
 
     assert rows([run_record("compare"), *before], "compare").refusals == {("system1", "R504"): 1}
@@ -186,20 +186,20 @@ def staged(**more: object) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("report", "complaint"),
     [
         ({"prompt_digest": "bb" * 32}, "system1 with prompt solve aaaaaaaaaaaa, and now it is bbbbbbbbbbbb"),
         ({"model": "another"}, "system1 by model scripted, and now it is another; take another --out"),
     ],
 )
-async def test_a_run_is_not_gone_on_with_by_another_model_or_prompt(told: Record, complaint: str) -> None:
+async def test_a_run_is_not_resumed_by_another_model_or_prompt(report: Record, complaint: str) -> None:
     before = [*items_of(1), reply("sums-1", "system1", staged())]
-    suite, kept = ScriptedSuite({"/v1/chat/completions": staged(**told)}), Kept()
+    suite, sink = ScriptedSuite({"/v1/chat/completions": staged(**report)}), MemorySink()
 
     with pytest.raises(RecordsUnusable, match=complaint):
-        await record_plan(plan(arms=ARMS[:1]), PlanContext(suite=suite, sink=kept), before, lambda: None)
+        await record_plan(plan(arms=ARMS[:1]), PlanContext(suite=suite, sink=sink), before, lambda: None)
 
-    assert kept.records == []
+    assert sink.records == []
 
 
 def test_a_run_is_not_resumed_under_another_configuration_where_replies_report_it() -> None:
@@ -212,7 +212,7 @@ def test_a_run_is_not_resumed_under_another_configuration_where_replies_report_i
         known.require_same(Provenance(arm="live", configuration="tuned"))
 
 
-async def test_what_earlier_replies_did_not_tell_is_not_compared_and_a_model_may_have_spoken_elsewhere() -> None:
+async def test_what_earlier_replies_did_not_report_is_not_compared_and_a_model_may_have_answered_elsewhere() -> None:
     before = [
         *items_of(1),
         reply("sums-1", "system1", staged(stage="draft")),
@@ -223,13 +223,13 @@ async def test_what_earlier_replies_did_not_tell_is_not_compared_and_a_model_may
     assert keys(await recorded(suite, plan(arms=ARMS[:1]), before)) == [("sums-2", "system1", 7)]
 
 
-async def test_a_suite_that_is_away_ends_the_run() -> None:
+async def test_a_suite_that_cannot_be_reached_ends_the_run() -> None:
     with pytest.raises(RouterAway, match="gone"):
-        await recorded(ScriptedSuite({**SAYS, "/v1/arbitrations": RouterAway("gone")}), plan())
+        await recorded(ScriptedSuite({**REPLIES, "/v1/arbitrations": RouterAway("gone")}), plan())
 
 
 async def test_each_arm_draws_with_a_seed_of_its_own_and_gets_the_time_asked_for() -> None:
-    suite = ScriptedSuite(SAYS)
+    suite = ScriptedSuite(REPLIES)
 
     await recorded(suite, plan(items=ITEMS[:1], timeout_ms=5000))
 
@@ -245,7 +245,7 @@ def opening(**more: object) -> Record:
     return {**heading(plan(), "compare", {"typed": "x", "sets": ["sums"]}, FACTS), **more}
 
 
-def test_the_heading_says_what_the_run_is_made_with() -> None:
+def test_the_heading_holds_what_the_run_is_made_with() -> None:
     made = opening()
 
     assert (made["command"], made["seeds"], made["items"]) == ("compare", [7], 2)
@@ -259,17 +259,17 @@ def test_the_heading_says_what_the_run_is_made_with() -> None:
     ("name", "other"),
     [("command", "mc-mas"), ("timeout_ms", 1), ("prompt_digests", {}), ("suite", {"threshold": 0.5})],
 )
-def test_records_made_otherwise_are_not_gone_on_with(name: str, other: object) -> None:
+def test_records_made_differently_are_not_resumed(name: str, other: object) -> None:
     with pytest.raises(RecordsUnusable, match=f"made with {name} .*take another --out"):
         require_resumable(opening(), [opening(**{name: other})])
 
 
-def test_the_routers_own_records_are_not_gone_on_with() -> None:
+def test_the_routers_own_records_are_not_resumed() -> None:
     with pytest.raises(RecordsUnusable, match="made with command routing, this run has compare; take another --out"):
         require_resumable(opening(), [HEADING])
 
 
-async def test_what_telling_the_model_costs_is_spent_too() -> None:
+async def test_the_request_for_the_model_is_spent_too() -> None:
     usage = {"generations": 1, "http_calls": 1, "prompt_tokens": 9, "completion_tokens": 1, "stages": {}}
     activation = {"threshold": 0.45, "weights": {"conflict": 1.0}}
     suite = ScriptedSuite(
@@ -288,24 +288,24 @@ async def test_what_telling_the_model_costs_is_spent_too() -> None:
     assert spent_text(made).startswith("3 generations, 38 prompt tokens, 12 generated")
 
 
-def test_the_heading_tells_what_was_answered_of_what_was_asked_and_every_digest() -> None:
+def test_the_heading_shows_what_was_answered_of_what_was_asked_and_every_digest() -> None:
     other = run_record("compare", prompt_digests={"question": "ff" * 32})
     made = rows([run_record("compare"), other, *items_of(1), reply("sums-1", "system1", staged())], "compare")
 
-    told = head_of_report("?", made)
+    report = head_of_report("?", made)
 
-    assert "- items: 1 of sums (4 were asked for); seed 7" in told
-    assert "- prompts: `question` abababababab and ffffffffffff, `solve` aaaaaaaaaaaa" in told
+    assert "- items: 1 of sums (4 were asked for); seed 7" in report
+    assert "- prompts: `question` abababababab and ffffffffffff, `solve` aaaaaaaaaaaa" in report
 
 
-def test_every_command_that_added_to_the_records_is_told_once() -> None:
+def test_every_command_that_added_to_the_records_is_shown_once() -> None:
     more = run_record("compare", data={"typed": "metacog eval compare --items 8", "sets": ["sums"]})
     made = rows([run_record("compare"), more, more, *items_of(1), reply("sums-1", "system1", chat(RIGHT))], "compare")
 
-    told = head_of_report("?", made)
+    report = head_of_report("?", made)
 
-    assert told.count("`metacog eval compare --data questions`") == 1
-    assert told.count("`metacog eval compare --items 8`") == 1
+    assert report.count("`metacog eval compare --data questions`") == 1
+    assert report.count("`metacog eval compare --items 8`") == 1
 
 
 def test_an_arm_must_be_what_it_was_and_another_may_join() -> None:

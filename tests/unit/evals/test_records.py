@@ -54,7 +54,7 @@ def test_one_run_at_a_time_writes_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["{", "[1]", '{"seed": 7}'])
-def test_a_line_in_the_middle_that_is_no_record_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
+def test_a_line_in_the_middle_that_is_no_record_is_rejected_with_its_number(tmp_path: Path, line: str) -> None:
     file = tmp_path / "records.jsonl"
     file.write_text(f'{{"kind":"run"}}\n{line}\n{{"kind":"run"}}\n')
 
@@ -62,7 +62,7 @@ def test_a_line_in_the_middle_that_is_no_record_is_refused_with_its_number(tmp_p
         read_records(file)
 
 
-def test_what_a_team_was_cut_off_in_saying_is_asked_again(tmp_path: Path) -> None:
+def test_an_answer_that_was_cut_off_is_asked_again(tmp_path: Path) -> None:
     said = tmp_path / "said.jsonl"
     assert answered_in(said) == set()
     said.write_text('{"id": "a", "reply": {}}\n{"id": "b", "re')
@@ -71,6 +71,6 @@ def test_what_a_team_was_cut_off_in_saying_is_asked_again(tmp_path: Path) -> Non
     assert said.read_text() == '{"id": "a", "reply": {}}\n'
 
 
-def test_missing_records_are_refused(tmp_path: Path) -> None:
+def test_missing_records_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(RecordsUnusable, match="cannot be read"):
         read_records(tmp_path / "records.jsonl")

@@ -85,10 +85,10 @@ def test_an_item_without_an_activation_is_sent_before_all_others_as_the_router_d
     assert (found.in_force.sent, found.in_force.errors.value) == (0.6, 1.0)
 
 
-def test_the_report_says_what_is_caught_beside_what_chance_would_catch(tmp_path: Path) -> None:
-    said = write_report(said_of(LEVELS, WRONG), tmp_path, seeded(7, draws=200))
+def test_the_report_shows_what_is_caught_beside_what_chance_would_catch(tmp_path: Path) -> None:
+    report = write_report(said_of(LEVELS, WRONG), tmp_path, seeded(7, draws=200))
 
     share = r"\d+ % \[\d+, \d+\]"
     line = rf"\| draft \| 4 \| 25 % \[.*\] \| 50 % \[.*\] \| {share} \| {share} \| 75 % \[\d+, \d+\] of 50 % sent \|"
-    assert re.search(line, said)
-    assert "| (by chance) |  | 10 % | 20 % | 30 % | 50 % | the share sent |" in said
+    assert re.search(line, report)
+    assert "| (by chance) |  | 10 % | 20 % | 30 % | 50 % | the share sent |" in report
