@@ -59,7 +59,7 @@ class Item:
 
     @property
     def takes(self) -> Sequence[str]:
-        """Everything that it takes; empty when unknown."""
+        """Its dimensions; empty when unknown."""
         return tuple(self.dimensions or ((self.dimension,) if self.dimension else ()))
 
     @property

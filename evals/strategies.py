@@ -52,12 +52,12 @@ def named(name: str, *, like: str = "", samples: int = 10, assessor: str = "") -
         return Arm(name=name, call=partial(_alone, agent), settings={"baseline": "SINGLE_AGENT", "agent": agent})
     if name == ROUTE:
         return Arm(name=name, call=partial(_route, assessor), settings={"assessor": assessor or "default"})
-    asked = {
+    settings = {
         "variant": VARIANTS[name],
         "samples": (like and f"those of {like}") or samples,
         "solver_temperature": SOLVER_TEMPERATURE,
     }
-    return Arm(name=name, call=partial(_arbitration, name, like, samples), settings=asked)
+    return Arm(name=name, call=partial(_arbitration, name, like, samples), settings=settings)
 
 
 def route_by(assessor: str) -> Arm:
@@ -90,11 +90,11 @@ def known_names() -> tuple[str, ...]:
 def _limited(
     call: Callable[[Item, int, Replies], Call | None], max_tokens: int, item: Item, seed: int, replies: Replies
 ) -> Call | None:
-    made = call(item, seed, replies)
-    if made is None:
+    limited_call = call(item, seed, replies)
+    if limited_call is None:
         return None
-    limits = dict.fromkeys(LIMITS.get(made.path, ()), max_tokens)
-    return Call(service=made.service, path=made.path, body={**made.body, **limits})
+    limits = dict.fromkeys(LIMITS.get(limited_call.path, ()), max_tokens)
+    return Call(service=limited_call.service, path=limited_call.path, body={**limited_call.body, **limits})
 
 
 def _chat(model: str, item: Item, seed: int, _: Replies) -> Call:

@@ -65,7 +65,7 @@ class Faces:
 
 @value
 class RoutingFacts:
-    """What a router reports of itself, for the heading of a run.
+    """The facts that a router reports of itself, for the heading of a run.
 
     Attributes:
         suite: Its model, configuration, threshold and weights.

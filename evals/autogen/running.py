@@ -27,7 +27,7 @@ PROMPTS, SAID, RECORDS = "prompts.jsonl", "said.jsonl", "autogen.jsonl"
 
 @value
 class Team:
-    """How the team is run.
+    """Settings of the AutoGen team.
 
     Attributes:
         python: The interpreter of AutoGen's environment.

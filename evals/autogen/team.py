@@ -87,7 +87,7 @@ async def answered(prompt: str, options_given: argparse.Namespace) -> dict[str, 
 
 
 def digest(text: str) -> str:
-    """What a text is known by [12 hex digits of SHA-256]."""
+    """Return what a text is known by [12 hex digits of SHA-256]."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

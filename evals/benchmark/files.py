@@ -28,7 +28,7 @@ def line_of(item: Item) -> Mapping[str, Any]:
 
 
 def overview(tasks: Sequence[Item], digest: str, seed: int) -> str:
-    """How many tasks of each kind there are, and from where."""
+    """Return how many tasks of each kind there are, and from where."""
     rows = [[name, *(str(count) for count in levels.values()), str(sum(levels.values()))] for name, levels in
             summary(tasks).items()]  # fmt: skip
     sets = sorted({item.dataset for item in tasks})

@@ -105,7 +105,7 @@ def _untaken(make: Maker, seed: int, number: int, level: str, taken: Collection[
 
 
 def _content(item: Item) -> tuple[object, ...]:
-    """What distinguishes a task from another one."""
+    """Return what distinguishes a task from another one."""
     return item.question, item.context, tuple(item.choices or ())
 
 

@@ -14,7 +14,7 @@ SYSTEM_TWOS = (*(name for name in CHAT_MODELS if name not in (SYSTEM_ONE, "auto"
 
 
 def arms(system_two: str, agents: Sequence[str] = (), assessor: str = "", max_tokens: int = 0) -> Sequence[Arm]:
-    """Everything that a comparison of `system_two` needs.
+    """Return every arm that a comparison of `system_two` needs.
 
     Args:
         system_two: One of `SYSTEM_TWOS`.

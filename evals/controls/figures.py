@@ -51,7 +51,7 @@ class Gain:
 
 @value
 class Quality:
-    """What a level recovers of the gap between both systems, at any threshold; nothing where there is no gap.
+    """The quality that a level reaches at any threshold: the gap between both systems that it recovers.
 
     Attributes:
         recovered: Gap recovered in the mean over all shares sent (APGR).
@@ -112,7 +112,7 @@ class InSet:
 
 @value
 class Figures:
-    """Everything that the report shows.
+    """The figures that the report shows.
 
     Attributes:
         system_two: Name of the strategy that is compared.
@@ -180,7 +180,7 @@ def _best_agent(found: Sequence[ArmFigures]) -> str:
 
 
 def legacy_gate(levels: Scores) -> Flags:
-    """What the gate decides that activation replaced: System 2 from one half on, which every level reaches.
+    """Return what the gate decides that activation replaced: System 2 from one half on, which every level reaches.
 
     Source: SPEC 1.2; a baseline, never part of the product.
     """

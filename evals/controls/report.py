@@ -48,7 +48,7 @@ def sets_section(found: Figures) -> str:
         for name, each in found.by_set.items()
     ]
     head = ["data set", *names, "gain over System 1", "conclusion"]
-    left_out = " (failed requests left out)" if any(arm.refused for arm in found.arms) else ""
+    left_out = " (failed requests left out)" if any(arm.failed for arm in found.arms) else ""
     return f"By data set{left_out}:\n\n{table(head, rows)}"
 
 
@@ -84,7 +84,7 @@ def _arm_rows(arm: ArmFigures) -> Sequence[Sequence[str]]:
         f"{number(arm.by_seed.mean)} ± {number(arm.by_seed.deviation)} ({arm.by_seed.seeds})",
         str(arm.unreadable),
         str(arm.undecided),
-        str(arm.refused),
+        str(arm.failed),
         number(arm.means.generations, 1),
         number(arm.means.calls, 1),
         number(arm.means.prompt_tokens, 0),
@@ -117,7 +117,7 @@ def gains_section(found: Figures) -> str:
 
 
 def routing_section(routings: Sequence[Routing], deciding: Means | None = None) -> str:
-    """What the decisions are worth, and what deciding costs."""
+    """Return what the decisions are worth, and what deciding costs."""
     if not routings:
         return ""
     rows = [
@@ -150,7 +150,7 @@ def routing_section(routings: Sequence[Routing], deciding: Means | None = None) 
 
 
 def _deciding(spent: Means | None) -> str:
-    """What the router spends on a decision, over everything that it decided."""
+    """Return what the router spends on a decision, over everything that it decided."""
     if spent is None:
         return ""
     return (
@@ -161,7 +161,7 @@ def _deciding(spent: Means | None) -> str:
 
 
 def _undetermined(routings: Sequence[Routing]) -> str:
-    """How many decisions were made without an activation."""
+    """Return how many decisions were made without an activation."""
     unknown = max(each.undetermined for each in routings)
     if not unknown:
         return ""
@@ -172,7 +172,7 @@ def _undetermined(routings: Sequence[Routing]) -> str:
 
 
 def quality_section(routings: Sequence[Routing]) -> str:
-    """What the levels recover of the gap between both systems, and what that costs."""
+    """Return what the levels recover of the gap between both systems, and what that costs."""
     known = [(each.name, each.quality) for each in routings if each.quality is not None]
     if not known:
         return ""
@@ -195,7 +195,7 @@ def quality_section(routings: Sequence[Routing]) -> str:
 
 
 def trust_section(arms: Sequence[ArmFigures]) -> str:
-    """How far confidences can be trusted."""
+    """Return how far confidences can be trusted."""
     rows = [
         [
             arm.name,

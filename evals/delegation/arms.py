@@ -36,16 +36,16 @@ def arms(
         equal_compute: Whether self-consistency with as many generations is sampled beside it; not of programs, which
             no vote can compare.
     """
-    asked = {"agents": ",".join(agents) or "all", "max_tokens": max_tokens or "default"}
+    settings = {"agents": ",".join(agents) or "all", "max_tokens": max_tokens or "default"}
     made = [
-        Arm(name=ASSESS, call=partial(_assess, agents), settings=asked, is_whole=all_have_rated),
+        Arm(name=ASSESS, call=partial(_assess, agents), settings=settings, is_whole=all_have_rated),
         Arm(
             name=SOLVE,
             call=partial(_solve, agents, max_tokens),
-            settings={**asked, "baseline": "MAJORITY_VOTE"},
+            settings={**settings, "baseline": "MAJORITY_VOTE"},
             is_whole=all_have_answered,
         ),
-        Arm(name=SKILL, call=partial(_skill, agents), settings={**asked, "baseline": "SKILL_FIXED"}),
+        Arm(name=SKILL, call=partial(_skill, agents), settings={**settings, "baseline": "SKILL_FIXED"}),
     ]
     control = limited(named(SAME_CALLS), max_tokens).settings
     same = Arm(
@@ -53,17 +53,17 @@ def arms(
         call=partial(_same_calls, max_tokens),
         settings={**control, "samples": "the most calls of Algorithm 1"},
     )
-    living = Arm(name=LIVE, call=partial(_live, agents, max_tokens), settings={**asked, "learns": True})
+    living = Arm(name=LIVE, call=partial(_live, agents, max_tokens), settings={**settings, "learns": True})
     return [*made, *([same] if equal_compute else []), *([living] if live else [])]
 
 
 def all_have_rated(rated: Record) -> bool:
-    """Whether every agent could rate itself, even where its rating cannot be read."""
+    """Return whether every agent could rate itself, even where its rating cannot be read."""
     return all((each.get("unknown_reason") or UNREADABLE) == UNREADABLE for each in rated["assessments"])
 
 
 def all_have_answered(solved: Record) -> bool:
-    """Whether every agent could answer, be it with nothing."""
+    """Return whether every agent could answer, be it with nothing."""
     return all((each.get("failure") or NO_TEXT) == NO_TEXT for each in solved["votes"])
 
 

@@ -14,7 +14,7 @@ from kernel.values import value
 
 @value
 class Chosen:
-    """What a way to choose makes of one task.
+    """The result of one way to choose on one task.
 
     Attributes:
         right: Probability that the answer is right [0..1].

@@ -78,7 +78,7 @@ class Method:
 
 @value
 class Behaviour:
-    """How the full procedure hands tasks over.
+    """The hand-overs of the full procedure.
 
     Attributes:
         rates: Share of tasks that did not stay with their first agent, by difficulty and cross-domain, and in all; in
@@ -102,7 +102,7 @@ class Behaviour:
 
 @value
 class Figures:
-    """Everything that the report shows.
+    """The figures that the report shows.
 
     Attributes:
         agents: The agents.
@@ -133,7 +133,7 @@ class Runs:
 
     @property
     def done(self) -> Sequence[ReplayedTask]:
-        """What became of every task in every order."""
+        """Return what became of every task in every order."""
         return [done for each in self.replays for done in each.done]
 
     @property
@@ -203,7 +203,7 @@ def difficulty_of(task: Task) -> str:
 
 
 def kind_of(task: Task) -> str:
-    """What a task takes; `cross` where that is several things."""
+    """Return what a task takes; `cross` where that is several things."""
     return CROSS if len(task.item.dimensions) > 1 else "".join(task.item.dimensions)
 
 
@@ -214,7 +214,7 @@ def _place(group: str) -> tuple[int, str]:
 
 
 def _orders(tasks: Sequence[Task], chance: Chance, count: int) -> Sequence[Sequence[Task]]:
-    """Of each seed the order of the records, and others by chance."""
+    """The orders of each seed: that of the records, and random ones."""
     each = [[task for task in tasks if task.seed == seed] for seed in _seeds(tasks)]
     return [order for some in each for order in (some, *(_shuffled_order(some, chance) for _ in range(count - 1)))]
 

@@ -46,7 +46,7 @@ def write_report(
     if not known:
         raise RecordsUnusable("there is nothing to report on yet: no task has every agent's rating and answer")
     found = figures(known, evaluation.of(AUTOGEN), chance or seeded(SEED))
-    head = opening(TITLE, evaluation, **_autogen(evaluation, len(others) - len(fitting)), **_refused(evaluation))
+    head = opening(TITLE, evaluation, **_autogen(evaluation, len(others) - len(fitting)), **_failed(evaluation))
     distinct = len({task.item.id for task in known})
     parts = [head, settings_table(evaluation), *sections(found, distinct), live_section(evaluation.of(LIVE))]
     text = "\n\n".join(part for part in parts if part) + "\n"
@@ -57,8 +57,8 @@ def write_report(
     return text
 
 
-def _refused(evaluation: Recorded) -> Mapping[str, str]:
-    """How many tasks no replay has, because a rating or an answer failed."""
+def _failed(evaluation: Recorded) -> Mapping[str, str]:
+    """Return how many tasks no replay has, because a rating or an answer failed."""
     lost = left_out(evaluation)
     if not lost:
         return {}
@@ -67,7 +67,7 @@ def _refused(evaluation: Recorded) -> Mapping[str, str]:
 
 
 def _is_about(reply: Record, item: Record | None) -> bool:
-    """Whether `reply` is to the task that was recorded, as far as both report their contents."""
+    """Return whether `reply` is to the task that was recorded, as far as both report their contents."""
     if item is None:
         return False
     settings_reported = [one["digest"] for one in (reply, item) if "digest" in one]
@@ -75,7 +75,7 @@ def _is_about(reply: Record, item: Record | None) -> bool:
 
 
 def _autogen(evaluation: Recorded, unknown: int) -> Mapping[str, str]:
-    """With what AutoGen was run, where it was; and how many of its replies are to other tasks."""
+    """The settings of AutoGen, where it was run, and the number of its replies to other tasks."""
     settings_reported: Mapping[str, Any] = next(
         (row.reply["settings"] for row in evaluation.of(AUTOGEN) if "settings" in row.reply), {}
     )

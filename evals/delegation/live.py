@@ -10,7 +10,7 @@ from evals.stats.shares import share as counted
 
 
 def live_section(rows: Sequence[Row]) -> str:
-    """What the service did by itself, task by task, learning as it went; empty where it was not asked to."""
+    """Return what the service did by itself, task by task, learning as it went; empty where it was not asked to."""
     if not rows:
         return ""
     spent, trusted = means(rows), trust([(row.said.confidence, row.right) for row in rows])

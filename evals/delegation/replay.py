@@ -24,7 +24,7 @@ WITHOUT_RATINGS = (Ablation.WITHOUT_SELF_ASSESSMENT, Ablation.WITHOUT_VERBALIZED
 
 @value
 class Rules:
-    """What a replay follows.
+    """Numbers and ablation that a replay follows.
 
     Attributes:
         numbers: The numbers that decide; the defaults are the paper's.
@@ -37,7 +37,7 @@ class Rules:
 
 @value
 class ReplayedTask:
-    """What the procedure makes of one task.
+    """The result of the procedure on one task.
 
     Attributes:
         task: The task.
@@ -64,7 +64,7 @@ class ReplayedTask:
 
 @value
 class Replay:
-    """All tasks of one replay, and what was learned.
+    """The result of one replay: every task, and the competences that were learned.
 
     Attributes:
         done: What the procedure made of each task, in order.
@@ -94,7 +94,7 @@ class ProfileRecords:
         return self.profiles.get((agent, kind)) or Profile(agent=agent, dimension=kind)
 
     def estimate(self, agent: str, kinds: Sequence[str]) -> ProfileEstimate:
-        """What the profiles of `agent` show about a task of these kinds."""
+        """Return what the profiles of `agent` show about a task of these kinds."""
         return reading([self.profile(agent, kind) for kind in kinds])
 
     def learn(self, agent: str, kinds: Sequence[str], outcome: int) -> None:

@@ -15,7 +15,7 @@ Key = tuple[str, int]
 
 @value
 class RatingCost:
-    """What asking one agent about itself took.
+    """The cost of one agent's self-assessment.
 
     Attributes:
         calls: Calls, a second one where the first could not be read [count].
@@ -43,7 +43,7 @@ class Sampled:
 
 @value
 class AgentAnswer:
-    """What one agent answered.
+    """The answer of one agent.
 
     Attributes:
         answer: Its answer in the form in which answers are compared; None when it gave none.
@@ -104,10 +104,10 @@ def tasks(made: Recorded) -> Sequence[Task]:
 
 def left_out(made: Recorded) -> frozenset[Key]:
     """Tasks that no replay has: a rating or an answer failed, as a whole or of one of the agents."""
-    refused = {_key(row) for arm in (ASSESS, SOLVE) for row in made.failed_of(arm)}
+    failed = {_key(row) for arm in (ASSESS, SOLVE) for row in made.failed_of(arm)}
     unrated = {_key(row) for row in made.of(ASSESS) if not all_have_rated(row.reply)}
     unanswered = {_key(row) for row in made.of(SOLVE) if not all_have_answered(row.reply)}
-    return frozenset(refused | unrated | unanswered)
+    return frozenset(failed | unrated | unanswered)
 
 
 def _key(row: Row) -> Key:
@@ -128,7 +128,7 @@ def _task(rated: Row, solved: Row, skilled: str, samples: tuple[Sampled, ...]) -
 
 
 def _asking(assessment: Record, rated: Row) -> RatingCost:
-    """What one agent's self-assessment took; the mean over agents where it does not report its own tokens."""
+    """Return what one agent's self-assessment took; the mean over agents where it does not report its own tokens."""
     own, whole = assessment.get("usage"), rated.said.spent
     if own:
         return RatingCost(calls=calls_of(assessment), tokens=own["prompt_tokens"] + own["completion_tokens"])

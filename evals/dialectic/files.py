@@ -101,7 +101,7 @@ def _evolution(moved: Evolution) -> str:
 
 
 def _moved(name: str, value: float | None, said: Conclusion) -> str:
-    """In words which way a component moved."""
+    """The direction in which a component moved, in words."""
     if said is Conclusion.UNKNOWN:
         return f"**{said}**"
     if said is Conclusion.NONE:

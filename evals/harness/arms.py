@@ -76,7 +76,7 @@ class RequestLimits:
 
 @value
 class Plan(RequestLimits):
-    """What is asked.
+    """A plan: items, arms and seeds.
 
     Attributes:
         items: The items, in order.

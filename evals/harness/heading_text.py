@@ -36,7 +36,7 @@ def opening(title: str, evaluation: Recorded, *, reading: str = READING, **more:
         "prompts": digests_text(_digests(evaluation)),
         "recorded": _recorded(evaluation),
         "spent": spent_text(evaluation),
-        "failed requests": _refusals(evaluation),
+        "failed requests": _failures(evaluation),
     }
     lines = "\n".join(f"- {name}: {text}" for name, text in lines_by_name.items() if text)
     typed = "\n\n".join(dict.fromkeys(f"`{run['data']['typed']}`" for run in evaluation.runs))
@@ -44,7 +44,7 @@ def opening(title: str, evaluation: Recorded, *, reading: str = READING, **more:
 
 
 def spent_text(evaluation: Recorded) -> str:
-    """Everything that was spent, the request for the router's model included; replays spend nothing."""
+    """The total spending, with the request for the router's model; replays spend nothing."""
     answers = [row.said for row in evaluation.rows if not row.replayed]
     spent = [answer.spent for answer in answers]
     first: Counter[str] = Counter()
@@ -60,7 +60,7 @@ def spent_text(evaluation: Recorded) -> str:
 
 
 def settings_table(evaluation: Recorded) -> str:
-    """What each arm is made with."""
+    """Return what each arm is made with."""
     arms: dict[str, Any] = {}
     for run in evaluation.runs:
         arms.update(run["arms"])
@@ -69,7 +69,7 @@ def settings_table(evaluation: Recorded) -> str:
 
 
 def _items(evaluation: Recorded) -> str:
-    """What was answered, of what was asked for."""
+    """Return what was answered, of what was asked for."""
     answered = len({row.item.id for row in evaluation.rows})
     answers = max(run["items"] for run in evaluation.runs)
     sets = ", ".join(dict.fromkeys(row.item.dataset for row in evaluation.rows))
@@ -112,6 +112,6 @@ def _recorded(evaluation: Recorded) -> str:
     return f"{first['time']}, {first['concurrency']} at a time, {first['timeout_ms'] / 1000:g} s for a request{starts}"
 
 
-def _refusals(evaluation: Recorded) -> str:
-    counts = sorted(evaluation.refusals.items())
+def _failures(evaluation: Recorded) -> str:
+    counts = sorted(evaluation.failures.items())
     return ", ".join(f"{arm}: {reason} {count} times" for (arm, reason), count in counts)

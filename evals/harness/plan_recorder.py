@@ -30,7 +30,7 @@ Checker = Callable[[Item, Mapping[str, str]], Awaitable[Mapping[str, Any]]]
 
 @value
 class PlanContext:
-    """What recording a plan works with.
+    """The context of recording a plan.
 
     Attributes:
         suite: The suite that is asked.
@@ -86,7 +86,7 @@ async def record_plan(
 
 
 def provenance(record: Record) -> Provenance | None:
-    """What a record reports of how its reply was made; None of an error."""
+    """Return what a record reports of how its reply was made; None of an error."""
     answer = read_answer(record)
     if answer is None:
         return None
@@ -96,7 +96,7 @@ def provenance(record: Record) -> Provenance | None:
 
 
 def _is_done(record: Record, arms: Sequence[Arm]) -> bool:
-    """Whether nothing more is asked for in place of `record`."""
+    """Return whether nothing more is asked for in place of `record`."""
     reply = record.get("reply")
     return is_final(record) and all(
         arm.is_whole(reply) for arm in arms if reply is not None and arm.name == record["arm"]

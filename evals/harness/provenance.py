@@ -15,7 +15,7 @@ SHOWN = 12
 
 @value
 class Provenance:
-    """What a reply reports of how it was made.
+    """The models, prompts and configuration that a reply reports.
 
     Attributes:
         arm: The arm that answered.
@@ -32,7 +32,7 @@ class Provenance:
 
 @value
 class RecordedProvenance:
-    """What the replies of earlier starts reported.
+    """The models, prompts and configurations that the replies of earlier starts reported.
 
     Attributes:
         models: Models by arm.

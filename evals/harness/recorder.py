@@ -47,7 +47,7 @@ Send = Callable[[Request], Awaitable[Mapping[str, Any]]]
 
 @value
 class RecordingContext:
-    """What recording works with.
+    """The context of recording.
 
     Attributes:
         send: Sends one request.

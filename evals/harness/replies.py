@@ -17,7 +17,7 @@ Reply = Mapping[str, Any]
 
 @value
 class ArmAnswer:
-    """What an arm answered.
+    """The answer of an arm.
 
     Attributes:
         text: The text that is judged; empty where it gave none.
@@ -65,7 +65,7 @@ def texts(path: str, reply: Reply) -> Mapping[str, str]:
 
 
 def read_usage(usage: Reply) -> StageUsage:
-    """What was spent, as an API reports it."""
+    """Return what was spent, as an API reports it."""
     return StageUsage(
         generations=usage["generations"],
         http_calls=usage["http_calls"],
@@ -145,7 +145,7 @@ def _decision(reply: Reply) -> ArmAnswer:
 
 
 def _by_others(reply: Reply) -> ArmAnswer:
-    """What a system that is not the suite's answered, in the few fields that its script records."""
+    """Return what a system that is not the suite's answered, in the few fields that its script records."""
     return ArmAnswer(
         text=reply["text"],
         confidence=None,

@@ -17,7 +17,7 @@ from kernel.values import value
 
 @value
 class RecordedItem:
-    """What is known of an item.
+    """The recorded facts of an item.
 
     Attributes:
         id: Its name.
@@ -38,7 +38,7 @@ class RecordedItem:
 
 @value
 class Row:
-    """What one arm answered to one item with one seed.
+    """The answer of one arm to one item with one seed.
 
     Attributes:
         item: The item.
@@ -60,7 +60,7 @@ class Row:
 
     @property
     def right(self) -> bool:
-        """Whether it is right."""
+        """Return whether it is right."""
         return self.label.right
 
     @property
@@ -80,14 +80,14 @@ class Recorded:
     Attributes:
         runs: Headings of its runs, one for each start.
         rows: What was answered.
-        refusals: Failed requests, by arm and reason [count]; without those that were answered when asked again.
-        refused: The same as rows without an answer, which are wrong.
+        failures: Failed requests, by arm and reason [count]; without those that were answered when asked again.
+        failed: The same as rows without an answer, which are wrong.
     """
 
     runs: Sequence[Record]
     rows: Sequence[Row]
-    refusals: Mapping[tuple[str, str], int]
-    refused: Sequence[Row] = ()
+    failures: Mapping[tuple[str, str], int]
+    failed: Sequence[Row] = ()
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class Recorded:
 
     def failed_of(self, arm: str) -> Sequence[Row]:
         """The failed requests of one arm."""
-        return [row for row in self.refused if row.arm == arm]
+        return [row for row in self.failed if row.arm == arm]
 
 
 def recorded(records: Sequence[Record], command: str) -> Recorded:
@@ -120,12 +120,12 @@ def recorded(records: Sequence[Record], command: str) -> Recorded:
     rows = [row for record in replies if (row := _row(record, facts)) is not None]
     if not rows:
         raise RecordsUnusable("there is nothing to report on yet: no request has a reply")
-    refused = [record for record in replies if "refusal" in record]
+    failed = [record for record in replies if "refusal" in record]
     return Recorded(
         runs=runs,
         rows=rows,
-        refusals=Counter((record["arm"], error_reason(record["refusal"])) for record in refused),
-        refused=[_lost(record, facts) for record in refused],
+        failures=Counter((record["arm"], error_reason(record["refusal"])) for record in failed),
+        failed=[_lost(record, facts) for record in failed],
     )
 
 
@@ -154,7 +154,7 @@ def recorded_item(record: Record) -> RecordedItem:
 
 
 def label(text: str, known: Known, check: Mapping[str, Any] | None) -> ScoredAnswer:
-    """Whether `text` is right: by its tests where it is a program, else by the rules of its answer's type."""
+    """Return whether `text` is right: by its tests where it is a program, else by the rules of its answer's type."""
     if known.answer_type is not AnswerType.CODE:
         return scored(text, known)
     passed = (check or {}).get("passed")

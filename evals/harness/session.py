@@ -20,7 +20,7 @@ RECORDS, REPORT = "records.jsonl", "report.md"
 
 @value
 class Session:
-    """How one evaluation is recorded.
+    """The settings by which one evaluation is recorded.
 
     Attributes:
         command: Its name, e.g. `mc-mas`.
@@ -39,7 +39,7 @@ class Session:
 
 @value
 class RunStart:
-    """What a run starts with, and what of it must agree with the records before it.
+    """The start of a run, and the fields that must agree with the records before it.
 
     Attributes:
         heading: The record that opens it.

@@ -232,6 +232,6 @@ def _others(answers: Sequence[str], chosen: str) -> Sequence[str] | None:
 
 
 def _graded(amount: int, most: tuple[int, int]) -> str:
-    """How hard a question is, by how much of something there is: up to how much it is easy, and medium."""
+    """Return how hard a question is, by how much of something there is: up to how much it is easy, and medium."""
     easy, medium = most
     return "easy" if amount <= easy else "medium" if amount <= medium else "hard"

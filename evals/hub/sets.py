@@ -31,7 +31,7 @@ _COMMON, _KNOWN = "commonsense_inference", "knowledge_retrieval"
 
 @value
 class HubSet:
-    """Where a public data set is, and how its rows are read.
+    """A public data set: its place, and the reader of its rows.
 
     Attributes:
         path: Its name on the hub.

@@ -37,12 +37,14 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
         RecordsUnusable: When they are no evaluation of arbitration, or hold no samples yet.
     """
     evaluation = recorded(records, COMMAND)
-    asked = questions(evaluation.of(FULL))
-    if not asked:
+    recorded_questions = questions(evaluation.of(FULL))
+    if not recorded_questions:
         raise RecordsUnusable("there is nothing to report on yet: no question has samples")
     chance = chance or seeded(SEED)
     head = [opening(TITLE, evaluation), settings_table(evaluation), failed_requests_section(evaluation, chance)]
-    return _written(asked, evaluation.of(SAME_GENERATIONS), (head, _replayed(evaluation, chance)), folder, chance)
+    return _written(
+        recorded_questions, evaluation.of(SAME_GENERATIONS), (head, _replayed(evaluation, chance)), folder, chance
+    )
 
 
 def report_recordings(file: Path, folder: Path, chance: Chance | None = None) -> str:
@@ -52,13 +54,13 @@ def report_recordings(file: Path, folder: Path, chance: Chance | None = None) ->
         RecordsUnusable: When they cannot be read.
     """
     chance, again = chance or seeded(SEED), _again(folder)
-    asked = read_recordings(file, _measures(again))
-    sampled = sum(len(question.solved) + question.critiques + len(question.arbiter) for question in asked)
-    untold = any(question.critique_tokens is None for question in asked)
-    generated = f"{number(sum(question.tokens for question in asked), 0)} tokens generated"
+    recorded_questions = read_recordings(file, _measures(again))
+    sampled = sum(len(question.solved) + question.critiques + len(question.arbiter) for question in recorded_questions)
+    untold = any(question.critique_tokens is None for question in recorded_questions)
+    generated = f"{number(sum(question.tokens for question in recorded_questions), 0)} tokens generated"
     told = {
         **_made_with(file),
-        "questions": f"{len(asked)} recorded ones",
+        "questions": f"{len(recorded_questions)} recorded ones",
         "samples": f"{number(sampled, 0)}, {generated}{UNTOLD if untold else ''}",
         "commit of this report": commit(),
         "left out": LEFT_OUT if again is None else LEFT_OUT_AGAIN,
@@ -68,7 +70,7 @@ def report_recordings(file: Path, folder: Path, chance: Chance | None = None) ->
     head = [f"### {TITLE}\n\n`{typed}`\n\n{lines}"]
     folder.mkdir(parents=True, exist_ok=True)
     replayed = Replayed(novelty={}) if again is None else _replayed(again, chance)
-    return _written(asked, [], (head, replayed), folder, chance)
+    return _written(recorded_questions, [], (head, replayed), folder, chance)
 
 
 def _again(folder: Path) -> Recorded | None:
@@ -95,13 +97,13 @@ def _made_with(file: Path) -> Mapping[str, str]:
 
 
 def _written(
-    asked: Sequence[Question],
+    recorded_questions: Sequence[Question],
     control: Sequence[Row],
     told: tuple[Sequence[str], Replayed],
     folder: Path,
     chance: Chance,
 ) -> str:
-    found = figures(asked, control, chance)
+    found = figures(recorded_questions, control, chance)
     text = "\n\n".join(part for part in (*told[0], *sections(found, told[1])) if part) + "\n"
     (folder / REPORT).write_text(text, encoding="utf-8")
     for name, drawn in pictures(found).items():
@@ -110,7 +112,7 @@ def _written(
 
 
 def _replayed(evaluation: Recorded, chance: Chance) -> Replayed:
-    """What the replays in the records show."""
+    """Return what the replays in the records show."""
     novelty = {}
     for name in REPLAYS:
         rows = evaluation.of(name)

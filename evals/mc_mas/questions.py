@@ -60,7 +60,7 @@ class Question:
 
     @property
     def undecided(self) -> bool:
-        """Whether some answer among the samples is one that no rule can judge, so that it counts as wrong."""
+        """Return whether some answer among the samples is one that no rule can judge, so that it counts as wrong."""
         return None in self._judged.values()
 
     @cached_property
@@ -130,7 +130,7 @@ def _object(line: str, place: str) -> Record:
 
 
 def made_with(file: Path) -> Mapping[str, Any]:
-    """What the recordings of `file` were made with, as the file beside it reports; empty where there is none.
+    """Return what the recordings of `file` were made with, as the file beside it reports; empty where there is none.
 
     Raises:
         RecordsUnusable: When that file cannot be read.

@@ -74,7 +74,7 @@ def share_right(question: Question, samples: Sequence[Sampled]) -> float:
 
 @value
 class Fewer:
-    """What fewer arbitration samples would have given, in the mean over ways to pick them.
+    """The result of fewer arbitration samples, in the mean over ways to pick them.
 
     Attributes:
         right: Probability that the answer is right [0..1].
@@ -88,7 +88,7 @@ class Fewer:
 
 
 def with_fewer(question: Question, count: int, rng: np.random.Generator, draws: int) -> Fewer:
-    """What `count` of the arbitration samples would have given.
+    """Return what `count` of the arbitration samples would have given.
 
     Args:
         question: The question.

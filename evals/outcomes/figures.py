@@ -28,7 +28,7 @@ RANDOM, LENGTH, ORACLE = "random", "prompt length", "oracle"
 
 
 @value
-class Asked:
+class RoutedQuestion:
     """One question: how both models did, and the level that each way to decide gives it."""
 
     dataset: str
@@ -83,7 +83,7 @@ class SetScores:
     scored: Sequence[Scored]
 
 
-def routed_questions(records: Sequence[Record]) -> Sequence[Asked]:
+def routed_questions(records: Sequence[Record]) -> Sequence[RoutedQuestion]:
     """The questions that every arm decided on.
 
     Raises:
@@ -98,7 +98,7 @@ def routed_questions(records: Sequence[Record]) -> Sequence[Asked]:
     try:
         introduced = [record for record in records if record["kind"] == "item"]
         made = [
-            _asked(record, levels[record["id"]])
+            _routed_question(record, levels[record["id"]])
             for record in introduced
             if len(levels.get(record["id"], ())) == len(arms)
         ]
@@ -111,14 +111,14 @@ def routed_questions(records: Sequence[Record]) -> Sequence[Asked]:
     return made
 
 
-def figures(asked: Sequence[Asked], chance: Chance) -> Sequence[SetScores]:
+def figures(questions: Sequence[RoutedQuestion], chance: Chance) -> Sequence[SetScores]:
     """The figures of each file."""
-    sets = dict.fromkeys(one.dataset for one in asked)
-    return [_of_set(name, [one for one in asked if one.dataset == name], chance) for name in sets]
+    sets = dict.fromkeys(one.dataset for one in questions)
+    return [_of_set(name, [one for one in questions if one.dataset == name], chance) for name in sets]
 
 
-def _asked(record: Record, levels: Mapping[str, float]) -> Asked:
-    return Asked(
+def _routed_question(record: Record, levels: Mapping[str, float]) -> RoutedQuestion:
+    return RoutedQuestion(
         dataset=record["dataset"],
         weak_correct=record["weak_correct"],
         strong_correct=record["strong_correct"],
@@ -126,17 +126,19 @@ def _asked(record: Record, levels: Mapping[str, float]) -> Asked:
     )
 
 
-def _of_set(name: str, asked: Sequence[Asked], chance: Chance) -> SetScores:
-    weak, strong = (np.array([getattr(one, which) for one in asked]) for which in ("weak_correct", "strong_correct"))
-    names = list(asked[0].levels)
+def _of_set(name: str, questions: Sequence[RoutedQuestion], chance: Chance) -> SetScores:
+    weak, strong = (
+        np.array([getattr(one, which) for one in questions]) for which in ("weak_correct", "strong_correct")
+    )
+    names = list(questions[0].levels)
     levels: dict[str, Levels] = {
-        each: np.array([one.levels[each] for one in asked], dtype=np.float64) for each in names
+        each: np.array([one.levels[each] for one in questions], dtype=np.float64) for each in names
     }
-    levels[RANDOM] = chance.rng.random(len(asked))
+    levels[RANDOM] = chance.rng.random(len(questions))
     levels[ORACLE] = knowing(list(weak), list(strong))
     return SetScores(
         name=name,
-        items=len(asked),
+        items=len(questions),
         weak=float(weak.mean()),
         strong=float(strong.mean()),
         scored=[_scored(each, found, levels[LENGTH], (weak, strong), chance) for each, found in levels.items()],

@@ -18,7 +18,7 @@ UNKNOWN_ANSWER = "A"
 
 @value
 class Outcome:
-    """How two models did on one question."""
+    """The results of two models on one question."""
 
     weak_correct: bool
     strong_correct: bool
@@ -34,7 +34,7 @@ class Outcomes:
     by_item: Mapping[str, Outcome]
 
     def introduce(self, item: Item, prompt: str) -> Record:
-        """What records keep of an item: the outcomes too."""
+        """The record of an item, with the outcomes."""
         one = self.by_item[item.id]
         models = {"weak_model": one.weak_model, "strong_model": one.strong_model}
         right = {"weak_correct": one.weak_correct, "strong_correct": one.strong_correct}

@@ -39,7 +39,7 @@ class Router(Protocol):
 
 @value
 class Plan(RequestLimits):
-    """What is asked of the router; each request has generous time, or a slow machine is measured instead.
+    """A plan for the router; each request has generous time, or a slow machine is measured instead.
 
     Attributes:
         items: The items, in order.
@@ -88,7 +88,7 @@ def answered(records: Sequence[Record]) -> frozenset[tuple[str, str]]:
 
 
 def provenance(record: Record) -> Provenance | None:
-    """What a record reports of how its reply was made; None of an error."""
+    """Return what a record reports of how its reply was made; None of an error."""
     reply = record.get("reply")
     if reply is None:
         return None

@@ -34,7 +34,7 @@ class Timing:
 
 @value
 class Costs:
-    """What one assessor spends on an item, beyond the System 1 answer.
+    """The spending of one assessor on an item, beyond the System 1 answer.
 
     Attributes:
         generations: Mean samples drawn [count].
@@ -54,7 +54,7 @@ class Costs:
 
 @value
 class AnswerCosts:
-    """What the System 1 answer costs by itself, on the items where it was asked for so."""
+    """The cost of the System 1 answer by itself, on the items where it was requested so."""
 
     n: int
     prompt_tokens: Estimate
@@ -63,7 +63,7 @@ class AnswerCosts:
 
 
 def costs(rows: Sequence[Row], assessor: str) -> Costs:
-    """What `assessor` spent on the rows that it assessed."""
+    """Return what `assessor` spent on the rows that it assessed."""
     chance = seeded(SEED)
     readings = [row.readings[assessor] for row in rows if assessor in row.readings]
     spent = [reading.assess for reading in readings]
@@ -78,7 +78,7 @@ def costs(rows: Sequence[Row], assessor: str) -> Costs:
 
 
 def answer_costs(rows: Sequence[Row]) -> AnswerCosts:
-    """What the System 1 answer costs by itself."""
+    """Return what the System 1 answer costs by itself."""
     single_pass = [row.single_pass for row in rows if row.single_pass is not None]
     spent: Sequence[Spent] = [each.spent for each in single_pass]
     chance = seeded(SEED)

@@ -68,7 +68,7 @@ class SetFigures:
 
 @value
 class Difference:
-    """How much larger the area of one level is than that of another, on the items where both are known."""
+    """The gain in area of one level over another, on the items where both are known."""
 
     first: str
     second: str
@@ -77,7 +77,7 @@ class Difference:
 
 @value
 class Figures:
-    """Everything that the report shows.
+    """The figures that the report shows.
 
     Attributes:
         sets: The data sets.
@@ -129,7 +129,7 @@ def figures(evaluation: Recorded, chance: Chance) -> Figures:
 
 
 def level_of(assessor: str, read: Callable[[Reading], float | None]) -> Level:
-    """What `read` finds in the readings of `assessor`."""
+    """Return what `read` finds in the readings of `assessor`."""
 
     def level(row: Row) -> float | None:
         reading = row.readings.get(assessor)

@@ -33,7 +33,7 @@ REASSURING = frozenset(
 
 @value
 class Part:
-    """How well one part of the state does by itself.
+    """The discrimination of one part of the state by itself.
 
     Attributes:
         name: Its name; `1 - name` where it is turned round.
@@ -45,19 +45,19 @@ class Part:
 
     @property
     def is_chance(self) -> bool:
-        """Whether its interval holds 0.5, so that it shows nothing on these items."""
+        """Return whether its interval holds 0.5, so that it shows nothing on these items."""
         low, high = self.area.low, self.area.high
         return low is not None and high is not None and low <= 0.5 <= high
 
     @property
     def misleads(self) -> bool:
-        """Whether its whole interval is below 0.5: it indicates errors where there are fewer."""
+        """Return whether its whole interval is below 0.5: it indicates errors where there are fewer."""
         return self.area.high is not None and self.area.high < 0.5
 
 
 @value
 class Ablation:
-    """What one term adds to the activation.
+    """The contribution of one term to the activation.
 
     Attributes:
         term: The component.
@@ -78,7 +78,7 @@ def parts(rows: Sequence[Row], assessor: str) -> Sequence[Part]:
 
 
 def ablations(rows: Sequence[Row], assessor: str, chance: Chance) -> Sequence[Ablation]:
-    """What each term of the activation adds, by leaving it out on the same items."""
+    """Return what each term of the activation adds, by leaving it out on the same items."""
     terms = dict.fromkeys(
         term
         for row in rows

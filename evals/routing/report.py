@@ -102,7 +102,7 @@ def _sets(evaluation: Recorded, found: Figures) -> str:
         if evaluation.unanswered
         else []
     )
-    left_out += [f"failed requests ({reason}): {count}" for reason, count in evaluation.refusals.items()]
+    left_out += [f"failed requests ({reason}): {count}" for reason, count in evaluation.failures.items()]
     note = f"\n\n{'; '.join(left_out)}." if left_out else ""
     return table(["data set", "items", "System 1 wrong", "of them unreadable"], rows) + note
 
@@ -282,7 +282,7 @@ def _parts(found: Figures) -> str:
 
 
 def _verdicts(assessors: Sequence[AssessorFigures]) -> str:
-    """What does not help on these data, in words."""
+    """Return what does not help on these data, in words."""
     lines = []
     for each in assessors:
         said: Mapping[str, Sequence[str]] = {

@@ -22,7 +22,7 @@ _NAMED = re.compile(r".*?\b[A-Z]+(?:_[A-Z]+)+\b")
 
 @value
 class Spent:
-    """What one stage of a request spent.
+    """The spending of one stage of a request.
 
     Attributes:
         generations: Samples drawn [count].
@@ -37,7 +37,7 @@ class Spent:
 
 @value
 class Reading:
-    """What one assessor made of one item.
+    """The state and decision of one assessor on one item.
 
     Attributes:
         activation: Pressure to deliberate [0..1]; None when too little is known.
@@ -94,7 +94,7 @@ class Row:
 
     @property
     def wrong(self) -> bool:
-        """Whether System 1 is wrong."""
+        """Return whether System 1 is wrong."""
         return not self.label.right
 
 
@@ -106,7 +106,7 @@ class Recorded:
         runs: Headings of its runs, one for each start.
         rows: Items with a System 1 answer.
         unanswered: Items without one [count].
-        refusals: Requests that the router rejected, by its reason [count].
+        failures: Requests that the router rejected, by its reason [count].
         digests: All prompt digests of each name: those of the question, and those that assessing used.
         spent: Everything that was spent.
         hours: Time of the router, in all requests [h].
@@ -115,7 +115,7 @@ class Recorded:
     runs: Sequence[Record]
     rows: Sequence[Row]
     unanswered: int
-    refusals: Mapping[str, int]
+    failures: Mapping[str, int]
     digests: Mapping[str, Sequence[str]]
     spent: Spent
     hours: float
@@ -145,18 +145,18 @@ def recorded(records: Sequence[Record]) -> Recorded:
         runs=runs,
         rows=answered,
         unanswered=len(rows) - len(answered),
-        refusals=_refusals([record for record in records if record["kind"] == "reply"]),
+        failures=_failures([record for record in records if record["kind"] == "reply"]),
         digests=collected_digests(each.get("prompt_digests") or {} for each in (*runs, *all_replies)),
         spent=_in_all(all_replies),
         hours=sum(reply["duration_ms"] for reply in all_replies) / 3_600_000,
     )
 
 
-def _refusals(replies: Sequence[Record]) -> Mapping[str, int]:
+def _failures(replies: Sequence[Record]) -> Mapping[str, int]:
     """Refused requests that were not answered when they were asked again, by reason [count]."""
     answered = {(record["item"], record["asked"]) for record in replies if "reply" in record}
-    refused = {(record["item"], record["asked"]): record["refusal"] for record in replies if "reply" not in record}
-    return Counter(error_reason(problem) for key, problem in refused.items() if key not in answered)
+    failed = {(record["item"], record["asked"]): record["refusal"] for record in replies if "reply" not in record}
+    return Counter(error_reason(problem) for key, problem in failed.items() if key not in answered)
 
 
 def _in_all(replies: Sequence[Record]) -> Spent:

@@ -17,7 +17,7 @@ from kernel.values import value
 
 @value
 class Source:
-    """Where the items come from: the folder (or the option that stands for it), the sets, how many of each."""
+    """The source of the items: the folder (or its option), the sets, and the number of items of each."""
 
     folder: str
     sets: tuple[str, ...]
@@ -71,12 +71,12 @@ def rewrite(records: Path) -> tuple[Path, str]:
 
 
 def source(folder: Path, plan: Plan, items: int) -> Source:
-    """Where the items of `plan` come from."""
+    """Return where the items of `plan` come from."""
     return _source(str(folder), plan, items)
 
 
 def public_source(names: Sequence[str], plan: Plan, items: int) -> Source:
-    """Where the items of `plan` come from, if they are public sets by these names."""
+    """Return where the items of `plan` come from, if they are public sets by these names."""
     return _source(f"{HUB} {','.join(names)}", plan, items)
 
 

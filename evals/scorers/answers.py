@@ -27,7 +27,7 @@ class Known:
 
 @value
 class ScoredAnswer:
-    """What a text amounts to.
+    """The score of a text.
 
     Attributes:
         answer: The answer that was read off it; None when there is none of the form wanted.
@@ -42,7 +42,7 @@ class ScoredAnswer:
 
 
 def scored(text: str, known: Known) -> ScoredAnswer:
-    r"""Whether the answer in `text` is the known one.
+    r"""Return whether the answer in `text` is the known one.
 
     Example:
         >>> scored("6 x 7 = 42.\nFinal Answer: 42", Known(answer="42", answer_type=AnswerType.NUMBER))

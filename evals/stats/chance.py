@@ -8,7 +8,7 @@ from kernel.values import value
 
 @value
 class Chance:
-    """Where chance comes from.
+    """The source of chance.
 
     Attributes:
         rng: Its source.

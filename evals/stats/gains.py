@@ -110,7 +110,7 @@ def mean_interval(scores: Sequence[float] | Scores, chance: Chance) -> Estimate:
 
 
 def paired_gain(before: Sequence[float] | Scores, after: Sequence[float] | Scores, chance: Chance) -> Contrast:
-    """How much higher the mean of `after` is, item by item, with its paired bootstrap interval.
+    """Return how much higher the mean of `after` is, item by item, with its paired bootstrap interval.
 
     Args:
         before: Score of each item [0..1]; over several seeds their mean, so that an item is drawn as a whole.

@@ -20,19 +20,19 @@ SHUFFLES = 1000
 
 @value
 class Pair:
-    """What is right of each of two systems on the same items [0..1 each]."""
+    """The scores of two systems on the same items [0..1 each]."""
 
     first: Scores
     second: Scores
 
 
 def mixed(pair: Pair, sent: Flags) -> Scores:
-    """What is right of the mix that gives the items `sent` to the second system."""
+    """Return what is right of the mix that gives the items `sent` to the second system."""
     return np.where(sent, pair.second, pair.first)
 
 
 def worth(first: Scores, second: Scores, sent: npt.NDArray[np.float64]) -> float:
-    """How much more often the mix is right than with the same decisions shuffled.
+    """Return how much more often the mix is right than with the same decisions shuffled.
 
     Example:
         >>> right = np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4)

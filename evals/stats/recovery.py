@@ -99,7 +99,7 @@ def cost_at_most(levels: Levels, weak: Flags | Array, strong: Flags | Array) -> 
 
 @value
 class ShuffledCosts:
-    """What the same levels cost where they are shuffled over the items.
+    """The costs of the same levels shuffled over the items.
 
     The cost is read where the gap is reached first, which chance does early where the gap is small: compare with this
     and not with the share itself.
@@ -114,7 +114,7 @@ class ShuffledCosts:
 
 
 def shuffled_costs(levels: Levels, weak: Flags | Array, strong: Flags | Array, chance: Chance) -> ShuffledCosts:
-    """What `levels` cost where they are shuffled over the items; without a gap there is no cost."""
+    """Return what `levels` cost where they are shuffled over the items; without a gap there is no cost."""
     # A source of its own: what is drawn here moves no other figure.
     [rng] = chance.rng.spawn(1)
     costs = [

@@ -22,7 +22,7 @@ Rank = Callable[[], Levels]
 
 @value
 class Band:
-    """Where a statistic falls by chance.
+    """The range of a statistic by chance.
 
     Attributes:
         mean: Mean over the draws; None where it has no value.
@@ -70,7 +70,7 @@ def within_interval(levels: Levels, wrong: Flags, groups: Groups, chance: Chance
 
 
 def area_gain(before: Levels, after: Levels, wrong: Flags, chance: Chance) -> Contrast:
-    """How much larger the area of one level is than that of another on the same items, with its paired interval.
+    """Return how much larger the area of one level is than that of another on the same items, with its paired interval.
 
     It rests on the items of the rarer outcome: an area is made of pairs, and each of these has one of them.
     """

@@ -42,7 +42,7 @@ def spent(generations: int = 1, prompt: int = 20, completion: int = 10) -> Body:
 
 def chat(text: str, *, confidence: float | None = None, usage: Body | None = None) -> Body:
     """A chat completion of the router."""
-    metacog = {
+    metacog: Body = {
         "outcome": "ANSWERED",
         "stages": [],
         "confidence": confidence,

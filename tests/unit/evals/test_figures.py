@@ -140,16 +140,16 @@ def test_without_a_draft_the_single_pass_answer_is_judged() -> None:
 
 
 def test_items_without_an_answer_and_failed_requests_are_counted() -> None:
-    refused = {
+    failed = {
         "kind": "reply",
         "item": "sums-9",
         "asked": "draft",
         "refusal": {"status": 400, "reason": "PROMPT_TOO_LONG"},
     }
 
-    made = recorded([*FOUR, introduced("sums-9"), refused])
+    made = recorded([*FOUR, introduced("sums-9"), failed])
 
-    assert (len(made.rows), made.unanswered, made.refusals) == (4, 1, {"PROMPT_TOO_LONG": 1})
+    assert (len(made.rows), made.unanswered, made.failures) == (4, 1, {"PROMPT_TOO_LONG": 1})
 
 
 def test_the_same_records_give_the_same_figures() -> None:

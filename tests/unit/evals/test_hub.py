@@ -285,11 +285,11 @@ def test_without_the_package_the_error_names_what_to_install(monkeypatch: pytest
 
 
 def test_a_set_that_the_package_rejects_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object, **__: object) -> NoReturn:
+    def failed(*_: object, **__: object) -> NoReturn:
         raise RuntimeError("Dataset scripts are no longer supported, but found piqa.py")
 
     package = ModuleType("datasets")
-    package.__dict__.update(load_dataset=refused, exceptions=SimpleNamespace(DatasetsError=OSError))
+    package.__dict__.update(load_dataset=failed, exceptions=SimpleNamespace(DatasetsError=OSError))
     monkeypatch.setitem(sys.modules, "datasets", package)
 
     with pytest.raises(ItemsUnreadable, match=r"no longer supported, but found piqa\.py.*--data"):

@@ -125,8 +125,8 @@ async def test_a_transient_error_is_asked_again_and_an_error_of_the_request_is_f
 
     assert keys(records) == [("sums-1", "system1", 7)]
     made = rows([run_record("compare"), *before, *records], "compare")
-    assert made.refusals == {("dialectic", "R413"): 1}
-    assert [(row.arm, row.right, row.said.text) for row in made.refused] == [("dialectic", False, "")]
+    assert made.failures == {("dialectic", "R413"): 1}
+    assert [(row.arm, row.right, row.said.text) for row in made.failed] == [("dialectic", False, "")]
     assert made.failed_of("system1") == []
 
 
@@ -157,7 +157,7 @@ async def test_of_two_replies_to_one_request_the_last_answer_counts(replies: lis
     made = rows([run_record("compare"), *before], "compare")
 
     assert [row.said.text for row in made.rows] == [text]
-    assert (made.refusals, made.refused) == ({}, [])
+    assert (made.failures, made.failed) == ({}, [])
     assert await recorded(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
 
 
@@ -170,7 +170,7 @@ async def test_a_final_error_counts_over_a_transient_one() -> None:
 async def test_a_request_that_fails_each_time_counts_once() -> None:
     before = [*items_of(1), failed("system1", 504), failed("system1", 504), reply("sums-1", "dialectic", chat(RIGHT))]
 
-    assert rows([run_record("compare"), *before], "compare").refusals == {("system1", "R504"): 1}
+    assert rows([run_record("compare"), *before], "compare").failures == {("system1", "R504"): 1}
 
 
 def items_of(number: int) -> list[Record]:

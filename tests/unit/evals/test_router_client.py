@@ -42,11 +42,11 @@ async def test_a_request_that_is_not_served_is_rejected_and_the_run_continues(
 ) -> None:
     service.always(ROUTE, json={"reason": "SOME", "detail": "no"}, status=status)
 
-    with pytest.raises(RequestRejected, match="the router rejected /v1/route: no") as refused:
+    with pytest.raises(RequestRejected, match="the router rejected /v1/route: no") as failed:
         await client.post("/v1/route", {})
 
-    assert refused.value.problem == {"status": status, "reason": "SOME", "detail": "no"}
-    assert is_final({"refusal": refused.value.problem}) is (status in (400, 404, 409, 413, 422))
+    assert failed.value.problem == {"status": status, "reason": "SOME", "detail": "no"}
+    assert is_final({"refusal": failed.value.problem}) is (status in (400, 404, 409, 413, 422))
 
 
 def test_every_transient_error_is_one_that_a_run_can_meet() -> None:
@@ -93,10 +93,10 @@ async def test_a_service_that_is_always_overloaded_rejects_the_request(
 ) -> None:
     service.always(ROUTE, json={"reason": "OVERLOADED"}, status=429)
 
-    with pytest.raises(RequestRejected) as refused:
+    with pytest.raises(RequestRejected) as failed:
         await client.post("/v1/route", {})
 
-    assert refused.value.problem["status"] == 429
+    assert failed.value.problem["status"] == 429
     assert len(service.asked) == 4
     assert len(pauses) == 3
 

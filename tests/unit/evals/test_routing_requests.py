@@ -100,17 +100,17 @@ async def test_a_rejected_request_is_recorded_and_the_next_one_made() -> None:
     assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG", "detail": "too long"}
 
 
-def refused(asked: str, status: int) -> Record:
+def failed(asked: str, status: int) -> Record:
     return {"kind": "reply", "item": "sums-1", "asked": asked, "elapsed_ms": 1.0, "refusal": {"status": status}}
 
 
 async def test_a_transient_error_is_asked_again_and_an_error_of_the_request_is_final() -> None:
-    before = [HEADING, introduced("sums-1"), refused("probe", 504), refused("draft", 413)]
+    before = [HEADING, introduced("sums-1"), failed("probe", 504), failed("draft", 413)]
 
     records = await recorded(Router(), plan(items=TWO[:1]), before)
 
     assert pairs(records) == [("sums-1", "probe"), ("sums-1", "system1")]
-    assert rows([*before, *records]).refusals == {"413": 1}
+    assert rows([*before, *records]).failures == {"413": 1}
 
 
 @pytest.mark.parametrize(
