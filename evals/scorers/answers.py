@@ -46,7 +46,7 @@ def scored(text: str, known: Known) -> ScoredAnswer:
 
     Example:
         >>> scored("6 x 7 = 42.\nFinal Answer: 42", Known(answer="42", answer_type=AnswerType.NUMBER))
-        Verdict(answer='42', right=True, decided=True)
+        ScoredAnswer(answer='42', right=True, decided=True)
     """
     answer = extract(text, known.answer_type, options=known.choices)
     if answer is None:

@@ -359,7 +359,7 @@ def test_everything_is_sampled_once_and_the_rest_is_replayed() -> None:
     names = [arm.name for arm in arms(Sampling())]
 
     assert names == [FULL, "self-consistency", "replay-reflections", "replay-single", "replay-adaptive"]
-    assert Sampling(max_tokens=64).asked["solver_max_tokens"] == 64
+    assert Sampling(max_tokens=64).request_fields["solver_max_tokens"] == 64
     assert "solver_max_tokens" not in Sampling().request_fields
 
 
