@@ -1,4 +1,4 @@
-"""Which code made a report."""
+"""The commit that made a report."""
 
 import subprocess
 from pathlib import Path
@@ -16,5 +16,5 @@ def commit() -> str:
 
 
 def _git(*words: str) -> str:
-    said = subprocess.run(["git", *words], cwd=_ROOT, capture_output=True, text=True, timeout=20, check=True)
-    return said.stdout.strip()
+    completed = subprocess.run(["git", *words], cwd=_ROOT, capture_output=True, text=True, timeout=20, check=True)
+    return completed.stdout.strip()

@@ -1,4 +1,4 @@
-"""Refusals of an evaluation.
+"""Errors of an evaluation.
 
 MetacogError
 ├── ItemsUnreadable      a data folder, a data set or one of its lines cannot be used

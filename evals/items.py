@@ -15,7 +15,7 @@ from kernel.errors import MalformedRequest
 from kernel.values import value
 
 SUFFIX = ".jsonl"
-# Recorded outcomes of other models, not questions to ask.
+# Recorded outcomes of other models, which are not questions.
 OUTCOMES = "routing_"
 
 
@@ -26,8 +26,8 @@ class Item:
     Attributes:
         id: Its name, unique over all data sets.
         dataset: Name of its data set.
-        question: What is asked; options are not in it.
-        answer: The known answer, as `answer_type` writes it; of a choice its letter.
+        question: The question itself, without options.
+        answer: The known answer, as `answer_type` writes it; for a choice its letter.
         answer_type: The form of the answer.
         dimension: What it takes, e.g. `math_computation`.
         difficulty: `easy`, `medium` or `hard`.
@@ -37,7 +37,7 @@ class Item:
         tests: Of a program: what raises when it is wrong.
         entry_point: Of a program: name of its function.
         dimensions: Everything that it takes, where that is more than one thing.
-        proxy: What its difficulty was told from, e.g. `steps: 4`.
+        proxy: Where its difficulty comes from, e.g. `steps: 4`.
         checker: How its answer is checked, in words.
     """
 
@@ -59,7 +59,7 @@ class Item:
 
     @property
     def takes(self) -> Sequence[str]:
-        """Everything that it takes; empty when nobody has said."""
+        """Its dimensions; empty when unknown."""
         return tuple(self.dimensions or ((self.dimension,) if self.dimension else ()))
 
     @property
@@ -158,7 +158,7 @@ def _problem(item: Item, *, programs: bool) -> str:
     if not item.id or not item.question.strip() or not item.answer.strip():
         return "id, question and answer must not be empty"
     if item.answer_type is AnswerType.CODE and programs:
-        return "" if (item.tests or "").strip() else "a program needs tests that tell whether it is right"
+        return "" if (item.tests or "").strip() else "a program needs tests that show whether it is right"
     if item.answer_type is AnswerType.CODE:
         return "programs are not scored by this evaluation; leave this data set out"
     if item.answer_type is AnswerType.CHOICE and item.answer not in dict(item.lettered):

@@ -61,7 +61,7 @@ def gain(found: Estimate) -> str:
 
 
 def band(found: Band) -> str:
-    """Where chance puts a statistic."""
+    """Return where chance puts a statistic."""
     return ranged(found.mean, found.low, found.high)
 
 

@@ -1,4 +1,4 @@
-"""Small questions that are made up here, for a first look without any data set. Pure."""
+"""Small generated questions, for a first look without any data set. Pure."""
 
 from collections.abc import Sequence
 from random import Random

@@ -1,4 +1,4 @@
-"""Raw records of an evaluation: JSON lines, one fact a line, appended as they come, and read again after a kill."""
+"""Raw records of an evaluation: JSON lines, one fact a line, appended as they arrive, and read again after a kill."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Record = Mapping[str, Any]
 
 
 def read_records(file: Path) -> Sequence[Record]:
-    """The records of `file`; without its last line where a kill has torn that.
+    """The records of `file`; without its last line where a kill has cut it off.
 
     Raises:
         RecordsUnusable: When the file cannot be read, or another line is no record.
@@ -37,8 +37,8 @@ def _record(line: bytes, place: str) -> Record:
     return record
 
 
-class Recorder:
-    """Appends records to a file; a context manager. A line that a kill has torn is dropped first.
+class RecordFile:
+    """Appends records to a file; a context manager. A line that a kill has cut off is dropped first.
 
     One run has the file at a time.
 

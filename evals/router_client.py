@@ -1,4 +1,4 @@
-"""The services of the suite as any client sees them: their public REST faces."""
+"""The services of the suite as any client sees them: their public REST APIs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,16 +9,16 @@ import aiohttp
 import orjson
 
 from evals.errors import RouterAway
-from evals.harness.refusals import PASSING
+from evals.harness.failures import TRANSIENT
 from kernel.errors import Code, MetacogError
 from kernel.values import value
 
-# What a reply may take beyond the time that its request was given.
+# Time that a reply may take beyond the time limit of its request.
 GRACE_S = 60.0
-# Refusals of one request, which the next one need not meet: some of them stand, the others pass.
-OF_THE_REQUEST = frozenset({400, 404, 409, 413, 422}) | PASSING
+# Errors of one request, which the next one need not meet: some are final, the others transient.
+OF_THE_REQUEST = frozenset({400, 404, 409, 413, 422}) | TRANSIENT
 TOO_MANY = 429
-# How often a request that came too soon is made again, and after how long [s]: at most, and where nobody says.
+# How often a request that came too soon is sent again, and after how long [s]: at most, and without a named time.
 REPEATS, LONGEST_S, USUAL_S = 3, 30.0, 1.0
 
 Body = Mapping[str, Any]
@@ -26,26 +26,26 @@ Sleep = Callable[[float], Awaitable[object]]
 """Waits for some seconds [s]."""
 
 
-class Refused(MetacogError):
-    """A service did not serve one request; the next one it may."""
+class RequestRejected(MetacogError):
+    """A service rejected one request; it may serve the next one."""
 
     code = Code.FAILED_PRECONDITION
     reason = "REFUSED"
 
     def __init__(self, path: str, status: int, problem: Body, service: str = "router") -> None:
-        said = problem.get("detail") or (problem.get("error") or {}).get("message") or problem
-        super().__init__(f"the {service} refused {path}: {said}", path=path, status=str(status))
+        message = problem.get("detail") or (problem.get("error") or {}).get("message") or problem
+        super().__init__(f"the {service} rejected {path}: {message}", path=path, status=str(status))
         self.problem = {"status": status, **problem}
 
 
 @value
 class _Answer:
-    """What came back.
+    """The response of a service.
 
     Attributes:
         status: HTTP status.
         raw: Body.
-        pause_s: After how long another attempt may do better [s]; None where none can.
+        pause_s: Time after which another attempt may succeed [s]; None where none can.
     """
 
     status: int
@@ -57,11 +57,11 @@ class RouterClient:
     """Talks to a running service; an async context manager.
 
     Args:
-        url: Its REST face, e.g. `http://127.0.0.1:8080`.
-        key: API key; empty where the router asks for none.
-        timeout_s: Time that one request is given [s]; without a bound a lost connection would be waited for for ever.
+        url: Its REST API, e.g. `http://127.0.0.1:8080`.
+        key: API key; empty where the router requires none.
+        timeout_s: Time that one request is given [s]; without it a client would wait for ever on a lost connection.
         service: Which service it is.
-        sleep: Waits before a request that came too soon is made again.
+        sleep: Waits before a request that came too soon is sent again.
     """
 
     def __init__(
@@ -85,19 +85,19 @@ class RouterClient:
         await self._session.close()
 
     async def post(self, path: str, body: Body) -> Body:
-        """Its reply to `body`; where it has too much to do now, that of a later attempt.
+        """Return its reply to `body`; where it is overloaded, that of a later attempt.
 
         Raises:
-            Refused: When it does not serve this request.
-            RouterAway: When it serves none now.
+            RequestRejected: When it rejects this request.
+            RouterAway: When it serves no request now.
         """
-        return await self._asked("POST", path, orjson.dumps(body))
+        return await self._request("POST", path, orjson.dumps(body))
 
     async def get(self, path: str) -> Body:
-        """Its reply to a question without a body; raises as `post` does."""
-        return await self._asked("GET", path, None)
+        """Return its reply to a request without a body; raises as `post` does."""
+        return await self._request("GET", path, None)
 
-    async def _asked(self, method: str, path: str, data: bytes | None) -> Body:
+    async def _request(self, method: str, path: str, data: bytes | None) -> Body:
         answer = await self._attempt(method, path, data)
         for _ in range(REPEATS):
             if answer.pause_s is None:
@@ -113,13 +113,13 @@ class RouterClient:
                 pause_s = _pause_s(response.status, response.headers)
                 return _Answer(status=response.status, raw=await response.read(), pause_s=pause_s)
         except (aiohttp.ClientError, TimeoutError) as lost:
-            said = str(lost) or type(lost).__name__
+            message = str(lost) or type(lost).__name__
             hint = f"is it running? (--{self._service})"
-            raise RouterAway(f"no {self._service} answers at {self._url}: {said}; {hint}") from lost
+            raise RouterAway(f"no {self._service} answers at {self._url}: {message}; {hint}") from lost
 
 
 def _pause_s(status: int, headers: Mapping[str, str]) -> float | None:
-    """After how long a request may be made again [s]; None where that is of no use.
+    """Time after which a request may be sent again [s]; None where that does not help.
 
     Example:
         >>> _pause_s(429, {"Retry-After": "2"}), _pause_s(429, {"Retry-After": "3600"}), _pause_s(429, {})
@@ -129,8 +129,8 @@ def _pause_s(status: int, headers: Mapping[str, str]) -> float | None:
     """
     if status != TOO_MANY or headers.get("x-should-retry") == "false":
         return None
-    told = headers.get("Retry-After", "")
-    return min(float(told), LONGEST_S) if told.isdecimal() else USUAL_S
+    header = headers.get("Retry-After", "")
+    return min(float(header), LONGEST_S) if header.isdecimal() else USUAL_S
 
 
 def _reply(service: str, path: str, status: int, raw: bytes) -> Body:
@@ -142,6 +142,6 @@ def _reply(service: str, path: str, status: int, raw: bytes) -> Body:
         return document
     problem = document if isinstance(document, dict) else {"detail": str(document)[:200]}
     if status in OF_THE_REQUEST:
-        raise Refused(path, status, problem, service)
+        raise RequestRejected(path, status, problem, service)
     hint = f"; set METACOG_API_KEY to a key of the {service}" if status in (401, 403) else ""
     raise RouterAway(f"the {service} answered {path} with {status}: {problem.get('detail') or problem}{hint}")

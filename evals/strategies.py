@@ -1,4 +1,4 @@
-"""The strategies that can be compared: each an arm that asks one public face of the suite. Pure."""
+"""The strategies that can be compared: each an arm that calls one public API of the suite. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,13 +11,13 @@ from evals.router_client import Body
 from kernel.answers import AnswerType
 from kernel.seeds import derived_seed
 
-# Limits that bind nobody: what a strategy spends is measured, not cut.
+# Limits that no strategy reaches: what it spends is measured, not cut.
 WIDE = {"max_generations": 4096, "max_generated_tokens": 1 << 20}
 CHAT_MODELS = ("system1", "auto", "dialectic", "arbiter", "delegation")
 ROLES = {"roles-optimal": "OPTIMAL", "roles-greedy": "GREEDY", "roles-random": "RANDOM"}
 VARIANTS = {"majority": "MAJORITY_VOTE", "mc-mas": "FULL", "self-consistency": "SELF_CONSISTENCY"}
 ROUTE = "route"
-# Sampling temperature of samples that are voted on [0..2], said by name so that records tell it (SPEC 2).
+# Sampling temperature of samples that are voted on [0..2], sent by name so that records show it (SPEC 2).
 SOLVER_TEMPERATURE = 0.6
 # The fields that limit the tokens of a text, by path.
 LIMITS: Mapping[str, Sequence[str]] = {
@@ -52,12 +52,12 @@ def named(name: str, *, like: str = "", samples: int = 10, assessor: str = "") -
         return Arm(name=name, call=partial(_alone, agent), settings={"baseline": "SINGLE_AGENT", "agent": agent})
     if name == ROUTE:
         return Arm(name=name, call=partial(_route, assessor), settings={"assessor": assessor or "default"})
-    asked = {
+    settings = {
         "variant": VARIANTS[name],
         "samples": (like and f"those of {like}") or samples,
         "solver_temperature": SOLVER_TEMPERATURE,
     }
-    return Arm(name=name, call=partial(_arbitration, name, like, samples), settings=asked)
+    return Arm(name=name, call=partial(_arbitration, name, like, samples), settings=settings)
 
 
 def route_by(assessor: str) -> Arm:
@@ -90,11 +90,11 @@ def known_names() -> tuple[str, ...]:
 def _limited(
     call: Callable[[Item, int, Replies], Call | None], max_tokens: int, item: Item, seed: int, replies: Replies
 ) -> Call | None:
-    made = call(item, seed, replies)
-    if made is None:
+    limited_call = call(item, seed, replies)
+    if limited_call is None:
         return None
-    limits = dict.fromkeys(LIMITS.get(made.path, ()), max_tokens)
-    return Call(service=made.service, path=made.path, body={**made.body, **limits})
+    limits = dict.fromkeys(LIMITS.get(limited_call.path, ()), max_tokens)
+    return Call(service=limited_call.service, path=limited_call.path, body={**limited_call.body, **limits})
 
 
 def _chat(model: str, item: Item, seed: int, _: Replies) -> Call:
@@ -156,7 +156,7 @@ def _arbitration(name: str, like: str, samples: int, item: Item, seed: int, repl
 
 
 def generations(reply: Mapping[str, Any] | None) -> int:
-    """Generations that a reply tells of [count]; 0 without a reply."""
+    """Generations that a reply reports [count]; 0 without a reply."""
     usage = ((reply or {}).get("metacog") or reply or {}).get("usage") or {}
     return int(usage.get("generations") or 0)
 

@@ -1,7 +1,8 @@
-"""The running suite: its four REST faces, asked as any client asks them."""
+"""The running suite: its four REST APIs, called as any client calls them."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -11,7 +12,7 @@ from kernel.values import value
 
 @value
 class Addresses:
-    """Where the services are; REST faces."""
+    """Addresses of the services' REST APIs."""
 
     router: str = "http://127.0.0.1:8080"
     assigner: str = "http://127.0.0.1:8081"
@@ -19,17 +20,20 @@ class Addresses:
     delegation: str = "http://127.0.0.1:8083"
 
 
+Post = Callable[[str, Body], Awaitable[Body]]
+"""Posts a body to a path of the router."""
+
 _SHORTEST: Body = {"question": "Say yes.", "strategy": "system1", "fallback": False, "max_tokens": 1, "seed": 0}
 
 _COUNTS = ("generations", "http_calls", "prompt_tokens", "completion_tokens")
 
 
 class Faces:
-    """Clients of all services; an async context manager. A service that is never asked need not run.
+    """Clients of all services; an async context manager. A service that gets no request need not run.
 
     Args:
-        addresses: Where they are.
-        key: API key; empty where none is asked for.
+        addresses: Their addresses.
+        key: API key; empty where none is required.
         timeout_s: Time that one request is given [s].
     """
 
@@ -51,41 +55,50 @@ class Faces:
         await self._open.aclose()
 
     async def post(self, service: str, path: str, body: Body) -> Body:
-        """The reply of `service`; raises as `RouterClient.post` does."""
+        """Return the reply of `service`; raises as `RouterClient.post` does."""
         return await self._clients[service].post(path, body)
 
     async def get(self, service: str, path: str) -> Body:
-        """The reply of `service` to a question without a body."""
+        """Return the reply of `service` to a request without a body."""
         return await self._clients[service].get(path)
 
 
 @value
 class RoutingFacts:
-    """What a router is, as runs are headed by it.
+    """The facts that a router reports of itself, for the heading of a run.
 
     Attributes:
         suite: Its model, configuration, threshold and weights.
-        spent: What telling its model has cost.
+        spent: What the request for its model has cost.
     """
 
     suite: Mapping[str, object]
     spent: Body
 
 
-async def routing_facts(faces: Faces) -> RoutingFacts:
+async def routing_facts(suite: Faces) -> RoutingFacts:
     """The router's configuration in force, by a decision that needs no model; and its model, by an answer of one token.
 
     Raises:
-        RouterAway: When it, or the model behind it, cannot be asked.
+        RouterAway: When it, or the model behind it, cannot be reached.
+    """
+    configuration = await configuration_in_force(partial(suite.post, "router"))
+    run = (await suite.post("router", "/v1/answers", dict(_SHORTEST)))["run"]
+    facts = {"model": run["model"], **configuration}
+    return RoutingFacts(suite=facts, spent={name: run["usage"][name] for name in _COUNTS})
+
+
+async def configuration_in_force(post: Post) -> Mapping[str, object]:
+    """The router's configuration in force, by a decision that needs no model: version, threshold and weights.
+
+    Raises:
+        RouterAway: When the router cannot be reached.
     """
     state = {"correctness": 0.5, "experience": 0.5, "conflict": 0.5, "importance": 0.5}
-    told = await faces.post("router", "/v1/route", {"msv": state})
-    activation = told["activation"]
-    run = (await faces.post("router", "/v1/answers", dict(_SHORTEST)))["run"]
-    suite = {
-        "model": run["model"],
-        "config_version": told["config_version"],
+    decision = await post("/v1/route", {"msv": state})
+    activation = decision["activation"]
+    return {
+        "config_version": decision["config_version"],
         "threshold": activation["threshold"],
         "weights": activation["weights"],
     }
-    return RoutingFacts(suite=suite, spent={name: run["usage"][name] for name in _COUNTS})

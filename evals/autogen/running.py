@@ -12,11 +12,11 @@ import orjson
 from configuration.agents import AgentConfig
 from evals import prompts
 from evals.autogen.team import digest
-from evals.checking import Checker
 from evals.delegation.arms import AUTOGEN
 from evals.errors import NotInstalled, RecordsUnusable
 from evals.harness.introducing import content_digest
 from evals.items import Item
+from evals.program_checks import ProgramChecker
 from evals.records import Record
 from kernel.answers import AnswerType
 from kernel.values import value
@@ -27,7 +27,7 @@ PROMPTS, SAID, RECORDS = "prompts.jsonl", "said.jsonl", "autogen.jsonl"
 
 @value
 class Team:
-    """How the team is run.
+    """Settings of the AutoGen team.
 
     Attributes:
         python: The interpreter of AutoGen's environment.
@@ -47,42 +47,42 @@ class Team:
 async def run_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: Team, folder: Path) -> Path:
     """Have the team answer every item; returns the file of records. What is answered already is not asked again.
 
-    An item at which the team failed is recorded as refused, and asked again at the next start.
+    An item at which the team failed is recorded as an error, and asked again at the next start.
 
     Raises:
         NotInstalled: When the environment lacks AutoGen.
-        RecordsUnusable: When the folder holds what another team, or this one with other settings, said, or was asked
+        RecordsUnusable: When the folder holds answers of another team, or of this one with other settings or
             otherwise; when the team ends before it is done; and when it has failed at every item.
     """
-    same_team(items, agents, team, folder)
+    require_same_team(items, agents, team, folder)
     write_prompts(items, folder)
     command = _command(agents, team, folder)
     try:
         process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, stdout=sys.stderr)
     except OSError as missing:
-        said = f"{team.python} cannot be run: {missing.strerror}; evals/autogen/install.sh makes the environment"
-        raise NotInstalled(said, package="autogen-agentchat") from missing
+        message = f"{team.python} cannot be run: {missing.strerror}; evals/autogen/install.sh makes the environment"
+        raise NotInstalled(message, package="autogen-agentchat") from missing
     status = await process.wait()
     if status:
-        raise RecordsUnusable(f"AutoGen ended with status {status}; what it had said is in {folder / SAID}")
-    told = _said(folder)
-    if told and not any("reply" in one for one in told):
-        raise RecordsUnusable(f"AutoGen has answered nothing: {told[-1]['failure']}")
+        raise RecordsUnusable(f"AutoGen ended with status {status}; its answers are in {folder / SAID}")
+    answers = _answers(folder)
+    if answers and not any("reply" in one for one in answers):
+        raise RecordsUnusable(f"AutoGen has answered nothing: {answers[-1]['failure']}")
     return await collect(items, folder)
 
 
-def same_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: Team, folder: Path) -> None:
-    """Refuse to go on with what was said under other settings; what an older file does not tell is not compared.
+def require_same_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: Team, folder: Path) -> None:
+    """Reject answers that were made with other settings; what an older file does not report is not compared.
 
     Raises:
         RecordsUnusable: When a setting, or a prompt, is another one; names it.
     """
-    asked = {item.id: digest(prompts.question(item).text) for item in items}
+    prompt_digests = {item.id: digest(prompts.question(item).text) for item in items}
     cast = digest(_cast(agents))
     now = {"model": team.model, "max_tokens": team.max_tokens, "seed": team.seed, "agents": cast}
-    for one in (one for one in _said(folder) if "reply" in one):
+    for one in (one for one in _answers(folder) if "reply" in one):
         before = {"model": one["reply"].get("model"), **one["reply"].get("settings", {}), "prompt": one.get("prompt")}
-        wanted = {**now, "prompt": asked.get(one["id"])}
+        wanted = {**now, "prompt": prompt_digests.get(one["id"])}
         for name, setting in wanted.items():
             if setting is not None and before.get(name) not in (None, setting):
                 raise RecordsUnusable(
@@ -91,8 +91,8 @@ def same_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: Team, 
                 )
 
 
-def _said(folder: Path) -> Sequence[Mapping[str, Any]]:
-    """What the team has said so far, without a last line that a kill has torn."""
+def _answers(folder: Path) -> Sequence[Mapping[str, Any]]:
+    """The team's answers so far, without a last line that a kill has cut off."""
     file = folder / SAID
     *whole, _ = file.read_text(encoding="utf-8").split("\n") if file.exists() else [""]
     return [json.loads(line) for line in whole]
@@ -106,40 +106,44 @@ def write_prompts(items: Sequence[Item], folder: Path) -> None:
 
 
 async def collect(items: Sequence[Item], folder: Path) -> Path:
-    """Write what the team said as records, and where it failed as refusals; returns their file."""
-    lines = _said(folder)
-    failed = {one["id"]: one for one in lines if "failure" in one}
-    told = {one["id"]: one["reply"] for one in lines if "reply" in one}
-    checker = Checker() if any(item.answer_type is AnswerType.CODE for item in items) else None
-    answers = [await _record(item, told[item.id], checker) for item in items if item.id in told]
-    made = [*answers, *(_refusal(item, failed[item.id]) for item in items if item.id in failed.keys() - told.keys())]
+    """Write the team's answers and failures as records; returns their file."""
+    lines = _answers(folder)
+    failures = {one["id"]: one for one in lines if "failure" in one}
+    replies = {one["id"]: one["reply"] for one in lines if "reply" in one}
+    checker = ProgramChecker() if any(item.answer_type is AnswerType.CODE for item in items) else None
+    answers = [await _record(item, replies[item.id], checker) for item in items if item.id in replies]
+    unanswered = [item for item in items if item.id in failures.keys() - replies.keys()]
+    made = [*answers, *(_failure(item, failures[item.id]) for item in unanswered)]
     (folder / RECORDS).write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in made))
     return folder / RECORDS
 
 
-async def _record(item: Item, reply: Mapping[str, Any], checker: Checker | None) -> Record:
+async def _record(item: Item, reply: Mapping[str, Any], checker: ProgramChecker | None) -> Record:
     seed = reply.get("settings", {}).get("seed", 7)
-    record = {**_asked(item, seed), "elapsed_ms": reply["duration_ms"], "reply": dict(reply)}
+    record = {**_reply_fields(item, seed), "elapsed_ms": reply["duration_ms"], "reply": dict(reply)}
     if checker is None or item.answer_type is not AnswerType.CODE:
         return record
     return {**record, "checks": await checker(item, {"answer": reply["text"]})}
 
 
-def _refusal(item: Item, failed: Mapping[str, Any]) -> Record:
-    """A failure as a refused request, under the name of its error."""
-    said = failed["failure"]
-    return {**_asked(item, failed.get("seed", 7)), "refusal": {"reason": said.partition(":")[0], "detail": said}}
+def _failure(item: Item, failed: Mapping[str, Any]) -> Record:
+    """A failure as the record of a failed request, under the name of its error."""
+    message = failed["failure"]
+    return {
+        **_reply_fields(item, failed.get("seed", 7)),
+        "refusal": {"reason": message.partition(":")[0], "detail": message},
+    }
 
 
-def _asked(item: Item, seed: int) -> Record:
-    asked = {"item": item.id, "arm": AUTOGEN, "seed": seed, "path": AUTOGEN}
-    return {"kind": "reply", **asked, "digest": content_digest(item)}
+def _reply_fields(item: Item, seed: int) -> Record:
+    prompt_digests = {"item": item.id, "arm": AUTOGEN, "seed": seed, "path": AUTOGEN}
+    return {"kind": "reply", **prompt_digests, "digest": content_digest(item)}
 
 
 def _command(agents: Sequence[AgentConfig], team: Team, folder: Path) -> Sequence[str]:
-    told = {"url": team.url, "model": team.model, "max-tokens": team.max_tokens, "seed": team.seed}
-    options = {**told, "agents": _cast(agents)}
-    named = [word for name, told in options.items() for word in (f"--{name}", str(told))]
+    answers = {"url": team.url, "model": team.model, "max-tokens": team.max_tokens, "seed": team.seed}
+    options = {**answers, "agents": _cast(agents)}
+    named = [word for name, answers in options.items() for word in (f"--{name}", str(answers))]
     return [str(team.python), str(TEAM), str(folder / PROMPTS), str(folder / SAID), *named]
 
 

@@ -1,10 +1,10 @@
 """Runs in AutoGen's own environment: a team of prompted agents whose speaker a model selects; one reply for each task.
 
-    ENVIRONMENT/bin/python evals/autogen/team.py PROMPTS SAID --url URL --model NAME --agents AGENTS [--max-tokens N]
+    ENVIRONMENT/bin/python evals/autogen/team.py PROMPTS ANSWERS --url URL --model NAME --agents AGENTS [--max-tokens N]
 
-PROMPTS has one JSON object a line with `id` and `prompt`; AGENTS is a JSON list with `id` and `system_prompt`. SAID is
-appended to, and what is answered in it is not asked again: that it was made with the same settings is for the caller to
-see, who finds them there. A task that fails has a line with its `failure`, and is asked again at the next start. It
+PROMPTS has one JSON object a line with `id` and `prompt`; AGENTS is a JSON list with `id` and `system_prompt`. New
+lines are appended to ANSWERS, and a task that is answered there is not asked again; the caller compares the settings
+that its answers name. A task that fails has a line with its `failure`, and is asked again at the next start. It
 needs nothing of the project.
 """
 
@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-# What the team is told of any model: it needs no more than text.
+# What the team assumes of any model: it needs no more than text.
 MODEL_INFO = {
     "vision": False, "function_calling": False, "json_output": False, "structured_output": False,
     "multiple_system_messages": True, "family": "unknown",
@@ -44,19 +44,19 @@ def counted(client: Any) -> list[float]:  # noqa: ANN401 - AutoGen's own client
     return calls
 
 
-async def answered(prompt: str, told: argparse.Namespace) -> dict[str, Any]:
-    """What the team says to one task, and what it spent."""
+async def answered(prompt: str, options_given: argparse.Namespace) -> dict[str, Any]:
+    """The team's answer to one task, and what it spent."""
     from autogen_agentchat.agents import AssistantAgent
     from autogen_agentchat.conditions import MaxMessageTermination
     from autogen_agentchat.teams import SelectorGroupChat
     from autogen_ext.models.openai import OpenAIChatCompletionClient
 
-    options = {"max_tokens": told.max_tokens, "temperature": 0.7, "seed": told.seed}
+    options = {"max_tokens": options_given.max_tokens, "temperature": 0.7, "seed": options_given.seed}
     client = OpenAIChatCompletionClient(
-        model=told.model, base_url=told.url, api_key="unused", model_info=MODEL_INFO, **options
+        model=options_given.model, base_url=options_given.url, api_key="unused", model_info=MODEL_INFO, **options
     )
     calls = counted(client)
-    cast = [(one["id"], one["system_prompt"]) for one in json.loads(told.agents)]
+    cast = [(one["id"], one["system_prompt"]) for one in json.loads(options_given.agents)]
     members = [AssistantAgent(name, model_client=client, system_message=said, description=said) for name, said in cast]
     # The task is the first message, the reply of the selected agent the second.
     team = SelectorGroupChat(members, model_client=client, termination_condition=MaxMessageTermination(2))
@@ -69,11 +69,11 @@ async def answered(prompt: str, told: argparse.Namespace) -> dict[str, Any]:
     return {
         "text": str(last.content),
         "agent": last.source,
-        "model": told.model,
+        "model": options_given.model,
         "settings": {
             "package": f"autogen-agentchat {version('autogen-agentchat')}",
             "team": "SelectorGroupChat",
-            "agents": digest(told.agents),
+            "agents": digest(options_given.agents),
             **options,
         },
         "usage": {
@@ -87,7 +87,7 @@ async def answered(prompt: str, told: argparse.Namespace) -> dict[str, Any]:
 
 
 def digest(text: str) -> str:
-    """What a text is known by [12 hex digits of SHA-256]."""
+    """Return what a text is known by [12 hex digits of SHA-256]."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -95,32 +95,32 @@ def answered_in(file: Path) -> set[str]:
     """Names of the tasks that `file` holds an answer to; a last line that a kill has torn is dropped from it."""
     if not file.exists():
         return set()
-    told = file.read_bytes()
-    whole = told[: told.rfind(b"\n") + 1]
-    if whole != told:
+    options_given = file.read_bytes()
+    whole = options_given[: options_given.rfind(b"\n") + 1]
+    if whole != options_given:
         file.write_bytes(whole)
     return {one["id"] for one in map(json.loads, whole.splitlines()) if "reply" in one}
 
 
-async def attempted(prompt: str, told: argparse.Namespace, ask: Ask) -> dict[str, Any]:
-    """What the team says to one task, or how it failed at it: one prompt that is too long ends no run."""
+async def attempted(prompt: str, options_given: argparse.Namespace, ask: Ask) -> dict[str, Any]:
+    """Return the team's answer to one task, or its failure: one prompt that is too long ends no run."""
     try:
-        return {"prompt": digest(prompt), "reply": await ask(prompt, told)}
+        return {"prompt": digest(prompt), "reply": await ask(prompt, options_given)}
     except ImportError:
         raise
     except Exception as wrong:  # noqa: BLE001 - whatever AutoGen and its client raise
-        return {"failure": f"{type(wrong).__name__}: {wrong}"[:LONGEST], "seed": told.seed}
+        return {"failure": f"{type(wrong).__name__}: {wrong}"[:LONGEST], "seed": options_given.seed}
 
 
-async def run(told: argparse.Namespace, ask: Ask = answered) -> None:
+async def run(options_given: argparse.Namespace, ask: Ask = answered) -> None:
     """Every task that was not answered yet."""
-    known = answered_in(told.said)
-    with told.said.open("a") as said:
-        for line in told.prompts.read_text().splitlines():
+    known = answered_in(options_given.answers)
+    with options_given.answers.open("a") as said:
+        for line in options_given.prompts.read_text().splitlines():
             task = json.loads(line)
             if task["id"] in known:
                 continue
-            outcome = await attempted(task["prompt"], told, ask)
+            outcome = await attempted(task["prompt"], options_given, ask)
             said.write(json.dumps({"id": task["id"], **outcome}) + "\n")
             said.flush()
             sys.stderr.write(f"{task['id']} {outcome.get('failure', '')}".rstrip() + "\n")
@@ -130,7 +130,7 @@ def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("prompts", type=Path)
-    parser.add_argument("said", type=Path)
+    parser.add_argument("answers", type=Path)
     parser.add_argument("--url", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--agents", required=True)

@@ -1,4 +1,4 @@
-"""The benchmark as a file: one task a line, in the schema of every other data set here."""
+"""The benchmark as a file: one task a line, in the schema of every other data set."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -23,12 +23,12 @@ def write_tasks(tasks: Sequence[Item], file: Path) -> str:
 
 def line_of(item: Item) -> Mapping[str, Any]:
     """One line, as `read_items` takes it."""
-    told = {field.name: getattr(item, field.name) for field in fields(item)}
-    return {**told, "answer_type": item.answer_type.value.lower()}
+    contents = {field.name: getattr(item, field.name) for field in fields(item)}
+    return {**contents, "answer_type": item.answer_type.value.lower()}
 
 
 def overview(tasks: Sequence[Item], digest: str, seed: int) -> str:
-    """How many tasks of each kind there are, and from where."""
+    """Return how many tasks of each kind there are, and from where."""
     rows = [[name, *(str(count) for count in levels.values()), str(sum(levels.values()))] for name, levels in
             summary(tasks).items()]  # fmt: skip
     sets = sorted({item.dataset for item in tasks})

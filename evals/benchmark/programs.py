@@ -60,31 +60,31 @@ def followed(chance: Random, number: int, level: str) -> Item:
 
 @value
 class Task:
-    """What a function is to do, and lists that it is tried on."""
+    """A function to write, and lists that test it."""
 
     rules: Sequence[Rule]
     wanted: str
     lists: Sequence[Sequence[int]]
 
     def results(self, rules: Sequence[Rule]) -> Sequence[int]:
-        """What comes out of each list when only `rules` are kept."""
+        """Return what comes out of each list when only `rules` are kept."""
         _, fold = FOLDS[self.wanted]
         return [fold([n for n in each if all(rule.holds(n) for rule in rules)]) for each in self.lists]
 
     @property
     def needs_every_rule(self) -> bool:
-        """Whether some list tells a function that leaves out one of the rules from the right one."""
+        """Return whether some list separates the right function from each one that leaves out one of the rules."""
         right = self.results(self.rules)
         return all(self.results([other for other in self.rules if other is not rule]) != right for rule in self.rules)
 
     @property
     def varies(self) -> bool:
-        """Whether no function that returns the same for every list can be right."""
+        """Return whether no function that returns the same for every list can be right."""
         return len(set(self.results(self.rules))) > 1
 
 
 def written(chance: Random, number: int, level: str) -> Item:
-    """A function to write, by rules that must all hold, and that its tests can all tell apart."""
+    """A function to write, by rules that must all hold, each of which its tests check."""
     task = _task(chance, level)
     while not (task.varies and task.needs_every_rule):
         task = _task(chance, level)

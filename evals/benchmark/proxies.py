@@ -1,4 +1,4 @@
-"""What the difficulty of public sets is told from, set by set, for reports. Data."""
+"""Where the difficulty of public sets comes from, set by set, for reports. Data."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ PROXIES: Mapping[str, str] = {
     "bbh_sports_understanding": "words in the sentence (weak)",
     "bbh_temporal_sequences": "sightings to rule out",
     "bbh_tracking_shuffled_objects": "objects to track",
-    "bbh_web_of_lies": "statements that speak of lies",
+    "bbh_web_of_lies": "statements about lies",
     "boolq": "words in the passage (weak)",
     "commonsenseqa": "words in the question (weak)",
     "folio": "premises",

@@ -1,4 +1,4 @@
-"""Cross-domain tasks that rest on a passage: facts to find, then to reckon or to reason with. Pure."""
+"""Cross-domain tasks that rest on a passage: facts to find, then to compute or to reason with. Pure."""
 
 from collections.abc import Sequence
 from random import Random
@@ -94,7 +94,7 @@ def described(town: Town) -> str:
 
 
 def holds(town: Town, words: str) -> bool:
-    """Whether a condition, as it is worded, holds for a town.
+    """Return whether a condition, as it is worded, holds for a town.
 
     Example:
         >>> holds(Town(name="Elby", founded=1402, people=9, river="Lys", has_harbour=False), "lies on the Lys")
@@ -125,7 +125,7 @@ def _conditions(town: Town, towns: Sequence[Town]) -> Sequence[str]:
 
 
 def _needed(towns: Sequence[Town], asked: Sequence[str], one: str) -> bool:
-    """Whether without `one` more than a single town would be left."""
+    """Return whether without `one` more than a single town would be left."""
     others = [words for words in asked if words != one]
     return sum(all(holds(town, words) for words in others) for town in towns) > 1
 

@@ -33,7 +33,7 @@ CHECKERS: Mapping[AnswerType, str] = {
 
 
 def benchmark(items: Sequence[Item], seed: int, per_cell: int = PER_CELL, per_maker: int = PER_MAKER) -> Sequence[Item]:
-    """All tasks, in an order that the seed deals.
+    """All tasks, in an order that the seed determines.
 
     Args:
         items: Everything that public sets offer, each with its dimension and difficulty.
@@ -61,8 +61,8 @@ def cell(items: Sequence[Item], dimension: str, level: str, seed: int, count: in
     """
     fitting = [item for item in items if (item.dimension, item.difficulty) == (dimension, level)]
     sets = sorted({item.dataset for item in fitting})
-    dealt = [_dealt([item for item in fitting if item.dataset == name], seed, level) for name in sets]
-    taken = interleaved(dealt)[:count]
+    shuffled = [_shuffled([item for item in fitting if item.dataset == name], seed, level) for name in sets]
+    taken = interleaved(shuffled)[:count]
     if len(taken) < count:
         raise ItemsUnreadable(f"{dimension}, {level}: {count} items are needed, and there are {len(taken)}")
     return [described(item) for item in taken]
@@ -105,14 +105,14 @@ def _untaken(make: Maker, seed: int, number: int, level: str, taken: Collection[
 
 
 def _content(item: Item) -> tuple[object, ...]:
-    """What a task is told from another one by."""
+    """Return what distinguishes a task from another one."""
     return item.question, item.context, tuple(item.choices or ())
 
 
 def graded(items: Sequence[Item]) -> Sequence[Item]:
     """`items`, those without a difficulty in thirds of their set: by lines of a program, else by words of the question.
 
-    A weak proxy, and said to be one.
+    A weak proxy, and reported as one.
     """
     bare = [item for item in items if not item.difficulty]
     levels: dict[str, str] = {}
@@ -131,7 +131,7 @@ def _length(item: Item) -> int:
 
 def described(item: Item) -> Item:
     """`item` with its proxy and its checker in words."""
-    proxy = item.proxy or PROXIES.get(item.dataset, f"as its set says ({item.difficulty})")
+    proxy = item.proxy or PROXIES.get(item.dataset, f"as its set states ({item.difficulty})")
     return replace(item, proxy=proxy, checker=item.checker or CHECKERS[item.answer_type], dimensions=item.takes)
 
 
@@ -142,7 +142,7 @@ def summary(tasks: Sequence[Item]) -> Mapping[str, Mapping[str, int]]:
     return {name: {level: counts[name, level] for level in LEVELS} for name in names}
 
 
-def _dealt(items: Sequence[Item], seed: int, level: str) -> Sequence[Item]:
+def _shuffled(items: Sequence[Item], seed: int, level: str) -> Sequence[Item]:
     known = sorted(items, key=lambda item: item.id)
     return _chance(seed, known[0].dataset, level).sample(known, len(known))
 

@@ -14,7 +14,7 @@ SYSTEM_TWOS = (*(name for name in CHAT_MODELS if name not in (SYSTEM_ONE, "auto"
 
 
 def arms(system_two: str, agents: Sequence[str] = (), assessor: str = "", max_tokens: int = 0) -> Sequence[Arm]:
-    """Everything that a comparison of `system_two` needs.
+    """Return every arm that a comparison of `system_two` needs.
 
     Args:
         system_two: One of `SYSTEM_TWOS`.
@@ -23,7 +23,7 @@ def arms(system_two: str, agents: Sequence[str] = (), assessor: str = "", max_to
         max_tokens: Tokens of each text [count]; 0: the services' own limits.
     """
     roles = ["roles-greedy", "roles-random"] if system_two == "roles-optimal" else []
-    made = [
+    arms_of_strategy = [
         named(ROUTE, assessor=assessor),
         named(SYSTEM_ONE),
         named(system_two),
@@ -32,7 +32,7 @@ def arms(system_two: str, agents: Sequence[str] = (), assessor: str = "", max_to
         *(named(name) for name in roles),
         *(named(AGENT + agent) for agent in agents),
     ]
-    return [limited(arm, max_tokens) for arm in made]
+    return [limited(arm, max_tokens) for arm in arms_of_strategy]
 
 
 def control_names(found: Sequence[str], system_two: str) -> Sequence[str]:

@@ -14,7 +14,7 @@ from evals.harness.scores import by_item, gain_over, paired
 from evals.stats.chance import Chance
 from evals.stats.gains import Conclusion, Scores, conclusion, mean_interval
 from evals.stats.mixing import Pair, highest, mixed, shuffled_mixes, worth_interval
-from evals.stats.recovery import Dealt, cost_at_half, cost_at_most, dealt_costs, mean_recovered
+from evals.stats.recovery import ShuffledCosts, cost_at_half, cost_at_most, mean_recovered, shuffled_costs
 from evals.stats.separation import Band, Flags
 from evals.strategies import AGENT, ROUTE
 from kernel.statistics.bootstrap import Estimate, bootstrap_interval
@@ -35,7 +35,7 @@ class Gain:
         arm: The one.
         over: The other.
         found: How much more often it is right, on the items that both answered.
-        strict: The same where refused requests count as wrong; None where neither has any.
+        strict: The same where failed requests count as wrong; None where neither has any.
     """
 
     arm: str
@@ -44,26 +44,26 @@ class Gain:
     strict: Estimate | None = None
 
     @property
-    def said(self) -> Conclusion:
-        """What may be said of it."""
+    def conclusion(self) -> Conclusion:
+        """The conclusion that its interval allows."""
         return conclusion(self.found)
 
 
 @value
 class Quality:
-    """What a level recovers of the gap between both systems, at any threshold; nothing where there is no gap.
+    """The quality that a level reaches at any threshold: the gap between both systems that it recovers.
 
     Attributes:
         recovered: Gap recovered in the mean over all shares sent (APGR).
         at_half: Least share sent that recovers half of the gap.
         at_most: The same of four fifths.
-        dealt: What both cost where the same level is dealt to the items by chance.
+        shuffled: What both cost where the same level is shuffled over the items.
     """
 
     recovered: Estimate
     at_half: Estimate
     at_most: Estimate
-    dealt: Dealt
+    shuffled: ShuffledCosts
 
 
 @value
@@ -77,9 +77,9 @@ class Routing:
         items: Items that it decides on [count].
         tokens: Tokens of an answer, in the mean [count]; what deciding costs is not in it.
         deciding: Tokens that deciding takes, in the mean [count]; 0 where no model is asked.
-        worth: How much more often the mix is right than with the same decisions dealt by chance.
-        shuffled: Shares right with the same decisions dealt by chance.
-        separation: How well the level that decides tells wrong System 1 answers from right ones; where it is known.
+        worth: How much more often the mix is right than with the same decisions shuffled.
+        shuffled: Shares right with the same decisions shuffled.
+        separation: How well the level that decides separates wrong System 1 answers from right ones; where it is known.
         quality: What the level recovers of the gap between the systems, and at which share; None without a level.
         undetermined: Items on which the level is not known, so that they go to System 2 [count].
     """
@@ -97,8 +97,8 @@ class Routing:
     undetermined: int = 0
 
     @property
-    def said(self) -> Conclusion:
-        """What may be said of its worth."""
+    def conclusion(self) -> Conclusion:
+        """The conclusion on its worth."""
         return conclusion(self.worth)
 
 
@@ -112,7 +112,7 @@ class InSet:
 
 @value
 class Figures:
-    """Everything that the report says.
+    """The figures that the report shows.
 
     Attributes:
         system_two: Name of the strategy that is compared.
@@ -133,36 +133,40 @@ class Figures:
     best_agent: str
 
 
-def figures(made: Recorded, system_two: str, chance: Chance) -> Figures:
+def figures(evaluation: Recorded, system_two: str, chance: Chance) -> Figures:
     """The figures of a recorded comparison of `system_two`."""
-    answering = [name for name in made.arms if name != ROUTE]
-    found = [arm_figures(name, made.of(name), chance, made.refused_of(name)) for name in answering]
+    answering = [name for name in evaluation.arms if name != ROUTE]
+    found = [arm_figures(name, evaluation.of(name), chance, evaluation.failed_of(name)) for name in answering]
     controls = control_names(answering, system_two)
     return Figures(
         system_two=system_two,
         arms=found,
-        gains=[_gain(made, name, system_two, chance) for name in controls],
-        by_set=_by_set(made, answering, system_two, chance),
-        routings=_routings(made, system_two, chance),
-        deciding=means(made.of(ROUTE)) if made.of(ROUTE) else None,
+        gains=[_gain(evaluation, name, system_two, chance) for name in controls],
+        by_set=_by_set(evaluation, answering, system_two, chance),
+        routings=_routings(evaluation, system_two, chance),
+        deciding=means(evaluation.of(ROUTE)) if evaluation.of(ROUTE) else None,
         best_agent=_best_agent(found),
     )
 
 
-def _gain(made: Recorded, before: str, after: str, chance: Chance) -> Gain:
-    first, second = made.refused_of(before), made.refused_of(after)
-    found = gain_over(made.of(before), made.of(after), chance)
-    strict = gain_over([*made.of(before), *first], [*made.of(after), *second], chance) if first or second else None
+def _gain(evaluation: Recorded, before: str, after: str, chance: Chance) -> Gain:
+    first, second = evaluation.failed_of(before), evaluation.failed_of(after)
+    found = gain_over(evaluation.of(before), evaluation.of(after), chance)
+    strict = (
+        gain_over([*evaluation.of(before), *first], [*evaluation.of(after), *second], chance)
+        if first or second
+        else None
+    )
     return Gain(arm=after, over=before, found=found, strict=strict)
 
 
-def _by_set(made: Recorded, answering: Sequence[str], system_two: str, chance: Chance) -> Mapping[str, InSet]:
-    names = dict.fromkeys(row.item.dataset for row in made.rows)
-    return {name: _in_set(name, made, answering, system_two, chance) for name in names}
+def _by_set(evaluation: Recorded, answering: Sequence[str], system_two: str, chance: Chance) -> Mapping[str, InSet]:
+    names = dict.fromkeys(row.item.dataset for row in evaluation.rows)
+    return {name: _in_set(name, evaluation, answering, system_two, chance) for name in names}
 
 
-def _in_set(name: str, made: Recorded, answering: Sequence[str], system_two: str, chance: Chance) -> InSet:
-    rows = {arm: [row for row in made.of(arm) if row.item.dataset == name] for arm in answering}
+def _in_set(name: str, evaluation: Recorded, answering: Sequence[str], system_two: str, chance: Chance) -> InSet:
+    rows = {arm: [row for row in evaluation.of(arm) if row.item.dataset == name] for arm in answering}
     gain = gain_over(rows.get(SYSTEM_ONE, []), rows.get(system_two, []), chance)
     return InSet(
         accuracy={arm: mean_interval(list(by_item(each).values()), chance) for arm, each in rows.items()},
@@ -176,7 +180,7 @@ def _best_agent(found: Sequence[ArmFigures]) -> str:
 
 
 def legacy_gate(levels: Scores) -> Flags:
-    """What the gate decides that activation replaced: System 2 from one half on, which every level reaches.
+    """Return what the gate decides that activation replaced: System 2 from one half on, which every level reaches.
 
     Source: SPEC 1.2; a baseline, never part of the product.
     """
@@ -199,8 +203,8 @@ class _Columns:
     length: Scores
 
 
-def _routings(made: Recorded, system_two: str, chance: Chance) -> Sequence[Routing]:
-    known = _columns(made, system_two)
+def _routings(evaluation: Recorded, system_two: str, chance: Chance) -> Sequence[Routing]:
+    known = _columns(evaluation, system_two)
     if known is None:
         return []
     count = int(known.sent.sum())
@@ -219,8 +223,11 @@ def _routings(made: Recorded, system_two: str, chance: Chance) -> Sequence[Routi
 
 
 def _routing(name: str, sent: Flags, levels: Scores | None, known: _Columns, chance: Chance) -> Routing:
-    told = np.ones_like(sent) if levels is None else ~np.isnan(levels)
-    wrong, pair = known.pair.first[told] < 0.5, Pair(first=known.pair.first[told], second=known.pair.second[told])
+    known_level = np.ones_like(sent) if levels is None else ~np.isnan(levels)
+    wrong, pair = (
+        known.pair.first[known_level] < 0.5,
+        Pair(first=known.pair.first[known_level], second=known.pair.second[known_level]),
+    )
     return Routing(
         name=name,
         sent=float(sent.mean()),
@@ -230,9 +237,9 @@ def _routing(name: str, sent: Flags, levels: Scores | None, known: _Columns, cha
         deciding=known.deciding if name in (ROUTER, LEGACY) else 0.0,
         worth=worth_interval(known.pair, sent, chance),
         shuffled=shuffled_mixes(known.pair, sent, chance),
-        separation=None if levels is None else auroc(levels[told], wrong),
-        quality=None if levels is None else _quality(levels[told], pair, chance),
-        undetermined=int((~told).sum()),
+        separation=None if levels is None else auroc(levels[known_level], wrong),
+        quality=None if levels is None else _quality(levels[known_level], pair, chance),
+        undetermined=int((~known_level).sum()),
     )
 
 
@@ -240,15 +247,15 @@ def _quality(levels: Scores, pair: Pair, chance: Chance) -> Quality:
     interval = partial(bootstrap_interval, rng=chance.rng, resamples=chance.draws)
     found = (interval(each, levels, pair.first, pair.second) for each in (mean_recovered, cost_at_half, cost_at_most))
     recovered, at_half, at_most = found
-    dealt = dealt_costs(levels, pair.first, pair.second, chance)
-    return Quality(recovered=recovered, at_half=at_half, at_most=at_most, dealt=dealt)
+    shuffled = shuffled_costs(levels, pair.first, pair.second, chance)
+    return Quality(recovered=recovered, at_half=at_half, at_most=at_most, shuffled=shuffled)
 
 
-def _columns(made: Recorded, system_two: str) -> _Columns | None:
+def _columns(evaluation: Recorded, system_two: str) -> _Columns | None:
     """The columns of the first seed alone: decisions are made on single answers."""
-    seed = made.rows[0].seed
+    seed = evaluation.rows[0].seed
     first, second, decided = (
-        [row for row in made.of(name) if row.seed == seed] for name in (SYSTEM_ONE, system_two, ROUTE)
+        [row for row in evaluation.of(name) if row.seed == seed] for name in (SYSTEM_ONE, system_two, ROUTE)
     )
     decisions = {row.item.id: row for row in decided}
     both = paired(by_item(first), by_item([row for row in second if row.item.id in decisions]))

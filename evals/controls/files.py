@@ -1,4 +1,4 @@
-"""What a comparison leaves in its folder."""
+"""The files that a comparison writes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,14 +22,14 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     Raises:
         RecordsUnusable: When they are no comparison.
     """
-    made = recorded(records, COMMAND)
+    evaluation = recorded(records, COMMAND)
     chance = chance or seeded(SEED)
-    found = figures(made, _compared(made.arms), chance)
-    said = report(made, found)
-    (folder / REPORT).write_text(said, encoding="utf-8")
-    for name, drawn in pictures(made, found, chance).items():
+    found = figures(evaluation, _compared(evaluation.arms), chance)
+    text = report(evaluation, found)
+    (folder / REPORT).write_text(text, encoding="utf-8")
+    for name, drawn in pictures(evaluation, found, chance).items():
         (folder / name).write_text(drawn, encoding="utf-8")
-    return said
+    return text
 
 
 def _compared(arms: Sequence[str]) -> str:

@@ -12,16 +12,16 @@ from evals.stats.chance import Chance
 from evals.stats.gains import conclusion
 from evals.strategies import ROUTE
 
-AS_WRONG = "refusals as wrong"
+AS_WRONG = "failed requests as wrong"
 UNDECIDED = "`undecided`: no rule can judge the answer (a long free text, a program whose tests did not run): wrong."
 TOKENS, GROUPS, RELIABILITY = "tokens.svg", "groups.svg", "reliability.svg"
 
 
-def report(made: Recorded, found: Figures) -> str:
+def report(evaluation: Recorded, found: Figures) -> str:
     """The whole report."""
     sections = [
-        opening(f"What is {found.system_two} worth?", made),
-        settings_table(made),
+        opening(f"What is {found.system_two} worth?", evaluation),
+        settings_table(evaluation),
         *figures_sections(found),
         "\n".join(f"![{name}]({name})" for name in (TOKENS, GROUPS, RELIABILITY)),
     ]
@@ -44,21 +44,21 @@ def sets_section(found: Figures) -> str:
     """Every arm in every data set, and the gain over System 1 there."""
     names = [arm.name for arm in found.arms]
     rows = [
-        [name, *(estimate(each.accuracy[arm]) for arm in names), gain(each.gain.found), f"**{each.gain.said}**"]
+        [name, *(estimate(each.accuracy[arm]) for arm in names), gain(each.gain.found), f"**{each.gain.conclusion}**"]
         for name, each in found.by_set.items()
     ]
-    head = ["data set", *names, "gain over System 1", "said"]
-    left_out = " (refused requests left out)" if any(arm.refused for arm in found.arms) else ""
+    head = ["data set", *names, "gain over System 1", "conclusion"]
+    left_out = " (failed requests left out)" if any(arm.failed for arm in found.arms) else ""
     return f"By data set{left_out}:\n\n{table(head, rows)}"
 
 
-def pictures(made: Recorded, found: Figures, chance: Chance) -> Mapping[str, str]:
+def pictures(evaluation: Recorded, found: Figures, chance: Chance) -> Mapping[str, str]:
     """The pictures of the report, by file name."""
-    answering = [name for name in made.arms if name != ROUTE]
+    answering = [name for name in evaluation.arms if name != ROUTE]
     grouped: dict[str, dict[str, Bar]] = {}
     for name in answering:
         for group in (dimensions, difficulties):
-            for each, level in accuracy_by(made.of(name), group, chance).items():
+            for each, level in accuracy_by(evaluation.of(name), group, chance).items():
                 grouped.setdefault(each, {})[name] = bar(level)
     compared = next((arm for arm in found.arms if arm.name == found.system_two), None)
     return {
@@ -69,11 +69,11 @@ def pictures(made: Recorded, found: Figures, chance: Chance) -> Mapping[str, str
 
 
 def arms_section(arms: Sequence[ArmFigures]) -> str:
-    """Share right and what it cost, arm by arm; where an arm refused requests, its share with these as wrong too."""
+    """Share right and what it cost, arm by arm; where requests of an arm failed, its share with these as wrong too."""
     head = ["arm", "items", "share right", "over seeds (seeds)", "unreadable", "undecided", "refused", "generations"]
     rows = [row for arm in arms for row in _arm_rows(arm)]
-    told = table([*head, "calls", "prompt tokens", "generated", "ms p50"], rows)
-    return f"{told}\n\n{UNDECIDED}" if any(arm.undecided for arm in arms) else told
+    body = table([*head, "calls", "prompt tokens", "generated", "ms p50"], rows)
+    return f"{body}\n\n{UNDECIDED}" if any(arm.undecided for arm in arms) else body
 
 
 def _arm_rows(arm: ArmFigures) -> Sequence[Sequence[str]]:
@@ -84,7 +84,7 @@ def _arm_rows(arm: ArmFigures) -> Sequence[Sequence[str]]:
         f"{number(arm.by_seed.mean)} ± {number(arm.by_seed.deviation)} ({arm.by_seed.seeds})",
         str(arm.unreadable),
         str(arm.undecided),
-        str(arm.refused),
+        str(arm.failed),
         number(arm.means.generations, 1),
         number(arm.means.calls, 1),
         number(arm.means.prompt_tokens, 0),
@@ -97,16 +97,16 @@ def _arm_rows(arm: ArmFigures) -> Sequence[Sequence[str]]:
 
 
 def gains_section(found: Figures) -> str:
-    """The strategy against each control; where requests were refused, with these as wrong too."""
+    """The strategy against each control; where requests failed, with these as wrong too."""
     best = {found.best_agent: f"{found.best_agent} (best agent)"}
     rows = []
     for each in found.gains:
         name = best.get(each.over, each.over)
-        rows.append([name, gain(each.found), str(each.found.items), f"**{each.said}**"])
+        rows.append([name, gain(each.found), str(each.found.items), f"**{each.conclusion}**"])
         if each.strict is not None:
-            said = f"**{conclusion(each.strict)}**"
-            rows.append([f"{name}, {AS_WRONG}", gain(each.strict), str(each.strict.items), said])
-    head = ["over", "gain in share right", "items", "said"]
+            conclusion_text = f"**{conclusion(each.strict)}**"
+            rows.append([f"{name}, {AS_WRONG}", gain(each.strict), str(each.strict.items), conclusion_text])
+    head = ["over", "gain in share right", "items", "conclusion"]
     note = f"`{found.system_two}` against each control, on the items that both answered"
     if any(each.strict is not None for each in found.gains):
         note += (
@@ -117,7 +117,7 @@ def gains_section(found: Figures) -> str:
 
 
 def routing_section(routings: Sequence[Routing], deciding: Means | None = None) -> str:
-    """What the decisions are worth, and what deciding costs."""
+    """Return what the decisions are worth, and what deciding costs."""
     if not routings:
         return ""
     rows = [
@@ -130,7 +130,7 @@ def routing_section(routings: Sequence[Routing], deciding: Means | None = None) 
             number(each.deciding, 0),
             band(each.shuffled),
             gain(each.worth),
-            "bound, no strategy" if each.name == ORACLE else f"**{each.said}**",
+            "bound, no strategy" if each.name == ORACLE else f"**{each.conclusion}**",
             area(each.separation) if each.separation else "",
         ]
         for each in routings
@@ -138,19 +138,19 @@ def routing_section(routings: Sequence[Routing], deciding: Means | None = None) 
     head = ["decides", "items", "to System 2", "share right", "tokens of the answer", "of deciding", "shuffled"]
     note = (
         "Routing, replayed from the answers of both systems with the first seed, where both answered: every way to "
-        "decide is seen on the same answers. `shuffled` are the same decisions dealt to the items by chance; random "
+        "decide is seen on the same answers. `shuffled` are the same decisions shuffled over the items; random "
         "routing at the same share is right as often as they are in the mean. `random` draws its decisions: it must "
         "come out as no gain. `prompt length` sends the longest. `oracle` sends just the items that only System 2 "
         "gets right: the most that routing could reach. `legacy gate` is what activation replaced: it always fires. "
         "AUROC is that of the level which decides, for 'System 1 is wrong'. Tokens of deciding come on top of those "
         "of the answer; what asks no model has none."
     )
-    told = table([*head, "worth over shuffled", "said", "AUROC"], rows)
-    return f"{note}{_deciding(deciding)}{_undetermined(routings)}\n\n{told}"
+    body = table([*head, "worth over shuffled", "conclusion", "AUROC"], rows)
+    return f"{note}{_deciding(deciding)}{_undetermined(routings)}\n\n{body}"
 
 
 def _deciding(spent: Means | None) -> str:
-    """What the router spends on a decision, over everything that it decided."""
+    """Return what the router spends on a decision, over everything that it decided."""
     if spent is None:
         return ""
     return (
@@ -161,7 +161,7 @@ def _deciding(spent: Means | None) -> str:
 
 
 def _undetermined(routings: Sequence[Routing]) -> str:
-    """How many decisions were made without an activation."""
+    """Return how many decisions were made without an activation."""
     unknown = max(each.undetermined for each in routings)
     if not unknown:
         return ""
@@ -172,7 +172,7 @@ def _undetermined(routings: Sequence[Routing]) -> str:
 
 
 def quality_section(routings: Sequence[Routing]) -> str:
-    """What the levels recover of the gap between both systems, and what that costs."""
+    """Return what the levels recover of the gap between both systems, and what that costs."""
     known = [(each.name, each.quality) for each in routings if each.quality is not None]
     if not known:
         return ""
@@ -181,21 +181,21 @@ def quality_section(routings: Sequence[Routing]) -> str:
             "Cost at quality: System 2 is right no more often than System 1 here, so that there is no gap to recover."
         )
     rows = [
-        [name, estimate(q.recovered), estimate(q.at_half), band(q.dealt.at_half), estimate(q.at_most),
-         band(q.dealt.at_most)]
+        [name, estimate(q.recovered), estimate(q.at_half), band(q.shuffled.at_half), estimate(q.at_most),
+         band(q.shuffled.at_most)]
         for name, q in known
     ]  # fmt: skip
     note = (
         "Cost at quality, at any threshold: APGR is the share of the gap between both systems that is recovered, a "
         "mean over all shares sent (chance: 0.5); the costs are the least share sent that recovers half, and four "
-        "fifths, of it, read where that is reached first. `dealt` is what the same level costs dealt to the items by "
-        "chance (mean, and where 95 % of the dealings fall): a small gap is reached early by chance too."
+        "fifths, of it, read where that is reached first. `shuffled` is what the same level costs shuffled over the "
+        "items (mean, and where 95 % of the shuffles fall): a small gap is reached early by chance too."
     )
-    return f"{note}\n\n{table(['decides', 'APGR', 'cost at 50 %', 'dealt', 'cost at 80 %', 'dealt'], rows)}"
+    return f"{note}\n\n{table(['decides', 'APGR', 'cost at 50 %', 'shuffled', 'cost at 80 %', 'shuffled'], rows)}"
 
 
 def trust_section(arms: Sequence[ArmFigures]) -> str:
-    """How far confidences can be trusted."""
+    """Return how far confidences can be trusted."""
     rows = [
         [
             arm.name,

@@ -1,13 +1,13 @@
-"""What is asked for the tables of delegation. Pure."""
+"""The arms behind the tables of delegation. Pure."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from evals import prompts
-from evals.checking import program_tests
 from evals.harness.arms import Arm, Call, Replies
 from evals.items import Item
+from evals.program_checks import program_tests
 from evals.records import Record
 from evals.strategies import WIDE, limited, named
 from kernel.answers import AnswerType
@@ -17,35 +17,35 @@ ASSESS, SOLVE, SKILL, LIVE, AUTOGEN = "assess", "solve", "skill-fixed", "live", 
 SAME_CALLS = "self-consistency"
 # Of the rule by keywords only its choice is used; what it would answer is taken from the recorded answers.
 SHORTEST_ANSWER = 8
-# Why a rating is unknown where the agent was heard, and what it said could not be read.
+# Why a rating is unknown where the agent replied, and its reply could not be read.
 UNREADABLE = "unparseable"
-# The failure, in the service's words, of an agent that was heard and said nothing: a wrong answer like any unreadable
-# one. Any other failure tells of the backend, and not of the agent.
+# The failure, in the service's words, of an agent that replied without text: a wrong answer like any unreadable
+# one. Any other failure is one of the backend, and not of the agent.
 NO_TEXT = "the model returned no text"
 
 
 def arms(
     agents: Sequence[str] = (), *, max_tokens: int = 0, live: bool = False, equal_compute: bool = True
 ) -> Sequence[Arm]:
-    """Everybody's self-assessment, everybody's answer, the rule by keywords, and the control with as many calls.
+    """Every agent's self-assessment and answer, the rule by keywords, and the control with as many calls.
 
     Args:
-        agents: Who takes part; empty: everybody.
+        agents: The agents that take part; empty: all.
         max_tokens: Tokens of an answer [count]; 0: the service's default.
         live: Whether the service also processes each task by itself, and learns from it.
         equal_compute: Whether self-consistency with as many generations is sampled beside it; not of programs, which
             no vote can compare.
     """
-    asked = {"agents": ",".join(agents) or "all", "max_tokens": max_tokens or "default"}
+    settings = {"agents": ",".join(agents) or "all", "max_tokens": max_tokens or "default"}
     made = [
-        Arm(name=ASSESS, call=partial(_assess, agents), settings=asked, is_whole=all_were_heard),
+        Arm(name=ASSESS, call=partial(_assess, agents), settings=settings, is_whole=all_have_rated),
         Arm(
             name=SOLVE,
             call=partial(_solve, agents, max_tokens),
-            settings={**asked, "baseline": "MAJORITY_VOTE"},
+            settings={**settings, "baseline": "MAJORITY_VOTE"},
             is_whole=all_have_answered,
         ),
-        Arm(name=SKILL, call=partial(_skill, agents), settings={**asked, "baseline": "SKILL_FIXED"}),
+        Arm(name=SKILL, call=partial(_skill, agents), settings={**settings, "baseline": "SKILL_FIXED"}),
     ]
     control = limited(named(SAME_CALLS), max_tokens).settings
     same = Arm(
@@ -53,30 +53,30 @@ def arms(
         call=partial(_same_calls, max_tokens),
         settings={**control, "samples": "the most calls of Algorithm 1"},
     )
-    living = Arm(name=LIVE, call=partial(_live, agents, max_tokens), settings={**asked, "learns": True})
+    living = Arm(name=LIVE, call=partial(_live, agents, max_tokens), settings={**settings, "learns": True})
     return [*made, *([same] if equal_compute else []), *([living] if live else [])]
 
 
-def all_were_heard(rated: Record) -> bool:
-    """Whether every agent could rate itself, be it that nobody can read what it said."""
+def all_have_rated(rated: Record) -> bool:
+    """Return whether every agent could rate itself, even where its rating cannot be read."""
     return all((each.get("unknown_reason") or UNREADABLE) == UNREADABLE for each in rated["assessments"])
 
 
 def all_have_answered(solved: Record) -> bool:
-    """Whether every agent could answer, be it with nothing."""
+    """Return whether every agent could answer, be it with nothing."""
     return all((each.get("failure") or NO_TEXT) == NO_TEXT for each in solved["votes"])
 
 
 def calls_of(assessment: Record) -> int:
-    """Calls that one agent's self-assessment took [count]; one where the reply does not tell."""
+    """Calls that one agent's self-assessment took [count]; one where the reply does not report them."""
     return int(assessment.get("attempts", 1))
 
 
 def most_calls(rated: Record | None) -> int:
-    """The most calls that Algorithm 1 can make on a task: everybody rates itself, and everybody answers [count].
+    """The most calls that Algorithm 1 can make on a task: every agent rates itself, and every agent answers [count].
 
     Args:
-        rated: The reply with everybody's self-assessment; None, or empty, where it was refused.
+        rated: The reply with every agent's self-assessment; None, or empty, where the request failed.
     """
     assessments = (rated or {}).get("assessments") or ()
     return sum(calls_of(each) for each in assessments) + len(assessments)
@@ -110,7 +110,7 @@ def _skill(agents: Sequence[str], item: Item, seed: int, _: Replies) -> Call:
 
 
 def _live(agents: Sequence[str], max_tokens: int, item: Item, seed: int, _: Replies) -> Call:
-    """The real procedure; the service is told the right answer after the fact, so that its profiles learn."""
+    """The real procedure; the service gets the right answer with the task, so that its profiles learn."""
     taught = (
         {"unit_tests": {"code": program_tests(item)}}
         if item.answer_type is AnswerType.CODE

@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from evals.delegation.replay import Done, election
+from evals.delegation.replay import ReplayedTask, vote
 from evals.delegation.tasks import Sampled, Task
 from kernel.values import value
 
 
 @value
 class Chosen:
-    """What a way to choose makes of one task.
+    """The result of one way to choose on one task.
 
     Attributes:
         right: Probability that the answer is right [0..1].
         calls: Calls that it takes [count].
         tokens: Tokens of these [count].
-        delegated: Whether the task left the agent that has it by default; None where nobody has it by default.
+        delegated: Whether the task left its default agent; None where it has none.
     """
 
     right: float
@@ -57,8 +57,8 @@ def ways(tasks: Sequence[Task], agents: Sequence[str]) -> Mapping[str, Way]:
     }
 
 
-def shuffled(done: Sequence[Done], agents: Sequence[str]) -> Way:
-    """The choices that a procedure has made, dealt to the tasks by chance: as much is asked, and nothing is known.
+def shuffled(done: Sequence[ReplayedTask], agents: Sequence[str]) -> Way:
+    """The choices that a procedure has made, shuffled over the tasks: it asks as much, and knows nothing.
 
     Args:
         done: What the procedure did.
@@ -68,10 +68,10 @@ def shuffled(done: Sequence[Done], agents: Sequence[str]) -> Way:
     shares = {executor: count / len(done) for executor, count in choices.items()}
     asked = [(one.calls, one.tokens - _chosen(one.task, one.executor, agents).tokens) for one in done]
     calls, tokens = (sum(each) / len(done) for each in zip(*asked, strict=True))
-    return partial(_dealt, shares, (calls, tokens), agents)
+    return partial(_shuffled, shares, (calls, tokens), agents)
 
 
-def _dealt(
+def _shuffled(
     shares: Mapping[str, float], asked: tuple[float, float], agents: Sequence[str], task: Task, _: int
 ) -> Chosen:
     each = [(share, _chosen(task, executor, agents)) for executor, share in shares.items()]
@@ -80,11 +80,11 @@ def _dealt(
 
 
 def _chosen(task: Task, executor: str, agents: Sequence[str]) -> Chosen:
-    """The answer of `executor`; of all by vote where nobody is named."""
+    """The answer of `executor`; of all by vote where it is empty."""
     return _one(task, executor) if executor else _vote(task, agents)
 
 
-def same_calls(done: Sequence[Done]) -> Way:
+def same_calls(done: Sequence[ReplayedTask]) -> Way:
     """Self-consistency that on each task votes over as many samples as a procedure has made calls on it.
 
     Args:
@@ -135,8 +135,8 @@ def _any(task: Task, agents: Sequence[str]) -> Chosen:
 
 
 def _vote(task: Task, agents: Sequence[str]) -> Chosen:
-    elected, _ = election(task, dict.fromkeys(agents, 1.0))
-    right = any(task.solved[agent].right for agent in elected)
+    outcome = vote(task, dict.fromkeys(agents, 1.0))
+    right = any(task.solved[agent].right for agent in outcome.winners)
     return Chosen(right=float(right), calls=len(agents), tokens=sum(task.solved[agent].tokens for agent in agents))
 
 

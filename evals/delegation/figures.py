@@ -1,29 +1,47 @@
 """The figures behind the paper's tables of delegation. Pure.
 
 What the procedure learns depends on the order of the tasks, so it is replayed in several orders; a task's score is its
-mean over them, and the deviation over orders is told. Each seed is replayed by itself, so that no task is learned from
+mean over them, and the deviation over orders is reported. Each seed is replayed by itself, so that no task teaches
 twice. What needs every task just once (delegation precision, calibration, rates of section G) is taken from the first
 replay: the first seed, in the order of the records.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from evals.delegation.baselines import SAME, Way, same_calls, shuffled, ways
-from evals.delegation.replay import Done, Replayed, Rules, Without, replay
+from evals.delegation.replay import Replay, ReplayedTask, Rules, replay
 from evals.delegation.tasks import Task
 from evals.harness.arm_figures import Trust, trust
 from evals.harness.rows import Row
 from evals.stats.chance import Chance
 from evals.stats.gains import Spread, mean_interval, paired_gain, spread
 from evals.stats.shares import Share, share
+from kernel.confidence.rules import PAPER_RULES, Ablation, TaskMode
+from kernel.confidence.rules import Rules as DelegationRules
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 
 FULL, AUTOGEN, SHUFFLED = "MetaCogAgent", "AutoGen", "shuffled choices"
 ORDERS = 20
+# Parts that are switched off, by the names of Table IV.
+ABLATIONS: Mapping[str, Ablation] = {
+    "w/o self-assessment": Ablation.WITHOUT_SELF_ASSESSMENT,
+    "w/o delegation": Ablation.WITHOUT_DELEGATION,
+    "w/o boundary learning": Ablation.WITHOUT_LEARNING,
+    "w/o cross-agent evaluation": Ablation.WITHOUT_CROSS_EVALUATION,
+    "w/o verbalized": Ablation.WITHOUT_VERBALIZED,
+}
+# The fields of the rules that Table V varies, and the values that it takes.
+PARAMETERS: Mapping[str, str] = {
+    "theta": "confidence_threshold",
+    "weight": "verbalized_weight",
+    "rate": "learning_rate",
+}
 SWEEPS: Mapping[str, Sequence[float]] = {
     "theta": (0.3, 0.4, 0.5, 0.6, 0.7),
     "weight": (0.3, 0.5, 0.6, 0.7, 0.9),
@@ -44,7 +62,7 @@ class Method:
         calls: Calls for self-assessments and answers, over its tasks of a seed, in the mean over orders and seeds
             [count].
         tokens: Tokens of a task, in the mean [count].
-        trust: How far its confidence can be trusted, in the first replay; None where it tells none.
+        trust: How far its confidence can be trusted, in the first replay; None where it reports none.
         gain: How much more often the full procedure is right; None of itself.
     """
 
@@ -60,7 +78,7 @@ class Method:
 
 @value
 class Behaviour:
-    """How the full procedure hands tasks over.
+    """The hand-overs of the full procedure.
 
     Attributes:
         rates: Share of tasks that did not stay with their first agent, by difficulty and cross-domain, and in all; in
@@ -84,7 +102,7 @@ class Behaviour:
 
 @value
 class Figures:
-    """Everything that the report says.
+    """The figures that the report shows.
 
     Attributes:
         agents: The agents.
@@ -111,11 +129,11 @@ class Figures:
 class Runs:
     """One set of rules, replayed in several orders of each seed; the first is the first seed's order of the records."""
 
-    replays: Sequence[Replayed]
+    replays: Sequence[Replay]
 
     @property
-    def done(self) -> Sequence[Done]:
-        """What became of every task in every order."""
+    def done(self) -> Sequence[ReplayedTask]:
+        """Return what became of every task in every order."""
         return [done for each in self.replays for done in each.done]
 
     @property
@@ -134,8 +152,8 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
         orders: Orders in which the procedure is replayed over the tasks of each seed [count, >= 1].
     """
     agents = list(tasks[0].solved)
-    dealt = _orders(tasks, chance, orders)
-    full = runs(dealt, agents, Rules())
+    ordered = _orders(tasks, chance, orders)
+    full = runs(ordered, agents, Rules())
     plain = {**ways(tasks, agents), SHUFFLED: shuffled(full.done, agents), **_same_calls(tasks, full)}
     chosen = {name: _scores_of(tasks, way) for name, way in plain.items()}
     named: Mapping[str, Mapping[str, float]] = {**chosen, **_others(others), FULL: full.scores}
@@ -152,9 +170,10 @@ def figures(tasks: Sequence[Task], others: Sequence[Row], chance: Chance, orders
         by_difficulty={name: _grouped(tasks, each, difficulty_of, chance) for name, each in named.items()},
         by_kind={name: _grouped(tasks, each, kind_of, chance) for name, each in named.items()},
         ablations=[
-            _method(str(part), runs(dealt, agents, Rules(without=part)), full.scores, chance) for part in Without
+            _method(name, runs(ordered, agents, Rules(without=part)), full.scores, chance)
+            for name, part in ABLATIONS.items()
         ],
-        sweeps={name: _sweep(name, values, dealt, agents, chance) for name, values in SWEEPS.items()},
+        sweeps={name: _sweep(name, values, ordered, agents, chance) for name, values in SWEEPS.items()},
         trusts=_trusts(full),
         behaviour=_behaviour(full, tasks, agents, chance),
     )
@@ -165,9 +184,9 @@ def _same_calls(tasks: Sequence[Task], full: Runs) -> Mapping[str, Way]:
     return {SAME: same_calls(full.done)} if any(task.samples for task in tasks) else {}
 
 
-def runs(dealt: Sequence[Sequence[Task]], agents: Sequence[str], rules: Rules) -> Runs:
+def runs(ordered: Sequence[Sequence[Task]], agents: Sequence[str], rules: Rules) -> Runs:
     """The procedure over every order of the tasks, the first agent's turn changing with the order."""
-    return Runs(replays=[replay(each, agents, rules, turn=turn) for turn, each in enumerate(dealt)])
+    return Runs(replays=[replay(each, agents, rules, turn=turn) for turn, each in enumerate(ordered)])
 
 
 def scores(each: Sequence[tuple[str, float]]) -> Mapping[str, float]:
@@ -179,12 +198,12 @@ def scores(each: Sequence[tuple[str, float]]) -> Mapping[str, float]:
 
 
 def difficulty_of(task: Task) -> str:
-    """Difficulty of a task; `cross` where it takes several things, empty where nobody knows."""
+    """Difficulty of a task; `cross` where it takes several things, empty where it is unknown."""
     return CROSS if len(task.item.dimensions) > 1 else task.item.difficulty
 
 
 def kind_of(task: Task) -> str:
-    """What a task takes; `cross` where that is several things."""
+    """Return what a task takes; `cross` where that is several things."""
     return CROSS if len(task.item.dimensions) > 1 else "".join(task.item.dimensions)
 
 
@@ -195,12 +214,12 @@ def _place(group: str) -> tuple[int, str]:
 
 
 def _orders(tasks: Sequence[Task], chance: Chance, count: int) -> Sequence[Sequence[Task]]:
-    """Of each seed the order of the records, and others by chance."""
+    """The orders of each seed: that of the records, and random ones."""
     each = [[task for task in tasks if task.seed == seed] for seed in _seeds(tasks)]
-    return [order for some in each for order in (some, *(_dealt(some, chance) for _ in range(count - 1)))]
+    return [order for some in each for order in (some, *(_shuffled_order(some, chance) for _ in range(count - 1)))]
 
 
-def _dealt(tasks: Sequence[Task], chance: Chance) -> Sequence[Task]:
+def _shuffled_order(tasks: Sequence[Task], chance: Chance) -> Sequence[Task]:
     return [tasks[place] for place in chance.rng.permutation(len(tasks))]
 
 
@@ -233,7 +252,7 @@ def _baseline(name: str, way: Way, tasks: Sequence[Task], gain: Estimate, chance
 
 def _method(name: str, made: Runs, full: Mapping[str, float] | None, chance: Chance) -> Method:
     done, n = made.done, len(made.replays)
-    delegated = [one.right for one in made.replays[0].done if one.mode == "DELEGATED"]
+    delegated = [one.right for one in made.replays[0].done if one.mode is TaskMode.DELEGATED]
     return Method(
         name=name,
         accuracy=mean_interval(list(made.scores.values()), chance),
@@ -283,12 +302,18 @@ def _grouped(
 
 
 def _sweep(
-    name: str, values: Sequence[float], dealt: Sequence[Sequence[Task]], agents: Sequence[str], chance: Chance
+    name: str, values: Sequence[float], ordered: Sequence[Sequence[Task]], agents: Sequence[str], chance: Chance
 ) -> Mapping[float, Estimate]:
+    rules = {each: Rules(numbers=_with(PARAMETERS[name], each)) for each in values}
     return {
-        each: mean_interval(list(runs(dealt, agents, Rules(**{name: each})).scores.values()), chance)  # type: ignore[arg-type]
-        for each in values
+        each: mean_interval(list(runs(ordered, agents, some).scores.values()), chance) for each, some in rules.items()
     }
+
+
+def _with(field: str, level: float) -> DelegationRules:
+    """The paper's numbers with another value of one field."""
+    changed: Mapping[str, Any] = {field: level}
+    return replace(PAPER_RULES, **changed)
 
 
 def _trusts(made: Runs) -> Mapping[str, Trust]:
@@ -300,15 +325,15 @@ def _trusts(made: Runs) -> Mapping[str, Trust]:
 
 def _behaviour(made: Runs, tasks: Sequence[Task], agents: Sequence[str], chance: Chance) -> Behaviour:
     done = made.replays[0].done
-    every = [one for one in made.done if one.mode == "DELEGATED"]
-    handed = [one for one in done if one.mode == "DELEGATED"]
+    every = [one for one in made.done if one.mode is TaskMode.DELEGATED]
+    handed = [one for one in done if one.mode is TaskMode.DELEGATED]
     able = _abilities(tasks)
     groups = sorted({difficulty_of(one.task) for one in done} - {""}, key=_place)
     told = {name: [one for one in done if difficulty_of(one.task) == name] for name in groups} | {"all": done}
     after = scores([(one.task.item.id, float(one.right)) for one in every])
     return Behaviour(
-        rates={name: share(one.mode != "EXECUTED" for one in some) for name, some in told.items()},
-        delegated=share(one.mode == "DELEGATED" for one in done),
+        rates={name: share(one.mode is not TaskMode.EXECUTED for one in some) for name, some in told.items()},
+        delegated=share(one.mode is TaskMode.DELEGATED for one in done),
         flows=Counter((one.first, one.executor) for one in every),
         to_better=share(able[one.executor, kind_of(one.task)] > able[one.first, kind_of(one.task)] for one in handed),
         random_peer=_gain(scores([(one.task.item.id, _peers(one, agents)) for one in every]), after, chance),
@@ -319,7 +344,7 @@ def _behaviour(made: Runs, tasks: Sequence[Task], agents: Sequence[str], chance:
     )
 
 
-def _peers(done: Done, agents: Sequence[str]) -> float:
+def _peers(done: ReplayedTask, agents: Sequence[str]) -> float:
     """Probability that a peer picked by chance is right."""
     peers = [agent for agent in agents if agent != done.first]
     return sum(done.task.solved[agent].right for agent in peers) / len(peers)

@@ -1,4 +1,4 @@
-"""What the evaluation of delegation leaves in its folder."""
+"""The files that the evaluation of delegation writes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,47 +41,49 @@ def write_report(
     others = [record for record in beside if record["kind"] == "reply"]
     asked = {record["id"]: record for record in records if record["kind"] == "item"}
     fitting = [record for record in others if _is_about(record, asked.get(record["item"]))]
-    made = recorded([*records, *fitting], COMMAND)
-    known = tasks(made)
+    evaluation = recorded([*records, *fitting], COMMAND)
+    known = tasks(evaluation)
     if not known:
-        raise RecordsUnusable("there is nothing to report on yet: no task has everybody's rating and answer")
-    found = figures(known, made.of(AUTOGEN), chance or seeded(SEED))
-    head = opening(TITLE, made, **_autogen(made, len(others) - len(fitting)), **_refused(made))
+        raise RecordsUnusable("there is nothing to report on yet: no task has every agent's rating and answer")
+    found = figures(known, evaluation.of(AUTOGEN), chance or seeded(SEED))
+    head = opening(TITLE, evaluation, **_autogen(evaluation, len(others) - len(fitting)), **_failed(evaluation))
     distinct = len({task.item.id for task in known})
-    parts = [head, settings_table(made), *sections(found, distinct), live_section(made.of(LIVE))]
-    said = "\n\n".join(part for part in parts if part) + "\n"
-    (folder / REPORT).write_text(said, encoding="utf-8")
+    parts = [head, settings_table(evaluation), *sections(found, distinct), live_section(evaluation.of(LIVE))]
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    (folder / REPORT).write_text(text, encoding="utf-8")
     for name, drawn in pictures(found).items():
         (folder / name).write_text(drawn, encoding="utf-8")
     (folder / OPTIMAL).write_bytes(b"".join(orjson.dumps(_optimal(task)) + b"\n" for task in known))
-    return said
+    return text
 
 
-def _refused(made: Recorded) -> Mapping[str, str]:
-    """How many tasks no replay has, since a rating or an answer was refused, or failed."""
-    lost = left_out(made)
+def _failed(evaluation: Recorded) -> Mapping[str, str]:
+    """Return how many tasks no replay has, because a rating or an answer failed."""
+    lost = left_out(evaluation)
     if not lost:
         return {}
-    said = f"{len(lost)}, since a rating or an answer was refused, or failed; no replay has them"
-    return {"tasks left out": said}
+    text = f"{len(lost)}, because a rating or an answer failed; no replay has them"
+    return {"tasks left out": text}
 
 
 def _is_about(reply: Record, item: Record | None) -> bool:
-    """Whether `reply` is to the task that was recorded, as far as the two tell their contents."""
+    """Return whether `reply` is to the task that was recorded, as far as both report their contents."""
     if item is None:
         return False
-    told = [one["digest"] for one in (reply, item) if "digest" in one]
-    return len(set(told)) < 2
+    settings_reported = [one["digest"] for one in (reply, item) if "digest" in one]
+    return len(set(settings_reported)) < 2
 
 
-def _autogen(made: Recorded, unknown: int) -> Mapping[str, str]:
-    """With what AutoGen was run, where it was; and how many of its replies are to other tasks."""
-    told: Mapping[str, Any] = next((row.reply["settings"] for row in made.of(AUTOGEN) if "settings" in row.reply), {})
-    settings = ", ".join(f"{name} {setting}" for name, setting in told.items())
+def _autogen(evaluation: Recorded, unknown: int) -> Mapping[str, str]:
+    """The settings of AutoGen, where it was run, and the number of its replies to other tasks."""
+    settings_reported: Mapping[str, Any] = next(
+        (row.reply["settings"] for row in evaluation.of(AUTOGEN) if "settings" in row.reply), {}
+    )
+    settings = ", ".join(f"{name} {setting}" for name, setting in settings_reported.items())
     left_out = f"{unknown} of its replies are left out: their tasks are not recorded here" if unknown else ""
     return {AUTOGEN_NAME: "; ".join(part for part in (settings, left_out) if part)}
 
 
 def _optimal(task: Task) -> Record:
-    """Who is the right one for a task: those who answered it right; several are a tie, none is nobody."""
+    """The right agents for a task: those that answered it right; several are a tie, and there may be none."""
     return {"id": task.item.id, "seed": task.seed, "optimal_agents": sorted(task.best_agents)}

@@ -10,10 +10,10 @@ from evals.stats.shares import share as counted
 
 
 def live_section(rows: Sequence[Row]) -> str:
-    """What the service did by itself, task by task, learning as it went; empty where it was not asked to."""
+    """Return what the service did by itself, task by task, learning as it went; empty where it was not asked to."""
     if not rows:
         return ""
-    spent, told = means(rows), trust([(row.said.confidence, row.right) for row in rows])
+    spent, trusted = means(rows), trust([(row.said.confidence, row.right) for row in rows])
     modes = Counter(str(row.reply["mode"]) for row in rows)
     handed = counted(row.right for row in rows if row.reply["mode"] == "DELEGATED")
     cells = [
@@ -21,7 +21,7 @@ def live_section(rows: Sequence[Row]) -> str:
         share(counted(row.right for row in rows)),
         ", ".join(f"{mode} {count}" for mode, count in modes.most_common()),
         share(handed),
-        f"{number(told.found.calibration_error, 3)} ({number(told.by_chance, 3)})",
+        f"{number(trusted.found.calibration_error, 3)} ({number(trusted.by_chance, 3)})",
         number(spent.generations * len(rows), 0),
         number(spent.tokens, 0),
     ]

@@ -54,8 +54,8 @@ DOUBTS = (
     "700 answers and one self-assessment for each task are 1,400 calls before anybody is asked a second time; the "
     "paper counts 1,382 in all. We count every self-assessment and every answer.",
     "With 200 tasks of each difficulty and 100 cross-domain ones, Tables II and III leave 73.8 % for the cross-domain "
-    "tasks of its method and 70.9 % for AutoGen: a gain of 2.9 points, where the text says 13.",
-    "A low theta means that more agents are sure enough to keep a task, so that less is delegated; the text says the "
+    "tasks of its method and 70.9 % for AutoGen: a gain of 2.9 points, where the text has 13.",
+    "A low theta means that more agents are sure enough to keep a task, so that less is delegated; the text claims the "
     "opposite.",
     "Algorithm 1 updates the agent that was dispatched to, the text the one that executed; we follow the text.",
     "A moving mean with the rate 0.1 has the variance of 2 / 0.1 - 1 = 19 observations, not of the 10 that the paper "

@@ -64,7 +64,7 @@ def _bars(by_method: Mapping[str, Mapping[str, Estimate]]) -> Mapping[str, Mappi
 def _second(found: Figures, tasks: int) -> str:
     rows = [[*_method(each), *paper.TABLE_2.get(each.name, NOTHING)] for each in found.methods]
     head = ["method", "share right", "over orders (orders)", "delegation precision", "ECE (by chance)", "calls"]
-    head += ["tokens per task", f"{FULL} over it", "said"]
+    head += ["tokens per task", f"{FULL} over it", "conclusion"]
     theirs = ["paper's accuracy %", "its precision", "its ECE", "its calls"]
     same = any(each.name == SAME for each in found.methods)
     others = f"{AUTOGEN} and {SAME}" if same else AUTOGEN
@@ -73,7 +73,7 @@ def _second(found: Figures, tasks: int) -> str:
         "and answers, so that they differ by their choices alone; calls are self-assessments, second attempts too, and "
         "answers; classification is left out because the tasks name their dimensions. `Random-Routing` is its mean. "
         "The best single agent is chosen in hindsight, and the oracle is a bound, no method. "
-        f"`{SHUFFLED}` are those of {FULL}, dealt to the tasks by chance: what it spends without knowing whom. "
+        f"`{SHUFFLED}` are those of {FULL}, shuffled over the tasks: what it spends without knowing the agents. "
         f"{EQUAL if same else ''}{FIRST}"
     )
     return f"{note}{_fewer(found, tasks)}\n\n{table([*head, *theirs], rows)}"
@@ -86,8 +86,8 @@ def _fewer(found: Figures, tasks: int) -> str:
 
 
 def _method(each: Method) -> Sequence[str]:
-    told = each.trust
-    calibrated = f"{number(told.found.calibration_error, 3)} ({number(told.by_chance, 3)})" if told else UNKNOWN
+    shown = each.trust
+    calibrated = f"{number(shown.found.calibration_error, 3)} ({number(shown.by_chance, 3)})" if shown else UNKNOWN
     return [
         each.name,
         estimate(each.accuracy),
@@ -131,9 +131,9 @@ def _kinds(found: Figures) -> str:
 def _fourth(found: Figures) -> str:
     rows = [[*_method(each), *paper.TABLE_4.get(each.name, NOTHING[:2])] for each in found.ablations]
     head = ["without", "share right", "over orders (orders)", "delegation precision", "ECE (by chance)", "calls"]
-    head += ["tokens per task", "the whole over it", "said", "paper's accuracy %", "its precision"]
+    head += ["tokens per task", "the whole over it", "conclusion", "paper's accuracy %", "its precision"]
     note = (
-        "**Table IV**, ablations. Without self-assessment and without verbalized confidence nobody is asked, and no "
+        "**Table IV**, ablations. Without self-assessment and without verbalized confidence no agent is asked, and no "
         f"call is counted for it; without cross-evaluation the peer's record alone is its confidence. {FIRST}"
     )
     return f"{note}\n\n{table(head, rows)}"
@@ -152,13 +152,13 @@ def _trusts(found: Figures) -> str:
     rows = [
         [
             name,
-            str(told.n),
-            number(told.found.calibration_error, 3),
-            number(told.by_chance, 3),
-            number(told.found.brier_score, 3),
+            str(shown.n),
+            number(shown.found.calibration_error, 3),
+            number(shown.by_chance, 3),
+            number(shown.found.brier_score, 3),
             paper.ECE_BY_DIFFICULTY.get(name, UNKNOWN),
         ]
-        for name, told in found.trusts.items()
+        for name, shown in found.trusts.items()
     ]
     head = ["tasks", "n", "ECE", "ECE by chance alone", "Brier", "paper's ECE"]
     note = f"**Fig. 3**, calibration of {FULL} in the order of the records (with several seeds of the first of them)"
@@ -166,21 +166,21 @@ def _trusts(found: Figures) -> str:
 
 
 def _behaviour(found: Figures) -> str:
-    told = found.behaviour
-    rates = [[name, share(each), paper.RATES.get(name, UNKNOWN)] for name, each in told.rates.items()]
-    handed = sum(told.flows.values()) or 1
+    shown = found.behaviour
+    rates = [[name, share(each), paper.RATES.get(name, UNKNOWN)] for name, each in shown.rates.items()]
+    handed = sum(shown.flows.values()) or 1
     flows = [
         [one, *(_percent(each, handed) for each in (*to, sum(to))), paper.HANDED_OVER.get(one, UNKNOWN)]
         for one in found.agents
-        for to in [[told.flows.get((one, other), 0) for other in found.agents]]
+        for to in [[shown.flows.get((one, other), 0) for other in found.agents]]
     ]
-    kinds = list(dict.fromkeys(kind for _, kind in told.levels))
-    learned = [[agent, *(_learned(told, agent, kind) for kind in kinds)] for agent in found.agents]
+    kinds = list(dict.fromkeys(kind for _, kind in shown.levels))
+    learned = [[agent, *(_learned(shown, agent, kind) for kind in kinds)] for agent in found.agents]
     words = (
-        f"Handed to one other agent: {share(told.delegated)}; to one that is right more often in the task's kind: "
-        f"{share(told.to_better)} (paper {paper.TO_BETTER} %). A delegated task comes out right more often than with a "
-        f"peer picked by chance by {gain(told.random_peer)} (**{conclusion(told.random_peer)}**), and than if it had "
-        f"stayed by {gain(told.stayed)} (**{conclusion(told.stayed)}**)."
+        f"Handed to one other agent: {share(shown.delegated)}; to one that is right more often in the task's kind: "
+        f"{share(shown.to_better)} (paper {paper.TO_BETTER} %). A delegated task is right more often than with a "
+        f"peer picked by chance by {gain(shown.random_peer)} (**{conclusion(shown.random_peer)}**), and than if it had "
+        f"stayed by {gain(shown.stayed)} (**{conclusion(shown.stayed)}**)."
     )
     parts = [
         "**Section G**, tasks that did not stay with their first agent, in the order of the records (with several "
@@ -200,9 +200,9 @@ def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %"
 
 
-def _learned(told: Behaviour, agent: str, kind: str) -> str:
+def _learned(shown: Behaviour, agent: str, kind: str) -> str:
     printed = paper.LEARNED.get((agent, kind))
-    return number(told.levels.get((agent, kind))) + (f" ({printed})" if printed else "")
+    return number(shown.levels.get((agent, kind))) + (f" ({printed})" if printed else "")
 
 
 def _at(levels: Mapping[str, Estimate], group: str) -> str:

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from evals.delegation.arms import ASSESS, SAME_CALLS, SKILL, SOLVE, all_have_answered, all_were_heard, calls_of
-from evals.harness.rows import Facts, Recorded, Row
+from evals.delegation.arms import ASSESS, SAME_CALLS, SKILL, SOLVE, all_have_answered, all_have_rated, calls_of
+from evals.harness.rows import Recorded, RecordedItem, Row
 from evals.records import Record
 from evals.scorers.answers import Known
 from kernel.answers import AnswerType, cluster, extract, is_right
@@ -14,8 +14,8 @@ Key = tuple[str, int]
 
 
 @value
-class Asking:
-    """What asking one agent about itself took.
+class RatingCost:
+    """The cost of one agent's self-assessment.
 
     Attributes:
         calls: Calls, a second one where the first could not be read [count].
@@ -42,8 +42,8 @@ class Sampled:
 
 
 @value
-class Solved:
-    """What one agent answered.
+class AgentAnswer:
+    """The answer of one agent.
 
     Attributes:
         answer: Its answer in the form in which answers are compared; None when it gave none.
@@ -58,23 +58,23 @@ class Solved:
 
 @value
 class Task:
-    """One task with what everybody said of themselves, and answered.
+    """One task with every agent's self-assessment and answer.
 
     Attributes:
         item: The item.
         seed: The seed.
-        verbalized: What each agent said of itself, c^v [0..1]; None where it was unknown.
+        verbalized: Each agent's rating of itself, c^v [0..1]; None where it is unknown.
         asking: What it took to ask each agent.
         solved: What each agent answered.
         skilled: Agent that the rule by keywords chooses; empty where that was not recorded.
         samples: Samples of self-consistency, in the order in which they were drawn; none where it was not asked.
     """
 
-    item: Facts
+    item: RecordedItem
     seed: int
     verbalized: Mapping[str, float | None]
-    asking: Mapping[str, Asking]
-    solved: Mapping[str, Solved]
+    asking: Mapping[str, RatingCost]
+    solved: Mapping[str, AgentAnswer]
     skilled: str
     samples: tuple[Sampled, ...] = ()
 
@@ -103,11 +103,11 @@ def tasks(made: Recorded) -> Sequence[Task]:
 
 
 def left_out(made: Recorded) -> frozenset[Key]:
-    """Tasks that no replay has: a rating or an answer was refused, as a whole or of one of the agents."""
-    refused = {_key(row) for arm in (ASSESS, SOLVE) for row in made.refused_of(arm)}
-    unrated = {_key(row) for row in made.of(ASSESS) if not all_were_heard(row.reply)}
+    """Tasks that no replay has: a rating or an answer failed, as a whole or of one of the agents."""
+    failed = {_key(row) for arm in (ASSESS, SOLVE) for row in made.failed_of(arm)}
+    unrated = {_key(row) for row in made.of(ASSESS) if not all_have_rated(row.reply)}
     unanswered = {_key(row) for row in made.of(SOLVE) if not all_have_answered(row.reply)}
-    return frozenset(refused | unrated | unanswered)
+    return frozenset(failed | unrated | unanswered)
 
 
 def _key(row: Row) -> Key:
@@ -127,13 +127,13 @@ def _task(rated: Row, solved: Row, skilled: str, samples: tuple[Sampled, ...]) -
     )
 
 
-def _asking(assessment: Record, rated: Row) -> Asking:
-    """What one agent's self-assessment took; the mean over agents where it does not tell its own tokens."""
+def _asking(assessment: Record, rated: Row) -> RatingCost:
+    """Return what one agent's self-assessment took; the mean over agents where it does not report its own tokens."""
     own, whole = assessment.get("usage"), rated.said.spent
     if own:
-        return Asking(calls=calls_of(assessment), tokens=own["prompt_tokens"] + own["completion_tokens"])
+        return RatingCost(calls=calls_of(assessment), tokens=own["prompt_tokens"] + own["completion_tokens"])
     mean = (whole.prompt_tokens + whole.completion_tokens) / len(rated.reply["assessments"])
-    return Asking(calls=calls_of(assessment), tokens=mean)
+    return RatingCost(calls=calls_of(assessment), tokens=mean)
 
 
 def _samples(row: Row) -> tuple[Sampled, ...]:
@@ -157,13 +157,13 @@ def _is_right(answer: str | None, known: Known) -> bool:
     return is_right(answer, known.answer, known.answer_type, options=known.choices, aliases=known.aliases) is True
 
 
-def _solved(row: Row) -> Mapping[str, Solved]:
+def _solved(row: Row) -> Mapping[str, AgentAnswer]:
     kind = row.item.known.answer_type
     found = {vote["agent"]: _answer(vote["text"], kind) for vote in row.reply["votes"]}
     said = [answer for answer in found.values() if answer is not None]
     homes = {spelling: one.canonical for one in cluster(said, kind) for spelling in one.spellings}
     return {
-        vote["agent"]: Solved(
+        vote["agent"]: AgentAnswer(
             answer=homes.get((found[vote["agent"]] or "").strip()),
             right=row.judged_text(vote["text"], f"vote:{vote['agent']}").right,
             tokens=vote["usage"]["prompt_tokens"] + vote["usage"]["completion_tokens"],

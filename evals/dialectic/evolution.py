@@ -34,7 +34,7 @@ class Stage:
 
 @value
 class Evolution:
-    """How the state moves.
+    """The movement of the state over the stages.
 
     Attributes:
         stages: The four stages.
@@ -42,8 +42,8 @@ class Evolution:
         first_right: Share of first texts that are right.
         last_right: Share of final texts that are right.
         better: Final less first, paired.
-        knows: How well correctness of the final text, as its assessor rates it, tells wrong answers from right ones:
-            the area.
+        knows: How well correctness of the final text, as its assessor rates it, separates wrong answers from right
+            ones: the area.
         models: Agents that held each role [count], by role and agent.
     """
 
@@ -57,7 +57,7 @@ class Evolution:
 
 
 def evolution(rows: Sequence[Row], chance: Chance) -> Evolution:
-    """How the state moves in recorded deliberations."""
+    """Return how the state moves in recorded deliberations."""
     states = [{each["stage"]: each["msv"] or {} for each in row.reply["measurements"]} for row in rows]
     texts = [{each["stage"]: each["text"] for each in row.reply["stages"]} for row in rows]
     both = [(row, text) for row, text in zip(rows, texts, strict=True) if FIRST in text and LAST in text]

@@ -23,12 +23,12 @@ from evals.strategies import AGENT, ROUTE, limited, measured_dialectic, named
 
 COMMAND, SEED, STATES = "dialectic", 7, "states.svg"
 DIALECTIC = "dialectic-stages"
-# Which way the paper says that a component moves.
+# The direction in which the paper claims that a component moves.
 CLAIMED: Mapping[str, str] = {"correctness": "rises", "conflict": "falls"}
 READING = (
-    "**How the state moves.** One assessor, who is not told the stage, rates every text. The paper claims that "
+    "**How the state moves.** One assessor, which does not know the stage, rates every text. The paper claims that "
     "correctness rises and conflict falls from the first text to the last, and gives no figures. A state that moves is "
-    "not an answer that gets better: the last two lines say whether the texts do."
+    "not an answer that gets better: the last two lines show whether the texts do."
 )
 
 
@@ -90,18 +90,18 @@ def _evolution(moved: Evolution) -> str:
             f"**{conclusion(moved.better)}**",
         ]
     )
-    told = table(["synthesis less thesis", "difference", "items", "claimed", "said"], ends)
+    movements = table(["synthesis less thesis", "difference", "items", "claimed", "conclusion"], ends)
     words = (
         f"First texts right: {estimate(moved.first_right)}; final ones: {estimate(moved.last_right)}. AUROC of the "
         f"final text's 1 - correctness for a wrong answer: {estimate(moved.knows)}."
     )
     roles = sorted(moved.models.items(), key=lambda pair: (pair[0][0], -pair[1]))
     held = "; ".join(f"{role.lower()}: {agent} {number(count, 0)}" for (role, agent), count in roles)
-    return f"{READING}\n\n{table(head, rows)}\n\n{told}\n\n{words}\n\nRoles held (texts): {held}."
+    return f"{READING}\n\n{table(head, rows)}\n\n{movements}\n\n{words}\n\nRoles held (texts): {held}."
 
 
 def _moved(name: str, value: float | None, said: Conclusion) -> str:
-    """In words which way a component moved."""
+    """The direction in which a component moved, in words."""
     if said is Conclusion.UNKNOWN:
         return f"**{said}**"
     if said is Conclusion.NONE:

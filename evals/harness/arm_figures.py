@@ -16,7 +16,7 @@ from kernel.values import value
 
 @value
 class Means:
-    """What an arm spends on an item, in the mean.
+    """Mean spending of an arm on an item.
 
     Attributes:
         generations: Samples drawn [count].
@@ -40,7 +40,7 @@ class Means:
 
 @value
 class Trust:
-    """How far the confidences of an arm agree with how its answers turned out.
+    """Calibration of an arm's confidences.
 
     Attributes:
         n: Answers with a confidence [count].
@@ -66,7 +66,7 @@ class ArmFigures:
         undecided: Answers that no rule can judge; they count as wrong [count].
         means: What it spends.
         trust: How far its confidences can be trusted.
-        refused: Refused requests, which are left out of all of these [count].
+        failed: Failed requests, which are left out of all of these [count].
         strict: Share right where they count as wrong; None without any.
     """
 
@@ -78,21 +78,21 @@ class ArmFigures:
     undecided: int
     means: Means
     trust: Trust
-    refused: int = 0
+    failed: int = 0
     strict: Estimate | None = None
 
 
-def arm_figures(name: str, rows: Sequence[Row], chance: Chance, refused: Sequence[Row] = ()) -> ArmFigures:
+def arm_figures(name: str, rows: Sequence[Row], chance: Chance, failed: Sequence[Row] = ()) -> ArmFigures:
     """The figures of one arm.
 
     Args:
         name: Its name.
         rows: What it answered.
         chance: For resampling.
-        refused: What it was asked and refused.
+        failed: Its failed requests.
     """
     scores = by_item(rows)
-    strict = by_item([*rows, *refused])
+    strict = by_item([*rows, *failed])
     return ArmFigures(
         name=name,
         items=len(scores),
@@ -102,13 +102,13 @@ def arm_figures(name: str, rows: Sequence[Row], chance: Chance, refused: Sequenc
         undecided=sum(not row.label.decided for row in rows),
         means=means(rows),
         trust=trust([(row.said.confidence, row.right) for row in rows]),
-        refused=len(refused),
-        strict=mean_interval(list(strict.values()), chance) if refused else None,
+        failed=len(failed),
+        strict=mean_interval(list(strict.values()), chance) if failed else None,
     )
 
 
 def means(rows: Sequence[Row]) -> Means:
-    """What the requests behind `rows` spent, in the mean."""
+    """Return what the requests behind `rows` spent, in the mean."""
     spent = [row.said.spent for row in rows]
     return Means(
         generations=_mean([each.generations for each in spent]),
@@ -120,10 +120,10 @@ def means(rows: Sequence[Row]) -> Means:
 
 
 def trust(judged: Sequence[tuple[float | None, bool]]) -> Trust:
-    """How far confidences agree with verdicts; unknown confidences are left out.
+    """Return how far confidences agree with labels; unknown confidences are left out.
 
     Args:
-        judged: Confidence [0..1] and verdict of each answer.
+        judged: Confidence [0..1] and label of each answer.
     """
     known = [(min(1.0, max(0.0, level)), right) for level, right in judged if level is not None]
     beliefs = [level for level, _ in known]

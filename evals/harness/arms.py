@@ -1,4 +1,4 @@
-"""What is asked: an arm turns an item and a seed into one request to a public face of the suite. Pure."""
+"""What is asked: an arm turns an item and a seed into one request to a public API of the suite. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -20,7 +20,7 @@ class Call:
 
     Attributes:
         service: Which service of the suite: router, assigner, arbiter or delegation.
-        path: Path of its REST face.
+        path: Path in its REST API.
         body: What is asked.
     """
 
@@ -30,7 +30,7 @@ class Call:
 
 
 def whole_as_it_is(_: Record) -> bool:
-    """Every reply is whole."""
+    """Accept every reply as complete."""
     return True
 
 
@@ -40,10 +40,11 @@ class Arm:
 
     Attributes:
         name: Its name in records and reports.
-        call: What to ask; None where there is nothing to ask. It is told the replies to the same item by the arms
-            before it, so that a control can be given what another arm has spent.
-        settings: What it is made with, for the heading of the records; a run is only gone on with where they are equal.
-        is_whole: Whether a reply is. One of which a part failed is recorded, and asked for again at the next start.
+        call: What to ask; None where there is nothing to ask. It receives the replies to the same item by the arms
+            before it, so that a control can get as much compute as another arm has spent.
+        settings: What it is made with, for the heading of the records; a run is resumed only where they are equal.
+        is_whole: Whether a reply is complete. One of which a part failed is recorded, and asked for again at the next
+            start.
     """
 
     name: str
@@ -54,29 +55,39 @@ class Arm:
 
 @value
 class Case:
-    """One item with one seed, which every arm is asked about, in order."""
+    """One item with one seed; every arm is asked about it, in order."""
 
     item: Item
     seed: int
 
 
 @value
-class Plan:
-    """What is to be asked.
+class RequestLimits:
+    """Limits of the requests of a plan.
+
+    Attributes:
+        concurrency: Requests, or cases, at a time [count, >= 1].
+        timeout_ms: Time that each request may take [ms].
+    """
+
+    concurrency: int = 1
+    timeout_ms: int = 600_000
+
+
+@value
+class Plan(RequestLimits):
+    """A plan: items, arms and seeds.
 
     Attributes:
         items: The items, in order.
         arms: The arms, in the order in which they are asked about each item.
         seeds: Seeds; each makes one repetition of everything.
         concurrency: Cases at a time [count, >= 1]; 1 where what is learned from one item matters to the next.
-        timeout_ms: Time that each request may take [ms].
     """
 
     items: Sequence[Item]
     arms: Sequence[Arm]
     seeds: Sequence[int] = (7,)
-    concurrency: int = 1
-    timeout_ms: int = 600_000
 
     @property
     def cases(self) -> Sequence[Case]:

@@ -1,4 +1,4 @@
-"""Of which evaluation records are. Pure."""
+"""The evaluation that records belong to. Pure."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from evals.errors import RecordsUnusable
 from evals.records import Record
 
 ROUTING, OUTCOMES = "routing", "routing --outcomes"
-# How the reports on these are made again, where their name is not what is typed.
+# How the reports on these are made again, where their name differs from the command.
 _TYPED = {OUTCOMES: f"{OUTCOMES} FILE"}
 
 
@@ -19,7 +19,7 @@ def runs_of(records: Sequence[Record], command: str) -> Sequence[Record]:
     """The headings of `records`, all of which are of the evaluation `command`.
 
     Raises:
-        RecordsUnusable: When there is none, or one is of another evaluation; says which, and how its report is made.
+        RecordsUnusable: When there is none, or one is of another evaluation; names it, and how its report is made.
     """
     runs = [record for record in records if record["kind"] == "run"]
     none_of_these = f"the records are none of `metacog eval {command}`"

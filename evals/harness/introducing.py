@@ -1,4 +1,4 @@
-"""What records keep of an item: everything that scoring needs, and not its question."""
+"""The record of an item: everything that scoring needs, and not its question."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,13 +8,13 @@ from evals.errors import RecordsUnusable
 from evals.items import Item
 from evals.records import Record
 
-# What an item that was introduced before digests came is known by.
+# What identifies an item whose record is older than digests.
 OLDER = ("answer", "answer_type", "aliases", "choices", "dataset")
-# What is kept of an item besides, where two models have answered it already.
+# What records hold of an item besides, where two models have answered it already.
 OUTCOMES = ("weak_model", "strong_model", "weak_correct", "strong_correct")
 
 Introduce = Callable[[Item, str], Record]
-"""What records keep of an item and its prompt."""
+"""What records hold of an item and its prompt."""
 
 
 def introduction(item: Item, prompt: str) -> Record:
@@ -46,15 +46,15 @@ def content_digest(item: Item) -> str:
     return sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
-def same_items(items: Sequence[Item], records: Sequence[Record], introduce: Introduce = introduction) -> None:
-    """Refuse to ask about `items` where `records` hold other questions, or other outcomes, under their names.
+def require_same_items(items: Sequence[Item], records: Sequence[Record], introduce: Introduce = introduction) -> None:
+    """Reject `items` where `records` hold other questions, or other outcomes, under their names.
 
-    Items that were recorded without a digest are compared by what was kept of them.
+    Items that were recorded without a digest are compared by what their records hold.
 
     Args:
-        items: What is to be asked about.
+        items: The items to ask about.
         records: What is recorded already.
-        introduce: What records keep of an item.
+        introduce: What records hold of an item.
 
     Raises:
         RecordsUnusable: When an item is not the one that was recorded; names it.

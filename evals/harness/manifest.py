@@ -1,4 +1,4 @@
-"""The record that opens a run: with what it is made; and whether a run can be gone on with."""
+"""The record that opens a run: what the run is made with; and whether a run can be resumed."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,23 +14,23 @@ from evals.records import Record
 from evals.suite import RoutingFacts
 
 TEMPLATES = ("question", "task", "program")
-# What stays the same over a run that is resumed; arms, seeds and items may join.
-FIXED = ("command", "timeout_ms", "prompt_digests", "suite")
+# What stays the same over a run that is resumed; arms, seeds and items may be added.
+FIXED = ("timeout_ms", "prompt_digests", "suite")
 
 
 def heading(plan: Plan, command: str, data: Mapping[str, Any], facts: RoutingFacts) -> Record:
     """The opening record.
 
     Args:
-        plan: What is to be asked.
+        plan: What is asked.
         command: Name of the evaluation, e.g. `mc-mas`.
         data: Where the items come from.
-        facts: What the suite says of itself, where it is asked: the router's model and configuration.
+        facts: What the suite reports of itself, where it is asked: the router's model and configuration.
     """
     return {
         "kind": "run",
         "command": command,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "time": current_time(),
         "commit": commit(),
         "data": dict(data),
         "items": len(plan.items),
@@ -38,27 +38,44 @@ def heading(plan: Plan, command: str, data: Mapping[str, Any], facts: RoutingFac
         "arms": {arm.name: dict(arm.settings) for arm in plan.arms},
         "concurrency": plan.concurrency,
         "timeout_ms": plan.timeout_ms,
-        "prompt_digests": {name: template(prompts.__name__, name)[1] for name in TEMPLATES},
+        "prompt_digests": prompt_digests(TEMPLATES),
         "suite": dict(facts.suite),
         "spent": dict(facts.spent),
     }
 
 
-def resumable(opening: Record, records: Sequence[Record]) -> None:
-    """Refuse to go on with records that were made otherwise.
+def current_time() -> str:
+    """The time at which a run starts, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def prompt_digests(names: Sequence[str]) -> Mapping[str, str]:
+    """The digest of each of the evaluation's own prompts."""
+    return {name: template(prompts.__name__, name)[1] for name in names}
+
+
+def require_resumable(opening: Record, records: Sequence[Record], fixed: Sequence[str] = FIXED) -> None:
+    """Reject records that were made differently.
+
+    Args:
+        opening: The heading of the run that starts.
+        records: What is recorded already.
+        fixed: Fields of the heading that must stay the same, beside the command and the arms that both have.
 
     Raises:
         RecordsUnusable: When what must stay the same does not; names it.
     """
+    arms = opening.get("arms", {})
     for before in (record for record in records if record["kind"] == "run"):
-        for name in FIXED:
-            _demand_same(name, {**before, "command": command_of(before)}.get(name), opening[name])
-        for name, settings in before["arms"].items():
-            if name in opening["arms"]:
-                _demand_same(f"{name} as", settings, opening["arms"][name])
+        _require_same("command", command_of(before), command_of(opening))
+        for name in fixed:
+            _require_same(name, before.get(name), opening[name])
+        for name, settings in before.get("arms", {}).items():
+            if name in arms:
+                _require_same(f"{name} as", settings, arms[name])
 
 
-def _demand_same(name: str, before: object, now: object) -> None:
+def _require_same(name: str, before: object, now: object) -> None:
     if before != now:
         raise RecordsUnusable(
             f"the records there were made with {name} {before}, this run has {now}; take another --out"

@@ -1,6 +1,6 @@
-"""Replies of the suite's faces, read into one form. Pure.
+"""Replies of the suite's APIs, read into one form. Pure.
 
-Each face spells a reply in its own way; figures need the text that is judged, the confidence, and what was spent.
+Each API spells a reply in its own way; figures need the text that is judged, the confidence, and what was spent.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,18 +16,18 @@ Reply = Mapping[str, Any]
 
 
 @value
-class Said:
-    """What an arm answered.
+class ArmAnswer:
+    """The answer of an arm.
 
     Attributes:
         text: The text that is judged; empty where it gave none.
         confidence: Its confidence in that [0..1]; None when unknown.
         spent: Generations, calls and tokens, over all stages.
         duration_ms: Time that it took by the service's own clock [ms].
-        models: Names of the models that spoke, as far as they are told.
-        digests: Prompt digests by name, as far as they are told.
+        models: Names of the models that took part, as far as they are reported.
+        digests: Prompt digests by name, as far as they are reported.
         degraded: Whether something failed on the way.
-        configuration: Version of the configuration in force; empty where that is not told.
+        configuration: Version of the configuration in force; empty where it is not reported.
     """
 
     text: str
@@ -40,14 +40,14 @@ class Said:
     configuration: str = ""
 
 
-NOTHING_SAID = Said(text="", confidence=None, spent=StageUsage(), duration_ms=0.0)
+NO_ANSWER = ArmAnswer(text="", confidence=None, spent=StageUsage(), duration_ms=0.0)
 
 
-def said(record: Record) -> Said | None:
-    """What the reply in `record` amounts to; None for a refusal.
+def read_answer(record: Record) -> ArmAnswer | None:
+    """The answer in the reply of `record`; None for an error.
 
     Raises:
-        RecordsUnusable: When it lacks what its face always tells.
+        RecordsUnusable: When it lacks what its API always returns.
     """
     reply = record.get("reply")
     if reply is None:
@@ -64,8 +64,8 @@ def texts(path: str, reply: Reply) -> Mapping[str, str]:
     return {"answer": _READERS[path](reply).text, **votes}
 
 
-def spent(usage: Reply) -> StageUsage:
-    """A face's account of what was spent."""
+def read_usage(usage: Reply) -> StageUsage:
+    """Return what was spent, as an API reports it."""
     return StageUsage(
         generations=usage["generations"],
         http_calls=usage["http_calls"],
@@ -75,27 +75,27 @@ def spent(usage: Reply) -> StageUsage:
     )
 
 
-def _chat(reply: Reply) -> Said:
-    told = reply["metacog"]
-    stages = told.get("stages") or ()
-    abstained = told["outcome"] == "ABSTAINED"
-    return Said(
+def _chat(reply: Reply) -> ArmAnswer:
+    metacog = reply["metacog"]
+    stages = metacog.get("stages") or ()
+    abstained = metacog["outcome"] == "ABSTAINED"
+    return ArmAnswer(
         text="" if abstained else reply["choices"][0]["message"]["content"] or "",
-        confidence=told["confidence"],
-        spent=spent(told["usage"]),
-        duration_ms=told["duration_ms"],
+        confidence=metacog["confidence"],
+        spent=read_usage(metacog["usage"]),
+        duration_ms=metacog["duration_ms"],
         models=_named(*(stage["model"] for stage in stages), *(() if stages else (reply.get("model"),))),
         digests={stage["stage"]: stage["prompt_digest"] for stage in stages},
-        degraded=told["degraded"],
+        degraded=metacog["degraded"],
     )
 
 
-def _arbitration(reply: Reply) -> Said:
+def _arbitration(reply: Reply) -> ArmAnswer:
     solvers = [solver["model"] for solver in reply["solver_results"]]
-    return Said(
+    return ArmAnswer(
         text=reply["answer_text"] if reply["outcome"] == "ANSWERED" else "",
         confidence=reply["confidence"],
-        spent=spent(reply["usage"]),
+        spent=read_usage(reply["usage"]),
         duration_ms=reply["duration_ms"],
         models=_named(*solvers, reply["arbiter_model"]),
         digests=reply["prompt_digests"],
@@ -103,11 +103,11 @@ def _arbitration(reply: Reply) -> Said:
     )
 
 
-def _deliberation(reply: Reply) -> Said:
-    return Said(
+def _deliberation(reply: Reply) -> ArmAnswer:
+    return ArmAnswer(
         text=reply["answer"],
         confidence=_last_correctness(reply),
-        spent=spent(reply["usage"]),
+        spent=read_usage(reply["usage"]),
         duration_ms=reply["duration_ms"],
         models=_named(*(stage["model"] for stage in reply["stages"])),
         digests={stage["stage"]: stage["prompt_digest"] for stage in reply["stages"]},
@@ -121,11 +121,11 @@ def _last_correctness(reply: Reply) -> float | None:
     return (measured[-1]["msv"] or {}).get("correctness") if measured else None
 
 
-def _task(reply: Reply) -> Said:
-    return Said(
+def _task(reply: Reply) -> ArmAnswer:
+    return ArmAnswer(
         text=reply["answer_text"] if reply["outcome"] == "ANSWERED" else "",
         confidence=reply["confidence"],
-        spent=spent(reply["usage"]),
+        spent=read_usage(reply["usage"]),
         duration_ms=reply["duration_ms"],
         models=_named(*(vote["model"] for vote in reply["votes"])),
         digests=reply["prompt_digests"],
@@ -134,22 +134,22 @@ def _task(reply: Reply) -> Said:
     )
 
 
-def _decision(reply: Reply) -> Said:
-    return Said(
+def _decision(reply: Reply) -> ArmAnswer:
+    return ArmAnswer(
         text="",
         confidence=None,
-        spent=spent(reply["usage"]),
+        spent=read_usage(reply["usage"]),
         duration_ms=reply["duration_ms"],
         digests=reply.get("prompt_digests") or {},
     )
 
 
-def _by_others(reply: Reply) -> Said:
-    """What a system that is not the suite's answered, in the few fields that its script records."""
-    return Said(
+def _by_others(reply: Reply) -> ArmAnswer:
+    """Return what a system that is not the suite's answered, in the few fields that its script records."""
+    return ArmAnswer(
         text=reply["text"],
         confidence=None,
-        spent=spent(reply["usage"]),
+        spent=read_usage(reply["usage"]),
         duration_ms=reply["duration_ms"],
         models=_named(reply.get("model")),
     )
@@ -159,7 +159,7 @@ def _named(*models: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model for model in models if model))
 
 
-_READERS: Mapping[str, Callable[[Reply], Said]] = {
+_READERS: Mapping[str, Callable[[Reply], ArmAnswer]] = {
     "/v1/chat/completions": _chat,
     "/v1/arbitrations": _arbitration,
     "/v1/replays": lambda reply: _arbitration(reply["arbitration"]),

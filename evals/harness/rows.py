@@ -1,4 +1,4 @@
-"""Records, read as rows: one for each item, arm and seed, with its verdict. Pure."""
+"""Records, read as rows: one for each item, arm and seed, with its label. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,22 +7,22 @@ from typing import Any
 
 from evals.errors import RecordsUnusable
 from evals.harness.commands import runs_of
-from evals.harness.refusals import reason, standing
-from evals.harness.replies import NOTHING_SAID, Said, said
+from evals.harness.failures import error_reason, replies_in_force
+from evals.harness.replies import NO_ANSWER, ArmAnswer, read_answer
 from evals.records import Record
-from evals.scorers.answers import Known, Verdict, judged
+from evals.scorers.answers import Known, ScoredAnswer, scored
 from kernel.answers import AnswerType
 from kernel.values import value
 
 
 @value
-class Facts:
-    """What is known of an item.
+class RecordedItem:
+    """The recorded facts of an item.
 
     Attributes:
         id: Its name.
         dataset: Its data set.
-        dimensions: Everything that it takes; empty when nobody has said.
+        dimensions: Everything that it takes; empty when unknown.
         difficulty: `easy`, `medium`, `hard`, or empty.
         known: The right answer.
         prompt_characters: Length of its prompt [characters].
@@ -38,37 +38,37 @@ class Facts:
 
 @value
 class Row:
-    """What one arm answered to one item with one seed.
+    """The answer of one arm to one item with one seed.
 
     Attributes:
         item: The item.
         arm: The arm.
         seed: The seed.
-        said: What it answered.
-        verdict: Whether that is right.
+        said: Its answer.
+        label: Whether that is right.
         reply: The whole reply.
         checks: What became of programs, by the name of their text.
     """
 
-    item: Facts
+    item: RecordedItem
     arm: str
     seed: int
-    said: Said
-    label: Verdict
+    said: ArmAnswer
+    label: ScoredAnswer
     reply: Record
     checks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def right(self) -> bool:
-        """Whether it is right."""
+        """Return whether it is right."""
         return self.label.right
 
     @property
     def replayed(self) -> bool:
-        """Whether no model was asked, but recorded samples were counted again: what it tells as spent was not."""
+        """Whether no model was called, but recorded samples were counted again: what it reports as spent was not."""
         return "arbitration" in self.reply
 
-    def judged_text(self, text: str, part: str) -> Verdict:
+    def judged_text(self, text: str, part: str) -> ScoredAnswer:
         """Verdict on another text of the reply, whose program was checked under the name `part`."""
         return label(text, self.item.known, self.checks.get(part))
 
@@ -80,14 +80,14 @@ class Recorded:
     Attributes:
         runs: Headings of its runs, one for each start.
         rows: What was answered.
-        refusals: Refused requests, by arm and reason [count]; those that were answered when asked again are not.
-        refused: The same as rows that say nothing, and are wrong.
+        failures: Failed requests, by arm and reason [count]; without those that were answered when asked again.
+        failed: The same as rows without an answer, which are wrong.
     """
 
     runs: Sequence[Record]
     rows: Sequence[Row]
-    refusals: Mapping[tuple[str, str], int]
-    refused: Sequence[Row] = ()
+    failures: Mapping[tuple[str, str], int]
+    failed: Sequence[Row] = ()
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -98,9 +98,9 @@ class Recorded:
         """The rows of one arm."""
         return [row for row in self.rows if row.arm == arm]
 
-    def refused_of(self, arm: str) -> Sequence[Row]:
-        """The refused requests of one arm."""
-        return [row for row in self.refused if row.arm == arm]
+    def failed_of(self, arm: str) -> Sequence[Row]:
+        """The failed requests of one arm."""
+        return [row for row in self.failed if row.arm == arm]
 
 
 def recorded(records: Sequence[Record], command: str) -> Recorded:
@@ -115,28 +115,28 @@ def recorded(records: Sequence[Record], command: str) -> Recorded:
             reply yet.
     """
     runs = runs_of(records, command)
-    facts = {record["id"]: facts_of(record) for record in records if record["kind"] == "item"}
-    replies = standing(record for record in records if record["kind"] == "reply").values()
+    facts = {record["id"]: recorded_item(record) for record in records if record["kind"] == "item"}
+    replies = replies_in_force(record for record in records if record["kind"] == "reply").values()
     rows = [row for record in replies if (row := _row(record, facts)) is not None]
     if not rows:
         raise RecordsUnusable("there is nothing to report on yet: no request has a reply")
-    refused = [record for record in replies if "refusal" in record]
+    failed = [record for record in replies if "refusal" in record]
     return Recorded(
         runs=runs,
         rows=rows,
-        refusals=Counter((record["arm"], reason(record["refusal"])) for record in refused),
-        refused=[_lost(record, facts) for record in refused],
+        failures=Counter((record["arm"], error_reason(record["refusal"])) for record in failed),
+        failed=[_lost(record, facts) for record in failed],
     )
 
 
-def facts_of(record: Record) -> Facts:
+def recorded_item(record: Record) -> RecordedItem:
     """The item that an introduction describes.
 
     Raises:
         RecordsUnusable: When it lacks what it should have.
     """
     try:
-        return Facts(
+        return RecordedItem(
             id=record["id"],
             dataset=record["dataset"],
             dimensions=tuple(record.get("dimensions") or ()),
@@ -153,16 +153,16 @@ def facts_of(record: Record) -> Facts:
         raise RecordsUnusable(f"the records lack what they should have: {wrong!r}") from wrong
 
 
-def label(text: str, known: Known, check: Mapping[str, Any] | None) -> Verdict:
-    """Whether `text` is right: by its tests where it is a program, else by the rules of its answer's type."""
+def label(text: str, known: Known, check: Mapping[str, Any] | None) -> ScoredAnswer:
+    """Return whether `text` is right: by its tests where it is a program, else by the rules of its answer's type."""
     if known.answer_type is not AnswerType.CODE:
-        return judged(text, known)
+        return scored(text, known)
     passed = (check or {}).get("passed")
-    return Verdict(answer=None if check is None else text, right=passed is True, decided=passed is not None)
+    return ScoredAnswer(answer=None if check is None else text, right=passed is True, decided=passed is not None)
 
 
-def _row(record: Record, facts: Mapping[str, Facts]) -> Row | None:
-    answer = said(record)
+def _row(record: Record, facts: Mapping[str, RecordedItem]) -> Row | None:
+    answer = read_answer(record)
     if answer is None:
         return None
     item = _item(record, facts)
@@ -178,20 +178,20 @@ def _row(record: Record, facts: Mapping[str, Facts]) -> Row | None:
     )
 
 
-def _item(record: Record, facts: Mapping[str, Facts]) -> Facts:
+def _item(record: Record, facts: Mapping[str, RecordedItem]) -> RecordedItem:
     item = facts.get(record["item"])
     if item is None:
         raise RecordsUnusable(f"the records have a reply to {record['item']} but not the item")
     return item
 
 
-def _lost(record: Record, facts: Mapping[str, Facts]) -> Row:
-    """A refused request as an answer that says nothing."""
+def _lost(record: Record, facts: Mapping[str, RecordedItem]) -> Row:
+    """A failed request as a row without an answer."""
     return Row(
         item=_item(record, facts),
         arm=record["arm"],
         seed=record["seed"],
-        said=NOTHING_SAID,
-        label=Verdict(answer=None, right=False, decided=True),
+        said=NO_ANSWER,
+        label=ScoredAnswer(answer=None, right=False, decided=True),
         reply={},
     )

@@ -53,7 +53,7 @@ def paired(first: ByItem, second: ByItem) -> Paired:
 
 
 def gain_over(before: Sequence[Row], after: Sequence[Row], chance: Chance) -> Estimate:
-    """How much more often `after` is right than `before`, on the items and seeds that both answered."""
+    """Return how much more often `after` is right than `before`, on the items and seeds that both answered."""
     shared = {(row.item.id, row.seed) for row in before} & {(row.item.id, row.seed) for row in after}
     both = paired(by_item(_among(before, shared)), by_item(_among(after, shared)))
     return paired_gain(both.first, both.second, chance)

@@ -17,16 +17,16 @@ _BULLET, _LETTER = re.compile(r"^(?:\([A-Z]\)|-)\s*"), re.compile(r"\(([A-Z])\)"
 
 def expression(row: Row, name: str) -> Item:
     """A Boolean expression; the row's text ends with the `is` that it is to be completed after."""
-    asked = f"Evaluate the expression: {row['input'].strip().removesuffix(' is')}. Is it true?"
-    return _item("bbh_boolean_expressions", LOGIC, name, asked, "yes" if row["target"] == "True" else "no")
+    question = f"Evaluate the expression: {row['input'].strip().removesuffix(' is')}. Is it true?"
+    return _item("bbh_boolean_expressions", LOGIC, name, question, "yes" if row["target"] == "True" else "no")
 
 
 def yes_or_no(dataset: str, dimension: str = LOGIC) -> Reader:
     """Reader of tasks whose target is yes or no, whether or not the text lists the two as its options."""
 
     def read(row: Row, name: str) -> Item:
-        asked = row["input"].partition(_OPTIONS)[0].strip().removeprefix("Question: ")
-        return _item(dataset, dimension, name, asked, row["target"].lower())
+        question = row["input"].partition(_OPTIONS)[0].strip().removeprefix("Question: ")
+        return _item(dataset, dimension, name, question, row["target"].lower())
 
     return read
 
@@ -35,19 +35,19 @@ def listed(dataset: str) -> Reader:
     """Reader of tasks whose text ends with its options; the target is a letter or an option itself."""
 
     def read(row: Row, name: str) -> Item:
-        asked, _, options = row["input"].partition(_OPTIONS)
+        question, _, options = row["input"].partition(_OPTIONS)
         texts = [_BULLET.sub("", line.strip()) for line in options.splitlines() if line.strip()]
         letter = _LETTER.fullmatch(row["target"])
         place = ascii_uppercase.index(letter[1]) if letter else texts.index(row["target"])
-        return choice_of(dataset, LOGIC, name, asked.strip(), texts, place)
+        return choice_of(dataset, LOGIC, name, question.strip(), texts, place)
 
     return read
 
 
 def reckoned(row: Row, name: str) -> Item:
     """An arithmetic expression; the row's text ends with `=`."""
-    asked = f"Compute: {row['input'].strip().removesuffix('=').rstrip()}"
-    return _item("bbh_multistep_arithmetic", "math_computation", name, asked, row["target"], AnswerType.NUMBER)
+    question = f"Compute: {row['input'].strip().removesuffix('=').rstrip()}"
+    return _item("bbh_multistep_arithmetic", "math_computation", name, question, row["target"], AnswerType.NUMBER)
 
 
 def counted(row: Row, name: str) -> Item:

@@ -10,7 +10,7 @@ from evals.items import Item, interleaved, unique
 
 Rows = Sequence[Mapping[str, Any]]
 Load = Callable[[HubSet], Rows]
-# Rows are shuffled by this seed, the same for everybody: many sets stand in an order that means something.
+# Rows are shuffled by this seed, the same in every run: many sets are in an order that means something.
 SEED = 7
 
 
@@ -39,22 +39,24 @@ def load_sets(names: Sequence[str], per_set: int, load: Load | None = None, *, p
 
 
 def from_hub(wanted: HubSet) -> Rows:
-    """The rows of a set, from the hub or its cache, in the shuffled order that is everybody's.
+    """The rows of a set, from the hub or its cache, in the shuffled order that is the same in every run.
 
     Raises:
         NotInstalled: When `datasets` is not installed.
-        ItemsUnreadable: When the set cannot be loaded; says why, and what to do instead.
+        ItemsUnreadable: When the set cannot be loaded; names the reason, and what to do instead.
     """
     try:
         import datasets
     except ImportError as missing:
-        said = "public data sets need the package `datasets`: pip install 'metacog[evaluation]'; or give --data"
-        raise NotInstalled(said, package="datasets") from missing
+        message = "public data sets need the package `datasets`: pip install 'metacog[evaluation]'; or give --data"
+        raise NotInstalled(message, package="datasets") from missing
     try:
         loaded = datasets.load_dataset(wanted.path, wanted.subset or None, split=wanted.split)
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as wrong:  # a script: RuntimeError
-        said = f"{wanted.path} cannot be loaded: {wrong}; take another set, or give its questions as a folder, --data"
-        raise ItemsUnreadable(said) from wrong
+        message = (
+            f"{wanted.path} cannot be loaded: {wrong}; take another set, or give its questions as a folder, --data"
+        )
+        raise ItemsUnreadable(message) from wrong
     rows: Rows = loaded.shuffle(seed=SEED)
     return rows
 

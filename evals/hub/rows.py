@@ -1,6 +1,6 @@
 """Rows of public data sets, read as items; one small function for each set. Pure.
 
-Fields are those that the sets' pages describe; a row that lacks one is refused by the caller, by name.
+Fields are those that the sets' pages describe; a row that lacks one is rejected by the caller, by name.
 """
 
 import re
@@ -18,7 +18,7 @@ Reader = Callable[[Row, str], Item]
 _LAST_NUMBER = re.compile(r"####\s*(-?[\d.,/]+)")
 _OPTION_LETTER = re.compile(r"^[A-Z]\)\s*")
 _ONLY_WORDS, _SPACING = re.compile(r"^\\text\{([^{}]*)\}$"), re.compile(r"\\!\s*")
-_VERDICTS = ("True", "False", "Uncertain")
+_LABELS = ("True", "False", "Uncertain")
 # Up to how much a question is easy, and medium: words of the shortest answer, premises, the level of a contest.
 _WORDS, _PREMISES, _LEVELS = (1, 2), (4, 5), (2, 3)
 
@@ -160,7 +160,7 @@ def triviaqa(row: Row, name: str) -> Item:
 
 
 def nq_open(row: Row, name: str) -> Item:
-    """A question that somebody typed into a search engine, with every answer that was accepted."""
+    """A question from the log of a search engine, with every answer that was accepted."""
     answers = row["answer"]
     return Item(
         id=name,
@@ -182,12 +182,12 @@ def folio(row: Row, name: str) -> Item:
         id=name,
         dataset="folio",
         question=f"By the premises alone, is this statement true, false or uncertain? {statement}",
-        answer=ascii_uppercase[_VERDICTS.index(row["label"].strip())],
+        answer=ascii_uppercase[_LABELS.index(row["label"].strip())],
         answer_type=AnswerType.CHOICE,
         dimension="logical_reasoning",
         difficulty=_graded(len(premises), _PREMISES),
         context="\n".join(premises),
-        choices=_VERDICTS,
+        choices=_LABELS,
     )
 
 
@@ -232,6 +232,6 @@ def _others(answers: Sequence[str], chosen: str) -> Sequence[str] | None:
 
 
 def _graded(amount: int, most: tuple[int, int]) -> str:
-    """How hard a question is, by how much of something there is: up to how much it is easy, and medium."""
+    """Return how hard a question is, by how much of something there is: up to how much it is easy, and medium."""
     easy, medium = most
     return "easy" if amount <= easy else "medium" if amount <= medium else "hard"

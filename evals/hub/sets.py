@@ -1,6 +1,6 @@
 """The public data sets: where each is, and how its rows are read. Data.
 
-Every path names files of data (Parquet or JSON), never a loading script, which `datasets` refuses.
+Every path names files of data (Parquet or JSON), never a loading script, which `datasets` rejects.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _COMMON, _KNOWN = "commonsense_inference", "knowledge_retrieval"
 
 @value
 class HubSet:
-    """Where a public data set is, and how its rows are read.
+    """A public data set: its place, and the reader of its rows.
 
     Attributes:
         path: Its name on the hub.

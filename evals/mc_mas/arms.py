@@ -1,4 +1,4 @@
-"""What is asked for the tables of arbitration: everything sampled once, and replays of it that call no model. Pure."""
+"""The arms behind the tables of arbitration: everything sampled once, and replays of it that call no model. Pure."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ REPLAYS: Mapping[str, Mapping[str, str]] = {
 
 @value
 class Sampling:
-    """How much is sampled.
+    """The numbers of samples, and their settings.
 
     Attributes:
         solver_samples: Samples of each of the two solvers, K_s [count, >= 1].
@@ -42,8 +42,8 @@ class Sampling:
     novelty_threshold: float = 0.7
 
     @property
-    def asked(self) -> Mapping[str, Any]:
-        """The fields of a request that say it."""
+    def request_fields(self) -> Mapping[str, Any]:
+        """The fields of a request that ask for it."""
         limits = ("solver_max_tokens", "critique_max_tokens", "arbitration_max_tokens")
         return {
             "solver_samples": self.solver_samples,
@@ -64,10 +64,10 @@ def arms(sampling: Sampling, *, equal_compute: bool = True) -> Sequence[Arm]:
         sampling: How much is sampled.
         equal_compute: Whether self-consistency with as many generations is sampled beside it.
     """
-    full = Arm(name=FULL, call=partial(_arbitration, sampling), settings=sampling.asked)
+    full = Arm(name=FULL, call=partial(_arbitration, sampling), settings=sampling.request_fields)
     control = [limited(named(SAME_GENERATIONS, like=FULL), sampling.max_tokens)] if equal_compute else []
     replays = [
-        Arm(name=name, call=partial(_replay, sampling, asked), settings=asked) for name, asked in REPLAYS.items()
+        Arm(name=name, call=partial(_replay, sampling, variant), settings=variant) for name, variant in REPLAYS.items()
     ]
     return [full, *control, *replays]
 
@@ -77,7 +77,7 @@ def _arbitration(sampling: Sampling, item: Item, seed: int, _: Replies) -> Call:
         "question": prompts.task(item).text,
         "answer_type": item.answer_type.value,
         "mode": "PAPER",
-        **sampling.asked,
+        **sampling.request_fields,
         **_truth(item),
         "return_samples": True,
         "seed": derived_seed(seed, "eval", FULL),
@@ -86,7 +86,7 @@ def _arbitration(sampling: Sampling, item: Item, seed: int, _: Replies) -> Call:
     return Call(service="arbiter", path="/v1/arbitrations", body=body)
 
 
-def _replay(sampling: Sampling, asked: Mapping[str, str], item: Item, seed: int, replies: Replies) -> Call | None:
+def _replay(sampling: Sampling, variant: Mapping[str, str], item: Item, seed: int, replies: Replies) -> Call | None:
     made = replies.get(FULL) or {}
     if not made.get("samples"):
         return None
@@ -95,7 +95,7 @@ def _replay(sampling: Sampling, asked: Mapping[str, str], item: Item, seed: int,
         "question": prompts.task(item).text,
         "answer_type": made["answer_type"],
         **recording(made),
-        **asked,
+        **variant,
         "solver_samples": sampling.solver_samples,
         "arbitration_samples": sampling.arbitration_samples,
         "embedding_measures": sampling.embeddings,
@@ -115,5 +115,5 @@ def recording(made: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _truth(item: Item) -> Mapping[str, Any]:
-    """What the measures are told, and no model sees."""
+    """Return what the measures receive, and no model sees."""
     return {"truth": item.answer, "truth_aliases": list(item.aliases or ())}

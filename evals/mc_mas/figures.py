@@ -36,7 +36,7 @@ class Compared:
         tokens: Generated tokens of a question, in the mean [count].
         generations: Samples of a question, in the mean [count].
         gain: How much more often the full procedure is right; None of itself.
-        partial: Whether the recording does not tell all tokens, so that there were more.
+        partial: Whether the recording does not report all tokens, so that there were more.
     """
 
     name: str
@@ -76,7 +76,7 @@ class SetFigures:
 
 @value
 class Fewer:
-    """What K_a arbitration samples give.
+    """The result of K_a arbitration samples.
 
     Attributes:
         samples: K_a [count].
@@ -95,7 +95,7 @@ class Fewer:
 
 @value
 class Figures:
-    """Everything that the report says.
+    """The figures that the report shows.
 
     Attributes:
         sets: Each data set, and all of them together last.
@@ -114,62 +114,62 @@ class Figures:
     undecided: int
 
 
-def figures(asked: Sequence[Question], control: Sequence[Row], chance: Chance) -> Figures:
+def figures(questions: Sequence[Question], control: Sequence[Row], chance: Chance) -> Figures:
     """The figures of recorded questions.
 
     Args:
-        asked: The questions.
+        questions: The questions.
         control: Rows of self-consistency on the same items; empty where it was not sampled.
         chance: For all resampling.
     """
-    names = list(dict.fromkeys(question.item.dataset for question in asked))
-    sets = [_set(name, [q for q in asked if q.item.dataset == name], control, chance) for name in names]
-    whole = [_set("all", asked, control, chance)] if len(names) > 1 else []
-    votes = [(question, arbitrated(question, question.arbiter)) for question in asked]
+    names = list(dict.fromkeys(question.item.dataset for question in questions))
+    sets = [_set(name, [q for q in questions if q.item.dataset == name], control, chance) for name in names]
+    whole = [_set("all", questions, control, chance)] if len(names) > 1 else []
+    votes = [(question, arbitrated(question, question.arbiter)) for question in questions]
     return Figures(
         sets=[*sets, *whole],
-        curve=curve(asked, chance),
+        curve=curve(questions, chance),
         trust=trust([(found.confidence, found.right > 0.5) for _, found in votes]),
-        questions=len({question.item.id for question in asked}),
-        seeds=_seeds(asked),
-        undecided=sum(question.undecided for question in asked),
+        questions=len({question.item.id for question in questions}),
+        seeds=_seeds(questions),
+        undecided=sum(question.undecided for question in questions),
     )
 
 
-def curve(asked: Sequence[Question], chance: Chance) -> Sequence[Fewer]:
-    """What fewer arbitration samples give, up to all that were recorded."""
-    most = max((len(question.arbiter) for question in asked), default=0)
+def curve(questions: Sequence[Question], chance: Chance) -> Sequence[Fewer]:
+    """Return what fewer arbitration samples give, up to all that were recorded."""
+    most = max((len(question.arbiter) for question in questions), default=0)
     sizes = [size for size in (1, 5, 10, 25) if size < most] + [most]
-    return [_fewer(asked, size, chance) for size in sizes if size]
+    return [_fewer(questions, size, chance) for size in sizes if size]
 
 
-def best_solver(asked: Sequence[Question]) -> int:
+def best_solver(questions: Sequence[Question]) -> int:
     """Number of the solver whose own vote is right most often; of equal ones the first."""
-    count = min((len(question.solvers) for question in asked), default=0)
-    rights = [sum(_solver(number)(question).right for question in asked) for number in range(count)]
+    count = min((len(question.solvers) for question in questions), default=0)
+    rights = [sum(_solver(number)(question).right for question in questions) for number in range(count)]
     return max(range(count), key=lambda number: rights[number]) if count else 0
 
 
-def _set(name: str, asked: Sequence[Question], control: Sequence[Row], chance: Chance) -> SetFigures:
-    best = best_solver(asked)
+def _set(name: str, questions: Sequence[Question], control: Sequence[Row], chance: Chance) -> SetFigures:
+    best = best_solver(questions)
     full = _whole
     ways = [
-        _compared(f"solver {best + 1}", asked, _solver(best), chance, samples=lambda q: q.solvers[best]),
-        _compared(MAJORITY, asked, lambda q: vote(q, q.solved), chance, samples=lambda q: q.solved),
-        _compared(FULL, asked, full, chance, samples=lambda q: (*q.solved, *q.arbiter)),
+        _compared(f"solver {best + 1}", questions, _solver(best), chance, samples=lambda q: q.solvers[best]),
+        _compared(MAJORITY, questions, lambda q: vote(q, q.solved), chance, samples=lambda q: q.solved),
+        _compared(FULL, questions, full, chance, samples=lambda q: (*q.solved, *q.arbiter)),
     ]
     return SetFigures(
         name=name,
-        questions=len(asked),
+        questions=len(questions),
         best=best,
-        ways=[_alone(asked, chance), *ways, *_same_generations(asked, control, chance)],
-        measures={each: _measure(asked, each, chance) for each in MEASURES},
+        ways=[_alone(questions, chance), *ways, *_same_generations(questions, control, chance)],
+        measures={each: _measure(questions, each, chance) for each in MEASURES},
         entropies=(
-            mean_interval(_per_item(asked, lambda q: vote(q, q.solved).entropy), chance),
-            mean_interval(_per_item(asked, lambda q: vote(q, q.arbiter).entropy), chance),
+            mean_interval(_per_item(questions, lambda q: vote(q, q.solved).entropy), chance),
+            mean_interval(_per_item(questions, lambda q: vote(q, q.arbiter).entropy), chance),
         ),
-        invalid=(_invalid([q.solved for q in asked]), _invalid([q.arbiter for q in asked])),
-        agreed=float(np.mean([vote(q, q.solved).entropy == 0 for q in asked])),
+        invalid=(_invalid([q.solved for q in questions]), _invalid([q.arbiter for q in questions])),
+        agreed=float(np.mean([vote(q, q.solved).entropy == 0 for q in questions])),
     )
 
 
@@ -183,46 +183,46 @@ def _solver(number: int) -> Callable[[Question], Vote]:
 
 def _compared(
     name: str,
-    asked: Sequence[Question],
+    questions: Sequence[Question],
     elect: Callable[[Question], Vote],
     chance: Chance,
     *,
     samples: Callable[[Question], Sequence[Sampled]],
 ) -> Compared:
-    found = {id(question): elect(question) for question in asked}
-    right = _per_item(asked, lambda q: found[id(q)].right)
+    found = {id(question): elect(question) for question in questions}
+    right = _per_item(questions, lambda q: found[id(q)].right)
     whole = name == FULL
     return Compared(
         name=name,
         accuracy=mean_interval(right, chance),
-        by_seed=_over_seeds(asked, lambda q: found[id(q)].right),
-        overconfident=mean_interval(_per_item(asked, lambda q: found[id(q)].overconfident), chance),
-        tokens=float(np.mean([q.tokens if whole else _tokens(samples(q)) for q in asked])),
-        generations=float(np.mean([len(samples(q)) + whole * q.critiques for q in asked])),
-        gain=None if whole else paired_gain(right, _per_item(asked, lambda q: _whole(q).right), chance),
-        partial=whole and any(q.critique_tokens is None for q in asked),
+        by_seed=_over_seeds(questions, lambda q: found[id(q)].right),
+        overconfident=mean_interval(_per_item(questions, lambda q: found[id(q)].overconfident), chance),
+        tokens=float(np.mean([q.tokens if whole else _tokens(samples(q)) for q in questions])),
+        generations=float(np.mean([len(samples(q)) + whole * q.critiques for q in questions])),
+        gain=None if whole else paired_gain(right, _per_item(questions, lambda q: _whole(q).right), chance),
+        partial=whole and any(q.critique_tokens is None for q in questions),
     )
 
 
-def _alone(asked: Sequence[Question], chance: Chance) -> Compared:
-    """One sample of a solver: what a plain answer is worth."""
-    right = _per_item(asked, lambda q: share_right(q, q.solved))
-    tokens = [_tokens(q.solved) / max(1, len(q.solved)) for q in asked]
+def _alone(questions: Sequence[Question], chance: Chance) -> Compared:
+    """One sample of a solver: what a single-pass answer is worth."""
+    right = _per_item(questions, lambda q: share_right(q, q.solved))
+    tokens = [_tokens(q.solved) / max(1, len(q.solved)) for q in questions]
     return Compared(
         name=SINGLE,
         accuracy=mean_interval(right, chance),
-        by_seed=_over_seeds(asked, lambda q: share_right(q, q.solved)),
+        by_seed=_over_seeds(questions, lambda q: share_right(q, q.solved)),
         overconfident=mean_interval([], chance),
         tokens=float(np.mean(tokens)),
         generations=1.0,
-        gain=paired_gain(right, _per_item(asked, lambda q: _whole(q).right), chance),
+        gain=paired_gain(right, _per_item(questions, lambda q: _whole(q).right), chance),
     )
 
 
-def _same_generations(asked: Sequence[Question], control: Sequence[Row], chance: Chance) -> Sequence[Compared]:
+def _same_generations(questions: Sequence[Question], control: Sequence[Row], chance: Chance) -> Sequence[Compared]:
     """Self-consistency with as many generations, where it was sampled for these questions."""
     rows = {(row.item.id, row.seed): row for row in control}
-    both = [question for question in asked if (question.item.id, question.seed) in rows]
+    both = [question for question in questions if (question.item.id, question.seed) in rows]
     if not both:
         return []
     row_of = {id(question): rows[question.item.id, question.seed] for question in both}
@@ -242,30 +242,30 @@ def _same_generations(asked: Sequence[Question], control: Sequence[Row], chance:
     ]
 
 
-def _fewer(asked: Sequence[Question], count: int, chance: Chance) -> Fewer:
-    found = {id(q): with_fewer(q, count, chance.rng, PICKS) for q in asked}
+def _fewer(questions: Sequence[Question], count: int, chance: Chance) -> Fewer:
+    found = {id(q): with_fewer(q, count, chance.rng, PICKS) for q in questions}
     known = [each.entropy for each in found.values() if each.entropy is not None]
-    sizes = [len(q.solved) + q.critiques + min(count, len(q.arbiter)) for q in asked]
+    sizes = [len(q.solved) + q.critiques + min(count, len(q.arbiter)) for q in questions]
     return Fewer(
         samples=count,
-        accuracy=mean_interval(_per_item(asked, lambda q: found[id(q)].right), chance),
+        accuracy=mean_interval(_per_item(questions, lambda q: found[id(q)].right), chance),
         entropy=float(np.mean(known)) if known else None,
-        overconfident=sum(each.overconfident for each in found.values()) / _seeds(asked),
+        overconfident=sum(each.overconfident for each in found.values()) / _seeds(questions),
         generations=float(np.mean(sizes)),
     )
 
 
-def _seeds(asked: Sequence[Question]) -> int:
-    return len({question.seed for question in asked})
+def _seeds(questions: Sequence[Question]) -> int:
+    return len({question.seed for question in questions})
 
 
 def _tokens(samples: Sequence[Sampled]) -> int:
     return sum(sample.tokens for sample in samples)
 
 
-def _per_item(asked: Sequence[Question], score: Score) -> list[float]:
+def _per_item(questions: Sequence[Question], score: Score) -> list[float]:
     """Mean score of each item over the seeds that have one, in the order of the items."""
-    return list(means_by_item([(question.item.id, score(question)) for question in asked]).values())
+    return list(means_by_item([(question.item.id, score(question)) for question in questions]).values())
 
 
 def means_by_item(scored: Sequence[tuple[str, float | None]]) -> Mapping[str, float]:
@@ -282,17 +282,17 @@ def means_by_item(scored: Sequence[tuple[str, float | None]]) -> Mapping[str, fl
     return {item: sum(each) / len(each) for item, each in scores.items()}
 
 
-def _over_seeds(asked: Sequence[Question], score: Callable[[Question], float]) -> Spread:
-    seeds = dict.fromkeys(question.seed for question in asked)
-    return spread([float(np.mean([score(q) for q in asked if q.seed == seed])) for seed in seeds])
+def _over_seeds(questions: Sequence[Question], score: Callable[[Question], float]) -> Spread:
+    seeds = dict.fromkeys(question.seed for question in questions)
+    return spread([float(np.mean([score(q) for q in questions if q.seed == seed])) for seed in seeds])
 
 
-def _measure(asked: Sequence[Question], name: str, chance: Chance) -> Estimate:
-    return mean_interval(_per_item(asked, lambda question: _told(question, name)), chance)
+def _measure(questions: Sequence[Question], name: str, chance: Chance) -> Estimate:
+    return mean_interval(_per_item(questions, lambda question: _told(question, name)), chance)
 
 
 def _told(question: Question, name: str) -> float | None:
-    """A measure as the arbiter told it; where it told none, what can be counted from the samples alone."""
+    """A measure as the arbiter reported it; where it reported none, what can be counted from the samples alone."""
     if question.measures or name not in _COUNTED:
         level: float | None = question.measures.get(name)
         return level

@@ -1,4 +1,4 @@
-"""What the evaluation of arbitration leaves in its folder."""
+"""The files that the evaluation of arbitration writes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,9 +14,9 @@ from evals.harness.scores import by_item
 from evals.harness.session import RECORDS, REPORT
 from evals.markdown import number
 from evals.mc_mas.arms import FULL, REPLAYS, SAME_GENERATIONS
+from evals.mc_mas.failed_requests import failed_requests_section
 from evals.mc_mas.figures import figures, means_by_item
 from evals.mc_mas.questions import Question, about, made_with, questions, read_recordings
-from evals.mc_mas.refused import refused_section
 from evals.mc_mas.replaying import AGAIN
 from evals.mc_mas.report import Replayed, pictures, sections
 from evals.records import Record, read_records
@@ -25,7 +25,7 @@ from evals.stats.gains import mean_interval
 
 COMMAND, SEED = "mc-mas", 7
 TITLE = "Does arbitration help, and by what?"
-UNTOLD = " without those of critiques, which the recordings do not tell"
+UNTOLD = " without those of critiques, which the recordings do not report"
 LEFT_OUT = "self-consistency, which these recordings do not hold; measures of meaning, ablations: take --replay"
 LEFT_OUT_AGAIN = "self-consistency, and the texts of critiques in redundancy: these recordings do not hold them"
 
@@ -36,13 +36,15 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     Raises:
         RecordsUnusable: When they are no evaluation of arbitration, or hold no samples yet.
     """
-    made = recorded(records, COMMAND)
-    asked = questions(made.of(FULL))
-    if not asked:
+    evaluation = recorded(records, COMMAND)
+    recorded_questions = questions(evaluation.of(FULL))
+    if not recorded_questions:
         raise RecordsUnusable("there is nothing to report on yet: no question has samples")
     chance = chance or seeded(SEED)
-    head = [opening(TITLE, made), settings_table(made), refused_section(made, chance)]
-    return _written(asked, made.of(SAME_GENERATIONS), (head, _replayed(made, chance)), folder, chance)
+    head = [opening(TITLE, evaluation), settings_table(evaluation), failed_requests_section(evaluation, chance)]
+    return _written(
+        recorded_questions, evaluation.of(SAME_GENERATIONS), (head, _replayed(evaluation, chance)), folder, chance
+    )
 
 
 def report_recordings(file: Path, folder: Path, chance: Chance | None = None) -> str:
@@ -52,13 +54,13 @@ def report_recordings(file: Path, folder: Path, chance: Chance | None = None) ->
         RecordsUnusable: When they cannot be read.
     """
     chance, again = chance or seeded(SEED), _again(folder)
-    asked = read_recordings(file, _measures(again))
-    sampled = sum(len(question.solved) + question.critiques + len(question.arbiter) for question in asked)
-    untold = any(question.critique_tokens is None for question in asked)
-    generated = f"{number(sum(question.tokens for question in asked), 0)} tokens generated"
+    recorded_questions = read_recordings(file, _measures(again))
+    sampled = sum(len(question.solved) + question.critiques + len(question.arbiter) for question in recorded_questions)
+    untold = any(question.critique_tokens is None for question in recorded_questions)
+    generated = f"{number(sum(question.tokens for question in recorded_questions), 0)} tokens generated"
     told = {
         **_made_with(file),
-        "questions": f"{len(asked)} recorded ones",
+        "questions": f"{len(recorded_questions)} recorded ones",
         "samples": f"{number(sampled, 0)}, {generated}{UNTOLD if untold else ''}",
         "commit of this report": commit(),
         "left out": LEFT_OUT if again is None else LEFT_OUT_AGAIN,
@@ -68,7 +70,7 @@ def report_recordings(file: Path, folder: Path, chance: Chance | None = None) ->
     head = [f"### {TITLE}\n\n`{typed}`\n\n{lines}"]
     folder.mkdir(parents=True, exist_ok=True)
     replayed = Replayed(novelty={}) if again is None else _replayed(again, chance)
-    return _written(asked, [], (head, replayed), folder, chance)
+    return _written(recorded_questions, [], (head, replayed), folder, chance)
 
 
 def _again(folder: Path) -> Recorded | None:
@@ -85,7 +87,7 @@ def _measures(again: Recorded | None) -> Mapping[str, Mapping[str, Any]]:
 def _made_with(file: Path) -> Mapping[str, str]:
     told = made_with(file)
     if not told:
-        return {"model, prompts, seed": f"not told: there is no {about(file).name}"}
+        return {"model, prompts, seed": f"not reported: there is no {about(file).name}"}
     return {
         "model": told["model"],
         "commit": told["commit"],
@@ -95,29 +97,29 @@ def _made_with(file: Path) -> Mapping[str, str]:
 
 
 def _written(
-    asked: Sequence[Question],
+    recorded_questions: Sequence[Question],
     control: Sequence[Row],
     told: tuple[Sequence[str], Replayed],
     folder: Path,
     chance: Chance,
 ) -> str:
-    found = figures(asked, control, chance)
-    said = "\n\n".join(part for part in (*told[0], *sections(found, told[1])) if part) + "\n"
-    (folder / REPORT).write_text(said, encoding="utf-8")
+    found = figures(recorded_questions, control, chance)
+    text = "\n\n".join(part for part in (*told[0], *sections(found, told[1])) if part) + "\n"
+    (folder / REPORT).write_text(text, encoding="utf-8")
     for name, drawn in pictures(found).items():
         (folder / name).write_text(drawn, encoding="utf-8")
-    return said
+    return text
 
 
-def _replayed(made: Recorded, chance: Chance) -> Replayed:
-    """What the replays in the records tell."""
+def _replayed(evaluation: Recorded, chance: Chance) -> Replayed:
+    """Return what the replays in the records show."""
     novelty = {}
     for name in REPLAYS:
-        rows = made.of(name)
+        rows = evaluation.of(name)
         levels = means_by_item([(row.item.id, row.reply["arbitration"]["measures"].get("novelty")) for row in rows])
         if levels:
             novelty[name] = mean_interval(list(levels.values()), chance)
-    adaptive = made.of("replay-adaptive")
+    adaptive = evaluation.of("replay-adaptive")
     if not adaptive:
         return Replayed(novelty=novelty)
     return Replayed(

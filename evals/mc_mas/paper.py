@@ -52,7 +52,7 @@ TABLE_6: Mapping[int, tuple[str, str, str, str]] = {
 }
 
 DOUBTS = (
-    "One arbitration sample has the entropy 0 and the confidence 1, whatever it says: Tables 5 and 6 print .051 and "
+    "One arbitration sample has the entropy 0 and the confidence 1, whatever it is: Tables 5 and 6 print .051 and "
     ".062 there, and three overconfident errors where 18 % are wrong, though every error is one.",
     "The “entropy” of Table 2 has negative values. No entropy has; it is the reduction, and ours is called so.",
     "Table 6 counts 17 calls at K_a = 25; 2·5 + 2 + 25 are 37. We count samples that were really drawn.",

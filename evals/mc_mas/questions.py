@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.errors import RecordsUnusable
-from evals.harness.rows import Facts, Row
+from evals.harness.rows import RecordedItem, Row
 from evals.mc_mas.arms import recording
 from evals.records import Record
 from evals.scorers.answers import Known
@@ -38,11 +38,11 @@ class Question:
         solvers: Samples of each solver.
         arbiter: Samples of the arbiter.
         critiques: Critiques that were written [count].
-        critique_tokens: Tokens of these [count]; None where one of them does not tell its own.
+        critique_tokens: Tokens of these [count]; None where one of them does not report its own.
         measures: The arbiter's measures.
     """
 
-    def __init__(self, item: Facts, seed: int, samples: Mapping[str, Any], measures: Mapping[str, Any]) -> None:
+    def __init__(self, item: RecordedItem, seed: int, samples: Mapping[str, Any], measures: Mapping[str, Any]) -> None:
         self.item = item
         self.seed = seed
         own = samples["recorded_solver_samples"]
@@ -60,7 +60,7 @@ class Question:
 
     @property
     def undecided(self) -> bool:
-        """Whether some answer among the samples is one that no rule can judge, so that it counts as wrong."""
+        """Return whether some answer among the samples is one that no rule can judge, so that it counts as wrong."""
         return None in self._judged.values()
 
     @cached_property
@@ -75,7 +75,7 @@ class Question:
 
     @property
     def tokens(self) -> int:
-        """Tokens of all samples, and of critiques as far as they are told [count]."""
+        """Tokens of all samples, and of critiques as far as they are reported [count]."""
         return sum(sample.tokens for sample in (*self.solved, *self.arbiter)) + (self.critique_tokens or 0)
 
     def _is_right(self, answer: str) -> bool | None:
@@ -130,21 +130,21 @@ def _object(line: str, place: str) -> Record:
 
 
 def made_with(file: Path) -> Mapping[str, Any]:
-    """What the recordings of `file` were made with, as the file beside it tells; empty where there is none.
+    """Return what the recordings of `file` were made with, as the file beside it reports; empty where there is none.
 
     Raises:
         RecordsUnusable: When that file cannot be read.
     """
-    beside = about(file)
+    about_file = about(file)
     try:
-        told: Mapping[str, Any] = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else {}
+        told: Mapping[str, Any] = json.loads(about_file.read_text(encoding="utf-8")) if about_file.exists() else {}
     except (OSError, ValueError) as wrong:
-        raise RecordsUnusable(f"{beside} cannot be read: {wrong}") from wrong
+        raise RecordsUnusable(f"{about_file} cannot be read: {wrong}") from wrong
     return told
 
 
 def about(file: Path) -> Path:
-    """The file beside recordings that says what they were made with: model, commit, seed, prompt digests, time."""
+    """The file beside recordings that records their model, commit, seed, prompt digests and time."""
     return file.with_suffix(".about.json")
 
 
@@ -155,7 +155,7 @@ def _of_line(told: Record, place: str, measures: Mapping[str, Any]) -> Question:
             answer_type=AnswerType(told["answer_type"]),
             aliases=tuple(told.get("truth_aliases") or ()),
         )
-        item = Facts(
+        item = RecordedItem(
             id=told["id"],
             dataset=told["id"].partition("-")[0],
             dimensions=(),

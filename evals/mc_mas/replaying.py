@@ -14,7 +14,7 @@ from evals.records import Record
 from kernel.answers import AnswerType
 
 AGAIN = "replay-full"
-ASKED: Mapping[str, Mapping[str, Any]] = {AGAIN: {"variant": "FULL", "mode": "PAPER"}, **REPLAYS}
+VARIANTS: Mapping[str, Mapping[str, Any]] = {AGAIN: {"variant": "FULL", "mode": "PAPER"}, **REPLAYS}
 # The one replay whose novelty no table has.
 WITHOUT_MEANING = "replay-adaptive"
 
@@ -36,7 +36,7 @@ def replay_plan(file: Path, concurrency: int = 1, timeout_ms: int = 600_000) -> 
         items = [_item(line) for line in by_id.values()]
     except (KeyError, ValueError) as wrong:
         raise RecordsUnusable(f"{file}: no recording: {wrong!r}") from wrong
-    arms = [Arm(name=name, call=partial(_call, by_id, name), settings=asked) for name, asked in ASKED.items()]
+    arms = [Arm(name=name, call=partial(_call, by_id, name), settings=variant) for name, variant in VARIANTS.items()]
     return Plan(items=items, arms=arms, seeds=(0,), concurrency=concurrency, timeout_ms=timeout_ms)
 
 
@@ -58,5 +58,5 @@ def _call(by_id: Mapping[str, Record], name: str, item: Item, _: int, __: Replie
         "solver_samples": max(per_solver.count(solver) for solver in set(per_solver)),
         "arbitration_samples": max(1, len(line["recorded_arbitration_samples"])),
     }
-    body = {"question": "", **line, **ASKED[name], **sizes, "embedding_measures": name != WITHOUT_MEANING}
+    body = {"question": "", **line, **VARIANTS[name], **sizes, "embedding_measures": name != WITHOUT_MEANING}
     return Call(service="arbiter", path="/v1/replays", body=body)

@@ -16,7 +16,7 @@ CURVE, TOKENS, RELIABILITY = "arbitration-samples.svg", "tokens.svg", "reliabili
 
 @value
 class Replayed:
-    """What replays of the same samples tell: mean novelty of the ablations, and what the adaptive mode saves.
+    """Results of replaying the same samples: mean novelty of the ablations, and what the adaptive mode saves.
 
     Attributes:
         novelty: Mean novelty by variant; empty where it was not measured.
@@ -72,18 +72,18 @@ def _first(found: Figures) -> str:
         "samples",
         "generated",
         "MC-MAS over it",
-        "said",
+        "conclusion",
     ]
     printed = table(
         ["model", "precision", "data set", "best solver %", "MC-MAS %"], [list(row) for row in paper.TABLE_1]
     )
     note = (
         "**Table 1** and the controls that the paper does not have. `one sample` is the mean over the solvers' "
-        "samples: what a plain answer is worth. `solver` is the better of the two solvers by its own vote; "
+        "samples: what a single-pass answer is worth. `solver` is the better of the two solvers by its own vote; "
         "`majority vote` takes the samples of both; `self-consistency` as many samples of one solver as MC-MAS draws "
         "in all. Answers that cannot be read are dropped from votes, and wrong where one sample stands alone. "
         "`generated` are all tokens that models wrote for a question, those of critiques too; ≥: the recording does "
-        "not tell those."
+        "not report those."
     )
     if found.undecided:
         note += f" On {found.undecided} of the questions some answer is one that no rule can judge; it counts as wrong."
@@ -146,15 +146,15 @@ def _third(found: Figures) -> str:
 
 
 def _fourth(found: Figures) -> str:
-    kept = [MAJORITY, FULL, *([SAME] if any(way.name == SAME for each in found.sets for way in each.ways) else [])]
+    names = [MAJORITY, FULL, *([SAME] if any(way.name == SAME for each in found.sets for way in each.ways) else [])]
     rows = []
     for each in found.sets:
         best, ways = each.ways[1], {way.name: way for way in each.ways}
-        told = [estimate(ways[name].overconfident) if name in ways else UNKNOWN for name in kept]
-        rows.append([f"{each.name} ({each.questions})", estimate(best.overconfident), *told])
+        found_trust = [estimate(ways[name].overconfident) if name in ways else UNKNOWN for name in names]
+        rows.append([f"{each.name} ({each.questions})", estimate(best.overconfident), *found_trust])
     theirs = table(["model", "data set", "solver", "MC-MAS"], [list(row) for row in paper.TABLE_4])
     note = "**Table 4**, share of questions answered wrong with a confidence above 0.7."
-    return f"{note}\n\n{table(['data set', 'best solver', *kept], rows)}\n\nThe paper's (counts):\n\n{theirs}"
+    return f"{note}\n\n{table(['data set', 'best solver', *names], rows)}\n\nThe paper's (counts):\n\n{theirs}"
 
 
 def _fifth(found: Figures, replayed: Replayed) -> str:
@@ -204,10 +204,10 @@ def _sixth(found: Figures) -> str:
 
 
 def _trust(found: Figures) -> str:
-    told = found.trust
+    trust = found.trust
     return (
-        f"Calibration of the arbiter's confidence: ECE {number(told.found.calibration_error, 3)} over {told.n} "
-        f"answers, where chance alone gives {number(told.by_chance, 3)}; Brier {number(told.found.brier_score, 3)}."
+        f"Calibration of the arbiter's confidence: ECE {number(trust.found.calibration_error, 3)} over {trust.n} "
+        f"answers, where chance alone gives {number(trust.by_chance, 3)}; Brier {number(trust.found.brier_score, 3)}."
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from evals.mc_mas.questions import Question, Sampled
 from kernel.answers import entropy
+from kernel.arbitration.consensus import ranked
 from kernel.thresholds import exceeds
 from kernel.values import value
 
@@ -20,7 +21,7 @@ OVERCONFIDENT = 0.7
 
 @value
 class Vote:
-    """What samples elect.
+    """The result of a vote over samples.
 
     Attributes:
         answer: The answer; None without a valid sample.
@@ -38,7 +39,7 @@ class Vote:
 
 
 def vote(question: Question, samples: Sequence[Sampled]) -> Vote:
-    """What `samples` elect; ties by the solvers' samples.
+    """The result of a vote over `samples`; the solvers' samples break ties.
 
     Args:
         question: The question.
@@ -48,7 +49,7 @@ def vote(question: Question, samples: Sequence[Sampled]) -> Vote:
     if not counts:
         return Vote(answer=None, confidence=None, entropy=None, right=0.0, overconfident=0.0)
     behind = Counter(sample.answer for sample in question.solved if sample.answer is not None)
-    answer = min(counts, key=lambda one: (-counts[one], -behind[one], one))
+    answer = ranked(counts, behind)[0]
     confidence = counts[answer] / counts.total()
     right = answer in question.right
     return Vote(
@@ -61,7 +62,7 @@ def vote(question: Question, samples: Sequence[Sampled]) -> Vote:
 
 
 def arbitrated(question: Question, samples: Sequence[Sampled]) -> Vote:
-    """What the arbiter's `samples` elect; the solvers' vote where none of them is valid."""
+    """The vote over the arbiter's `samples`; the solvers' vote where none of them is valid."""
     found = vote(question, samples)
     return found if found.answer is not None else vote(question, question.solved)
 
@@ -73,7 +74,7 @@ def share_right(question: Question, samples: Sequence[Sampled]) -> float:
 
 @value
 class Fewer:
-    """What fewer arbitration samples would have given, in the mean over ways to pick them.
+    """The result of fewer arbitration samples, in the mean over ways to pick them.
 
     Attributes:
         right: Probability that the answer is right [0..1].
@@ -87,7 +88,7 @@ class Fewer:
 
 
 def with_fewer(question: Question, count: int, rng: np.random.Generator, draws: int) -> Fewer:
-    """What `count` of the arbitration samples would have given.
+    """Return what `count` of the arbitration samples would have given.
 
     Args:
         question: The question.

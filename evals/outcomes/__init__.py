@@ -1,1 +1,1 @@
-"""The router scored on recorded outcomes of two models: whom would it send to the strong one? Neither is called."""
+"""The router scored on recorded outcomes of a weak and a strong model; neither is called."""

@@ -10,14 +10,14 @@ from evals.records import Record
 from evals.stats.chance import Chance
 from evals.stats.gains import contrast
 from evals.stats.recovery import (
-    Dealt,
     Path,
+    ShuffledCosts,
     cost_at_half,
     cost_at_most,
-    dealt_costs,
     knowing,
     mean_recovered,
     recovery,
+    shuffled_costs,
 )
 from evals.stats.separation import Flags, Levels, area_gain
 from kernel.statistics.bootstrap import Estimate, bootstrap_difference, bootstrap_interval
@@ -28,7 +28,7 @@ RANDOM, LENGTH, ORACLE = "random", "prompt length", "oracle"
 
 
 @value
-class Asked:
+class RoutedQuestion:
     """One question: how both models did, and the level that each way to decide gives it."""
 
     dataset: str
@@ -43,11 +43,11 @@ class Scored:
 
     Attributes:
         name: Who decides.
-        weak_wrong: How well the level tells where the weak model is wrong.
+        weak_wrong: How well the level predicts where the weak model is wrong.
         recovered: Gap recovered in the mean over all shares (APGR).
         at_half: Share of strong calls that recovers half of the gap.
         at_most: The same of four fifths.
-        dealt: What both cost where the same levels are dealt to the questions by chance.
+        shuffled: What both cost where the same levels are shuffled over the questions.
         over_random: How much more it recovers than random levels do in the mean, which is half.
         over_length: How much larger its area is than that of the prompt's length; None for the length itself.
         path: The gap recovered at growing shares of strong calls; None without a gap.
@@ -58,7 +58,7 @@ class Scored:
     recovered: Estimate
     at_half: Estimate
     at_most: Estimate
-    dealt: Dealt
+    shuffled: ShuffledCosts
     over_random: Estimate
     over_length: Estimate | None
     path: Path | None
@@ -83,7 +83,7 @@ class SetScores:
     scored: Sequence[Scored]
 
 
-def asked_of(records: Sequence[Record]) -> Sequence[Asked]:
+def routed_questions(records: Sequence[Record]) -> Sequence[RoutedQuestion]:
     """The questions that every arm decided on.
 
     Raises:
@@ -98,7 +98,7 @@ def asked_of(records: Sequence[Record]) -> Sequence[Asked]:
     try:
         introduced = [record for record in records if record["kind"] == "item"]
         made = [
-            _asked(record, levels[record["id"]])
+            _routed_question(record, levels[record["id"]])
             for record in introduced
             if len(levels.get(record["id"], ())) == len(arms)
         ]
@@ -111,14 +111,14 @@ def asked_of(records: Sequence[Record]) -> Sequence[Asked]:
     return made
 
 
-def figures(asked: Sequence[Asked], chance: Chance) -> Sequence[SetScores]:
+def figures(questions: Sequence[RoutedQuestion], chance: Chance) -> Sequence[SetScores]:
     """The figures of each file."""
-    sets = dict.fromkeys(one.dataset for one in asked)
-    return [_of_set(name, [one for one in asked if one.dataset == name], chance) for name in sets]
+    sets = dict.fromkeys(one.dataset for one in questions)
+    return [_of_set(name, [one for one in questions if one.dataset == name], chance) for name in sets]
 
 
-def _asked(record: Record, levels: Mapping[str, float]) -> Asked:
-    return Asked(
+def _routed_question(record: Record, levels: Mapping[str, float]) -> RoutedQuestion:
+    return RoutedQuestion(
         dataset=record["dataset"],
         weak_correct=record["weak_correct"],
         strong_correct=record["strong_correct"],
@@ -126,17 +126,19 @@ def _asked(record: Record, levels: Mapping[str, float]) -> Asked:
     )
 
 
-def _of_set(name: str, asked: Sequence[Asked], chance: Chance) -> SetScores:
-    weak, strong = (np.array([getattr(one, which) for one in asked]) for which in ("weak_correct", "strong_correct"))
-    names = list(asked[0].levels)
+def _of_set(name: str, questions: Sequence[RoutedQuestion], chance: Chance) -> SetScores:
+    weak, strong = (
+        np.array([getattr(one, which) for one in questions]) for which in ("weak_correct", "strong_correct")
+    )
+    names = list(questions[0].levels)
     levels: dict[str, Levels] = {
-        each: np.array([one.levels[each] for one in asked], dtype=np.float64) for each in names
+        each: np.array([one.levels[each] for one in questions], dtype=np.float64) for each in names
     }
-    levels[RANDOM] = chance.rng.random(len(asked))
+    levels[RANDOM] = chance.rng.random(len(questions))
     levels[ORACLE] = knowing(list(weak), list(strong))
     return SetScores(
         name=name,
-        items=len(asked),
+        items=len(questions),
         weak=float(weak.mean()),
         strong=float(strong.mean()),
         scored=[_scored(each, found, levels[LENGTH], (weak, strong), chance) for each, found in levels.items()],
@@ -154,7 +156,7 @@ def _scored(name: str, levels: Levels, length: Levels, right: tuple[Flags, Flags
         recovered=interval(mean_recovered, levels, weak, strong),
         at_half=interval(cost_at_half, levels, weak, strong),
         at_most=interval(cost_at_most, levels, weak, strong),
-        dealt=dealt_costs(levels, weak, strong, chance),
+        shuffled=shuffled_costs(levels, weak, strong, chance),
         over_random=contrast(
             difference(mean_recovered, [level, weak, strong], [levels, weak, strong]),
             len(levels),

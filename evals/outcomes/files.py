@@ -1,4 +1,4 @@
-"""What scoring on recorded outcomes leaves in its folder."""
+"""The files that scoring on recorded outcomes writes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,19 +8,19 @@ from evals.harness.heading_text import opening
 from evals.harness.rows import recorded
 from evals.harness.session import REPORT
 from evals.markdown import area, band, estimate, gain, number, table
-from evals.outcomes.figures import ORACLE, RANDOM, Scored, SetScores, asked_of, figures
+from evals.outcomes.figures import ORACLE, RANDOM, Scored, SetScores, figures, routed_questions
 from evals.outcomes.plots import recovery_plot
 from evals.records import Record
 from evals.stats.chance import Chance, seeded
 from evals.stats.gains import conclusion
 
 COMMAND, SEED = OUTCOMES, 7
-TITLE = "Whom would the router send to the strong model?"
+TITLE = "Which questions would the router send to the strong model?"
 READING = (
-    "AUROC: does the level tell where the weak model is wrong? APGR: share of the gap between the models that is "
+    "AUROC: does the level predict where the weak model is wrong? APGR: share of the gap between the models that is "
     "recovered, in the mean over all shares of strong calls; 0.5 is chance. Cost: least share of strong calls that "
-    "recovers half, and four fifths, of the gap, read where that is reached first; `dealt` is what the same levels "
-    "cost dealt to the questions by chance (mean, and where 95 % of the dealings fall): a small gap is reached early "
+    "recovers half, and four fifths, of the gap, read where that is reached first; `shuffled` is what the same levels "
+    "cost shuffled over the questions (mean, and where 95 % of the shuffles fall): a small gap is reached early "
     "by chance too. Intervals are 95 %: DeLong's for areas, bootstrap over questions for the rest. The state is that "
     "of the suite's own model, which is neither of the two: what is asked is whether what is hard for it is hard for "
     "the weak one. `oracle` knows both outcomes and is no router."
@@ -33,14 +33,14 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     Raises:
         RecordsUnusable: When they are no scoring on outcomes.
     """
-    made = recorded(records, COMMAND)
-    found = figures(asked_of(records), chance or seeded(SEED))
-    head = opening(TITLE, made, reading=READING, outcomes=_models(records))
-    said = "\n\n".join([head, *(_set(each) for each in found)]) + "\n"
-    (folder / REPORT).write_text(said, encoding="utf-8")
+    evaluation = recorded(records, COMMAND)
+    found = figures(routed_questions(records), chance or seeded(SEED))
+    head = opening(TITLE, evaluation, reading=READING, outcomes=_models(records))
+    text = "\n\n".join([head, *(_set(each) for each in found)]) + "\n"
+    (folder / REPORT).write_text(text, encoding="utf-8")
     for each in found:
         (folder / _picture(each)).write_text(recovery_plot(each), encoding="utf-8")
-    return said
+    return text
 
 
 def _models(records: Sequence[Record]) -> str:
@@ -59,9 +59,9 @@ def _set(found: SetScores) -> str:
             area(each.weak_wrong),
             estimate(each.recovered),
             estimate(each.at_half),
-            band(each.dealt.at_half),
+            band(each.shuffled.at_half),
             estimate(each.at_most),
-            band(each.dealt.at_most),
+            band(each.shuffled.at_most),
             f"{gain(each.over_random)} **{conclusion(each.over_random)}**" if each.name not in (RANDOM, ORACLE) else "",
             _over_length(each),
         ]
@@ -73,9 +73,9 @@ def _set(found: SetScores) -> str:
         "AUROC, weak is wrong",
         "APGR",
         "cost at 50 %",
-        "dealt",
+        "shuffled",
         "cost at 80 %",
-        "dealt",
+        "shuffled",
         "APGR over random",
         "AUROC over length",
     ]

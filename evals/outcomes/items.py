@@ -13,12 +13,12 @@ from kernel.answers import AnswerType
 from kernel.values import value
 
 # The right answers are not in these files, and nothing is compared with them.
-NOT_TOLD = "A"
+UNKNOWN_ANSWER = "A"
 
 
 @value
 class Outcome:
-    """How two models did on one question."""
+    """The results of two models on one question."""
 
     weak_correct: bool
     strong_correct: bool
@@ -34,7 +34,7 @@ class Outcomes:
     by_item: Mapping[str, Outcome]
 
     def introduce(self, item: Item, prompt: str) -> Record:
-        """What records keep of an item: the outcomes too."""
+        """The record of an item, with the outcomes."""
         one = self.by_item[item.id]
         models = {"weak_model": one.weak_model, "strong_model": one.strong_model}
         right = {"weak_correct": one.weak_correct, "strong_correct": one.strong_correct}
@@ -71,7 +71,7 @@ def _pair(line: str, dataset: str, place: str) -> tuple[Item, Outcome]:
             id=row["id"],
             dataset=dataset,
             question=row["question"],
-            answer=NOT_TOLD,
+            answer=UNKNOWN_ANSWER,
             answer_type=AnswerType.CHOICE if choices else AnswerType.TEXT,
             choices=choices,
         )
@@ -86,7 +86,7 @@ def _pair(line: str, dataset: str, place: str) -> tuple[Item, Outcome]:
     return item, outcome
 
 
-def _flag(told: object) -> bool:
-    if not isinstance(told, bool):
-        raise TypeError(f"{told!r} is neither true nor false")
-    return told
+def _flag(flag: object) -> bool:
+    if not isinstance(flag, bool):
+        raise TypeError(f"{flag!r} is neither true nor false")
+    return flag

@@ -6,7 +6,7 @@ from evals.outcomes.figures import SetScores
 from evals.plots.frame import QUIET, Frame, Point, colour, picture
 from evals.stats.recovery import Path
 
-# Points of one line: more cannot be told apart in the picture.
+# Points of one line: more cannot be distinguished in the picture.
 POINTS = 101
 
 

@@ -23,7 +23,7 @@ ENDS: Sequence[Tick] = ((0.0, "0"), (1.0, "1"))
 
 @value
 class Frame:
-    """Where a chart is drawn.
+    """A frame in which a chart is drawn.
 
     Attributes:
         across: What the horizontal axis shows.
@@ -44,7 +44,7 @@ class Frame:
     width: int = WIDTH
 
     def place(self, x: float, y: float) -> Point:
-        """Where a point stands in the picture [pixels]; what lies outside the ranges is put on the border.
+        """The place of a point in the picture [pixels]; a point outside the ranges is put on the border.
 
         Example:
             >>> Frame(across="", up="").place(0.5, 1.0)
@@ -58,10 +58,10 @@ class Frame:
         """The border with its marks and labels."""
         inner = f'width="{self.width - 2 * MARGIN}" height="{HEIGHT - 2 * MARGIN}"'
         parts = [f'<rect x="{MARGIN}" y="{MARGIN}" {inner} fill="none" stroke="#888888"/>']
-        for at, said in self.x_ticks:
-            parts.append(text((self.place(at, self.y[0])[0], HEIGHT - MARGIN + 14), said, anchor="middle"))
-        for at, said in self.y_ticks:
-            parts.append(text((MARGIN - 4, self.place(self.x[0], at)[1] + 4), said, anchor="end"))
+        for at, label in self.x_ticks:
+            parts.append(text((self.place(at, self.y[0])[0], HEIGHT - MARGIN + 14), label, anchor="middle"))
+        for at, label in self.y_ticks:
+            parts.append(text((MARGIN - 4, self.place(self.x[0], at)[1] + 4), label, anchor="end"))
         parts.append(text((self.width / 2, HEIGHT - 10), self.across, anchor="middle"))
         middle = HEIGHT / 2
         turned = f'text-anchor="middle" transform="rotate(-90 14 {middle:g})" fill="#333333"'
@@ -112,9 +112,9 @@ def colour(place: int) -> str:
     return COLOURS[place % len(COLOURS)]
 
 
-def text(at: Point, said: str, *, anchor: str = "start", colour: str = "#333333") -> str:
-    """A text in the picture [pixels]; what it says is escaped."""
-    return f'<text x="{at[0]:.1f}" y="{at[1]:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(said)}</text>'
+def text(at: Point, label: str, *, anchor: str = "start", colour: str = "#333333") -> str:
+    """A text in the picture [pixels]; it is escaped."""
+    return f'<text x="{at[0]:.1f}" y="{at[1]:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(label)}</text>'
 
 
 def picture(parts: Sequence[str], *, width: int = WIDTH, height: int = HEIGHT) -> str:
@@ -124,7 +124,7 @@ def picture(parts: Sequence[str], *, width: int = WIDTH, height: int = HEIGHT) -
     return f'{head}<rect {size} fill="white"/>{"".join(parts)}</svg>\n'
 
 
-def beside(panels: Sequence[str]) -> str:
+def side_by_side(panels: Sequence[str]) -> str:
     """Several panels of the usual width, side by side in one picture."""
     moved = [f'<g transform="translate({WIDTH * place},0)">{panel}</g>' for place, panel in enumerate(panels)]
     return picture(moved, width=WIDTH * max(1, len(panels)))

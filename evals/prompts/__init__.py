@@ -1,4 +1,4 @@
-"""How an item is put to the model: one file and one typed function each."""
+"""The prompts of items: one file and one typed function each."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ def question(item: Item) -> Prompt:
 
 
 def task(item: Item) -> Prompt:
-    """Context, question and options alone, for a face that is told the form of the answer and asks for it itself."""
+    """Context, question and options alone, for an API that takes the form of the answer and asks for it itself."""
     return render(_HERE, "task", _parts(item))
 
 

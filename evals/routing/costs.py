@@ -7,9 +7,9 @@ from scipy.stats import binom
 
 from evals.routing.asking import DRAFT
 from evals.routing.rows import Row, Spent
+from evals.stats.bootstrap_means import NOTHING
 from evals.stats.chance import seeded
 from evals.stats.gains import mean_interval
-from evals.stats.resampling import NOTHING
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 
@@ -34,7 +34,7 @@ class Timing:
 
 @value
 class Costs:
-    """What one assessor spends on an item, beyond the System 1 answer.
+    """The spending of one assessor on an item, beyond the System 1 answer.
 
     Attributes:
         generations: Mean samples drawn [count].
@@ -54,7 +54,7 @@ class Costs:
 
 @value
 class AnswerCosts:
-    """What the System 1 answer costs by itself, on the items where it was asked for so."""
+    """The cost of the System 1 answer by itself, on the items where it was requested so."""
 
     n: int
     prompt_tokens: Estimate
@@ -63,7 +63,7 @@ class AnswerCosts:
 
 
 def costs(rows: Sequence[Row], assessor: str) -> Costs:
-    """What `assessor` spent on the rows that it assessed."""
+    """Return what `assessor` spent on the rows that it assessed."""
     chance = seeded(SEED)
     readings = [row.readings[assessor] for row in rows if assessor in row.readings]
     spent = [reading.assess for reading in readings]
@@ -78,15 +78,15 @@ def costs(rows: Sequence[Row], assessor: str) -> Costs:
 
 
 def answer_costs(rows: Sequence[Row]) -> AnswerCosts:
-    """What the System 1 answer costs by itself."""
-    plain = [row.plain for row in rows if row.plain is not None]
-    spent: Sequence[Spent] = [each.spent for each in plain]
+    """Return what the System 1 answer costs by itself."""
+    single_pass = [row.single_pass for row in rows if row.single_pass is not None]
+    spent: Sequence[Spent] = [each.spent for each in single_pass]
     chance = seeded(SEED)
     return AnswerCosts(
-        n=len(plain),
+        n=len(single_pass),
         prompt_tokens=mean_interval([each.prompt_tokens for each in spent], chance),
         completion_tokens=mean_interval([each.completion_tokens for each in spent], chance),
-        time=timing([each.duration_ms for each in plain]),
+        time=timing([each.duration_ms for each in single_pass]),
     )
 
 
@@ -118,9 +118,9 @@ def timing(times_ms: Sequence[float]) -> Timing:
 
 def _beyond_the_answer(rows: Sequence[Row]) -> Sequence[float]:
     return [
-        row.readings[DRAFT].duration_ms - row.plain.duration_ms
+        row.readings[DRAFT].duration_ms - row.single_pass.duration_ms
         for row in rows
-        if row.plain is not None and DRAFT in row.readings
+        if row.single_pass is not None and DRAFT in row.readings
     ]
 
 

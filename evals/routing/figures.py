@@ -9,7 +9,7 @@ import numpy as np
 from evals.routing.costs import AnswerCosts, Costs, answer_costs, costs
 from evals.routing.parts import Ablation, Part, ablations, parts
 from evals.routing.rows import Reading, Recorded, Row
-from evals.routing.separating import Level, Separation, columns, discrimination, separation
+from evals.routing.separation import Level, Separation, columns, discrimination, separation
 from evals.stats.chance import Chance
 from evals.stats.separation import Band, area_gain, flags, random_band, shuffled_band, shuffled_within_band
 from evals.stats.shares import Share, share
@@ -30,10 +30,10 @@ class AssessorFigures:
         activation: How well activation predicts that System 1 is wrong.
         error: The same of 1 - correctness, the predicted probability of error by itself.
         conflict: The same of conflict alone.
-        shuffled: Areas of the real activations, dealt to the items by chance.
+        shuffled: Areas of the real activations, shuffled over the items.
         shuffled_within: The same inside each data set.
         sent: Items sent to System 2 at the threshold in force.
-        right_of_kept: System 1's right answers among the items kept.
+        right_of_system1: System 1's right answers among the items kept.
         right_of_sent: The same among those sent.
         unknown: Items with an unknown component, by component and reason [count].
         parts: How well each part of the state does by itself.
@@ -49,7 +49,7 @@ class AssessorFigures:
     shuffled: Band
     shuffled_within: Band
     sent: Share
-    right_of_kept: Share
+    right_of_system1: Share
     right_of_sent: Share
     unknown: Mapping[tuple[str, str], int]
     parts: Sequence[Part]
@@ -68,7 +68,7 @@ class SetFigures:
 
 @value
 class Difference:
-    """How much larger the area of one level is than that of another, on the items where both are known."""
+    """The gain in area of one level over another, on the items where both are known."""
 
     first: str
     second: str
@@ -77,7 +77,7 @@ class Difference:
 
 @value
 class Figures:
-    """Everything that the report says.
+    """The figures that the report shows.
 
     Attributes:
         sets: The data sets.
@@ -102,14 +102,14 @@ class Figures:
     repeated: Share
 
 
-def figures(made: Recorded, chance: Chance) -> Figures:
+def figures(evaluation: Recorded, chance: Chance) -> Figures:
     """The figures of a recorded evaluation.
 
     Args:
-        made: What was recorded.
+        evaluation: What was recorded.
         chance: For all resampling.
     """
-    rows = made.rows
+    rows = evaluation.rows
     names = list(dict.fromkeys(name for row in rows for name in row.readings))
     levels: dict[str, Level] = {LENGTH: lambda row: float(row.prompt_characters)}
     levels.update({name: level_of(name, lambda reading: reading.activation) for name in names})
@@ -122,12 +122,14 @@ def figures(made: Recorded, chance: Chance) -> Figures:
         length=separation(rows, levels[LENGTH], chance),
         differences=[_difference(first, second, levels, rows, chance) for first, second in combinations(levels, 2)],
         answers=answer_costs(rows),
-        repeated=share(row.plain.text == row.drafted for row in rows if row.plain is not None and row.drafted),
+        repeated=share(
+            row.single_pass.text == row.drafted for row in rows if row.single_pass is not None and row.drafted
+        ),
     )
 
 
 def level_of(assessor: str, read: Callable[[Reading], float | None]) -> Level:
-    """What `read` finds in the readings of `assessor`."""
+    """Return what `read` finds in the readings of `assessor`."""
 
     def level(row: Row) -> float | None:
         reading = row.readings.get(assessor)
@@ -155,7 +157,7 @@ def _assessor(name: str, rows: Sequence[Row], chance: Chance) -> AssessorFigures
         shuffled=shuffled_band(known.levels, known.wrong, chance),
         shuffled_within=shuffled_within_band(known.levels, known.wrong, known.groups, chance),
         sent=share(row.readings[name].sent for row in assessed),
-        right_of_kept=share(row.label.right for row in assessed if not row.readings[name].sent),
+        right_of_system1=share(row.label.right for row in assessed if not row.readings[name].sent),
         right_of_sent=share(row.label.right for row in assessed if row.readings[name].sent),
         unknown=Counter(unknown for row in assessed for unknown in row.readings[name].reasons.items()),
         parts=parts(assessed, name),

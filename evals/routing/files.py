@@ -5,16 +5,18 @@ from pathlib import Path
 
 import orjson
 
+from evals.harness.session import RECORDS as RECORDS
+from evals.harness.session import REPORT as REPORT
 from evals.records import Record
 from evals.routing.figures import figures, level_of
 from evals.routing.plots import outcome_plot, receiver_plot
 from evals.routing.report import report
 from evals.routing.rows import Recorded, Row, recorded
-from evals.routing.separating import columns
+from evals.routing.separation import columns
 from evals.stats.chance import Chance, seeded
 
 SEED = 7
-RECORDS, REPORT, SCORED = "records.jsonl", "report.md", "scored.jsonl"
+SCORED = "scored.jsonl"
 CURVES, OUTCOMES = "receiver.svg", "activation.svg"
 PICTURES = f"\n![activation by outcome]({OUTCOMES})\n![receiver's curves]({CURVES})\n"
 
@@ -30,18 +32,21 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     Raises:
         RecordsUnusable: When they do not make an evaluation.
     """
-    made = recorded(records)
-    said = report(made, figures(made, chance or seeded(SEED))) + PICTURES
-    known = {name: columns(made.rows, level_of(name, lambda reading: reading.activation)) for name in _names(made)}
-    (folder / REPORT).write_text(said, encoding="utf-8")
+    evaluation = recorded(records)
+    text = report(evaluation, figures(evaluation, chance or seeded(SEED))) + PICTURES
+    known = {
+        name: columns(evaluation.rows, level_of(name, lambda reading: reading.activation))
+        for name in _names(evaluation)
+    }
+    (folder / REPORT).write_text(text, encoding="utf-8")
     (folder / CURVES).write_text(receiver_plot(known), encoding="utf-8")
-    (folder / OUTCOMES).write_text(outcome_plot(known, made.runs[0]["threshold"]), encoding="utf-8")
-    (folder / SCORED).write_bytes(b"".join(orjson.dumps(_scored(row)) + b"\n" for row in made.rows))
-    return said
+    (folder / OUTCOMES).write_text(outcome_plot(known, evaluation.runs[0]["threshold"]), encoding="utf-8")
+    (folder / SCORED).write_bytes(b"".join(orjson.dumps(_scored(row)) + b"\n" for row in evaluation.rows))
+    return text
 
 
-def _names(made: Recorded) -> Sequence[str]:
-    return list(dict.fromkeys(name for row in made.rows for name in row.readings))
+def _names(evaluation: Recorded) -> Sequence[str]:
+    return list(dict.fromkeys(name for row in evaluation.rows for name in row.readings))
 
 
 def _scored(row: Row) -> Record:

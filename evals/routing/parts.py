@@ -6,19 +6,19 @@ from functools import partial
 import numpy as np
 
 from evals.routing.rows import Reading, Row
-from evals.routing.separating import discrimination
+from evals.routing.separation import discrimination
 from evals.stats.chance import Chance
 from evals.stats.separation import area, area_gain, flags
+from kernel.activation import LOWERS
 from kernel.msv import CORRECTNESS_PARTS
 from kernel.statistics.bootstrap import Estimate
 from kernel.statistics.discrimination import Discrimination
 from kernel.values import value
 
-# What speaks for the answer when it is high; it is turned round, so that a high level always speaks for an error.
+# What indicates a right answer when it is high; it is inverted, so that a high level always indicates an error.
 REASSURING = frozenset(
     {
-        "correctness",
-        "experience",
+        *LOWERS,
         "knowledge_similarity",
         "experience_similarity",
         *CORRECTNESS_PARTS,
@@ -33,11 +33,11 @@ REASSURING = frozenset(
 
 @value
 class Part:
-    """How well one part of the state does by itself.
+    """The discrimination of one part of the state by itself.
 
     Attributes:
         name: Its name; `1 - name` where it is turned round.
-        area: Of the level that speaks for an error.
+        area: Of the level that indicates an error.
     """
 
     name: str
@@ -45,19 +45,19 @@ class Part:
 
     @property
     def is_chance(self) -> bool:
-        """Whether its interval holds 0.5, so that it shows nothing on these items."""
+        """Return whether its interval holds 0.5, so that it shows nothing on these items."""
         low, high = self.area.low, self.area.high
         return low is not None and high is not None and low <= 0.5 <= high
 
     @property
     def misleads(self) -> bool:
-        """Whether its whole interval is below 0.5: it speaks for errors where there are fewer."""
+        """Return whether its whole interval is below 0.5: it indicates errors where there are fewer."""
         return self.area.high is not None and self.area.high < 0.5
 
 
 @value
 class Ablation:
-    """What one term adds to the activation.
+    """The contribution of one term to the activation.
 
     Attributes:
         term: The component.
@@ -78,7 +78,7 @@ def parts(rows: Sequence[Row], assessor: str) -> Sequence[Part]:
 
 
 def ablations(rows: Sequence[Row], assessor: str, chance: Chance) -> Sequence[Ablation]:
-    """What each term of the activation adds, by leaving it out on the same items."""
+    """Return what each term of the activation adds, by leaving it out on the same items."""
     terms = dict.fromkeys(
         term
         for row in rows
@@ -103,7 +103,7 @@ def activation_without(reading: Reading, left_out: str) -> float | None:
 
 
 def speaking_for_error(name: str, level: float) -> float:
-    """`level` turned so that a high one speaks for an error.
+    """`level` inverted where needed, so that a high one indicates an error.
 
     Example:
         >>> speaking_for_error("check", 0.75), speaking_for_error("conflict", 0.75)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evals.plots.frame import QUIET, Frame, Point, beside, colour, picture
-from evals.routing.separating import Columns
+from evals.plots.frame import QUIET, Frame, Point, colour, picture, side_by_side
+from evals.routing.separation import Columns
 
 BINS = 20
 
@@ -36,7 +36,7 @@ def receiver_plot(by_assessor: Mapping[str, Columns]) -> str:
 
 def outcome_plot(by_assessor: Mapping[str, Columns], threshold: float) -> str:
     """How activations are distributed where System 1 is right and where it is wrong, one panel for each assessor."""
-    return beside([_panel(name, known, threshold) for name, known in by_assessor.items()])
+    return side_by_side([_panel(name, known, threshold) for name, known in by_assessor.items()])
 
 
 def _panel(name: str, known: Columns, threshold: float) -> str:

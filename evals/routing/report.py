@@ -1,9 +1,10 @@
 """The report on the router's evaluation: markdown that can be pasted as it stands. Pure."""
 
 from collections.abc import Mapping, Sequence
-from shlex import quote
 
-from evals.harness.alike import listed
+from evals.harness.commands import ROUTING
+from evals.harness.provenance import digests_text
+from evals.harness.typed_command import typed, unusual
 from evals.markdown import UNKNOWN, area, band, estimate, gain, number, ranged, share, table
 from evals.records import Record
 from evals.routing.asking import Plan
@@ -14,7 +15,7 @@ from evals.stats.chance import seeded
 from evals.stats.gains import LEAST_ITEMS, Conclusion, conclusion
 from kernel.statistics.bootstrap import Estimate
 
-# Seed of the intervals that are drawn here, the same for everybody.
+# Seed of the intervals that are drawn here, the same in every run.
 SEED = 7
 # What stands in records where no folder of data does.
 QUICK, HUB = "--quick", "--hub"
@@ -23,22 +24,22 @@ READING = (
     "chance. Intervals are 95 %: DeLong's for one area over all items (~: Wilson's, where he has none), bootstrap over "
     "items for means, differences and errors caught, order statistics for "
     "medians, Wilson's for shares, and for random and shuffled levels where 95 % of the draws "
-    "fall. The pooled area mixes two things: telling a hard data set from an easy one, and a hard item from an easy "
+    "fall. The pooled area mixes two things: separating a hard data set from an easy one, and a hard item from an easy "
     "one of the same set; the mean of the areas inside the sets is the second alone, and `shuffled inside the sets` is "
     "what the first alone gives."
 )
 
 
-def report(made: Recorded, found: Figures) -> str:
+def report(evaluation: Recorded, found: Figures) -> str:
     """The whole report."""
     sections = [
-        _heading(made, found),
-        _sets(made, found),
+        _heading(evaluation, found),
+        _sets(evaluation, found),
         _prediction(found),
         _by_set(found),
         _differences(found),
         _threshold(found),
-        _caught(made, found),
+        _caught(evaluation, found),
         _costs(found),
         _unknown(found),
         _parts(found),
@@ -46,53 +47,62 @@ def report(made: Recorded, found: Figures) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _heading(made: Recorded, found: Figures) -> str:
-    first = made.runs[0]
-    models = sorted({row.plain.model for row in made.rows if row.plain is not None})
-    told = {
-        "model": ", ".join(models) or "not told",
+def _heading(evaluation: Recorded, found: Figures) -> str:
+    first, spent = evaluation.runs[0], evaluation.spent
+    models = sorted({row.single_pass.model for row in evaluation.rows if row.single_pass is not None})
+    lines_by_name = {
+        "model": ", ".join(models) or "not reported",
         "items": f"{found.wrong.of} of {len(found.sets)} data sets, seed {first['seed']}",
-        "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in made.runs)),
+        "commit": ", ".join(dict.fromkeys(str(run["commit"]) for run in evaluation.runs)),
         "router": f"configuration `{first['config_version']}`, threshold {first['threshold']}, {_weights(first)}",
-        "prompts": listed(made.digests),
+        "prompts": digests_text(evaluation.digests),
         "recorded": f"{first['time']}, {first['concurrency']} at a time, each given {first['timeout_ms'] / 1000:g} s"
-        + (f", in {len(made.runs)} starts" if len(made.runs) > 1 else ""),
-        "spent": f"{number(made.spent.generations, 0)} samples, {number(made.spent.prompt_tokens, 0)} prompt tokens, "
-        f"{number(made.spent.completion_tokens, 0)} generated, {made.hours:.2f} h of the router's time",
+        + (f", in {len(evaluation.runs)} starts" if len(evaluation.runs) > 1 else ""),
+        "spent": f"{number(spent.generations, 0)} samples, {number(spent.prompt_tokens, 0)} prompt tokens, "
+        f"{number(spent.completion_tokens, 0)} generated, {evaluation.hours:.2f} h of the router's time",
     }
-    lines = "\n".join(f"- {name}: {text}" for name, text in told.items())
+    lines = "\n".join(f"- {name}: {text}" for name, text in lines_by_name.items())
     return f"### Does the router know when System 1 is wrong?\n\n{_command(first)}\n\n{lines}\n\n{READING}"
 
 
 def _command(run: Record) -> str:
     """The command that makes the run again; what stands at its default is left out."""
-    data, count = str(run["data"]), f"--items {run['items']}"
-    folder = f"--data {quote(data)} --sets {','.join(run['sets'])} {count}"
-    chosen = data if data == QUICK else f"{data} {count}" if data.startswith(HUB) else folder
-    usual = Plan(items=())
-    times = "" if run["data"] == QUICK else _unless(usual.timeout_ms / 1000, "timeout", run["timeout_ms"] / 1000)
-    return (
-        f"`metacog eval routing {chosen} --assessors {','.join(run['assessors'])} --seed {run['seed']}"
-        f"{_unless(usual.plain, 'plain', run.get('plain', usual.plain))}"
-        f"{_unless(usual.concurrency, 'concurrency', run['concurrency'])}{times} --out DIR`"
+    usual, seconds = Plan(items=()), run["timeout_ms"] / 1000
+    options = unusual(
+        plain=(run.get("plain", usual.plain), usual.plain),
+        concurrency=(run["concurrency"], usual.concurrency),
+        timeout=(0 if run["data"] == QUICK else seconds, 0 if run["data"] == QUICK else usual.timeout_ms / 1000),
     )
+    given = {name: f"{number:g}" for name, number in options.items()}
+    assessors = ",".join(run["assessors"])
+    return f"`{typed(ROUTING, **_data(run), assessors=assessors, seed=run['seed'], **given, out='DIR')}`"
 
 
-def _unless(usual: float, option: str, given: float) -> str:
-    return "" if given == usual else f" --{option} {given:g}"
+def _data(run: Record) -> Mapping[str, object]:
+    """The options that name the items of a run."""
+    data = str(run["data"])
+    if data == QUICK:
+        return {"quick": True}
+    if data.startswith(HUB):
+        return {"hub": data.removeprefix(HUB).strip(), "items": run["items"]}
+    return {"data": data, "sets": ",".join(run["sets"]), "items": run["items"]}
 
 
 def _weights(run: Record) -> str:
     return "weights " + ", ".join(f"{name} {weight:g}" for name, weight in run["weights"].items())
 
 
-def _sets(made: Recorded, found: Figures) -> str:
+def _sets(evaluation: Recorded, found: Figures) -> str:
     rows = [[each.name, str(each.wrong.of), share(each.wrong), str(each.unreadable)] for each in found.sets]
     rows.append(["all", str(found.wrong.of), share(found.wrong), str(found.unreadable)])
-    undecided = sum(not row.label.decided for row in made.rows)
+    undecided = sum(not row.label.decided for row in evaluation.rows)
     left_out = [f"long texts that equality cannot judge, which count as wrong: {undecided}"] if undecided else []
-    left_out += [f"items without a System 1 answer, which are left out: {made.unanswered}"] if made.unanswered else []
-    left_out += [f"refused requests ({reason}): {count}" for reason, count in made.refusals.items()]
+    left_out += (
+        [f"items without a System 1 answer, which are left out: {evaluation.unanswered}"]
+        if evaluation.unanswered
+        else []
+    )
+    left_out += [f"failed requests ({reason}): {count}" for reason, count in evaluation.failures.items()]
     note = f"\n\n{'; '.join(left_out)}." if left_out else ""
     return table(["data set", "items", "System 1 wrong", "of them unreadable"], rows) + note
 
@@ -143,25 +153,25 @@ def _differences(found: Figures) -> str:
     rows = [[f"{each.second} over {each.first}", gain(each.gain), _shown(each)] for each in found.differences]
     said = (
         "Gains in AUROC of activation, paired on the same items (not corrected for their number; with fewer than "
-        f"{LEAST_ITEMS} items that System 1 gets wrong, or right, nothing is said):"
+        f"{LEAST_ITEMS} items that System 1 gets wrong, or right, there is no conclusion):"
     )
     return f"{said}\n\n{table(['gain of', 'difference', 'reading'], rows)}\n\n{_leading(found)}"
 
 
 def _leading(found: Figures) -> str:
-    """Which assessor has the largest area, and which the items do not tell from it."""
+    """The assessor with the largest area, and those that the items do not separate from it."""
     known = {each.name: each.activation.pooled.auroc for each in found.assessors}
     areas = {name: level for name, level in known.items() if level is not None}
     if not areas:
-        return "System 1 is wrong on all of these items, or on none: there is nothing to tell apart."
+        return "System 1 is wrong on all of these items, or on none: there is nothing to separate."
     best = max(areas, key=lambda name: areas[name])
     pairs = [each for each in found.differences if best in (each.first, each.second)]
-    alike = [each.second if each.first == best else each.first for each in pairs if not _is_told(each)]
-    others = f"these items do not tell it from {', '.join(alike)}" if alike else "its gain over all others is shown"
+    alike = [each.second if each.first == best else each.first for each in pairs if not _is_shown(each)]
+    others = f"these items do not separate it from {', '.join(alike)}" if alike else "its gain over all others is shown"
     return f"The largest area is that of `{best}`; {others}."
 
 
-def _is_told(difference: Difference) -> bool:
+def _is_shown(difference: Difference) -> bool:
     return conclusion(difference.gain) in (Conclusion.GAIN, Conclusion.LOSS)
 
 
@@ -174,16 +184,17 @@ def _shown(difference: Difference) -> str:
 
 def _threshold(found: Figures) -> str:
     rows = [
-        [each.name, share(each.sent), share(each.right_of_kept), share(each.right_of_sent)] for each in found.assessors
+        [each.name, share(each.sent), share(each.right_of_system1), share(each.right_of_sent)]
+        for each in found.assessors
     ]
     head = ["assessor", "sent to System 2", "System 1 right among the kept", "among the sent"]
     return f"At the threshold in force:\n\n{table(head, rows)}"
 
 
-def _caught(made: Recorded, found: Figures) -> str:
+def _caught(evaluation: Recorded, found: Figures) -> str:
     """Cost at quality without a single System 2 answer: what sending more would catch."""
     shares = [f"{100 * each:.0f} %" for each in SHARES]
-    each_caught = [catching(each.name, made.rows, seeded(SEED)) for each in found.assessors]
+    each_caught = [catching(each.name, evaluation.rows, seeded(SEED)) for each in found.assessors]
     rows = [
         [
             each.assessor,
@@ -197,7 +208,7 @@ def _caught(made: Recorded, found: Figures) -> str:
     head = ["assessor", "System 1 wrong", *(f"{each} sent" for each in shares), "at the threshold in force"]
     return (
         "Cost at quality: the share of System 1's wrong answers that is caught where the items of the highest "
-        "activation are sent to System 2 (whether System 2 mends them is not measured here; an item without an "
+        "activation are sent to System 2 (whether System 2 corrects them is not measured here; an item without an "
         f"activation goes where the router sent it):\n\n{table(head, rows)}"
     )
 
@@ -233,7 +244,7 @@ def _costs(found: Figures) -> str:
     repeated = f" Of {found.repeated.of} drafts {found.repeated.count} are word for word that answer."
     return (
         "What assessing costs beyond the System 1 answer, a mean per item; `draft` makes that answer before it "
-        f"chooses, so its own time is told from the {answers.n} items where the answer was also asked for by itself."
+        f"chooses, so its own time is taken from the {answers.n} items where the answer was also asked for by itself."
         f"{repeated if found.repeated.of else ''}\n\n{table(head, rows)}"
     )
 
@@ -261,7 +272,7 @@ def _parts(found: Figures) -> str:
     ]
     return "\n\n".join(
         [
-            "Each component and part by itself, turned so that a high level speaks for an error:",
+            "Each component and part by itself, inverted where needed, so that a high level indicates an error:",
             table(["assessor", "level", "AUROC"], rows),
             "What each term adds to the activation, by leaving it out:",
             table(["assessor", "term", "AUROC without it", "gain by it"], lost),
@@ -271,7 +282,7 @@ def _parts(found: Figures) -> str:
 
 
 def _verdicts(assessors: Sequence[AssessorFigures]) -> str:
-    """What does not help on these data, in words."""
+    """Return what does not help on these data, in words."""
     lines = []
     for each in assessors:
         said: Mapping[str, Sequence[str]] = {
@@ -279,12 +290,12 @@ def _verdicts(assessors: Sequence[AssessorFigures]) -> str:
             "by themselves worse than chance (the wrong way round here)": [p.name for p in each.parts if p.misleads],
             "add nothing to the activation (the gain's interval holds 0)": _terms(each, Conclusion.NONE),
             "make the activation worse": _terms(each, Conclusion.LOSS),
-            "not told: too few items of the rarer outcome": _terms(each, Conclusion.UNKNOWN),
+            "not shown: too few items of the rarer outcome": _terms(each, Conclusion.UNKNOWN),
         }
         lines += [f"- `{each.name}`, {what}: {', '.join(names)}." for what, names in said.items() if names]
     return "What does not help on these data:\n\n" + ("\n".join(lines) or "- nothing that these items show.")
 
 
 def _terms(found: AssessorFigures, said: Conclusion) -> Sequence[str]:
-    """The terms of whose gain `said` is what may be said."""
+    """The terms with the conclusion `said`."""
     return [one.term for one in found.ablations if one.gain.value is not None and conclusion(one.gain) is said]

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.errors import RecordsUnusable
-from evals.harness.alike import gathered
 from evals.harness.commands import ROUTING, runs_of
-from evals.harness.refusals import reason
+from evals.harness.failures import error_reason
+from evals.harness.provenance import collected_digests
 from evals.records import Record
-from evals.routing.asking import DRAFT, PLAIN
-from evals.scorers.answers import Known, Verdict, judged
+from evals.routing.asking import DRAFT, SINGLE_PASS
+from evals.scorers.answers import Known, ScoredAnswer, scored
 from kernel.answers import AnswerType
 from kernel.values import value
 
@@ -22,7 +22,7 @@ _NAMED = re.compile(r".*?\b[A-Z]+(?:_[A-Z]+)+\b")
 
 @value
 class Spent:
-    """What one stage of a request spent.
+    """The spending of one stage of a request.
 
     Attributes:
         generations: Samples drawn [count].
@@ -37,7 +37,7 @@ class Spent:
 
 @value
 class Reading:
-    """What one assessor made of one item.
+    """The state and decision of one assessor on one item.
 
     Attributes:
         activation: Pressure to deliberate [0..1]; None when too little is known.
@@ -61,7 +61,7 @@ class Reading:
 
 
 @value
-class Plain:
+class SinglePassAnswer:
     """The System 1 answer, asked for by itself."""
 
     text: str
@@ -77,24 +77,24 @@ class Row:
     Attributes:
         item: Its name.
         dataset: Its data set.
-        verdict: Whether the answer is right.
+        label: Whether the answer is right.
         prompt_characters: Length of its prompt [characters].
         readings: What each assessor made of it, by name.
-        plain: The System 1 answer by itself, where that was asked for.
+        single_pass: The System 1 answer by itself, where that was asked for.
         drafted: The System 1 answer that `draft` made; empty where it made none.
     """
 
     item: str
     dataset: str
-    label: Verdict
+    label: ScoredAnswer
     prompt_characters: int
     readings: Mapping[str, Reading]
-    plain: Plain | None
+    single_pass: SinglePassAnswer | None
     drafted: str
 
     @property
     def wrong(self) -> bool:
-        """Whether System 1 is wrong."""
+        """Return whether System 1 is wrong."""
         return not self.label.right
 
 
@@ -106,7 +106,7 @@ class Recorded:
         runs: Headings of its runs, one for each start.
         rows: Items with a System 1 answer.
         unanswered: Items without one [count].
-        refusals: Requests refused by the router, by its reason [count].
+        failures: Requests that the router rejected, by its reason [count].
         digests: All prompt digests of each name: those of the question, and those that assessing used.
         spent: Everything that was spent.
         hours: Time of the router, in all requests [h].
@@ -115,7 +115,7 @@ class Recorded:
     runs: Sequence[Record]
     rows: Sequence[Row]
     unanswered: int
-    refusals: Mapping[str, int]
+    failures: Mapping[str, int]
     digests: Mapping[str, Sequence[str]]
     spent: Spent
     hours: float
@@ -140,23 +140,23 @@ def recorded(records: Sequence[Record]) -> Recorded:
     answered = [row for row in rows if row is not None]
     if not answered:
         raise RecordsUnusable("there is nothing to report on yet: no item has a System 1 answer")
-    made = [reply for each in replies.values() for reply in each.values()]
+    all_replies = [reply for each in replies.values() for reply in each.values()]
     return Recorded(
         runs=runs,
         rows=answered,
         unanswered=len(rows) - len(answered),
-        refusals=_refusals([record for record in records if record["kind"] == "reply"]),
-        digests=gathered(each.get("prompt_digests") or {} for each in (*runs, *made)),
-        spent=_in_all(made),
-        hours=sum(reply["duration_ms"] for reply in made) / 3_600_000,
+        failures=_failures([record for record in records if record["kind"] == "reply"]),
+        digests=collected_digests(each.get("prompt_digests") or {} for each in (*runs, *all_replies)),
+        spent=_in_all(all_replies),
+        hours=sum(reply["duration_ms"] for reply in all_replies) / 3_600_000,
     )
 
 
-def _refusals(replies: Sequence[Record]) -> Mapping[str, int]:
+def _failures(replies: Sequence[Record]) -> Mapping[str, int]:
     """Refused requests that were not answered when they were asked again, by reason [count]."""
     answered = {(record["item"], record["asked"]) for record in replies if "reply" in record}
-    refused = {(record["item"], record["asked"]): record["refusal"] for record in replies if "reply" not in record}
-    return Counter(reason(problem) for key, problem in refused.items() if key not in answered)
+    failed = {(record["item"], record["asked"]): record["refusal"] for record in replies if "reply" not in record}
+    return Counter(error_reason(problem) for key, problem in failed.items() if key not in answered)
 
 
 def _in_all(replies: Sequence[Record]) -> Spent:
@@ -171,9 +171,9 @@ def _in_all(replies: Sequence[Record]) -> Spent:
 def _row(item: Record, replies: Mapping[str, Record]) -> Row | None:
     """The row of one item; None without a System 1 answer."""
     drafted = str(replies.get(DRAFT, {}).get("draft") or "")
-    plain = _plain(replies[PLAIN]) if PLAIN in replies else None
-    text = drafted or (plain.text if plain else "")
-    if not drafted and plain is None:
+    single_pass = _single_pass(replies[SINGLE_PASS]) if SINGLE_PASS in replies else None
+    text = drafted or (single_pass.text if single_pass else "")
+    if not drafted and single_pass is None:
         return None
     known = Known(
         answer=item["answer"],
@@ -184,10 +184,10 @@ def _row(item: Record, replies: Mapping[str, Record]) -> Row | None:
     return Row(
         item=item["id"],
         dataset=item["dataset"],
-        label=judged(text, known),
+        label=scored(text, known),
         prompt_characters=item["prompt_characters"],
-        readings={name: _reading(reply) for name, reply in replies.items() if name != PLAIN},
-        plain=plain,
+        readings={name: _reading(reply) for name, reply in replies.items() if name != SINGLE_PASS},
+        single_pass=single_pass,
         drafted=drafted,
     )
 
@@ -221,14 +221,16 @@ def _in_short(reason: str) -> str:
     return named[0] if named else reason
 
 
-def _plain(run: Record) -> Plain:
-    return Plain(text=run["answer"], model=run["model"], spent=_spent(run, SYSTEM_ONE), duration_ms=run["duration_ms"])
+def _single_pass(run: Record) -> SinglePassAnswer:
+    return SinglePassAnswer(
+        text=run["answer"], model=run["model"], spent=_spent(run, SYSTEM_ONE), duration_ms=run["duration_ms"]
+    )
 
 
 def _spent(reply: Record, stage: str) -> Spent:
-    told = reply["usage"]["stages"].get(stage, {})
+    usage = reply["usage"]["stages"].get(stage, {})
     return Spent(
-        generations=told.get("generations", 0),
-        prompt_tokens=told.get("prompt_tokens", 0),
-        completion_tokens=told.get("completion_tokens", 0),
+        generations=usage.get("generations", 0),
+        prompt_tokens=usage.get("prompt_tokens", 0),
+        completion_tokens=usage.get("completion_tokens", 0),
     )

@@ -1,4 +1,4 @@
-"""One evaluation from start to report: what is recorded already is not asked for again."""
+"""The router's evaluation from start to report: what is recorded already is not asked for again."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from evals.commit import commit
-from evals.harness.introducing import same_items
-from evals.records import Recorder, read_records
+from evals.harness.session import RunStart, records_in, start_run
+from evals.records import RecordFile, read_records
 from evals.router_client import RouterClient
-from evals.routing.asking import Plan, ask_all, heading, resumable
+from evals.routing.asking import FIXED, Plan, heading, record_plan
 from evals.routing.files import RECORDS, write_report
 from evals.routing.report import HUB
 from kernel.values import value
@@ -17,7 +17,7 @@ from kernel.values import value
 
 @value
 class Source:
-    """Where the items come from: the folder (or the option that stands for it), the sets, how many of each."""
+    """The source of the items: the folder (or its option), the sets, and the number of items of each."""
 
     folder: str
     sets: tuple[str, ...]
@@ -29,28 +29,32 @@ async def record(
     source: Source,
     router: RouterClient,
     folder: Path,
-    told: Callable[[], None],
+    on_progress: Callable[[], None],
     seconds: float | None = None,
 ) -> None:
-    """Ask for everything in `plan` that `folder` does not hold yet.
+    """Record everything in `plan` that `folder` does not hold yet.
 
-    After `seconds` [s] it ends, and gives up what is under way then; None: when everything is recorded.
+    Args:
+        plan: What is asked.
+        source: Where its items come from.
+        router: The router that is asked.
+        folder: The folder of the records.
+        on_progress: Called after each request of the plan.
+        seconds: Time after which it ends, and gives up the requests in flight [s]; None: when everything is recorded.
 
     Raises:
-        RouterAway: When the router, or the model behind it, is away; what came before is recorded.
-        RecordsUnusable: When the folder holds records that were made otherwise, or of other items of the same names.
+        RouterAway: When the router, or the model behind it, cannot be reached; what came before is recorded.
+        RecordsUnusable: When the folder holds records that were made differently, or of other items of the same names.
     """
     file = folder / RECORDS
-    with Recorder(file) as recorder:
+    with RecordFile(file) as sink:
         records = read_records(file)
         about = {"commit": commit(), "data": source.folder, "sets": list(source.sets), "items": source.items}
         opening = await heading(router, plan, about)
-        resumable(opening, records)
-        same_items(plan.items, records)
-        recorder.add(opening)
+        start_run(RunStart(heading=opening, items=plan.items, fixed=FIXED), records, sink)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await ask_all(router, plan, records, recorder, told)
+                await record_plan(router, plan, records, sink, on_progress)
 
 
 def rewrite(records: Path) -> tuple[Path, str]:
@@ -62,17 +66,19 @@ def rewrite(records: Path) -> tuple[Path, str]:
     Raises:
         RecordsUnusable: When they cannot be read.
     """
-    file = records / RECORDS if records.is_dir() else records
-    return file.parent, write_report(read_records(file), file.parent)
+    folder, known = records_in(records)
+    return folder, write_report(known, folder)
 
 
 def source(folder: Path, plan: Plan, items: int) -> Source:
-    """Where the items of `plan` come from."""
-    return Source(folder=str(folder), sets=tuple(dict.fromkeys(item.dataset for item in plan.items)), items=items)
+    """Return where the items of `plan` come from."""
+    return _source(str(folder), plan, items)
 
 
 def public_source(names: Sequence[str], plan: Plan, items: int) -> Source:
-    """Where the items of `plan` come from, if they are public sets by these names."""
-    return Source(
-        folder=f"{HUB} {','.join(names)}", sets=tuple(dict.fromkeys(item.dataset for item in plan.items)), items=items
-    )
+    """Return where the items of `plan` come from, if they are public sets by these names."""
+    return _source(f"{HUB} {','.join(names)}", plan, items)
+
+
+def _source(folder: str, plan: Plan, items: int) -> Source:
+    return Source(folder=folder, sets=tuple(dict.fromkeys(item.dataset for item in plan.items)), items=items)

@@ -35,7 +35,7 @@ class Caught:
 
 @value
 class Catching:
-    """What sending by one assessor's activation catches.
+    """The errors that sending by one assessor's activation catches.
 
     Attributes:
         assessor: Its name.
@@ -51,7 +51,7 @@ class Catching:
 
 
 def catching(assessor: str, rows: Sequence[Row], chance: Chance) -> Catching:
-    """What sending by the activation of `assessor` catches.
+    """Return what sending by the activation of `assessor` catches.
 
     Args:
         assessor: Its name.

@@ -26,13 +26,14 @@ class Known:
 
 
 @value
-class Verdict:
-    """What a text amounts to.
+class ScoredAnswer:
+    """The score of a text.
 
     Attributes:
         answer: The answer that was read off it; None when there is none of the form wanted.
         right: Whether it is the known one.
-        decided: Whether that could be told; a long free text that is not the known one word for word counts as wrong.
+        decided: Whether a rule could judge it; a long free text counts as wrong unless it is the known one word for
+            word.
     """
 
     answer: str | None
@@ -40,15 +41,15 @@ class Verdict:
     decided: bool = True
 
 
-def judged(text: str, known: Known) -> Verdict:
-    r"""Whether the answer in `text` is the known one.
+def scored(text: str, known: Known) -> ScoredAnswer:
+    r"""Return whether the answer in `text` is the known one.
 
     Example:
-        >>> judged("6 x 7 = 42.\nFinal Answer: 42", Known(answer="42", answer_type=AnswerType.NUMBER))
-        Verdict(answer='42', right=True, decided=True)
+        >>> scored("6 x 7 = 42.\nFinal Answer: 42", Known(answer="42", answer_type=AnswerType.NUMBER))
+        ScoredAnswer(answer='42', right=True, decided=True)
     """
     answer = extract(text, known.answer_type, options=known.choices)
     if answer is None:
-        return Verdict(answer=None, right=False)
+        return ScoredAnswer(answer=None, right=False)
     right = is_right(answer, known.answer, known.answer_type, options=known.choices, aliases=known.aliases)
-    return Verdict(answer=answer, right=right is True, decided=right is not None)
+    return ScoredAnswer(answer=answer, right=right is True, decided=right is not None)

@@ -8,11 +8,11 @@ from kernel.values import value
 
 @value
 class Chance:
-    """Where chance comes from.
+    """The source of chance.
 
     Attributes:
         rng: Its source.
-        draws: How often items are resampled or levels dealt, for one figure [count].
+        draws: How often items are resampled or levels shuffled, for one figure [count].
     """
 
     rng: np.random.Generator

@@ -1,4 +1,4 @@
-"""Gains: how much better one arm is than another on the same items, and what may be said of it. Pure."""
+"""Gains: how much better one arm is than another on the same items, and what may be concluded. Pure."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from evals.stats.bootstrap_means import NOTHING, percentile_estimate, resampled_means
 from evals.stats.chance import Chance
-from evals.stats.resampling import NOTHING, percentile_estimate, resampled_means
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
 
@@ -21,7 +21,7 @@ SIGNIFICANCE = 0.05
 
 
 class Conclusion(StrEnum):
-    """What an interval allows to say."""
+    """The conclusion that an interval allows."""
 
     GAIN = "gain"
     LOSS = "loss"
@@ -35,7 +35,7 @@ class Contrast(Estimate):
 
     Attributes:
         counted: Items that it is taken from [count]; of areas those of the rarer outcome.
-        differing: Items on which the arms differ [count]: all others say nothing of who is better.
+        differing: Items on which the arms differ [count]: all others do not show which is better.
         by_signs: Probability that chance alone divides these as unevenly, where each is right by one arm and wrong by
             the other (exact sign test, two-sided) [0..1]; None where the scores are not of that kind.
     """
@@ -61,7 +61,7 @@ class Spread:
 
 
 def conclusion(found: Estimate) -> Conclusion:
-    """What may be said of a difference: a gain whose interval holds zero is no gain, and few items say nothing.
+    """The conclusion on a difference: a gain whose interval holds zero is no gain, and few items allow none.
 
     A gain, or a loss, needs `LEAST_ITEMS` items that differ: an interval that holds zero is no gain whatever their
     number, and one that does not may be chance where they are fewer. With few more of them the percentile bootstrap is
@@ -110,7 +110,7 @@ def mean_interval(scores: Sequence[float] | Scores, chance: Chance) -> Estimate:
 
 
 def paired_gain(before: Sequence[float] | Scores, after: Sequence[float] | Scores, chance: Chance) -> Contrast:
-    """How much higher the mean of `after` is, item by item, with its paired bootstrap interval.
+    """Return how much higher the mean of `after` is, item by item, with its paired bootstrap interval.
 
     Args:
         before: Score of each item [0..1]; over several seeds their mean, so that an item is drawn as a whole.
@@ -132,7 +132,7 @@ def paired_gain(before: Sequence[float] | Scores, after: Sequence[float] | Score
 
 
 def sign_test(differences: Sequence[float] | Scores) -> float | None:
-    """Probability that chance alone divides differences as unevenly, two-sided and exact; equal pairs say nothing.
+    """Probability that chance alone divides differences as unevenly, two-sided and exact; equal pairs do not count.
 
     Args:
         differences: -1, 0 or 1 for each item.

@@ -1,6 +1,6 @@
-"""What routing is worth: answers of two systems, mixed by decisions, against decisions that know nothing. Pure.
+"""What routing is worth: answers of two systems, mixed by decisions, against shuffled decisions. Pure.
 
-If decisions were dealt to the items by chance, the mix would be right as often as s B + (1 - s) A, with s the share
+If decisions were shuffled over the items, the mix would be right as often as s B + (1 - s) A, with s the share
 sent and A, B the shares right of the two systems. What the real decisions have above that is their worth; it is exact,
 no draw of chance is in it, and it needs no model call beyond the answers of both systems.
 """
@@ -8,31 +8,31 @@ no draw of chance is in it, and it needs no model call beyond the answers of bot
 import numpy as np
 import numpy.typing as npt
 
+from evals.stats.bootstrap_means import NOTHING, percentile_estimate, resampled_means
 from evals.stats.chance import Chance
 from evals.stats.gains import Contrast, Scores, contrast
-from evals.stats.resampling import NOTHING, percentile_estimate, resampled_means
 from evals.stats.separation import Band, Flags
 from kernel.values import value
 
-# Dealings of decisions by chance, for a band: its ends need no more.
-DEALINGS = 1000
+# Shuffles of decisions, for a band: its ends need no more.
+SHUFFLES = 1000
 
 
 @value
 class Pair:
-    """What is right of each of two systems on the same items [0..1 each]."""
+    """The scores of two systems on the same items [0..1 each]."""
 
     first: Scores
     second: Scores
 
 
 def mixed(pair: Pair, sent: Flags) -> Scores:
-    """What is right of the mix that gives the items `sent` to the second system."""
+    """Return what is right of the mix that gives the items `sent` to the second system."""
     return np.where(sent, pair.second, pair.first)
 
 
 def worth(first: Scores, second: Scores, sent: npt.NDArray[np.float64]) -> float:
-    """How much more often the mix is right than with the same decisions dealt by chance.
+    """Return how much more often the mix is right than with the same decisions shuffled.
 
     Example:
         >>> right = np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4)
@@ -55,10 +55,10 @@ def worth_interval(pair: Pair, sent: Flags, chance: Chance) -> Contrast:
 
 
 def shuffled_mixes(pair: Pair, sent: Flags, chance: Chance) -> Band:
-    """Shares right of the mixes that the real decisions make when they are dealt to the items by chance."""
+    """Shares right of the mixes that the real decisions make when they are shuffled over the items."""
     if not len(sent):
         return Band(mean=None, low=None, high=None, draws=0)
-    made = [float(mixed(pair, chance.rng.permutation(sent)).mean()) for _ in range(min(chance.draws, DEALINGS))]
+    made = [float(mixed(pair, chance.rng.permutation(sent)).mean()) for _ in range(min(chance.draws, SHUFFLES))]
     low, high = np.quantile(made, [0.025, 0.975])
     return Band(mean=float(np.mean(made)), low=float(low), high=float(high), draws=len(made))
 

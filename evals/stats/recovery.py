@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evals.stats.chance import Chance
-from evals.stats.mixing import DEALINGS
+from evals.stats.mixing import SHUFFLES
 from evals.stats.separation import Band, Flags, Levels
 from kernel.values import value
 
@@ -98,8 +98,8 @@ def cost_at_most(levels: Levels, weak: Flags | Array, strong: Flags | Array) -> 
 
 
 @value
-class Dealt:
-    """What the same levels cost where they are dealt to the items by chance.
+class ShuffledCosts:
+    """The costs of the same levels shuffled over the items.
 
     The cost is read where the gap is reached first, which chance does early where the gap is small: compare with this
     and not with the share itself.
@@ -113,15 +113,15 @@ class Dealt:
     at_most: Band
 
 
-def dealt_costs(levels: Levels, weak: Flags | Array, strong: Flags | Array, chance: Chance) -> Dealt:
-    """What `levels` cost where they are dealt to the items by chance; without a gap there is no cost."""
+def shuffled_costs(levels: Levels, weak: Flags | Array, strong: Flags | Array, chance: Chance) -> ShuffledCosts:
+    """Return what `levels` cost where they are shuffled over the items; without a gap there is no cost."""
     # A source of its own: what is drawn here moves no other figure.
     [rng] = chance.rng.spawn(1)
     costs = [
         (cost_at_half(made, weak, strong), cost_at_most(made, weak, strong))
-        for made in (rng.permutation(levels) for _ in range(min(chance.draws, DEALINGS)))
+        for made in (rng.permutation(levels) for _ in range(min(chance.draws, SHUFFLES)))
     ]
-    return Dealt(at_half=_band([half for half, _ in costs]), at_most=_band([most for _, most in costs]))
+    return ShuffledCosts(at_half=_band([half for half, _ in costs]), at_most=_band([most for _, most in costs]))
 
 
 def _band(costs: Sequence[float | None]) -> Band:
@@ -133,5 +133,5 @@ def _band(costs: Sequence[float | None]) -> Band:
 
 
 def knowing(weak: Sequence[bool], strong: Sequence[bool]) -> Levels:
-    """The level of somebody who knows both outcomes; where only the strong one is right comes first."""
+    """The level that knows both outcomes; items that only the strong one gets right come first."""
     return np.asarray(strong, dtype=np.float64) - np.asarray(weak, dtype=np.float64)

@@ -1,6 +1,6 @@
-"""How well a level tells wrong from right answers, over all items and inside each data set; and what chance would give.
+"""How well a level separates wrong from right answers, over all items and in each set; and what chance would give.
 
-Over several sets the pooled area mixes two things: telling a hard set from an easy one, and telling a hard item from an
+Over several sets the pooled area mixes two things: separating a hard set from an easy one, and a hard item from an
 easy one of the same set. The mean of the areas inside the sets is the second alone.
 """
 
@@ -22,7 +22,7 @@ Rank = Callable[[], Levels]
 
 @value
 class Band:
-    """Where a statistic falls by chance.
+    """The range of a statistic by chance.
 
     Attributes:
         mean: Mean over the draws; None where it has no value.
@@ -70,7 +70,7 @@ def within_interval(levels: Levels, wrong: Flags, groups: Groups, chance: Chance
 
 
 def area_gain(before: Levels, after: Levels, wrong: Flags, chance: Chance) -> Contrast:
-    """How much larger the area of one level is than that of another on the same items, with its paired interval.
+    """Return how much larger the area of one level is than that of another on the same items, with its paired interval.
 
     It rests on the items of the rarer outcome: an area is made of pairs, and each of these has one of them.
     """
@@ -80,26 +80,26 @@ def area_gain(before: Levels, after: Levels, wrong: Flags, chance: Chance) -> Co
 
 
 def random_band(wrong: Flags, chance: Chance) -> Band:
-    """Areas of levels that are drawn by chance."""
+    """Areas of levels that are drawn at random."""
     return _band(lambda: chance.rng.random(len(wrong)), wrong, chance.draws)
 
 
 def shuffled_band(levels: Levels, wrong: Flags, chance: Chance) -> Band:
-    """Areas of the real levels, handed to the items by chance."""
+    """Areas of the real levels, shuffled over the items."""
     return _band(lambda: chance.rng.permutation(levels), wrong, chance.draws)
 
 
 def shuffled_within_band(levels: Levels, wrong: Flags, groups: Groups, chance: Chance) -> Band:
-    """Areas of the real levels, handed by chance to items of the same group: what knowing the group alone gives."""
+    """Areas of the real levels, shuffled inside each group: what knowing the group alone gives."""
     places = [np.flatnonzero(groups == group) for group in np.unique(groups)]
 
-    def dealt() -> Levels:
+    def shuffled() -> Levels:
         made = levels.copy()
         for place in places:
             made[place] = chance.rng.permutation(levels[place])
         return made
 
-    return _band(dealt, wrong, chance.draws)
+    return _band(shuffled, wrong, chance.draws)
 
 
 def flags(wrong: Sequence[bool]) -> Flags:

@@ -27,7 +27,7 @@ class Share:
 
 
 def share(happened: Iterable[bool]) -> Share:
-    """How many of them happened.
+    """Return how many of them happened.
 
     Example:
         >>> share([True, False, False, True]).value

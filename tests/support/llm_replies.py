@@ -1,4 +1,4 @@
-"""What the scripted server says: replies in OpenAI's shape, with the differences of real servers (as measured).
+"""Replies of the scripted server, in OpenAI's shape, with the differences of real servers (as measured).
 
 A token is a word with the blanks before it.
 """
@@ -22,17 +22,17 @@ class Shape:
 
     Attributes:
         name: Its name.
-        max_n: Refuses more samples than this in one request.
-        serves_n: Whether `n` choices come; else one, whatever was asked.
-        serves_logprobs: Whether log-probabilities come.
-        zero_logprobs: Whether they come for `top_logprobs: 0`.
+        max_n: Samples that it accepts in one request; None: any number.
+        serves_n: Whether it returns `n` choices; else it returns one, whatever `n`.
+        serves_logprobs: Whether it returns log-probabilities.
+        zero_logprobs: Whether it returns them for `top_logprobs: 0`.
         follows_schema: Whether a JSON schema is followed.
         heeds_bounds: Whether the bounds of its numbers are, too.
         checks: Whether model, sampling, tools and `max_tokens` are checked.
         reports_usage: Whether there is usage.
         usage_counts_all: Whether it counts all choices; else the first one.
         first_content: Content of a stream's first delta.
-        lists_models: Whether it tells what it serves.
+        lists_models: Whether it lists its models.
         context: Tokens of prompt and answer.
     """
 
@@ -83,11 +83,11 @@ class Said:
 
     @property
     def tokens(self) -> list[str]:
-        """All its tokens."""
+        """Its tokens, those of the reasoning first."""
         return words(self.reasoning) + words(self.text)
 
     def shortened(self, body: Body) -> "Said":
-        """The same, ended where `body` wants it to end."""
+        """Return the choice, cut where `body` ends it."""
         stops = body.get("stop") or ()
         texts = [stops] if isinstance(stops, str) else stops
         ends = [place for stop in texts if (place := self.text.find(stop)) >= 0]
@@ -95,15 +95,15 @@ class Said:
         return Said("".join(words(text)[: body.get("max_tokens")]), self.reasoning, self.tool_calls, self.instead)
 
     def finish_reason(self, body: Body) -> str:
-        """Why it ended."""
+        """The reason for which the choice ended."""
         if self.tool_calls:
             return "tool_calls"
         limit = body.get("max_tokens")
         return "length" if limit is not None and len(words(self.text)) >= limit else "stop"
 
 
-def refusal(shape: Shape, model: str, body: Body) -> tuple[int, str] | None:
-    """Status and message of the refusal that `shape` has for `body`; None if it has none."""
+def request_error(shape: Shape, model: str, body: Body) -> tuple[int, str] | None:
+    """Status and message of the error that `shape` has for `body`; None if it has none."""
     n, prompt = body.get("n", 1), prompt_tokens(body)
     if shape.follows_schema and schema_of(body).get("type", "object") not in KINDS:
         return 400, f"JSON schema error at #: unrecognized type {schema_of(body)['type']}"
@@ -133,7 +133,7 @@ def _fault_found(model: str, body: Body, n: int) -> tuple[int, str] | None:
 
 
 def unscripted(shape: Shape, body: Body, index: int) -> str:
-    """What a choice says that nobody scripted: its seed, or a document that follows the schema."""
+    """The text of a choice that is not scripted: its seed, or a document that follows the schema."""
     schema = schema_of(body)
     if schema and shape.follows_schema:
         return json.dumps(instance(schema, heeds_bounds=shape.heeds_bounds))

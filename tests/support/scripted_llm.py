@@ -5,10 +5,10 @@
         ...                                            # send requests to llm.url
         assert llm.bodies[0]["n"] == 2
 
-A choice that nobody scripted says `sample <seed + index>`, as servers number the samples of one request, or a document
-that follows the schema asked for. `llm.answer` may be set to a function from the request to the texts of its choices.
-Faults are queued, one for each coming request: `llm.fault(Refuse(429, "busy", {"retry-after": "1"}))`. The shapes
-`VLLM`, `LLAMACPP` and `MINIMAL` differ as such servers do (`llm_replies`).
+A choice that is not scripted is `sample <seed + index>`, as servers number the samples of one request, or a document
+that follows the schema of the request. `llm.answer` may be set to a function from the request to the texts of its
+choices. Faults are queued, one for each coming request: `llm.fault(Refuse(429, "busy", {"retry-after": "1"}))`. The
+shapes `VLLM`, `LLAMACPP` and `MINIMAL` differ as such servers do (`llm_replies`).
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from tests.support.llm_replies import (
     Shape,
     chunks,
     completion,
-    refusal,
+    request_error,
     unscripted,
 )
 
@@ -54,7 +54,7 @@ class Stall:
 
 @dataclass(frozen=True)
 class Trickle:
-    """Answer 200, send blanks to show that it is alive, and never come to an end."""
+    """Answer 200, send blanks for ever, and never end the reply."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ Fault = Refuse | Stall | Trickle | Hangup | Cut | Late | Say
 
 @dataclass(frozen=True)
 class Received:
-    """A chat completion that came in, with the port that its connection has on the client's side."""
+    """A chat completion that was received, with the port of its connection on the client's side."""
 
     body: Body
     headers: Mapping[str, str]
@@ -101,17 +101,17 @@ class ScriptedLLM:
     """The server, in a thread of its own; a context manager.
 
     Args:
-        shape: Which server it is like.
-        model: The model it serves.
-        keep_alive_s: When it closes an idle connection [s].
+        shape: The server that it imitates.
+        model: The model that it serves.
+        keep_alive_s: Time after which it closes an idle connection [s].
 
     Attributes:
-        url: Where it is.
+        url: Its address.
         requests: Chat completions received.
-        listings: How often its models were asked for [count].
+        listings: Requests for its models [count].
         disconnects: Clients that went away before their reply was complete [count].
         under_way: Chat completions being answered now [count].
-        answer: From a request to the texts of its choices; goes before what is queued.
+        answer: From a request to the texts of its choices; used before queued texts.
         token_delay_s: Time that each token takes [s].
         ready: Whether it is done loading; answers 503 until then.
     """
@@ -155,7 +155,7 @@ class ScriptedLLM:
 
     @property
     def bodies(self) -> list[Body]:
-        """The bodies received."""
+        """The bodies of the requests received."""
         return [received.body for received in self.requests]
 
     async def until(self, holds: Callable[[Self], bool]) -> None:
@@ -178,15 +178,15 @@ class ScriptedLLM:
 
     async def _health(self, _: web.Request) -> web.Response:
         if not self.ready:
-            return _refused(503, "Loading model")
+            return _error(503, "Loading model")
         return web.json_response({"status": "ok"}) if self.shape is LLAMACPP else web.Response()
 
     async def _models(self, _: web.Request) -> web.Response:
         self.listings += 1
         if not self.ready:
-            return _refused(503, "Loading model")
+            return _error(503, "Loading model")
         if not self.shape.lists_models:
-            return _refused(404, "Not Found")
+            return _error(404, "Not Found")
         entry: Body = {"id": self.model, "object": "model"}
         if self.shape is VLLM:
             entry["max_model_len"] = self.shape.context
@@ -214,7 +214,7 @@ class ScriptedLLM:
     ) -> web.StreamResponse:
         match fault:
             case Refuse(status, message, headers):
-                return _refused(status, message, headers)
+                return _error(status, message, headers)
             case Stall():
                 await asyncio.Event().wait()
             case Trickle():
@@ -224,13 +224,13 @@ class ScriptedLLM:
                 return web.Response()
             case Say(content, content_type):
                 return web.Response(body=content, content_type=content_type)
-        if wrong := refusal(self.shape, self.model, body):
-            return _refused(*wrong)
-        said = self._said(body)
+        if error := request_error(self.shape, self.model, body):
+            return _error(*error)
+        choices = self._choices(body)
         if body.get("stream"):
-            return await self._stream(request, transport, chunks(self.shape, self.model, body, said), fault)
-        await asyncio.sleep(self.token_delay_s * max(len(each.tokens) for each in said))
-        return web.json_response(completion(self.shape, self.model, body, said))
+            return await self._stream(request, transport, chunks(self.shape, self.model, body, choices), fault)
+        await asyncio.sleep(self.token_delay_s * max(len(each.tokens) for each in choices))
+        return web.json_response(completion(self.shape, self.model, body, choices))
 
     async def _stream(
         self, request: web.Request, transport: asyncio.Transport, events: Iterable[Body], fault: Fault | None
@@ -249,7 +249,7 @@ class ScriptedLLM:
         await response.write(b"data: [DONE]\n\n")
         return response
 
-    def _said(self, body: Body) -> list[Said]:
+    def _choices(self, body: Body) -> list[Said]:
         n = body.get("n", 1) if self.shape.serves_n else 1
         scripted: list[str | Said] = list(self.answer(body))[:n] if self.answer else []
         while len(scripted) < n:
@@ -269,5 +269,5 @@ async def _trickle(request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(0.01)
 
 
-def _refused(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
     return web.json_response({"error": {"message": message, "code": status}}, status=status, headers=headers)

@@ -1,8 +1,8 @@
-"""A service whose replies are written down: for exact cases of its clients, which no real service gives twice.
+"""A service with scripted replies: for exact cases of its clients, which no real service gives twice.
 
 with ScriptedService() as service:
     service.reply("POST /v1/route", json={"system": "SYSTEM_ONE"})
-    ...                                            # ask service.url
+    ...                                            # send requests to service.url
     assert service.asked[0].body == {"question": "Why?"}
 """
 
@@ -27,7 +27,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Request:
-    """What came in."""
+    """A request that was received."""
 
     line: str
     query: str
@@ -39,8 +39,8 @@ class ScriptedService:
     """The server, in threads of its own; a context manager.
 
     Attributes:
-        url: Where it is.
-        asked: What came in, in order.
+        url: Its address.
+        asked: The requests received, in order.
         most_at_once: Requests that were under way at the same time, at most.
     """
 
@@ -69,7 +69,7 @@ class ScriptedService:
         self._replies[line].append(_json_reply(json, status, headers))
 
     def always(self, line: str, *, json: Any = None, status: int = 200) -> None:  # noqa: ANN401
-        """Reply so whenever nothing is queued."""
+        """Set the reply for every request of `line` without a queued one."""
         self._always[line] = _json_reply(json, status, {})
 
     def hang_up(self, line: str) -> None:
@@ -78,15 +78,15 @@ class ScriptedService:
 
     def stream(self, line: str, *events: tuple[str, Any], comment: str = "still here") -> None:
         """Queue a stream of events, with a comment before each."""
-        told = "".join(f": {comment}\n\nevent: {name}\ndata: {json.dumps(content)}\n\n" for name, content in events)
-        self._replies[line].append(Reply(content=told.encode(), headers={"content-type": "text/event-stream"}))
+        text = "".join(f": {comment}\n\nevent: {name}\ndata: {json.dumps(content)}\n\n" for name, content in events)
+        self._replies[line].append(Reply(content=text.encode(), headers={"content-type": "text/event-stream"}))
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         service = self
 
         class Handler(BaseHTTPRequestHandler):
             def log_message(self, *_: Any) -> None:  # noqa: ANN401
-                """Say nothing."""
+                """Write no log."""
 
             def do_GET(self) -> None:
                 service._answer(self)

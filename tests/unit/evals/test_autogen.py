@@ -15,15 +15,15 @@ from evals.autogen.team import digest, run
 from evals.errors import RecordsUnusable
 from evals.harness.introducing import introduction
 from evals.records import read_records
-from tests.support.evaluating import RIGHT, spent
-from tests.support.evaluation import an_item
+from tests.support.evaluation_records import an_item
+from tests.support.evaluation_replies import RIGHT, spent
 
 ITEM = an_item(1)
 CAST = [AgentConfig(id="alpha", system_prompt="You reckon.")]
 TEAM = Team(python=Path(sys.executable), url="http://127.0.0.1:1/v1", model="m", max_tokens=64, seed=7)
 
 
-def said(folder: Path, **line: Any) -> None:  # noqa: ANN401
+def write_answer(folder: Path, **line: Any) -> None:  # noqa: ANN401
     """One answer, as an earlier start has left it, with a second one that a kill has torn."""
     cast = json.dumps([{"id": one.id, "system_prompt": one.system_prompt} for one in CAST])
     settings = {"max_tokens": 64, "temperature": 0.7, "seed": 7, "agents": digest(cast), **line.pop("settings", {})}
@@ -32,8 +32,8 @@ def said(folder: Path, **line: Any) -> None:  # noqa: ANN401
     (folder / SAID).write_text(json.dumps({**whole, **line}) + '\n{"id": "torn')
 
 
-async def test_what_the_same_team_has_said_is_not_asked_again(tmp_path: Path) -> None:
-    said(tmp_path)
+async def test_answers_of_the_same_team_are_not_requested_again(tmp_path: Path) -> None:
+    write_answer(tmp_path)
 
     # Nobody answers at that address, and nobody is asked.
     [made] = read_records(await run_team([ITEM], CAST, TEAM, tmp_path))
@@ -52,17 +52,17 @@ async def test_what_the_same_team_has_said_is_not_asked_again(tmp_path: Path) ->
         ({"prompt": "4567"}, "prompt 4567"),
     ],
 )
-async def test_what_was_said_with_something_else_is_refused_by_name(
+async def test_answers_made_with_another_setting_are_rejected_by_name(
     tmp_path: Path, before: dict[str, Any], named: str
 ) -> None:
-    said(tmp_path, **before)
+    write_answer(tmp_path, **before)
 
     with pytest.raises(RecordsUnusable, match=f"an answer to sums-1 with {named}.*take another --out"):
         await run_team([ITEM], CAST, TEAM, tmp_path)
 
 
-async def test_a_file_from_before_agents_and_prompts_were_told_is_gone_on_with(tmp_path: Path) -> None:
-    said(tmp_path, prompt=None, settings={"agents": None})
+async def test_a_file_that_is_older_than_recorded_agents_and_prompts_is_resumed(tmp_path: Path) -> None:
+    write_answer(tmp_path, prompt=None, settings={"agents": None})
 
     assert len(read_records(await run_team([ITEM], CAST, TEAM, tmp_path))) == 1
 
@@ -74,25 +74,25 @@ class Scripted:
         self.asked: list[str] = []
         self._failing = failing
 
-    async def __call__(self, prompt: str, told: Namespace) -> dict[str, Any]:
+    async def __call__(self, prompt: str, options: Namespace) -> dict[str, Any]:
         self.asked.append(prompt)
         if prompt in self._failing:
             raise ValueError("the prompt is too long")
-        return {"text": RIGHT, "usage": spent(2), "duration_ms": 3.0, "model": "m", "settings": {"seed": told.seed}}
+        return {"text": RIGHT, "usage": spent(2), "duration_ms": 3.0, "model": "m", "settings": {"seed": options.seed}}
 
 
-async def test_a_task_at_which_the_team_fails_is_recorded_as_refused_and_asked_again_and_ends_no_run(
+async def test_a_task_at_which_the_team_fails_is_recorded_as_an_error_and_asked_again_and_ends_no_run(
     tmp_path: Path,
 ) -> None:
     items = [an_item(1), an_item(2), an_item(3)]
     asked = [prompts.question(item).text for item in items]
     write_prompts(items, tmp_path)
-    told = Namespace(prompts=tmp_path / PROMPTS, said=tmp_path / SAID, seed=8)
+    options = Namespace(prompts=tmp_path / PROMPTS, answers=tmp_path / SAID, seed=8)
 
-    await run(told, Scripted(asked[1]))
+    await run(options, Scripted(asked[1]))
     first, third, lost = read_records(await collect(items, tmp_path))
     again = Scripted()
-    await run(told, again)
+    await run(options, again)
     whole = read_records(await collect(items, tmp_path))
 
     assert [one["item"] for one in (first, third, lost)] == ["sums-1", "sums-3", "sums-2"]
@@ -103,7 +103,7 @@ async def test_a_task_at_which_the_team_fails_is_recorded_as_refused_and_asked_a
 
 
 async def test_a_failure_of_an_earlier_start_is_no_answer_made_with_other_settings(tmp_path: Path) -> None:
-    said(tmp_path)
+    write_answer(tmp_path)
     file = tmp_path / SAID
     file.write_text('{"id": "sums-2", "failure": "ValueError: x"}\n' + file.read_text())
 
@@ -112,7 +112,7 @@ async def test_a_failure_of_an_earlier_start_is_no_answer_made_with_other_settin
     assert [one["item"] for one in made] == [ITEM.id]
 
 
-async def test_a_team_that_fails_at_everything_is_said_to(tmp_path: Path) -> None:
+async def test_a_team_that_fails_at_everything_is_reported(tmp_path: Path) -> None:
     (tmp_path / SAID).write_text('{"id": "sums-1", "failure": "APIConnectionError: nobody is there"}\n')
 
     # Without anything to ask nobody is asked.
@@ -120,13 +120,13 @@ async def test_a_team_that_fails_at_everything_is_said_to(tmp_path: Path) -> Non
         await run_team([], CAST, TEAM, tmp_path)
 
 
-async def test_without_autogen_the_run_ends_and_no_task_is_said_to_have_failed(tmp_path: Path) -> None:
-    async def missing(prompt: str, told: Namespace) -> dict[str, Any]:
+async def test_without_autogen_the_run_ends_and_no_task_is_recorded_as_failed(tmp_path: Path) -> None:
+    async def missing(prompt: str, options: Namespace) -> dict[str, Any]:
         raise ModuleNotFoundError("autogen_agentchat")
 
     write_prompts([ITEM], tmp_path)
 
     with pytest.raises(ModuleNotFoundError):
-        await run(Namespace(prompts=tmp_path / PROMPTS, said=tmp_path / SAID, seed=7), missing)
+        await run(Namespace(prompts=tmp_path / PROMPTS, answers=tmp_path / SAID, seed=7), missing)
 
     assert (tmp_path / SAID).read_text() == ""

@@ -15,10 +15,10 @@ from evals.benchmark.files import line_of, overview, write_tasks
 from evals.benchmark.programs import LEVELS
 from evals.benchmark.records import holds
 from evals.benchmark.tasks import DIMENSIONS, PER_CELL, benchmark, cross_domain, graded, summary
-from evals.checking import Checker, program_tests
 from evals.errors import ItemsUnreadable
 from evals.items import Item, read_items
-from evals.scorers.answers import Known, judged
+from evals.program_checks import ProgramChecker, program_tests
+from evals.scorers.answers import Known, scored
 from kernel.answers import AnswerType
 from sandbox import Locked
 from tests.support.towns import read_towns
@@ -109,7 +109,7 @@ def test_a_cell_that_cannot_be_filled_is_named() -> None:
         benchmark(offered(20), 7)
 
 
-def test_every_task_tells_what_it_takes_how_hard_it_is_and_by_what_and_how_it_is_checked() -> None:
+def test_every_task_names_its_dimensions_its_difficulty_the_proxy_and_the_checker() -> None:
     for item in benchmark(offered(), 7):
         assert item.takes
         assert item.difficulty in LEVELS
@@ -128,7 +128,7 @@ def test_sets_without_a_difficulty_get_thirds_by_length() -> None:
     assert "weak" in (graded(bare)[0].proxy or "")
 
 
-def test_the_file_is_read_back_as_it_was_and_says_what_is_in_it(tmp_path: Path) -> None:
+def test_the_file_is_read_back_as_it_was_and_its_contents_are_summarised(tmp_path: Path) -> None:
     digest = write_tasks(MADE, tmp_path / "tasks.jsonl")
 
     back = read_items(tmp_path / "tasks.jsonl", 1000, programs=True)
@@ -226,17 +226,17 @@ def test_each_answer_is_judged_right_by_the_rules_of_its_type() -> None:
     for item in MADE:
         if item.answer_type is not AnswerType.CODE:
             known = Known(answer=item.answer, answer_type=item.answer_type, choices=tuple(item.choices or ()))
-            assert judged(f"Final Answer: {item.answer}", known).right
+            assert scored(f"Final Answer: {item.answer}", known).right
 
 
 async def test_programs_in_replies_are_run_against_the_items_tests() -> None:
     [item, *_] = of_kind("written")
-    check = Checker()
+    check = ProgramChecker()
 
-    told = await check(item, {"answer": f"Here:\n```python\n{item.answer}```", "vote:a": "I do not know how."})
+    report = await check(item, {"answer": f"Here:\n```python\n{item.answer}```", "vote:a": "I do not know how."})
 
-    assert told["answer"] == {"passed": True, "detail": "all tests passed"}
-    assert told["vote:a"] == {"passed": False, "detail": "the text holds no program"}
+    assert report["answer"] == {"passed": True, "detail": "all tests passed"}
+    assert report["vote:a"] == {"passed": False, "detail": "the text holds no program"}
 
 
 def test_tests_that_only_define_a_check_are_called() -> None:

@@ -14,13 +14,13 @@ from evals.harness.rows import recorded
 from evals.records import Record
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion
-from tests.support.evaluating import RIGHT, WRONG, arbitration, chat, decision, items, reply, run_record, spent
-from tests.support.evaluation import HEADING
+from tests.support.evaluation_records import HEADING
+from tests.support.evaluation_replies import RIGHT, WRONG, arbitration, chat, decision, items, reply, run_record, spent
 
 ITEMS = 80
 
 
-def said(right: bool) -> str:
+def answer_text(right: bool) -> str:
     return RIGHT if right else WRONG
 
 
@@ -36,8 +36,8 @@ def compared(*, knowing: bool, better: bool = True) -> list[Record]:
         level = (0.9 if not first else 0.1) if knowing else (0.9 if number % 3 == 0 else 0.1)
         made += [
             reply(name, "route", decision(level)),
-            reply(name, "system1", chat(said(first), usage=spent(1, 20, 10))),
-            reply(name, "dialectic", chat(said(second), confidence=0.75, usage=spent(9, 200, 100))),
+            reply(name, "system1", chat(answer_text(first), usage=spent(1, 20, 10))),
+            reply(name, "dialectic", chat(answer_text(second), confidence=0.75, usage=spent(9, 200, 100))),
             reply(name, "majority", arbitration("4" if second else "5"), path="/v1/arbitrations"),
         ]
     return made
@@ -52,7 +52,7 @@ def found_where(*, knowing: bool) -> Figures:
     return of(compared(knowing=knowing))
 
 
-def test_each_arm_is_told_with_what_it_cost() -> None:
+def test_each_arm_is_reported_with_its_cost() -> None:
     found = {arm.name: arm for arm in found_where(knowing=True).arms}
 
     assert {name: arm.accuracy.value for name, arm in found.items()} == {
@@ -67,8 +67,8 @@ def test_each_arm_is_told_with_what_it_cost() -> None:
 def test_what_is_better_than_system_one_may_still_be_no_better_than_a_vote() -> None:
     gains = {each.over: each for each in found_where(knowing=True).gains}
 
-    assert (gains["system1"].found.value, gains["system1"].said) == (0.25, Conclusion.GAIN)
-    assert (gains["majority"].found.value, gains["majority"].said) == (0.0, Conclusion.NONE)
+    assert (gains["system1"].found.value, gains["system1"].conclusion) == (0.25, Conclusion.GAIN)
+    assert (gains["majority"].found.value, gains["majority"].conclusion) == (0.0, Conclusion.NONE)
 
 
 def test_a_router_that_knows_is_worth_something_and_chance_is_not() -> None:
@@ -77,11 +77,12 @@ def test_a_router_that_knows_is_worth_something_and_chance_is_not() -> None:
     # Of 80 items the 40 wrong ones are sent: 20 of them come right. Dealt by chance: half of 20 of 80.
     assert (routings[ROUTER].sent, routings[ROUTER].accuracy.value) == (0.5, 0.75)
     assert routings[ROUTER].worth.value == 0.125
-    assert routings[ROUTER].said is Conclusion.GAIN
-    assert routings[RANDOM].said is Conclusion.NONE
+    assert routings[ROUTER].conclusion is Conclusion.GAIN
+    assert routings[RANDOM].conclusion is Conclusion.NONE
     assert routings[ROUTER].tokens == 0.5 * 30 + 0.5 * 300
-    assert routings[ROUTER].separation is not None
-    assert routings[ROUTER].separation.auroc == 1.0
+    separation = routings[ROUTER].separation
+    assert separation is not None
+    assert separation.auroc == 1.0
 
 
 def test_the_cost_of_quality_is_the_share_that_must_be_sent_for_it(tmp_path: Path) -> None:
@@ -92,8 +93,8 @@ def test_the_cost_of_quality_is_the_share_that_must_be_sent_for_it(tmp_path: Pat
     assert found is not None
     assert (found.recovered.value, found.at_half.value, found.at_most.value) == (0.75, 0.25, 0.4)
     assert routings[ORACLE].quality is None
-    told = write_report(compared(knowing=True, better=False), tmp_path, seeded(7, draws=50))
-    assert "there is no gap to recover" in told
+    report = write_report(compared(knowing=True, better=False), tmp_path, seeded(7, draws=50))
+    assert "there is no gap to recover" in report
 
 
 def test_an_undetermined_decision_is_one_for_system_two(tmp_path: Path) -> None:
@@ -112,17 +113,17 @@ def test_an_undetermined_decision_is_one_for_system_two(tmp_path: Path) -> None:
     # What is left has System 1 right everywhere: nothing that an area could be of.
     assert router.separation is not None
     assert router.separation.auroc is None
-    told = write_report(records, tmp_path, seeded(7, draws=50))
-    assert "On 40 of the items the router knew no activation and took System 2" in told
-    assert "| legacy gate | 80 | 100 % |" in told
+    report = write_report(records, tmp_path, seeded(7, draws=50))
+    assert "On 40 of the items the router knew no activation and took System 2" in report
+    assert "| legacy gate | 80 | 100 % |" in report
 
 
 def test_an_ignorant_router_comes_out_as_no_gain() -> None:
     routings = {each.name: each for each in found_where(knowing=False).routings}
 
-    assert routings[ROUTER].said is Conclusion.NONE
+    assert routings[ROUTER].conclusion is Conclusion.NONE
     # Prompts grow with the number of the item, which says nothing either.
-    assert routings[LENGTH].said is Conclusion.NONE
+    assert routings[LENGTH].conclusion is Conclusion.NONE
 
 
 def test_routing_is_never_worth_more_than_the_oracles() -> None:
@@ -134,16 +135,16 @@ def test_routing_is_never_worth_more_than_the_oracles() -> None:
 def test_a_strategy_that_is_right_as_often_is_no_gain() -> None:
     gains = {each.over: each for each in of(compared(knowing=True, better=False)).gains}
 
-    assert (gains["system1"].found.value, gains["system1"].said) == (0.0, Conclusion.NONE)
+    assert (gains["system1"].found.value, gains["system1"].conclusion) == (0.0, Conclusion.NONE)
 
 
-def test_the_report_says_it_in_words_and_pictures(tmp_path: Path) -> None:
-    told = write_report(compared(knowing=True), tmp_path, seeded(7, draws=200))
+def test_the_report_has_words_and_pictures(tmp_path: Path) -> None:
+    report = write_report(compared(knowing=True), tmp_path, seeded(7, draws=200))
 
-    assert "| system1 | 0.250 [" in told
-    assert "| majority | 0.000 [0.000, 0.000] | 80 | **no gain** |" in told
-    assert "| random | 80 | 50 % |" in told
-    assert "| cost at 50 % | dealt | cost at 80 % | dealt |" in told
+    assert "| system1 | 0.250 [" in report
+    assert "| majority | 0.000 [0.000, 0.000] | 80 | **no gain** |" in report
+    assert "| random | 80 | 50 % |" in report
+    assert "| cost at 50 % | shuffled | cost at 80 % | shuffled |" in report
     pictures = sorted(tmp_path.glob("*.svg"))
     assert len(pictures) == 3
     for picture in pictures:
@@ -156,7 +157,7 @@ def test_the_same_records_give_the_same_report(tmp_path: Path) -> None:
     assert first == second
 
 
-def test_a_refusal_is_told_and_leaves_the_item_out_of_the_pair() -> None:
+def test_a_failed_request_is_reported_and_leaves_the_item_out_of_the_pair() -> None:
     lost: Record = {"kind": "reply", "item": "sums-0", "arm": "dialectic", "seed": 7, "path": "x", "elapsed_ms": 1.0,
                     "refusal": {"status": 429, "error": {"code": "overloaded"}}}  # fmt: skip
     records = [
@@ -167,38 +168,39 @@ def test_a_refusal_is_told_and_leaves_the_item_out_of_the_pair() -> None:
     gains = {each.over: each for each in of(records).gains}
 
     assert gains["system1"].found.items == ITEMS - 1
-    assert recorded(records, "compare").refusals == {("dialectic", "overloaded"): 1}
+    assert recorded(records, "compare").failures == {("dialectic", "overloaded"): 1}
 
 
 def refusing_the_hard(records: list[Record]) -> list[Record]:
     """The dialectic times out wherever it would have been wrong."""
     late = {"status": 504, "reason": "DEADLINE_EXCEEDED"}
     return [
-        {**{name: told for name, told in one.items() if name != "reply"}, "refusal": late}
+        {**{name: report for name, report in one.items() if name != "reply"}, "refusal": late}
         if one.get("arm") == "dialectic" and int(one["item"].removeprefix("sums-")) % 4 == 3
         else one
         for one in records
     ]
 
 
-def test_a_strategy_that_refuses_what_is_hard_gains_nothing_where_refusals_are_wrong(tmp_path: Path) -> None:
+def test_a_strategy_that_fails_at_hard_items_gains_nothing_where_failures_count_as_wrong(tmp_path: Path) -> None:
     records = refusing_the_hard(compared(knowing=True))
     found = of(records)
 
     gain = {each.over: each for each in found.gains}["system1"]
     arm = {each.name: each for each in found.arms}["dialectic"]
     # Right on all 60 that it answers, where System 1 is right on 40; of 80 it is right on 60, System 1 on 40.
-    assert (arm.accuracy.value, arm.refused) == (1.0, 20)
+    assert (arm.accuracy.value, arm.failed) == (1.0, 20)
     assert arm.strict is not None
     assert (arm.strict.value, arm.strict.items) == (0.75, 80)
     assert gain.strict is not None
-    assert (gain.found.value, gain.found.items) == (pytest.approx(1 / 3), 60)
+    assert gain.found.value == pytest.approx(1 / 3)
+    assert gain.found.items == 60
     assert (gain.strict.value, gain.strict.items) == (0.25, 80)
-    told = write_report(records, tmp_path, seeded(7, draws=50))
-    assert "| dialectic, refusals as wrong | 80 | 0.75 [" in told
-    assert "| system1, refusals as wrong | 0.250 [" in told
-    assert "| system1, refusals as wrong | 80 |" not in told
-    assert "By data set (refused requests left out):" in told
+    report = write_report(records, tmp_path, seeded(7, draws=50))
+    assert "| dialectic, failed requests as wrong | 80 | 0.75 [" in report
+    assert "| system1, failed requests as wrong | 0.250 [" in report
+    assert "| system1, failed requests as wrong | 80 |" not in report
+    assert "By data set (failed requests left out):" in report
 
 
 def test_answers_that_no_rule_can_judge_are_counted(tmp_path: Path) -> None:
@@ -207,28 +209,28 @@ def test_answers_that_no_rule_can_judge_are_counted(tmp_path: Path) -> None:
     records.append({**items(1)[0], "answer_type": "TEXT", "answer": "the tide of the sea"})
     records += [reply("sums-0", "system1", chat(f"Final Answer: {long}")), reply("sums-0", "dialectic", chat(RIGHT))]
 
-    told = write_report(records, tmp_path, seeded(7, draws=20))
+    report = write_report(records, tmp_path, seeded(7, draws=20))
 
-    assert "`undecided`: no rule can judge the answer" in told
+    assert "`undecided`: no rule can judge the answer" in report
     assert of(records).arms[0].undecided == 1
 
 
-def test_without_refusals_nothing_is_said_of_them(tmp_path: Path) -> None:
-    told = write_report(compared(knowing=True), tmp_path, seeded(7, draws=50))
+def test_without_failed_requests_the_report_does_not_mention_them(tmp_path: Path) -> None:
+    report = write_report(compared(knowing=True), tmp_path, seeded(7, draws=50))
 
-    assert "refusals as wrong" not in told
-    assert "refused requests left out" not in told
+    assert "refusals as wrong" not in report
+    assert "refused requests left out" not in report
 
 
-def test_what_deciding_costs_stands_beside_what_the_answers_cost(tmp_path: Path) -> None:
+def test_the_cost_of_deciding_is_shown_beside_that_of_the_answers(tmp_path: Path) -> None:
     routings = {each.name: each for each in found_where(knowing=True).routings}
 
     assert (routings[ROUTER].items, routings[ROUTER].deciding) == (ITEMS, 30)
     assert {routings[name].deciding for name in (RANDOM, LENGTH, ORACLE)} == {0}
-    told = write_report(compared(knowing=True), tmp_path, seeded(7, draws=50))
-    assert "| decides | items | to System 2 | share right | tokens of the answer | of deciding |" in told
-    assert "| router | 80 | 50 % |" in told
-    assert "A decision takes 1.0 generations, 20 prompt tokens, 10 generated (means) and 2 ms (median time)." in told
+    report = write_report(compared(knowing=True), tmp_path, seeded(7, draws=50))
+    assert "| decides | items | to System 2 | share right | tokens of the answer | of deciding |" in report
+    assert "| router | 80 | 50 % |" in report
+    assert "A decision takes 1.0 generations, 20 prompt tokens, 10 generated (means) and 2 ms (median time)." in report
 
 
 def test_controls_are_everything_that_is_not_the_strategy_or_a_rival_of_its_kind() -> None:
@@ -251,6 +253,6 @@ def test_controls_are_everything_that_is_not_the_strategy_or_a_rival_of_its_kind
         ([run_record("compare"), *items(1), reply("sums-0", "system1", {"choices": []})], "lacks"),
     ],
 )
-def test_records_that_make_no_comparison_are_refused(records: list[Record], complaint: str) -> None:
+def test_records_that_make_no_comparison_are_rejected(records: list[Record], complaint: str) -> None:
     with pytest.raises(RecordsUnusable, match=complaint):
         recorded(records, "compare")

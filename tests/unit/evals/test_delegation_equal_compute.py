@@ -18,9 +18,9 @@ from evals.harness.rows import recorded
 from evals.records import Record
 from evals.stats.chance import seeded
 from kernel.answers import AnswerType
-from tests.support.delegated import AGENTS, a_recording, a_task
-from tests.support.evaluating import arbitration, reply, sample, spent
-from tests.support.evaluation import an_item
+from tests.support.delegation_records import AGENTS, a_recording, a_task
+from tests.support.evaluation_records import an_item
+from tests.support.evaluation_replies import arbitration, reply, sample, spent
 
 # Three agents, alpha asked twice: four calls for the ratings, and three answers.
 RATED: Record = {
@@ -44,8 +44,8 @@ def drawn(*answers: str | None) -> tuple[Sampled, ...]:
 def sampled(made: list[Record], *answers: str, leaving: int = 0) -> list[Record]:
     """`made` with samples of the control for all tasks but the first `leaving`."""
     names = [one["id"] for one in made if one["kind"] == "item"][leaving:]
-    told = arbitration("4", [sample(answer, 0) for answer in answers], usage=spent(len(answers)))
-    return [*made, *(reply(name, SAME_CALLS, told, path="/v1/arbitrations") for name in names)]
+    report = arbitration("4", [sample(answer, 0) for answer in answers], usage=spent(len(answers)))
+    return [*made, *(reply(name, SAME_CALLS, report, path="/v1/arbitrations") for name in names)]
 
 
 def test_the_arbiter_is_asked_for_as_many_samples_as_the_procedure_can_make_calls() -> None:
@@ -106,10 +106,10 @@ def test_with_fewer_samples_than_calls_all_of_them_vote_and_without_any_nothing_
 
 
 def test_the_prompt_of_each_request_is_charged_with_the_first_of_its_samples() -> None:
-    told = arbitration("4", [sample("4", 0, tokens=10 + place) for place in range(5)],
+    report = arbitration("4", [sample("4", 0, tokens=10 + place) for place in range(5)],
                        usage={**spent(5, 40, 60), "http_calls": 2})  # fmt: skip
     [made, *_] = tasks(
-        recorded([*a_recording(2, honest=True), reply("t-0", SAME_CALLS, told, path="/v1/arbitrations")], COMMAND)
+        recorded([*a_recording(2, honest=True), reply("t-0", SAME_CALLS, report, path="/v1/arbitrations")], COMMAND)
     )
 
     # 40 tokens in two requests: three samples of the first, two of the second.
@@ -121,7 +121,7 @@ def test_the_report_sets_it_beside_the_procedure_on_the_tasks_that_have_samples(
     made = sampled(a_recording(12, honest=True), "4", "4", "5", "5", "5", "5", leaving=2)
     found = {each.name: each for each in figures(tasks(recorded(made, COMMAND)), [], seeded(7, draws=50)).methods}
 
-    told = write_report(made, tmp_path, seeded(7, draws=50))
+    report = write_report(made, tmp_path, seeded(7, draws=50))
 
     # With two calls 4 wins, with four it came first of two equally frequent ones.
     assert found[SAME].accuracy.value == 1.0
@@ -131,19 +131,19 @@ def test_the_report_sets_it_beside_the_procedure_on_the_tasks_that_have_samples(
     assert gain is not None
     assert gain.value == 0.0
     assert 0 < found[SAME].calls < found[FULL].calls
-    assert re.search(r"\| self-consistency \| 1\.00 \[1\.00, 1\.00\] \|[^\n]* \| \*\*", told)
-    assert "Fewer tasks, and compared on these: self-consistency 10." in told
-    assert "Programs cannot be voted on" in told
+    assert re.search(r"\| self-consistency \| 1\.00 \[1\.00, 1\.00\] \|[^\n]* \| \*\*", report)
+    assert "Fewer tasks, and compared on these: self-consistency 10." in report
+    assert "Programs cannot be voted on" in report
     # By difficulty: the two tasks without samples are an easy one that crosses kinds, and a hard one.
-    assert re.search(r"\| self-consistency \| [^\n]* \(3\) \| [^\n]* \(5\) \| [^\n]* \(2\) \|", told)
+    assert re.search(r"\| self-consistency \| [^\n]* \(3\) \| [^\n]* \(5\) \| [^\n]* \(2\) \|", report)
 
 
 @pytest.mark.parametrize("more", [[], ["t-3"]])
 def test_recordings_without_the_control_are_reported_on_as_before(tmp_path: Path, more: list[str]) -> None:
     lost = [{"kind": "reply", "item": item, "arm": SAME_CALLS, "seed": 7, "refusal": {"status": 400}} for item in more]
 
-    told = write_report([*a_recording(12, honest=True), *lost], tmp_path, seeded(7, draws=50))
+    report = write_report([*a_recording(12, honest=True), *lost], tmp_path, seeded(7, draws=50))
 
-    assert "| self-consistency |" not in told
-    assert "Programs cannot be voted on" not in told
-    assert "**Table II**, 12 tasks. All methods but AutoGen are replayed" in told
+    assert "| self-consistency |" not in report
+    assert "Programs cannot be voted on" not in report
+    assert "**Table II**, 12 tasks. All methods but AutoGen are replayed" in report

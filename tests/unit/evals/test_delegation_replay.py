@@ -2,7 +2,10 @@
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,40 +16,46 @@ from evals.delegation.arms import arms
 from evals.delegation.baselines import MAJORITY, ORACLE, RANDOM, ROUND_ROBIN, SINGLE, SKILL, shuffled, ways
 from evals.delegation.figures import FULL, SHUFFLED, figures
 from evals.delegation.files import COMMAND, OPTIMAL, write_report
-from evals.delegation.replay import Records, Rules, Without, election, replay, standing
+from evals.delegation.replay import ProfileRecords, Rules, assessed_agent, replay, vote
 from evals.delegation.tasks import Task, tasks
 from evals.errors import RecordsUnusable
 from evals.harness.rows import recorded
 from evals.harness.session import RECORDS
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion, conclusion
-from tests.support.delegated import AGENTS, a_recording, a_task
-from tests.support.evaluating import RIGHT, reply, spent
+from kernel.confidence.rules import PAPER_RULES, Ablation
+from kernel.learning.profiles import Profile
+from tests.support.delegation_records import AGENTS, a_recording, a_task
+from tests.support.evaluation_replies import RIGHT, reply, spent
 
 
-def the_only(made: Task, rules: Rules = Rules(), *, records: Records | None = None) -> tuple[str, str, bool]:  # noqa: B008
-    assert records is None
-    [done] = replay([made], AGENTS, rules).done
+def the_only(made: Task, without: Ablation | None = None) -> tuple[str, str, bool]:
+    [done] = replay([made], AGENTS, Rules(without=without)).done
     return done.mode, done.executor, done.right
+
+
+def with_numbers(without: Ablation | None = None, **numbers: float) -> Rules:
+    changed: Mapping[str, Any] = numbers
+    return Rules(numbers=replace(PAPER_RULES, **changed), without=without)
 
 
 def test_the_papers_worked_example_comes_out() -> None:
     # c^v = 0.45, c^p = 0.27: c = 0.6 * 0.45 + 0.4 * 0.27 = 0.378; delta = 0.18 keeps the threshold at 0.5.
-    records = Records(0.1)
-    records.levels["gamma", "code"] = 0.27
+    records = ProfileRecords(0.1)
+    records.profiles["gamma", "code"] = Profile(agent="gamma", dimension="code", competence=0.27)
 
-    found = standing(a_task({"gamma": 0.45}, kinds=("code",)), "gamma", Rules(), records)
+    found = assessed_agent(a_task({"gamma": 0.45}, kinds=("code",)), "gamma", Rules(), records)
 
     assert found.confidence == pytest.approx(0.378)
     assert found.threshold == 0.5
 
 
 def test_the_threshold_rises_with_disagreement_above_three_tenths_only() -> None:
-    records = Records(0.1)
+    records = ProfileRecords(0.1)
 
     # |0.8 - 0.5| is 0.3, which does not exceed 0.3; |0.9 - 0.5| = 0.4 raises theta by 0.2 * 0.4.
-    assert standing(a_task({"alpha": 0.8}), "alpha", Rules(), records).threshold == 0.5
-    assert standing(a_task({"alpha": 0.9}), "alpha", Rules(), records).threshold == pytest.approx(0.58)
+    assert assessed_agent(a_task({"alpha": 0.8}), "alpha", Rules(), records).threshold == 0.5
+    assert assessed_agent(a_task({"alpha": 0.9}), "alpha", Rules(), records).threshold == pytest.approx(0.58)
 
 
 def test_who_is_sure_does_the_task() -> None:
@@ -90,7 +99,7 @@ def test_who_is_unsure_hands_over_to_the_surest_that_reaches_theta() -> None:
     assert (done.mode, done.executor, done.right, done.calls) == ("DELEGATED", "gamma", True, 4)
 
 
-def test_where_nobody_reaches_theta_all_vote_with_their_confidence() -> None:
+def test_where_no_agent_reaches_theta_all_vote_with_their_confidence() -> None:
     # Confidences 0.44, 0.38, 0.32: beta and gamma agree on 4 with 0.70 of 1.14.
     made = a_task({"alpha": 0.4, "beta": 0.3, "gamma": 0.2}, "bg")
 
@@ -100,7 +109,7 @@ def test_where_nobody_reaches_theta_all_vote_with_their_confidence() -> None:
     assert done.confidence == pytest.approx(0.70 / 1.14)
 
 
-def test_a_rating_that_is_unknown_makes_nobody_eligible_without_a_record() -> None:
+def test_an_agent_with_an_unknown_rating_is_not_eligible_without_a_record() -> None:
     # alpha cannot rate itself: c = c^p = 0.5 would do, but nothing stands behind it. beta takes over.
     assert the_only(a_task({"alpha": None, "beta": 0.6, "gamma": 0.1}, "b")) == ("DELEGATED", "beta", True)
 
@@ -122,11 +131,12 @@ def test_only_the_executor_learns_and_after_a_vote_those_whom_it_concerns() -> N
 
 
 def test_a_task_of_several_kinds_takes_the_least_and_teaches_each() -> None:
-    records = Records(0.1)
-    records.levels.update({("alpha", "math"): 0.9, ("alpha", "code"): 0.2})
+    records = ProfileRecords(0.1)
+    for kind, level in (("math", 0.9), ("code", 0.2)):
+        records.profiles["alpha", kind] = Profile(agent="alpha", dimension=kind, competence=level)
     both = a_task({"alpha": 0.6}, "a", kinds=("math", "code"))
 
-    assert standing(both, "alpha", Rules(weight=0.0), records).confidence == 0.2
+    assert assessed_agent(both, "alpha", with_numbers(verbalized_weight=0.0), records).confidence == 0.2
     assert replay([both], ("alpha",), Rules()).levels == {
         ("alpha", "math"): pytest.approx(0.55), ("alpha", "code"): pytest.approx(0.55),
     }  # fmt: skip
@@ -135,33 +145,33 @@ def test_a_task_of_several_kinds_takes_the_least_and_teaches_each() -> None:
 def test_ablations_switch_off_just_what_they_say() -> None:
     unsure = a_task({"alpha": 0.1, "beta": 0.7, "gamma": 0.9}, "bg")
 
-    assert the_only(unsure, Rules(without=Without.DELEGATION)) == ("EXECUTED", "alpha", False)
+    assert the_only(unsure, Ablation.WITHOUT_DELEGATION) == ("EXECUTED", "alpha", False)
     # The peer whose turn would be next takes it unasked, not the surest.
-    assert the_only(unsure, Rules(without=Without.CROSS_EVALUATION)) == ("DELEGATED", "beta", True)
+    assert the_only(unsure, Ablation.WITHOUT_CROSS_EVALUATION) == ("DELEGATED", "beta", True)
     # Everybody at 0.5, which reaches 0.5; and records alone, which start there.
-    assert the_only(unsure, Rules(without=Without.SELF_ASSESSMENT)) == ("EXECUTED", "alpha", False)
-    assert the_only(unsure, Rules(without=Without.VERBALIZED)) == ("EXECUTED", "alpha", False)
-    assert replay([unsure], AGENTS, Rules(without=Without.LEARNING)).levels == {}
+    assert the_only(unsure, Ablation.WITHOUT_SELF_ASSESSMENT) == ("EXECUTED", "alpha", False)
+    assert the_only(unsure, Ablation.WITHOUT_VERBALIZED) == ("EXECUTED", "alpha", False)
+    assert replay([unsure], AGENTS, Rules(without=Ablation.WITHOUT_LEARNING)).levels == {}
 
 
-def test_without_self_assessment_or_verbalized_nobody_is_asked_and_nobody_is_charged_for_it() -> None:
+def test_without_self_assessment_or_verbalized_no_agent_is_asked_and_none_is_charged_for_it() -> None:
     made = a_task({"alpha": 0.1, "beta": 0.7, "gamma": 0.9}, "bg")
-    for part in (Without.SELF_ASSESSMENT, Without.VERBALIZED):
+    for part in (Ablation.WITHOUT_SELF_ASSESSMENT, Ablation.WITHOUT_VERBALIZED):
         [kept] = replay([made], AGENTS, Rules(without=part)).done
         # Everybody stands at 0.5, below 0.6: a vote of three answers.
-        [voted] = replay([made], AGENTS, Rules(without=part, theta=0.6)).done
+        [voted] = replay([made], AGENTS, with_numbers(confidence_threshold=0.6, without=part)).done
 
         assert (kept.mode, kept.calls, kept.tokens) == ("EXECUTED", 1, 30)
         assert (voted.mode, voted.calls, voted.tokens) == ("COLLABORATED", 3, 90)
     # alpha fails the first of four, so that its record is 0.45 when its turn comes again; beta was not asked either.
-    [*_, handed] = replay([made] * 4, AGENTS, Rules(without=Without.VERBALIZED)).done
+    [*_, handed] = replay([made] * 4, AGENTS, Rules(without=Ablation.WITHOUT_VERBALIZED)).done
     assert (handed.mode, handed.executor, handed.calls, handed.tokens) == ("DELEGATED", "beta", 1, 30)
 
 
-def test_an_unassessed_peer_is_as_sure_as_its_record_says_whatever_it_said_of_itself() -> None:
+def test_an_unassessed_peer_has_the_confidence_of_its_record_whatever_its_rating() -> None:
     made = a_task({"alpha": 0.1, "beta": 0.9, "gamma": 0.9}, "b")
 
-    [done] = replay([made], AGENTS, Rules(without=Without.CROSS_EVALUATION)).done
+    [done] = replay([made], AGENTS, Rules(without=Ablation.WITHOUT_CROSS_EVALUATION)).done
 
     # alpha is asked, 0.06 + 0.2 < 0.5; beta takes the task with the record that everybody starts with.
     assert (done.executor, done.confidence, done.calls, done.tokens) == ("beta", 0.5, 2, 40)
@@ -170,8 +180,8 @@ def test_an_unassessed_peer_is_as_sure_as_its_record_says_whatever_it_said_of_it
 def test_a_lower_theta_delegates_less() -> None:
     each = [a_task({"alpha": 0.4, "beta": 0.6, "gamma": 0.5}, number=n) for n in range(3)]
 
-    handed = {theta: sum(d.mode != "EXECUTED" for d in replay(each, AGENTS, Rules(theta=theta)).done)
-              for theta in (0.3, 0.7)}  # fmt: skip
+    replays = {theta: replay(each, AGENTS, with_numbers(confidence_threshold=theta)) for theta in (0.3, 0.7)}
+    handed = {theta: sum(one.mode != "EXECUTED" for one in made.done) for theta, made in replays.items()}
 
     assert handed[0.3] < handed[0.7]
 
@@ -179,10 +189,15 @@ def test_a_lower_theta_delegates_less() -> None:
 def test_a_vote_is_won_by_weight_then_by_number_then_in_order() -> None:
     made = a_task({}, "", answers={"alpha": "4", "beta": "5", "gamma": "5"})
 
-    assert election(made, {"alpha": 0.9, "beta": 0.3, "gamma": 0.3}) == ({"alpha"}, 0.6)
-    assert election(made, {"alpha": 0.6, "beta": 0.3, "gamma": 0.3})[0] == {"beta", "gamma"}
-    assert election(made, dict.fromkeys(AGENTS, 0.0))[0] == {"beta", "gamma"}
-    assert election(made, {}) == (frozenset(), None)
+    heavier = vote(made, {"alpha": 0.9, "beta": 0.3, "gamma": 0.3})
+    equal = vote(made, {"alpha": 0.6, "beta": 0.3, "gamma": 0.3})
+    without_votes = vote(made, {})
+
+    assert heavier.winners == {"alpha"}
+    assert heavier.share == 0.6
+    assert equal.winners == {"beta", "gamma"}
+    assert vote(made, dict.fromkeys(AGENTS, 0.0)).winners == {"beta", "gamma"}
+    assert (without_votes.winners, without_votes.share) == (frozenset(), None)
 
 
 def test_baselines_choose_from_the_same_answers() -> None:
@@ -196,7 +211,7 @@ def test_baselines_choose_from_the_same_answers() -> None:
     assert (chosen[MAJORITY].calls, chosen[SKILL].delegated, chosen[SINGLE].delegated) == (3, True, None)
 
 
-def test_choices_dealt_by_chance_are_weighed_by_how_often_they_were_made() -> None:
+def test_shuffled_choices_are_weighted_by_their_frequency() -> None:
     # Of four tasks alpha does one, beta three; only beta is ever right, and answers take 30 tokens after 10 of asking.
     each = [a_task({"alpha": 0.9 if n == 0 else 0.1, "beta": 0.9, "gamma": 0.1}, "b", number=n) for n in range(4)]
     done = [one for task in each for one in replay([task], AGENTS, Rules()).done]
@@ -209,15 +224,15 @@ def test_choices_dealt_by_chance_are_weighed_by_how_often_they_were_made() -> No
     assert dealt.tokens == (10 + 30 + 30 + 30) / 4 + 30
 
 
-def test_the_report_says_how_autogen_was_run_and_on_how_many_tasks(tmp_path: Path) -> None:
+def test_the_report_shows_how_autogen_was_run_and_on_how_many_tasks(tmp_path: Path) -> None:
     settings = {"package": "autogen-agentchat 0.7.5", "max_tokens": 64}
     answer = {"text": RIGHT, "usage": spent(2), "duration_ms": 3.0, "model": "scripted", "settings": settings}
     kept = [one for one in a_recording(12, honest=True) if (one.get("item"), one.get("arm")) != ("t-0", SKILL_ARM)]
 
-    told = write_report([*kept, reply("t-1", "autogen", answer, path="autogen")], tmp_path, seeded(7, draws=50))
+    report = write_report([*kept, reply("t-1", "autogen", answer, path="autogen")], tmp_path, seeded(7, draws=50))
 
-    assert "- AutoGen: package autogen-agentchat 0.7.5, max_tokens 64\n" in told
-    assert "Fewer tasks, and compared on these: Skill-Fixed 11, AutoGen 1." in told
+    assert "- AutoGen: package autogen-agentchat 0.7.5, max_tokens 64\n" in report
+    assert "Fewer tasks, and compared on these: Skill-Fixed 11, AutoGen 1." in report
 
 
 def test_what_autogen_answered_beyond_the_recorded_tasks_is_counted_and_left_out(tmp_path: Path) -> None:
@@ -238,7 +253,7 @@ def test_what_autogen_answered_beyond_the_recorded_tasks_is_counted_and_left_out
     assert "Fewer tasks, and compared on these: AutoGen 1." in ended.stdout
 
 
-def test_tasks_at_which_autogen_failed_are_refused_and_not_wrong(tmp_path: Path) -> None:
+def test_tasks_at_which_autogen_failed_are_failed_requests_and_not_wrong(tmp_path: Path) -> None:
     answer = {"text": RIGHT, "usage": spent(2), "duration_ms": 3.0, "model": "scripted"}
     failed = {"kind": "reply", "item": "t-2", "arm": "autogen", "seed": 7, "path": "autogen"}
     beside = [
@@ -246,22 +261,22 @@ def test_tasks_at_which_autogen_failed_are_refused_and_not_wrong(tmp_path: Path)
         {**failed, "refusal": {"reason": "BadRequestError", "detail": "BadRequestError: too long"}},
     ]
 
-    told = write_report(a_recording(12, honest=True), tmp_path, seeded(7, draws=50), beside)
+    report = write_report(a_recording(12, honest=True), tmp_path, seeded(7, draws=50), beside)
 
-    assert "- refused: autogen: BadRequestError 1 times" in told
-    assert "| AutoGen | 1.00 [1.00, 1.00] |" in told
-    assert "Fewer tasks, and compared on these: AutoGen 1." in told
+    assert "- failed requests: autogen: BadRequestError 1 times" in report
+    assert "| AutoGen | 1.00 [1.00, 1.00] |" in report
+    assert "Fewer tasks, and compared on these: AutoGen 1." in report
 
 
-def test_tasks_that_were_refused_are_counted_since_no_replay_has_them(tmp_path: Path) -> None:
+def test_failed_tasks_are_counted_because_no_replay_has_them(tmp_path: Path) -> None:
     made = a_recording(12, honest=True)
     lost = {"kind": "reply", "item": "t-3", "arm": "solve", "seed": 7, "refusal": {"status": 504}}
     kept = [one for one in made if (one.get("item"), one.get("arm")) != ("t-3", "solve")]
 
-    told = write_report([*kept, lost], tmp_path, seeded(7, draws=50))
+    report = write_report([*kept, lost], tmp_path, seeded(7, draws=50))
 
-    assert "- tasks left out: 1, since a rating or an answer was refused" in told
-    assert "**Table II**, 11 tasks." in told
+    assert "- tasks left out: 1, because a rating or an answer failed" in report
+    assert "**Table II**, 11 tasks." in report
     assert "tasks left out" not in write_report(made, tmp_path, seeded(7, draws=50))
 
 
@@ -272,10 +287,10 @@ def test_a_task_on_which_one_agent_failed_is_left_out_and_counted_and_not_a_wron
     votes["t-1"][2].update(text="", failure="BACKEND_UNAVAILABLE: the model is away")
     rated["t-2"][1].update(verbalized=None, unknown_reason="too_slow")
 
-    told = write_report(made, tmp_path, seeded(7, draws=50))
+    report = write_report(made, tmp_path, seeded(7, draws=50))
 
-    assert "- tasks left out: 2, since a rating or an answer was refused, or failed; no replay has them" in told
-    assert "**Table II**, 10 tasks." in told
+    assert "- tasks left out: 2, because a rating or an answer failed; no replay has them" in report
+    assert "**Table II**, 10 tasks." in report
     assert {task.item.id for task in tasks(recorded(made, COMMAND))} == set(votes) - {"t-1", "t-2"}
     # Both are asked for again at the next start.
     is_whole = {arm.name: arm.is_whole for arm in arms()}
@@ -284,7 +299,7 @@ def test_a_task_on_which_one_agent_failed_is_left_out_and_counted_and_not_a_wron
     assert sorted(again) == [("t-1", "solve"), ("t-2", "assess")]
 
 
-def test_an_agent_that_was_heard_and_cannot_be_read_is_kept_with_what_it_said() -> None:
+def test_an_agent_whose_reply_cannot_be_read_stays_with_that_reply() -> None:
     made = a_recording(2, honest=True)
     votes = {one["item"]: one["reply"]["votes"] for one in made if one.get("arm") == "solve"}
     rated = {one["item"]: one["reply"]["assessments"] for one in made if one.get("arm") == "assess"}
@@ -299,16 +314,16 @@ def test_an_agent_that_was_heard_and_cannot_be_read_is_kept_with_what_it_said() 
 
 def test_with_two_seeds_a_task_is_one_task_done_twice_and_not_learned_from_twice(tmp_path: Path) -> None:
     once = a_recording(12, honest=True)
-    told = write_report(
+    report = write_report(
         [*once, *({**one, "seed": 8} for one in once if one["kind"] == "reply")], tmp_path, seeded(7, draws=50)
     )
     known = [a_task({"alpha": 0.8, "beta": 0.1, "gamma": 0.1}, "a", seed=seed) for seed in (7, 8)]
     found = figures(known, [], seeded(7, draws=50), orders=1)
 
-    assert "**Table II**, 12 tasks." in told
-    assert "Fewer tasks" not in told
+    assert "**Table II**, 12 tasks." in report
+    assert "Fewer tasks" not in report
     # Three answers to each of twelve tasks, of 30 tokens each.
-    assert re.search(r"\| Majority-Vote \| [^\n]* \| 36 \| 90 \|", told)
+    assert re.search(r"\| Majority-Vote \| [^\n]* \| 36 \| 90 \|", report)
     # 0.5 + 0.1 (1 - 0.5) in each of two replays, whoever is asked first.
     assert found.behaviour.levels == {("alpha", "math"): pytest.approx(0.55)}
 
@@ -331,27 +346,28 @@ def test_agents_that_know_what_they_can_are_a_gain_and_others_are_not() -> None:
             assert by_name[SHUFFLED].calls == pytest.approx(by_name[FULL].calls)
             assert by_name[FULL].accuracy.value == 1.0
             assert found.behaviour.stayed.value == 1.0
-            assert by_name[FULL].precision is not None
-            assert by_name[FULL].precision.value == 1.0
+            precision = by_name[FULL].precision
+            assert precision is not None
+            assert precision.value == 1.0
 
 
 def test_the_report_puts_the_papers_figures_beside_ours(tmp_path: Path) -> None:
-    told = write_report(a_recording(36, honest=True), tmp_path, seeded(7, draws=50))
+    report = write_report(a_recording(36, honest=True), tmp_path, seeded(7, draws=50))
 
-    assert "| MetaCogAgent | 1.00 [1.00, 1.00] | 100.0 ± 0.0 (20) |" in told
-    assert "| 82.4 | 0.841 | 0.087 | 1382 |" in told
-    assert "What does not add up in the paper" in told
-    assert "| w/o delegation |" in told
-    assert "theta = 0.3" in told
-    assert "precision and ECE are those of one order, that of the records" in told
+    assert "| MetaCogAgent | 1.00 [1.00, 1.00] | 100.0 ± 0.0 (20) |" in report
+    assert "| 82.4 | 0.841 | 0.087 | 1382 |" in report
+    assert "What does not add up in the paper" in report
+    assert "| w/o delegation |" in report
+    assert "theta = 0.3" in report
+    assert "precision and ECE are those of one order, that of the records" in report
     # Who hands over, beside the paper; and what alpha has learned.
-    assert re.search(r"\| beta \| [^\n]+ % \| 43\.1 \|", told)
-    assert re.search(r"\| alpha \| 0\.\d+ \(0\.62\) \| 0\.\d+ \(0\.85\) \|", told)
+    assert re.search(r"\| beta \| [^\n]+ % \| 43\.1 \|", report)
+    assert re.search(r"\| alpha \| 0\.\d+ \(0\.62\) \| 0\.\d+ \(0\.85\) \|", report)
     assert (tmp_path / OPTIMAL).read_text().startswith('{"id":"t-0","seed":7,"optimal_agents":["alpha"]}')
     assert len(list(tmp_path.glob("*.svg"))) == 5
 
 
-def test_a_task_without_everybodys_rating_is_left_out() -> None:
+def test_a_task_without_every_agents_rating_is_left_out() -> None:
     records = [record for record in a_recording(4, honest=True) if record.get("arm") != "assess"]
 
     with pytest.raises(RecordsUnusable, match="nothing to report on yet"):

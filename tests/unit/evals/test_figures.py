@@ -6,7 +6,7 @@ from evals.routing.figures import LENGTH, AssessorFigures, Figures, figures
 from evals.routing.parts import activation_without
 from evals.routing.rows import recorded
 from evals.stats.chance import seeded
-from tests.support.evaluation import HEADING, answered, introduced, routed
+from tests.support.evaluation_records import HEADING, answered, introduced, routed
 
 RIGHT, WRONG, UNREADABLE = "Final Answer: 4", "Final Answer: 5", "I do not know."
 
@@ -71,7 +71,7 @@ def test_the_share_sent_and_what_is_right_on_either_side() -> None:
     found = draft(FOUR)
 
     assert (found.sent.count, found.sent.of) == (2, 4)
-    assert (found.right_of_kept.count, found.right_of_kept.of) == (1, 2)
+    assert (found.right_of_system1.count, found.right_of_system1.of) == (1, 2)
     assert (found.right_of_sent.count, found.right_of_sent.of) == (1, 2)
 
 
@@ -101,7 +101,7 @@ def test_leaving_a_term_out_rescales_the_others() -> None:
     assert activation_without(row.readings["draft"], "correctness") == pytest.approx(0.28)
 
 
-def test_what_a_term_adds_is_told_by_leaving_it_out() -> None:
+def test_the_contribution_of_a_term_is_found_by_leaving_it_out() -> None:
     # Without CI the wrong are at 0.5, 0.5, the right at 0.1, 0.75: 2 of 4 pairs, as with it.
     gains = {one.term: (one.without, one.gain.value) for one in draft(FOUR).ablations}
 
@@ -133,23 +133,23 @@ def test_drafts_are_timed_beyond_the_answer_where_that_was_timed_too() -> None:
     assert (found.repeated.count, found.repeated.of) == (1, 2)
 
 
-def test_without_a_draft_the_plain_answer_is_judged() -> None:
+def test_without_a_draft_the_single_pass_answer_is_judged() -> None:
     rows = recorded([HEADING, introduced("sums-1"), routed("sums-1", "draft", {}), answered("sums-1", WRONG)]).rows
 
     assert [row.wrong for row in rows] == [True]
 
 
-def test_items_without_an_answer_and_refusals_are_counted() -> None:
-    refused = {
+def test_items_without_an_answer_and_failed_requests_are_counted() -> None:
+    failed = {
         "kind": "reply",
         "item": "sums-9",
         "asked": "draft",
         "refusal": {"status": 400, "reason": "PROMPT_TOO_LONG"},
     }
 
-    made = recorded([*FOUR, introduced("sums-9"), refused])
+    made = recorded([*FOUR, introduced("sums-9"), failed])
 
-    assert (len(made.rows), made.unanswered, made.refusals) == (4, 1, {"PROMPT_TOO_LONG": 1})
+    assert (len(made.rows), made.unanswered, made.failures) == (4, 1, {"PROMPT_TOO_LONG": 1})
 
 
 def test_the_same_records_give_the_same_figures() -> None:
@@ -164,6 +164,6 @@ def test_the_same_records_give_the_same_figures() -> None:
         ([HEADING, {"kind": "item", "id": "sums-1"}, routed("sums-1", "draft", {}, draft=RIGHT)], "lack what"),
     ],
 )
-def test_records_that_make_no_evaluation_are_refused(records: list[Record], complaint: str) -> None:
+def test_records_that_make_no_evaluation_are_rejected(records: list[Record], complaint: str) -> None:
     with pytest.raises(RecordsUnusable, match=complaint):
         recorded(records)

@@ -128,7 +128,7 @@ def test_sets_are_taken_in_turns_and_up_to_what_is_asked_for() -> None:
     assert [item.id for item in found] == ["strategyqa-0", "mmlu-0", "strategyqa-1", "mmlu-1"]
 
 
-def test_the_parts_of_a_row_of_big_bench_hard_are_told_apart() -> None:
+def test_the_parts_of_a_row_of_big_bench_hard_are_separated() -> None:
     made = {name: item_of(name) for name in ROWS if "bbh" in name}
 
     assert made["bbh_boolean_expressions"].question == "Evaluate the expression: not ( True ) and ( True ). Is it true?"
@@ -154,7 +154,7 @@ def item_of(name: str, **changed: object) -> Item:
     return load_sets([name], 1, lambda _: [{**ROWS[name][0], **changed}])[0]
 
 
-def test_every_accepted_answer_of_a_question_is_kept_once() -> None:
+def test_every_accepted_answer_of_a_question_is_stored_once() -> None:
     trivia, open_question = item_of("triviaqa"), item_of("nq_open")
 
     assert (trivia.answer, trivia.aliases) == ("Ann Lee", ("A. Lee",))
@@ -214,9 +214,7 @@ def test_answers_of_a_contest_are_numbers_where_they_are_one_number(
         ("nq_open", {"answer": ["Ann of Lee"]}, "hard"),
     ],
 )
-def test_a_set_that_tells_how_hard_its_questions_are_is_believed(
-    name: str, changed: Mapping[str, Any], difficulty: str
-) -> None:
+def test_a_difficulty_that_a_set_states_is_used(name: str, changed: Mapping[str, Any], difficulty: str) -> None:
     assert item_of(name, **changed).difficulty == difficulty
 
 
@@ -245,9 +243,9 @@ def test_a_benchmark_can_be_made_of_public_sets_alone_and_of_a_folder_beside_the
         ended = CliRunner().invoke(app, [*smaller, *words])
 
         assert ended.exit_code == 0, ended.exception
-        told = [json.loads(line) for line in made.read_text().splitlines()]
-        assert len(told) == 5 * 3 + 5
-        assert {one["dataset"] for one in told if one["dimensions"] == ["logical_reasoning"]} == logic
+        report = [json.loads(line) for line in made.read_text().splitlines()]
+        assert len(report) == 5 * 3 + 5
+        assert {one["dataset"] for one in report if one["dimensions"] == ["logical_reasoning"]} == logic
 
 
 @pytest.mark.usefixtures("hub")
@@ -261,7 +259,7 @@ def test_a_set_that_the_folder_has_already_is_not_taken_from_the_hub_too(tmp_pat
 
 @pytest.mark.usefixtures("hub")
 @pytest.mark.parametrize("command", ["mc-mas", "dialectic"])
-def test_public_programs_are_refused_by_name_where_they_cannot_be_judged(command: str, tmp_path: Path) -> None:
+def test_public_programs_are_rejected_by_name_where_they_cannot_be_judged(command: str, tmp_path: Path) -> None:
     words = ["--hub", "gsm8k,humaneval,mbpp", "--out", str(tmp_path / "out")]
 
     ended = CliRunner().invoke(app, ["eval", command, *words])
@@ -279,26 +277,26 @@ def test_an_unknown_set_and_a_row_that_is_not_as_expected_are_named() -> None:
         load_sets(["mmlu"], 1, lambda _: [])
 
 
-def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
 
     with pytest.raises(NotInstalled, match=r"pip install 'metacog\[evaluation\]'"):
         from_hub(SETS["boolq"])
 
 
-def test_a_set_that_the_package_refuses_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object, **__: object) -> NoReturn:
+def test_a_set_that_the_package_rejects_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(*_: object, **__: object) -> NoReturn:
         raise RuntimeError("Dataset scripts are no longer supported, but found piqa.py")
 
     package = ModuleType("datasets")
-    package.__dict__.update(load_dataset=refused, exceptions=SimpleNamespace(DatasetsError=OSError))
+    package.__dict__.update(load_dataset=failed, exceptions=SimpleNamespace(DatasetsError=OSError))
     monkeypatch.setitem(sys.modules, "datasets", package)
 
     with pytest.raises(ItemsUnreadable, match=r"no longer supported, but found piqa\.py.*--data"):
         from_hub(SETS["boolq"])
 
 
-def test_no_set_is_taken_from_where_a_loading_script_stands() -> None:
+def test_no_set_needs_a_loading_script() -> None:
     scripts = {"ybisk/piqa", "lukaemon/bbh"}
 
     assert not scripts & {one.path for one in SETS.values()}

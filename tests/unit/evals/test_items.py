@@ -67,7 +67,7 @@ def test_a_separator_inside_a_question_does_not_end_its_line(tmp_path: Path) -> 
         (json.dumps({**CAPITAL, "answer_type": "code"}), "line 2: programs are not scored"),
     ],
 )
-def test_a_line_that_is_no_item_is_refused_with_its_number(tmp_path: Path, line: str, complaint: str) -> None:
+def test_a_line_that_is_no_item_is_rejected_with_its_number(tmp_path: Path, line: str, complaint: str) -> None:
     file = tmp_path / "towns.jsonl"
     file.write_text(f"{json.dumps(CAPITAL)}\n{line}\n")
 
@@ -75,14 +75,14 @@ def test_a_line_that_is_no_item_is_refused_with_its_number(tmp_path: Path, line:
         read_items(file, 2)
 
 
-def test_an_unknown_set_is_refused_with_those_there(tmp_path: Path) -> None:
+def test_an_unknown_set_is_rejected_with_the_known_ones(tmp_path: Path) -> None:
     written(tmp_path, "towns", CAPITAL)
 
     with pytest.raises(ItemsUnreadable, match=r"no data set rivers .*; there are towns"):
         read_sets(tmp_path, ["rivers"], 1)
 
 
-def test_a_folder_without_data_sets_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_data_sets_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ItemsUnreadable, match="has no data set"):
         sets_in(tmp_path)
     with pytest.raises(ItemsUnreadable, match="is no folder"):
@@ -91,7 +91,7 @@ def test_a_folder_without_data_sets_is_refused(tmp_path: Path) -> None:
         read_items(written(tmp_path, "empty"), 1)
 
 
-def test_two_items_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_items_of_one_name_are_rejected(tmp_path: Path) -> None:
     written(tmp_path, "towns", CAPITAL)
     written(tmp_path, "cities", CAPITAL)
 

@@ -11,16 +11,16 @@ from sklearn.metrics import auc, roc_auc_score
 
 from evals.errors import ItemsUnreadable, RecordsUnusable
 from evals.items import Item
-from evals.outcomes.figures import LENGTH, ORACLE, RANDOM, asked_of, figures
+from evals.outcomes.figures import LENGTH, ORACLE, RANDOM, figures, routed_questions
 from evals.outcomes.files import COMMAND, write_report
 from evals.outcomes.items import read_outcomes
 from evals.quick import quick_items
 from evals.records import Record
-from evals.scorers.answers import Known, judged
+from evals.scorers.answers import Known, scored
 from evals.stats.chance import seeded
-from evals.stats.recovery import cost_at, dealt_costs, knowing, mean_recovered, recovery
-from tests.support.evaluating import decision, reply, run_record
-from tests.support.evaluation import introduced
+from evals.stats.recovery import cost_at, knowing, mean_recovered, recovery, shuffled_costs
+from tests.support.evaluation_records import introduced
+from tests.support.evaluation_replies import decision, reply, run_record
 
 SUITE = {"model": "scripted", "config_version": "paper", "threshold": 0.45, "weights": {"correctness": 1.0}}
 WEAK = np.array([True, False, False, True, False, True, True, False])
@@ -53,10 +53,10 @@ def test_the_cost_is_read_off_where_the_share_is_reached_first() -> None:
     assert cost_at(LEVELS, WEAK, STRONG, 0.0) == 0.0
 
 
-def test_dealt_levels_cost_what_all_ways_to_deal_them_do() -> None:
+def test_shuffled_levels_cost_the_mean_over_all_orders() -> None:
     levels, weak, strong = LEVELS[:6], WEAK[:6], STRONG[:6]
 
-    found = dealt_costs(levels, weak, strong, seeded(7))
+    found = shuffled_costs(levels, weak, strong, seeded(7))
 
     every = [cost_at(np.array(made), weak, strong, 0.5) or 0.0 for made in permutations(levels)]
     assert found.at_half.mean == pytest.approx(np.mean(every), abs=0.02)
@@ -69,7 +69,7 @@ def test_a_small_gap_is_reached_early_by_chance() -> None:
     better = np.array([1.0] * 20 + [-1.0] * 16 + [0.0] * 64)
     weak, strong = (better < 0).astype(float), (better > 0).astype(float)
 
-    found = dealt_costs(np.arange(100.0), weak, strong, seeded(7))
+    found = shuffled_costs(np.arange(100.0), weak, strong, seeded(7))
 
     assert (found.at_half.mean or 1) < 0.4
     assert (found.at_most.mean or 1) < 0.7
@@ -78,10 +78,10 @@ def test_a_small_gap_is_reached_early_by_chance() -> None:
 def test_dealing_moves_no_other_figure() -> None:
     chance, untouched = seeded(7), seeded(7)
 
-    dealt_costs(LEVELS, WEAK, STRONG, chance)
+    shuffled_costs(LEVELS, WEAK, STRONG, chance)
 
     assert chance.rng.random() == untouched.rng.random()
-    assert dealt_costs(LEVELS, STRONG, WEAK, chance).at_half.mean is None
+    assert shuffled_costs(LEVELS, STRONG, WEAK, chance).at_half.mean is None
 
 
 def test_who_knows_both_outcomes_recovers_most() -> None:
@@ -109,11 +109,12 @@ def outcomes(count: int, level_of_wrong: float) -> list[Record]:
     return made
 
 
-def test_a_router_that_knows_is_told_from_chance_by_its_area_and_its_cost() -> None:
-    [found] = figures(asked_of(outcomes(90, 0.9)), seeded(7, draws=60))
+def test_a_router_that_knows_is_separated_from_chance_by_its_area_and_its_cost() -> None:
+    [found] = figures(routed_questions(outcomes(90, 0.9)), seeded(7, draws=60))
 
     scored = {each.name: each for each in found.scored}
-    assert (found.weak, found.strong, found.items) == (pytest.approx(2 / 3), 1.0, 90)
+    assert found.weak == pytest.approx(2 / 3)
+    assert (found.strong, found.items) == (1.0, 90)
     assert scored["hybrid"].weak_wrong.auroc == 1.0
     # All 30 wrong ones come first: half of the gap at 15 of 90.
     assert scored["hybrid"].at_half.value == pytest.approx(15 / 90)
@@ -128,18 +129,18 @@ def test_a_router_that_knows_nothing_is_no_gain(tmp_path: Path) -> None:
     levels = [record["reply"]["activation"]["value"] for record in records if record["kind"] == "reply"]
     wrong = [not record["weak_correct"] for record in records if record["kind"] == "item"]
 
-    [found] = figures(asked_of(records), seeded(7, draws=60))
+    [found] = figures(routed_questions(records), seeded(7, draws=60))
 
     hybrid = next(each for each in found.scored if each.name == "hybrid")
     assert hybrid.weak_wrong.auroc == pytest.approx(roc_auc_score(wrong, levels))
-    told = write_report(records, tmp_path, seeded(7, draws=50))
-    assert "weak right 66.7 %, strong right 100.0 %" in told
-    assert "| cost at 50 % | dealt | cost at 80 % | dealt |" in told
-    assert "chance takes 0.5 and 0.8" not in told
-    assert "**no gain**" in next(line for line in told.splitlines() if line.startswith("| hybrid |"))
+    report = write_report(records, tmp_path, seeded(7, draws=50))
+    assert "weak right 66.7 %, strong right 100.0 %" in report
+    assert "| cost at 50 % | shuffled | cost at 80 % | shuffled |" in report
+    assert "chance takes 0.5 and 0.8" not in report
+    assert "**no gain**" in next(line for line in report.splitlines() if line.startswith("| hybrid |"))
     for made_with in ("- model: scripted", "- outcomes: w (weak), s (strong)", "- configuration: `paper`", "seed 7",
                       "- spent: 90 generations"):  # fmt: skip
-        assert made_with in told
+        assert made_with in report
     assert ElementTree.parse(tmp_path / "recovered-routing_x.svg").getroot().tag.endswith("svg")
 
 
@@ -168,7 +169,7 @@ def test_outcomes_are_read_line_by_line_and_named_where_they_are_none(tmp_path: 
 
 def right_letter(item: Item) -> bool:
     known = Known(answer=item.answer, answer_type=item.answer_type, choices=tuple(item.choices or ()))
-    return judged(f"Final Answer: {item.answer}", known).right
+    return scored(f"Final Answer: {item.answer}", known).right
 
 
 def test_quick_questions_are_the_same_for_a_seed_and_their_answers_are_right() -> None:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from evals.errors import RouterAway
-from evals.harness.refusals import PASSING, is_final
-from evals.router_client import OF_THE_REQUEST, Refused, RouterClient
+from evals.harness.failures import TRANSIENT, is_final
+from evals.router_client import OF_THE_REQUEST, RequestRejected, RouterClient
 from tests.support.scripted_service import ScriptedService
 
 ROUTE = "POST /v1/route"
@@ -37,20 +37,20 @@ async def client(service: ScriptedService, pauses: list[float]) -> AsyncIterator
 
 
 @pytest.mark.parametrize("status", [400, 404, 408, 409, 413, 422, 429, 500, 504])
-async def test_a_request_that_is_not_served_is_refused_and_the_run_goes_on(
+async def test_a_request_that_is_not_served_is_rejected_and_the_run_continues(
     client: RouterClient, service: ScriptedService, status: int
 ) -> None:
     service.always(ROUTE, json={"reason": "SOME", "detail": "no"}, status=status)
 
-    with pytest.raises(Refused, match="the router refused /v1/route: no") as refused:
+    with pytest.raises(RequestRejected, match="the router rejected /v1/route: no") as failed:
         await client.post("/v1/route", {})
 
-    assert refused.value.problem == {"status": status, "reason": "SOME", "detail": "no"}
-    assert is_final({"refusal": refused.value.problem}) is (status in (400, 404, 409, 413, 422))
+    assert failed.value.problem == {"status": status, "reason": "SOME", "detail": "no"}
+    assert is_final({"refusal": failed.value.problem}) is (status in (400, 404, 409, 413, 422))
 
 
-def test_every_refusal_that_passes_is_one_that_a_run_can_meet() -> None:
-    assert PASSING < OF_THE_REQUEST
+def test_every_transient_error_is_one_that_a_run_can_meet() -> None:
+    assert TRANSIENT < OF_THE_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ async def test_a_lost_connection_ends_the_run(client: RouterClient, service: Scr
         await client.post("/v1/route", {})
 
 
-async def test_what_came_too_soon_is_asked_again_when_the_service_says_and_at_most_half_a_minute_later(
+async def test_a_request_that_came_too_soon_is_sent_again_when_the_service_names_and_at_most_half_a_minute_later(
     client: RouterClient, service: ScriptedService, pauses: list[float]
 ) -> None:
     service.reply(ROUTE, json={}, status=429, retry_after="2")
@@ -88,23 +88,23 @@ async def test_what_came_too_soon_is_asked_again_when_the_service_says_and_at_mo
     assert [one.body for one in service.asked] == [{"question": "Why?"}] * 4
 
 
-async def test_a_service_that_always_has_too_much_to_do_refuses_the_request(
+async def test_a_service_that_is_always_overloaded_rejects_the_request(
     client: RouterClient, service: ScriptedService, pauses: list[float]
 ) -> None:
     service.always(ROUTE, json={"reason": "OVERLOADED"}, status=429)
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRejected) as failed:
         await client.post("/v1/route", {})
 
-    assert refused.value.problem["status"] == 429
+    assert failed.value.problem["status"] == 429
     assert len(service.asked) == 4
     assert len(pauses) == 3
 
 
-async def test_what_cannot_do_better_is_not_asked_again(client: RouterClient, service: ScriptedService) -> None:
+async def test_a_request_that_cannot_succeed_is_not_sent_again(client: RouterClient, service: ScriptedService) -> None:
     service.reply(ROUTE, json={"reason": "BUDGET_EXHAUSTED"}, status=429, x_should_retry="false")
 
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRejected):
         await client.post("/v1/route", {})
 
     assert len(service.asked) == 1

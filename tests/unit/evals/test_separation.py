@@ -37,7 +37,7 @@ def test_one_kind_alone_has_no_area() -> None:
     assert mean_area_within(np.array([0.1, 0.4]), flags([True, False]), np.array([EASY, HARD])) is None
 
 
-def test_telling_hard_sets_from_easy_ones_is_no_telling_inside_them() -> None:
+def test_separating_hard_sets_from_easy_ones_is_no_separation_inside_them() -> None:
     # The level is the set's alone: 3 of 4 hard ones are wrong, 1 of 4 easy ones.
     levels = np.array([0.2] * 4 + [0.8] * 4)
     wrong = flags([True, False, False, False, True, True, True, False])
@@ -50,7 +50,7 @@ def test_telling_hard_sets_from_easy_ones_is_no_telling_inside_them() -> None:
     assert shuffled_within_band(levels, wrong, groups, chance(20)).mean == 0.75
 
 
-def test_levels_dealt_by_chance_come_to_one_half() -> None:
+def test_shuffled_levels_come_to_one_half() -> None:
     levels, wrong = np.linspace(0, 1, 100), flags([False] * 60 + [True] * 40)
 
     for band in (random_band(wrong, chance()), shuffled_band(levels, wrong, chance())):

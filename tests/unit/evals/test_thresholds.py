@@ -10,7 +10,7 @@ from evals.routing.files import write_report
 from evals.routing.rows import recorded
 from evals.routing.thresholds import SHARES, Catching, catching, caught_at
 from evals.stats.chance import seeded
-from tests.support.evaluation import HEADING, introduced, routed
+from tests.support.evaluation_records import HEADING, introduced, routed
 
 # Ten items with their activations, highest first; System 1 is wrong on the first, second, fourth and last.
 LEVELS = (0.95, 0.9, 0.8, 0.7, 0.6, 0.4, 0.3, 0.2, 0.1, 0.05)
@@ -85,10 +85,10 @@ def test_an_item_without_an_activation_is_sent_before_all_others_as_the_router_d
     assert (found.in_force.sent, found.in_force.errors.value) == (0.6, 1.0)
 
 
-def test_the_report_says_what_is_caught_beside_what_chance_would_catch(tmp_path: Path) -> None:
-    said = write_report(said_of(LEVELS, WRONG), tmp_path, seeded(7, draws=200))
+def test_the_report_shows_what_is_caught_beside_what_chance_would_catch(tmp_path: Path) -> None:
+    report = write_report(said_of(LEVELS, WRONG), tmp_path, seeded(7, draws=200))
 
     share = r"\d+ % \[\d+, \d+\]"
     line = rf"\| draft \| 4 \| 25 % \[.*\] \| 50 % \[.*\] \| {share} \| {share} \| 75 % \[\d+, \d+\] of 50 % sent \|"
-    assert re.search(line, said)
-    assert "| (by chance) |  | 10 % | 20 % | 30 % | 50 % | the share sent |" in said
+    assert re.search(line, report)
+    assert "| (by chance) |  | 10 % | 20 % | 30 % | 50 % | the share sent |" in report

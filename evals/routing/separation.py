@@ -1,4 +1,4 @@
-"""How well a level of the items tells wrong from right System 1 answers. Pure."""
+"""How well a level of the items separates wrong from right System 1 answers. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +16,7 @@ Level = Callable[[Row], float | None]
 
 @value
 class Separation:
-    """How well a level tells wrong from right System 1 answers.
+    """The separation of wrong from right System 1 answers by a level.
 
     Attributes:
         pooled: Over all items.
@@ -60,7 +60,7 @@ def discrimination(rows: Sequence[Row], level: Level) -> Discrimination:
 
 
 def separation(rows: Sequence[Row], level: Level, chance: Chance) -> Separation:
-    """How well `level` separates, over all rows and inside each data set."""
+    """Return how well `level` separates, over all rows and inside each data set."""
     known = columns(rows, level)
     sets = dict.fromkeys(row.dataset for row in rows)
     return Separation(

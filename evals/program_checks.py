@@ -1,4 +1,4 @@
-"""Programs are judged by running them: in the sandbox, against their item's tests."""
+"""Programs are judged by running them in the sandbox, against their item's tests."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,8 @@ from sandbox import Locked
 TEST_TIMEOUT_S = 5.0
 
 
-class Checker:
-    """Runs what arms wrote; the sandbox is tried when it is made.
+class ProgramChecker:
+    """Runs the programs that arms wrote; the sandbox is tried on construction.
 
     Raises:
         NotInstalled: On construction, when this system has no sandbox: programs are run nowhere else.
@@ -22,11 +22,11 @@ class Checker:
         self._locked = Locked()
         problem = self._locked.problem()
         if problem:
-            said = f"this system has no sandbox to run programs in: {problem}; leave the sets with programs out"
-            raise NotInstalled(said, package="sandbox")
+            message = f"this system has no sandbox to run programs in: {problem}; leave the sets with programs out"
+            raise NotInstalled(message, package="sandbox")
 
     async def __call__(self, item: Item, texts: Mapping[str, str]) -> Mapping[str, Any]:
-        """What became of the program in each text: `passed`, and in `detail` what failed."""
+        """Return the result of the program in each text: `passed`, and in `detail` what failed."""
         return {name: await self._checked(item, text) for name, text in texts.items()}
 
     async def _checked(self, item: Item, text: str) -> Mapping[str, Any]:

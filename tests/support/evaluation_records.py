@@ -1,4 +1,4 @@
-"""A handful of items, and records of what a router said of them."""
+"""A handful of items, and records of a router's replies about them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -69,7 +69,7 @@ def routed(
     reasons: Mapping[str, str] | None = None,
     duration_ms: float = 10.0,
 ) -> Record:
-    """The router's choice for `item`, with the activation that the weights give unless `value` says otherwise."""
+    """The router's choice for `item`, with the activation that the weights give unless `value` replaces it."""
     pressure = {
         name: 1 - level if name in ("correctness", "experience") else level for name, level in components.items()
     }
@@ -94,14 +94,14 @@ def answered(item: str, text: str, *, duration_ms: float = 6.0) -> Record:
 
 
 class Router:
-    """A router that says what it is told to, and remembers what it was asked."""
+    """A router with scripted replies that remembers its requests."""
 
     def __init__(self, replies: Sequence[Any] = ()) -> None:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self._replies = list(replies)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The next reply; once they are used up, a plain one."""
+        """Return the next reply; once they are used up, a usual one."""
         self.asked.append((path, body))
         reply = self._replies.pop(0) if self._replies else None
         if isinstance(reply, Exception):
@@ -120,12 +120,12 @@ class Router:
         return reply
 
 
-class Kept:
-    """Records in memory."""
+class MemorySink:
+    """A sink that holds records in memory."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
 
     def add(self, record: Record) -> None:
-        """Keep one."""
+        """Store one."""
         self.records.append(record)

@@ -3,23 +3,23 @@ from typing import cast
 import pytest
 
 from evals.errors import RecordsUnusable, RouterAway
-from evals.harness.alike import Heard, before
 from evals.harness.arms import Arm, Plan
+from evals.harness.failures import key_of
 from evals.harness.heading_text import opening as head_of_report
 from evals.harness.heading_text import spent_text
-from evals.harness.manifest import heading, resumable
-from evals.harness.refusals import key_of
+from evals.harness.manifest import heading, require_resumable
+from evals.harness.plan_recorder import PlanContext, record_plan
+from evals.harness.provenance import Provenance, recorded_provenance
 from evals.harness.rows import recorded as rows
-from evals.harness.running import World, ask_all
 from evals.records import Record
-from evals.router_client import Refused
+from evals.router_client import RequestRejected
 from evals.strategies import named
 from evals.suite import Faces, RoutingFacts, routing_facts
-from tests.support.evaluating import RIGHT, ScriptedSuite, arbitration, chat, decision, reply, run_record, spent
-from tests.support.evaluation import HEADING, Kept, an_item, introduced
+from tests.support.evaluation_records import HEADING, MemorySink, an_item, introduced
+from tests.support.evaluation_replies import RIGHT, ScriptedSuite, arbitration, chat, decision, reply, run_record, spent
 
 ITEMS = (an_item(1), an_item(2))
-SAYS = {
+REPLIES = {
     "/v1/chat/completions": chat(RIGHT, usage=spent(9)),
     "/v1/arbitrations": arbitration("4"),
     "/v1/route": decision(0.6),
@@ -32,9 +32,9 @@ def plan(**more: object) -> Plan:
 
 
 async def recorded(suite: ScriptedSuite, made: Plan, before: list[Record] | None = None) -> list[Record]:
-    kept = Kept()
-    await ask_all(made, World(suite=suite, writer=kept), before or [], lambda: None)
-    return kept.records
+    sink = MemorySink()
+    await record_plan(made, PlanContext(suite=suite, sink=sink), before or [], lambda: None)
+    return sink.records
 
 
 def keys(records: list[Record]) -> list[tuple[str, str, int]]:
@@ -42,7 +42,7 @@ def keys(records: list[Record]) -> list[tuple[str, str, int]]:
 
 
 async def test_every_arm_answers_every_item_with_every_seed_once() -> None:
-    suite = ScriptedSuite(SAYS)
+    suite = ScriptedSuite(REPLIES)
 
     records = await recorded(suite, plan(seeds=(1, 2), concurrency=3))
 
@@ -51,8 +51,8 @@ async def test_every_arm_answers_every_item_with_every_seed_once() -> None:
 
 
 async def test_what_is_recorded_is_not_asked_for_again() -> None:
-    whole = await recorded(ScriptedSuite(SAYS), plan())
-    suite = ScriptedSuite(SAYS)
+    whole = await recorded(ScriptedSuite(REPLIES), plan())
+    suite = ScriptedSuite(REPLIES)
 
     rest = await recorded(suite, plan(), whole[:4])
 
@@ -61,7 +61,7 @@ async def test_what_is_recorded_is_not_asked_for_again() -> None:
 
 
 async def test_a_control_gets_as_many_generations_as_what_it_controls() -> None:
-    suite = ScriptedSuite(SAYS)
+    suite = ScriptedSuite(REPLIES)
 
     await recorded(suite, plan(items=ITEMS[:1]))
 
@@ -70,8 +70,8 @@ async def test_a_control_gets_as_many_generations_as_what_it_controls() -> None:
 
 
 async def test_after_a_kill_a_control_still_knows_what_was_spent() -> None:
-    whole = await recorded(ScriptedSuite(SAYS), plan(items=ITEMS[:1]))
-    suite = ScriptedSuite(SAYS)
+    whole = await recorded(ScriptedSuite(REPLIES), plan(items=ITEMS[:1]))
+    suite = ScriptedSuite(REPLIES)
 
     await recorded(suite, plan(items=ITEMS[:1]), whole[:-1])
 
@@ -79,8 +79,11 @@ async def test_after_a_kill_a_control_still_knows_what_was_spent() -> None:
     assert asked["self_consistency_samples"] == 9
 
 
-async def test_a_control_of_a_refused_arm_is_not_asked_for() -> None:
-    refusing = {**SAYS, "/v1/chat/completions": Refused("/v1/chat/completions", 400, {"reason": "PROMPT_TOO_LONG"})}
+async def test_a_control_of_a_failed_arm_is_not_asked_for() -> None:
+    refusing = {
+        **REPLIES,
+        "/v1/chat/completions": rejection(400, "PROMPT_TOO_LONG"),
+    }
 
     records = await recorded(ScriptedSuite(refusing), plan(items=ITEMS[:1]))
 
@@ -88,7 +91,11 @@ async def test_a_control_of_a_refused_arm_is_not_asked_for() -> None:
     assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG"}
 
 
-def refused(arm: str, status: int) -> Record:
+def rejection(status: int, reason: str) -> RequestRejected:
+    return RequestRejected("/v1/chat/completions", status, {"reason": reason})
+
+
+def failed(arm: str, status: int) -> Record:
     asked = {"item": "sums-1", "arm": arm, "seed": 7, "path": "/v1/chat/completions"}
     return {"kind": "reply", **asked, "elapsed_ms": 1.0, "refusal": {"status": status, "reason": f"R{status}"}}
 
@@ -102,8 +109,8 @@ async def test_a_reply_of_which_a_part_failed_is_recorded_and_asked_for_again_at
     degraded["metacog"]["degraded"] = True
 
     broken = await recorded(ScriptedSuite({"/v1/chat/completions": degraded}), asked)
-    again = await recorded(ScriptedSuite(SAYS), asked, broken)
-    never = await recorded(ScriptedSuite(SAYS), asked, [*broken, *again])
+    again = await recorded(ScriptedSuite(REPLIES), asked, broken)
+    never = await recorded(ScriptedSuite(REPLIES), asked, [*broken, *again])
 
     assert [len(keys(each)) for each in (broken, again, never)] == [1, 1, 0]
     # What came last is what the report is on.
@@ -111,37 +118,37 @@ async def test_a_reply_of_which_a_part_failed_is_recorded_and_asked_for_again_at
     assert is_whole(row.reply)
 
 
-async def test_what_was_refused_in_passing_is_asked_again_and_a_refusal_of_the_request_stands() -> None:
-    before = [*items_of(1), refused("system1", 504), refused("dialectic", 413)]
+async def test_a_transient_error_is_asked_again_and_an_error_of_the_request_is_final() -> None:
+    before = [*items_of(1), failed("system1", 504), failed("dialectic", 413)]
 
-    records = await recorded(ScriptedSuite(SAYS), plan(items=ITEMS[:1]), before)
+    records = await recorded(ScriptedSuite(REPLIES), plan(items=ITEMS[:1]), before)
 
     assert keys(records) == [("sums-1", "system1", 7)]
     made = rows([run_record("compare"), *before, *records], "compare")
-    assert made.refusals == {("dialectic", "R413"): 1}
-    assert [(row.arm, row.right, row.said.text) for row in made.refused] == [("dialectic", False, "")]
-    assert made.refused_of("system1") == []
+    assert made.failures == {("dialectic", "R413"): 1}
+    assert [(row.arm, row.right, row.said.text) for row in made.failed] == [("dialectic", False, "")]
+    assert made.failed_of("system1") == []
 
 
 async def test_a_failure_inside_a_service_is_recorded_and_the_run_goes_on() -> None:
-    failing = {**SAYS, "/v1/chat/completions": Refused("/v1/chat/completions", 500, {"reason": "INTERNAL"})}
+    failing = {**REPLIES, "/v1/chat/completions": rejection(500, "INTERNAL")}
 
     records = await recorded(ScriptedSuite(failing), plan(arms=ARMS[:1]))
-    again = await recorded(ScriptedSuite(SAYS), plan(arms=ARMS[:1]), records)
+    again = await recorded(ScriptedSuite(REPLIES), plan(arms=ARMS[:1]), records)
 
     assert [one["refusal"]["status"] for one in records if one["kind"] == "reply"] == [500, 500]
     assert keys(again) == keys(records) == [("sums-1", "system1", 7), ("sums-2", "system1", 7)]
 
 
-OTHERWISE = chat("Final Answer: 5")
+DIFFERENT = chat("Final Answer: 5")
 
 
 @pytest.mark.parametrize(
     ("replies", "text"),
     [
-        ([reply("sums-1", "system1", chat(RIGHT)), reply("sums-1", "system1", OTHERWISE)], "Final Answer: 5"),
-        ([reply("sums-1", "system1", OTHERWISE), refused("system1", 400)], "Final Answer: 5"),
-        ([refused("system1", 400), reply("sums-1", "system1", chat(RIGHT))], RIGHT),
+        ([reply("sums-1", "system1", chat(RIGHT)), reply("sums-1", "system1", DIFFERENT)], "Final Answer: 5"),
+        ([reply("sums-1", "system1", DIFFERENT), failed("system1", 400)], "Final Answer: 5"),
+        ([failed("system1", 400), reply("sums-1", "system1", chat(RIGHT))], RIGHT),
     ],
 )
 async def test_of_two_replies_to_one_request_the_last_answer_counts(replies: list[Record], text: str) -> None:
@@ -150,20 +157,20 @@ async def test_of_two_replies_to_one_request_the_last_answer_counts(replies: lis
     made = rows([run_record("compare"), *before], "compare")
 
     assert [row.said.text for row in made.rows] == [text]
-    assert (made.refusals, made.refused) == ({}, [])
+    assert (made.failures, made.failed) == ({}, [])
     assert await recorded(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
 
 
-async def test_a_refusal_that_stands_counts_over_one_in_passing() -> None:
-    before = [*items_of(1), refused("system1", 413), refused("system1", 504)]
+async def test_a_final_error_counts_over_a_transient_one() -> None:
+    before = [*items_of(1), failed("system1", 413), failed("system1", 504)]
 
     assert await recorded(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
 
 
-async def test_a_request_that_is_refused_each_time_counts_once() -> None:
-    before = [*items_of(1), refused("system1", 504), refused("system1", 504), reply("sums-1", "dialectic", chat(RIGHT))]
+async def test_a_request_that_fails_each_time_counts_once() -> None:
+    before = [*items_of(1), failed("system1", 504), failed("system1", 504), reply("sums-1", "dialectic", chat(RIGHT))]
 
-    assert rows([run_record("compare"), *before], "compare").refusals == {("system1", "R504"): 1}
+    assert rows([run_record("compare"), *before], "compare").failures == {("system1", "R504"): 1}
 
 
 def items_of(number: int) -> list[Record]:
@@ -179,32 +186,33 @@ def staged(**more: object) -> Record:
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("report", "complaint"),
     [
         ({"prompt_digest": "bb" * 32}, "system1 with prompt solve aaaaaaaaaaaa, and now it is bbbbbbbbbbbb"),
         ({"model": "another"}, "system1 by model scripted, and now it is another; take another --out"),
     ],
 )
-async def test_a_run_is_not_gone_on_with_by_another_model_or_prompt(told: Record, complaint: str) -> None:
+async def test_a_run_is_not_resumed_by_another_model_or_prompt(report: Record, complaint: str) -> None:
     before = [*items_of(1), reply("sums-1", "system1", staged())]
-    suite, kept = ScriptedSuite({"/v1/chat/completions": staged(**told)}), Kept()
+    suite, sink = ScriptedSuite({"/v1/chat/completions": staged(**report)}), MemorySink()
 
     with pytest.raises(RecordsUnusable, match=complaint):
-        await ask_all(plan(arms=ARMS[:1]), World(suite=suite, writer=kept), before, lambda: None)
+        await record_plan(plan(arms=ARMS[:1]), PlanContext(suite=suite, sink=sink), before, lambda: None)
 
-    assert kept.records == []
+    assert sink.records == []
 
 
-def test_a_run_is_not_gone_on_with_under_another_configuration_where_that_is_told() -> None:
-    known = before([Heard(arm="live", configuration="paper"), Heard(arm="live"), Heard(arm="assess")])
+def test_a_run_is_not_resumed_under_another_configuration_where_replies_report_it() -> None:
+    live, other_arm = Provenance(arm="live", configuration="paper"), Provenance(arm="assess")
+    known = recorded_provenance([live, Provenance(arm="live"), other_arm])
 
-    for alike in (Heard(arm="live", configuration="paper"), Heard(arm="live"), Heard(arm="assess", configuration="x")):
-        known.demand_alike(alike)
+    for same in (live, Provenance(arm="live"), Provenance(arm="assess", configuration="x")):
+        known.require_same(same)
     with pytest.raises(RecordsUnusable, match="live with configuration paper, and now it is tuned"):
-        known.demand_alike(Heard(arm="live", configuration="tuned"))
+        known.require_same(Provenance(arm="live", configuration="tuned"))
 
 
-async def test_what_earlier_replies_did_not_tell_is_not_compared_and_a_model_may_have_spoken_elsewhere() -> None:
+async def test_what_earlier_replies_did_not_report_is_not_compared_and_a_model_may_have_answered_elsewhere() -> None:
     before = [
         *items_of(1),
         reply("sums-1", "system1", staged(stage="draft")),
@@ -215,13 +223,13 @@ async def test_what_earlier_replies_did_not_tell_is_not_compared_and_a_model_may
     assert keys(await recorded(suite, plan(arms=ARMS[:1]), before)) == [("sums-2", "system1", 7)]
 
 
-async def test_a_suite_that_is_away_ends_the_run() -> None:
+async def test_a_suite_that_cannot_be_reached_ends_the_run() -> None:
     with pytest.raises(RouterAway, match="gone"):
-        await recorded(ScriptedSuite({**SAYS, "/v1/arbitrations": RouterAway("gone")}), plan())
+        await recorded(ScriptedSuite({**REPLIES, "/v1/arbitrations": RouterAway("gone")}), plan())
 
 
 async def test_each_arm_draws_with_a_seed_of_its_own_and_gets_the_time_asked_for() -> None:
-    suite = ScriptedSuite(SAYS)
+    suite = ScriptedSuite(REPLIES)
 
     await recorded(suite, plan(items=ITEMS[:1], timeout_ms=5000))
 
@@ -237,7 +245,7 @@ def opening(**more: object) -> Record:
     return {**heading(plan(), "compare", {"typed": "x", "sets": ["sums"]}, FACTS), **more}
 
 
-def test_the_heading_says_what_the_run_is_made_with() -> None:
+def test_the_heading_holds_what_the_run_is_made_with() -> None:
     made = opening()
 
     assert (made["command"], made["seeds"], made["items"]) == ("compare", [7], 2)
@@ -251,17 +259,17 @@ def test_the_heading_says_what_the_run_is_made_with() -> None:
     ("name", "other"),
     [("command", "mc-mas"), ("timeout_ms", 1), ("prompt_digests", {}), ("suite", {"threshold": 0.5})],
 )
-def test_records_made_otherwise_are_not_gone_on_with(name: str, other: object) -> None:
+def test_records_made_differently_are_not_resumed(name: str, other: object) -> None:
     with pytest.raises(RecordsUnusable, match=f"made with {name} .*take another --out"):
-        resumable(opening(), [opening(**{name: other})])
+        require_resumable(opening(), [opening(**{name: other})])
 
 
-def test_the_routers_own_records_are_not_gone_on_with() -> None:
+def test_the_routers_own_records_are_not_resumed() -> None:
     with pytest.raises(RecordsUnusable, match="made with command routing, this run has compare; take another --out"):
-        resumable(opening(), [HEADING])
+        require_resumable(opening(), [HEADING])
 
 
-async def test_what_telling_the_model_costs_is_spent_too() -> None:
+async def test_the_request_for_the_model_is_spent_too() -> None:
     usage = {"generations": 1, "http_calls": 1, "prompt_tokens": 9, "completion_tokens": 1, "stages": {}}
     activation = {"threshold": 0.45, "weights": {"conflict": 1.0}}
     suite = ScriptedSuite(
@@ -280,29 +288,29 @@ async def test_what_telling_the_model_costs_is_spent_too() -> None:
     assert spent_text(made).startswith("3 generations, 38 prompt tokens, 12 generated")
 
 
-def test_the_heading_tells_what_was_answered_of_what_was_asked_and_every_digest() -> None:
+def test_the_heading_shows_what_was_answered_of_what_was_asked_and_every_digest() -> None:
     other = run_record("compare", prompt_digests={"question": "ff" * 32})
     made = rows([run_record("compare"), other, *items_of(1), reply("sums-1", "system1", staged())], "compare")
 
-    told = head_of_report("?", made)
+    report = head_of_report("?", made)
 
-    assert "- items: 1 of sums (4 were asked for); seed 7" in told
-    assert "- prompts: `question` abababababab and ffffffffffff, `solve` aaaaaaaaaaaa" in told
+    assert "- items: 1 of sums (4 were asked for); seed 7" in report
+    assert "- prompts: `question` abababababab and ffffffffffff, `solve` aaaaaaaaaaaa" in report
 
 
-def test_every_command_that_added_to_the_records_is_told_once() -> None:
+def test_every_command_that_added_to_the_records_is_shown_once() -> None:
     more = run_record("compare", data={"typed": "metacog eval compare --items 8", "sets": ["sums"]})
     made = rows([run_record("compare"), more, more, *items_of(1), reply("sums-1", "system1", chat(RIGHT))], "compare")
 
-    told = head_of_report("?", made)
+    report = head_of_report("?", made)
 
-    assert told.count("`metacog eval compare --data questions`") == 1
-    assert told.count("`metacog eval compare --items 8`") == 1
+    assert report.count("`metacog eval compare --data questions`") == 1
+    assert report.count("`metacog eval compare --items 8`") == 1
 
 
 def test_an_arm_must_be_what_it_was_and_another_may_join() -> None:
     other = Arm(name="system1", call=ARMS[0].call, settings={"model": "another"})
 
-    resumable(opening(), [opening(arms={"system1": {"model": "metacog/system1"}})])
+    require_resumable(opening(), [opening(arms={"system1": {"model": "metacog/system1"}})])
     with pytest.raises(RecordsUnusable, match="system1 as"):
-        resumable(opening(arms={"system1": other.settings}), [opening()])
+        require_resumable(opening(arms={"system1": other.settings}), [opening()])

@@ -3,12 +3,13 @@ import re
 import pytest
 
 from evals.errors import RecordsUnusable, RouterAway
+from evals.harness.manifest import require_resumable
 from evals.records import Record
-from evals.router_client import Refused
-from evals.routing.asking import Plan, ask_all, asks, heading, resumable
+from evals.router_client import RequestRejected
+from evals.routing.asking import FIXED, Plan, asks, heading, record_plan
 from evals.routing.rows import recorded as rows
-from tests.support.evaluating import RIGHT, chat, reply, run_record
-from tests.support.evaluation import HEADING, Kept, Router, an_item, answered, introduced, routed
+from tests.support.evaluation_records import HEADING, MemorySink, Router, an_item, answered, introduced, routed
+from tests.support.evaluation_replies import RIGHT, chat, reply, run_record
 
 TWO = (an_item(1), an_item(2))
 BOTH = ("probe", "draft")
@@ -19,22 +20,22 @@ def plan(**more: object) -> Plan:
 
 
 async def recorded(router: Router, made: Plan, before: list[Record] | None = None) -> list[Record]:
-    kept = Kept()
-    await ask_all(router, made, before or [], kept, lambda: None)
-    return kept.records
+    sink = MemorySink()
+    await record_plan(router, made, before or [], sink, lambda: None)
+    return sink.records
 
 
 def pairs(records: list[Record]) -> list[tuple[str, str]]:
     return [(record["item"], record["asked"]) for record in records if record["kind"] == "reply"]
 
 
-def test_who_is_asked_first_changes_from_item_to_item() -> None:
+def test_the_first_assessor_changes_from_item_to_item() -> None:
     assert [(ask.item.id, ask.asked) for ask in asks(plan())] == [
         ("sums-1", "probe"), ("sums-1", "draft"), ("sums-2", "draft"), ("sums-2", "probe"),
     ]  # fmt: skip
 
 
-def test_the_plain_answer_is_timed_on_the_first_items_of_each_set() -> None:
+def test_the_single_pass_answer_is_timed_on_the_first_items_of_each_set() -> None:
     items = (*TWO, an_item(1, "more"))
 
     timed = [ask.item.id for ask in asks(plan(items=items, plain=1)) if ask.asked == "system1"]
@@ -42,7 +43,7 @@ def test_the_plain_answer_is_timed_on_the_first_items_of_each_set() -> None:
     assert timed == ["sums-1", "more-1"]
 
 
-def test_without_drafts_every_item_needs_a_plain_answer() -> None:
+def test_without_drafts_every_item_needs_a_single_pass_answer() -> None:
     timed = [ask.item.id for ask in asks(plan(assessors=("probe",))) if ask.asked == "system1"]
 
     assert timed == ["sums-1", "sums-2"]
@@ -74,7 +75,7 @@ async def test_what_is_recorded_is_not_asked_for_again() -> None:
     assert [record["id"] for record in records if record["kind"] == "item"] == ["sums-2"]
 
 
-async def test_where_a_draft_is_missing_the_plain_answer_stands_in() -> None:
+async def test_where_a_draft_is_missing_the_single_pass_answer_is_the_fallback() -> None:
     lost = routed("", "draft", {}, reasons={"correctness": "there is no draft: DEADLINE_EXCEEDED: too late"})["reply"]
 
     records = await recorded(Router([lost]), plan(items=TWO[:1], assessors=("draft",)))
@@ -82,7 +83,7 @@ async def test_where_a_draft_is_missing_the_plain_answer_stands_in() -> None:
     assert pairs(records) == [("sums-1", "draft"), ("sums-1", "system1")]
 
 
-async def test_after_a_kill_a_missing_draft_still_gets_its_stand_in() -> None:
+async def test_after_a_kill_a_missing_draft_still_gets_its_fallback() -> None:
     before = [HEADING, introduced("sums-1"), routed("sums-1", "draft", {})]
 
     records = await recorded(Router(), plan(items=TWO[:1], assessors=("draft",)), before)
@@ -90,8 +91,8 @@ async def test_after_a_kill_a_missing_draft_still_gets_its_stand_in() -> None:
     assert pairs(records) == [("sums-1", "system1")]
 
 
-async def test_a_refused_request_is_recorded_and_the_next_one_made() -> None:
-    refusal = Refused("/v1/route", 400, {"reason": "PROMPT_TOO_LONG", "detail": "too long"})
+async def test_a_rejected_request_is_recorded_and_the_next_one_made() -> None:
+    refusal = RequestRejected("/v1/route", 400, {"reason": "PROMPT_TOO_LONG", "detail": "too long"})
 
     records = await recorded(Router([refusal]), plan(items=TWO[:1]))
 
@@ -99,17 +100,17 @@ async def test_a_refused_request_is_recorded_and_the_next_one_made() -> None:
     assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG", "detail": "too long"}
 
 
-def refused(asked: str, status: int) -> Record:
+def failed(asked: str, status: int) -> Record:
     return {"kind": "reply", "item": "sums-1", "asked": asked, "elapsed_ms": 1.0, "refusal": {"status": status}}
 
 
-async def test_what_was_refused_in_passing_is_asked_again_and_a_refusal_of_the_request_stands() -> None:
-    before = [HEADING, introduced("sums-1"), refused("probe", 504), refused("draft", 413)]
+async def test_a_transient_error_is_asked_again_and_an_error_of_the_request_is_final() -> None:
+    before = [HEADING, introduced("sums-1"), failed("probe", 504), failed("draft", 413)]
 
     records = await recorded(Router(), plan(items=TWO[:1]), before)
 
     assert pairs(records) == [("sums-1", "probe"), ("sums-1", "system1")]
-    assert rows([*before, *records]).refusals == {"413": 1}
+    assert rows([*before, *records]).failures == {"413": 1}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ async def test_what_was_refused_in_passing_is_asked_again_and_a_refusal_of_the_r
         ({"prompt_digests": {}}, ""),
     ],
 )
-async def test_a_run_is_not_gone_on_with_by_another_prompt(recorded_before: Record, complaint: str) -> None:
+async def test_a_run_is_not_resumed_by_another_prompt(recorded_before: Record, complaint: str) -> None:
     reply = {**routed("sums-1", "probe", {"conflict": 0.1}), "item": "sums-1"}
     before = [HEADING, introduced("sums-1"), {**reply, "reply": {**reply["reply"], **recorded_before}}]
     made = plan(assessors=("probe",), items=TWO)
@@ -135,7 +136,7 @@ async def test_a_run_is_not_gone_on_with_by_another_prompt(recorded_before: Reco
         await recorded(Router(), made, before)
 
 
-async def test_a_run_is_not_gone_on_with_by_another_model() -> None:
+async def test_a_run_is_not_resumed_by_another_model() -> None:
     before = answered("sums-1", "2")
     other = {**before, "reply": {**before["reply"], "model": "another"}}
 
@@ -145,12 +146,12 @@ async def test_a_run_is_not_gone_on_with_by_another_model() -> None:
 
 async def test_a_router_without_its_model_is_no_measurement() -> None:
     away = routed("", "probe", {}, reasons={"correctness": "BACKEND_UNAVAILABLE: cannot be reached"})["reply"]
-    kept = Kept()
+    sink = MemorySink()
 
     with pytest.raises(RouterAway, match="BACKEND_UNAVAILABLE"):
-        await ask_all(Router([away]), plan(), [], kept, lambda: None)
+        await record_plan(Router([away]), plan(), [], sink, lambda: None)
 
-    assert kept.records == []
+    assert sink.records == []
 
 
 async def test_several_at_a_time_ask_for_each_thing_once() -> None:
@@ -162,7 +163,7 @@ async def test_several_at_a_time_ask_for_each_thing_once() -> None:
     assert len(router.asked) == 6
 
 
-async def test_the_heading_says_what_the_run_is_made_with() -> None:
+async def test_the_heading_holds_what_the_run_is_made_with() -> None:
     made = await heading(Router(), plan(), {"commit": "0123", "sets": ["sums"]})
 
     assert (made["kind"], made["commit"], made["config_version"], made["threshold"]) == ("run", "0123", "paper", 0.45)
@@ -170,15 +171,15 @@ async def test_the_heading_says_what_the_run_is_made_with() -> None:
 
 
 @pytest.mark.parametrize(("name", "other"), [("seed", 8), ("config_version", "tuned"), ("prompt_digests", {})])
-def test_records_made_otherwise_are_not_gone_on_with(name: str, other: object) -> None:
+def test_records_made_differently_are_not_resumed(name: str, other: object) -> None:
     with pytest.raises(RecordsUnusable, match=f"made with {name} .*take another --out"):
-        resumable({**HEADING, name: other}, [HEADING])
+        require_resumable({**HEADING, name: other}, [HEADING], FIXED)
 
 
 @pytest.mark.parametrize("command", ["compare", "routing --outcomes"])
-def test_records_of_another_evaluation_are_not_gone_on_with(command: str) -> None:
+def test_records_of_another_evaluation_are_not_resumed(command: str) -> None:
     with pytest.raises(RecordsUnusable, match=f"made with command {command}, this run has routing; take another --out"):
-        resumable(HEADING, [run_record(command)])
+        require_resumable(HEADING, [run_record(command)], FIXED)
 
 
 @pytest.mark.parametrize(
@@ -203,4 +204,6 @@ def test_records_of_another_evaluation_are_named_with_what_reports_on_them(
 
 
 def test_more_items_of_the_same_kind_may_join() -> None:
-    resumable({**HEADING, "items": 80, "sets": ["sums", "more"], "commit": "fedc"}, [HEADING, answered("sums-1", "2")])
+    require_resumable(
+        {**HEADING, "items": 80, "sets": ["sums", "more"], "commit": "fedc"}, [HEADING, answered("sums-1", "2")], FIXED
+    )

@@ -10,7 +10,7 @@ import pytest
 from evals.errors import RecordsUnusable
 from evals.harness.arms import Plan
 from evals.harness.commands import OUTCOMES
-from evals.harness.introducing import content_digest, introduction, same_items
+from evals.harness.introducing import content_digest, introduction, require_same_items
 from evals.harness.session import RECORDS, Session, record
 from evals.outcomes.items import Outcomes, read_outcomes
 from evals.records import Record, read_records
@@ -20,8 +20,8 @@ from evals.routing.running import Source
 from evals.routing.running import record as record_routing
 from evals.strategies import named, route_by
 from evals.suite import Faces
-from tests.support.evaluating import RIGHT, ScriptedSuite, chat, decision, spent
-from tests.support.evaluation import Router, an_item
+from tests.support.evaluation_records import Router, an_item
+from tests.support.evaluation_replies import RIGHT, ScriptedSuite, chat, decision, spent
 
 ITEM = an_item(1)
 PROGRAM = replace(ITEM, tests="assert add(1, 1) == 2", entry_point="add")
@@ -35,9 +35,9 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-def test_another_question_or_answer_under_a_recorded_name_is_refused(other: object) -> None:
+def test_another_question_or_answer_under_a_recorded_name_is_rejected(other: object) -> None:
     with pytest.raises(RecordsUnusable, match="another right answer, as sums-1; take another --out"):
-        same_items([other], [introduction(ITEM, "")])  # type: ignore[list-item]
+        require_same_items([other], [introduction(ITEM, "")])  # type: ignore[list-item]
 
 
 def test_other_tests_of_a_program_are_another_item() -> None:
@@ -45,20 +45,20 @@ def test_other_tests_of_a_program_are_another_item() -> None:
     assert content_digest(replace(PROGRAM, entry_point="sum")) != content_digest(PROGRAM)
 
 
-def test_the_same_items_and_new_ones_are_gone_on_with() -> None:
-    same_items([ITEM, an_item(2)], [introduction(ITEM, "")])
+def test_the_same_items_and_new_ones_are_resumed() -> None:
+    require_same_items([ITEM, an_item(2)], [introduction(ITEM, "")])
 
 
 def without_digest(made: Record) -> Record:
-    return {name: told for name, told in made.items() if name != "digest"}
+    return {name: report for name, report in made.items() if name != "digest"}
 
 
 def test_items_that_were_recorded_before_digests_came_are_known_by_their_answers() -> None:
     older = [without_digest(introduction(ITEM, ""))]
 
-    same_items([ITEM], older)
+    require_same_items([ITEM], older)
     with pytest.raises(RecordsUnusable, match="sums-1"):
-        same_items([OTHERS["answer"]], older)
+        require_same_items([OTHERS["answer"]], older)
 
 
 def outcomes_in(file: Path, **more: object) -> Outcomes:
@@ -72,19 +72,19 @@ def outcomes_in(file: Path, **more: object) -> Outcomes:
     [{"weak_model": "tiny"}, {"strong_model": "huge"}, {"weak_correct": True}, {"strong_correct": False}],
     ids=lambda other: next(iter(other)),
 )
-def test_other_outcomes_of_a_recorded_question_are_refused(tmp_path: Path, other: dict[str, object]) -> None:
+def test_other_outcomes_of_a_recorded_question_are_rejected(tmp_path: Path, other: dict[str, object]) -> None:
     before, now = outcomes_in(tmp_path / "a.jsonl"), outcomes_in(tmp_path / "b.jsonl", **other)
     records = [before.introduce(before.items[0], "Which?")]
 
-    same_items(before.items, records, before.introduce)
+    require_same_items(before.items, records, before.introduce)
     with pytest.raises(RecordsUnusable, match="another outcome of two models, as r-1; take another --out"):
-        same_items(now.items, records, now.introduce)
+        require_same_items(now.items, records, now.introduce)
 
 
 async def test_a_run_on_outcomes_does_not_mix_two_pairs_of_models(tmp_path: Path) -> None:
-    told = {"config_version": "paper", "activation": {"value": 0.6, "threshold": 0.45, "weights": {}}}
+    report = {"config_version": "paper", "activation": {"value": 0.6, "threshold": 0.45, "weights": {}}}
     answer = {"run": {"model": "scripted", "usage": spent()}}
-    suite = ScriptedSuite({"/v1/route": {**decision(0.6), **told}, "/v1/answers": answer})
+    suite = ScriptedSuite({"/v1/route": {**decision(0.6), **report}, "/v1/answers": answer})
 
     async def scored(outcomes: Outcomes) -> None:
         session = Session(

@@ -1,11 +1,11 @@
-"""Replies as the suite's faces spell them, and records that hold them, for evaluations."""
+"""Replies as the suite's APIs spell them, and records that hold them, for evaluations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.records import Record
 from evals.router_client import Body
-from tests.support.evaluation import introduced
+from tests.support.evaluation_records import introduced
 
 RIGHT, WRONG = "Final Answer: 4", "Final Answer: 5"
 
@@ -42,7 +42,7 @@ def spent(generations: int = 1, prompt: int = 20, completion: int = 10) -> Body:
 
 def chat(text: str, *, confidence: float | None = None, usage: Body | None = None) -> Body:
     """A chat completion of the router."""
-    told = {
+    metacog: Body = {
         "outcome": "ANSWERED",
         "stages": [],
         "confidence": confidence,
@@ -50,7 +50,7 @@ def chat(text: str, *, confidence: float | None = None, usage: Body | None = Non
         "duration_ms": 5.0,
         "degraded": False,
     }
-    return {"model": "scripted", "choices": [{"message": {"content": text}}], "metacog": told}
+    return {"model": "scripted", "choices": [{"message": {"content": text}}], "metacog": metacog}
 
 
 def decision(activation: float | None, *, threshold: float = 0.45) -> Body:
@@ -124,10 +124,10 @@ def task(text: str, votes: Sequence[Body] = (), **more: Any) -> Body:  # noqa: A
 PATHS = {"system1": "/v1/chat/completions", "route": "/v1/route", "mc-mas": "/v1/arbitrations"}
 
 
-def reply(item: str, arm: str, said: Body, *, seed: int = 7, path: str = "") -> Record:
+def reply(item: str, arm: str, content: Body, *, seed: int = 7, path: str = "") -> Record:
     """The record of one reply."""
     asked = {"item": item, "arm": arm, "seed": seed, "path": path or PATHS.get(arm, "/v1/chat/completions")}
-    return {"kind": "reply", **asked, "elapsed_ms": 6.0, "reply": said}
+    return {"kind": "reply", **asked, "elapsed_ms": 6.0, "reply": content}
 
 
 def items(count: int, dataset: str = "sums") -> list[Record]:
@@ -136,22 +136,22 @@ def items(count: int, dataset: str = "sums") -> list[Record]:
 
 
 class ScriptedSuite:
-    """A suite that says what it is told to, and remembers what it was asked.
+    """A suite with scripted replies that remembers its requests.
 
     Args:
-        says: From a path and a body to the reply, or to a refusal that is raised.
+        replies: By path the reply, or a function of the body that returns it; an error is raised.
     """
 
-    def __init__(self, says: Mapping[str, Any]) -> None:
+    def __init__(self, replies: Mapping[str, Any]) -> None:
         self.asked: list[tuple[str, str, Body]] = []
-        self._says = says
+        self._replies = replies
 
     async def post(self, service: str, path: str, body: Body) -> Body:
         """The reply for `path`."""
         self.asked.append((service, path, body))
-        made = self._says[path]
-        said: Any = made(body) if callable(made) else made
-        if isinstance(said, Exception):
-            raise said
-        answer: Body = said
-        return answer
+        scripted = self._replies[path]
+        outcome: Any = scripted(body) if callable(scripted) else scripted
+        if isinstance(outcome, Exception):
+            raise outcome
+        reply: Body = outcome
+        return reply

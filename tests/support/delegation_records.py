@@ -1,15 +1,15 @@
-"""This module makes recordings for the evaluation of delegation: tasks with every agent's rating and answer."""
+"""Delegation as it is recorded for its evaluation: tasks with every agent's rating and answer, and records of them."""
 
 from collections.abc import Mapping
 
 from evals.delegation.files import COMMAND
-from evals.delegation.tasks import Asking, Sampled, Solved, Task
-from evals.harness.rows import Facts
+from evals.delegation.tasks import AgentAnswer, RatingCost, Sampled, Task
+from evals.harness.rows import RecordedItem
 from evals.records import Record
 from evals.scorers.answers import Known
 from kernel.answers import AnswerType
-from tests.support.evaluating import RIGHT, WRONG, reply, run_record, spent, task, vote
-from tests.support.evaluation import introduced
+from tests.support.evaluation_records import introduced
+from tests.support.evaluation_replies import RIGHT, WRONG, reply, run_record, spent, task, vote
 
 AGENTS = ("alpha", "beta", "gamma")
 KNOWN = Known(answer="4", answer_type=AnswerType.NUMBER)
@@ -20,28 +20,32 @@ def a_task(
     difficulty: str = "easy", answers: Mapping[str, str] | None = None, seed: int = 7,
     attempts: Mapping[str, int] | None = None, samples: tuple[Sampled, ...] = (),
 ) -> Task:  # fmt: skip
-    """Return a task on which the agents named in `right` (by initials) are right, and each other has a wrong answer."""
-    item = Facts(
+    """A task on which the agents named in `right` (by initials) are right; the others each have a wrong answer."""
+    item = RecordedItem(
         id=f"t-{number}", dataset="t", dimensions=kinds, difficulty=difficulty, known=KNOWN, prompt_characters=10
     )
-    given = {agent: "4" if agent[0] in right else f"9{agent[0]}" for agent in AGENTS} | dict(answers or {})
+    wrong = {agent: f"9{place}" for place, agent in enumerate(AGENTS)}
+    answers_given = {agent: "4" if agent[0] in right else wrong[agent] for agent in AGENTS} | dict(answers or {})
     tries = dict.fromkeys(AGENTS, 1) | dict(attempts or {})
-    asking = {agent: Asking(calls=count, tokens=10 * count) for agent, count in tries.items()}
-    solved = {agent: Solved(answer=given[agent], right=given[agent] == "4", tokens=30) for agent in AGENTS}
+    asking = {agent: RatingCost(calls=count, tokens=10 * count) for agent, count in tries.items()}
+    solved = {
+        agent: AgentAnswer(answer=answers_given[agent], right=answers_given[agent] == "4", tokens=30)
+        for agent in AGENTS
+    }
     return Task(item=item, seed=seed, verbalized=rated, solved=solved, asking=asking, skilled="gamma",
                 samples=samples)  # fmt: skip
 
 
 def a_recording(count: int, *, honest: bool) -> list[Record]:
-    """Return records of tasks that alpha, beta and gamma solve in turns; honest ratings show it, others are alike."""
+    """Tasks that alpha, beta and gamma are good at in turns; they rate themselves so, or all the same."""
     records: list[Record] = [run_record(COMMAND, "assess", "solve", "skill-fixed")]
     for number in range(count):
         name, able = f"t-{number}", AGENTS[(number // 3) % 3]
         kinds = ["math_computation"] if number % 4 else ["math_computation", "code_generation"]
-        facts = {"dimensions": kinds, "proxy": ""}
-        records.append({**introduced(name, dataset="t"), **facts, "difficulty": ("easy", "hard")[number % 2]})
+        about = {"dimensions": kinds, "proxy": ""}
+        records.append({**introduced(name, dataset="t"), **about, "difficulty": ("easy", "hard")[number % 2]})
         rated = [{"agent": a, "verbalized": (0.8 if a == able else 0.1) if honest else 0.45} for a in AGENTS]
-        votes = [vote(a, RIGHT if a == able else f"Final Answer: 9{index}") for index, a in enumerate(AGENTS)]
+        votes = [vote(a, RIGHT if a == able else f"Final Answer: 9{place}") for place, a in enumerate(AGENTS)]
         assessed = {"assessments": rated, "usage": spent(3, 90, 30), "duration_ms": 3.0}
         records += [
             reply(name, "assess", assessed, path="/v1/self-assessments"),
