@@ -3,14 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 from metacog.assigner.v1 import assigner_pb2_grpc
-from metacog.router.v1 import router_pb2_grpc
 
 from chassis.serving.auth import Keyring
-from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from chassis.serving.server import grpc_server
@@ -18,13 +17,12 @@ from services.assigner import rest as assigner_rest
 from services.assigner import rpc as assigner_rpc
 from services.assigner.service.assign import assign
 from services.delegation.__main__ import CONTRACT as DELEGATION
-from services.router import rest as router_rest
-from services.router import rpc as router_rpc
+from services.router.compose import compose
 from tests.contract.arbiter_fakes import fake_arbiter
-from tests.contract.fakes import fake_deliberate, router_use_cases
+from tests.contract.fakes import fake_deliberate, router_parts
 from tests.support.arbiter import ARBITER
 from tests.support.faces import Face, RestFace, RpcFace, Running, serving
-from tests.support.stack import ASSIGNER, MAX_BODY_BYTES, ROUTER, process
+from tests.support.stack import ASSIGNER, MAX_BODY_BYTES, ROUTER, process, router_settings, served
 
 
 @dataclass(frozen=True)
@@ -50,29 +48,19 @@ class Served:
 
 
 @pytest.fixture(scope="session")
-async def services() -> AsyncIterator[dict[str, Served]]:
+async def services(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, Served]]:
     """All four services, by name."""
     async with AsyncExitStack() as stack:
         yield {
-            "router": Served(ROUTER, await stack.enter_async_context(_router())),
+            "router": Served(ROUTER, await stack.enter_async_context(_router(tmp_path_factory.mktemp("router")))),
             "assigner": Served(ASSIGNER, await stack.enter_async_context(_assigner())),
             "arbiter": Served(ARBITER, await stack.enter_async_context(fake_arbiter())),
             "delegation": Served(DELEGATION, await _process(stack, "delegation", METACOG_INFERENCE_MODEL="nobody")),
         }
 
 
-def _router() -> AbstractAsyncContextManager[Running]:
-    use = router_use_cases()
-    app = build_app("router", health=Health({}), keyring=Keyring(), max_body_bytes=MAX_BODY_BYTES)
-    router_rest.add_decision_paths(app, assess=use.assess, route=use.route, answer=use.answer)
-    router_rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs, submit_feedback=use.submit_feedback)
-    router_rest.add_knowledge_paths(app, use.knowledge)
-    router_rest.add_calibration_paths(app, use.calibration)
-    refuse_unserved_paths(app, ROUTER)
-    server = grpc_server(Keyring())
-    servicer = refuse_unserved_calls(router_rpc.Servicer, ROUTER)(use, Keyring())
-    router_pb2_grpc.add_RouterServiceServicer_to_server(servicer, server)
-    return serving(app, server)
+def _router(home: Path) -> AbstractAsyncContextManager[Running]:
+    return served(compose(router_settings(), router_parts(home)))
 
 
 def _assigner() -> AbstractAsyncContextManager[Running]:

@@ -1,11 +1,13 @@
 """Calibration and activations are the same on both faces."""
 
+from functools import partial
+
 import pytest
 
 from chassis.serving.auth import ANYONE, ApiKey, TeachingNotAllowed
-from services.router.service.calibration.calibration import CalibrationNotFound
+from services.router.service.calibration.calibration import CalibrationNotFound, rollback_calibration
 from services.router.service.calibration.values import RollbackCalibrationRequest
-from tests.contract.calibration_fakes import fake_calibrating
+from tests.contract.calibration_fakes import FakeCalibration
 from tests.support.faces import Face, Refused
 
 PAIR = {"strategy": "system1", "confidence_source": "assessment"}
@@ -109,15 +111,19 @@ async def test_a_rollback_says_what_to_where(router: Face, wrong: dict[str, obje
     assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", "MALFORMED_REQUEST")
 
 
+async def _refresh() -> None:
+    """Refresh nothing."""
+
+
 async def test_a_key_that_may_not_teach_puts_nothing_in_force() -> None:
-    calibrating = fake_calibrating()
-    ask = RollbackCalibrationRequest(strategy="system1", confidence_source="assessment", none=True)
+    rollback = partial(rollback_calibration, store=FakeCalibration(), refresh=_refresh)
+    request = RollbackCalibrationRequest(strategy="system1", confidence_source="assessment", none=True)
 
     with pytest.raises(TeachingNotAllowed) as refused:
-        await calibrating.rollback(ask, key=ApiKey(name="pupil", sha256="", may_teach=False))
+        await rollback(request, key=ApiKey(name="pupil", sha256="", may_teach=False))
 
     assert (refused.value.code.name, refused.value.reason) == ("PERMISSION_DENIED", "TEACHING_NOT_ALLOWED")
-    assert (await calibrating.rollback(ask, key=ANYONE)).previous_version == "system1-assessment-2"
+    assert (await rollback(request, key=ANYONE)).previous_version == "system1-assessment-2"
 
 
 async def test_the_activations_seen_are_served_with_the_threshold_in_force(router: Face) -> None:

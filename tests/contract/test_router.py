@@ -134,6 +134,7 @@ async def test_both_faces_tell_of_a_run_alike(services: dict[str, Served]) -> No
 
 async def test_runs_are_listed_in_pages(router: Face) -> None:
     latest = [(await router.ask("Answer", question="a calm question"))["run"]["run_id"] for _ in range(3)]
+    await router.ask("GetRun", run_id=latest[-1])  # which waits until it is recorded
 
     page = await router.ask("ListRuns", page_size=2, strategy="system1")
 

@@ -56,9 +56,8 @@ class Full:
 @pytest.fixture
 async def full(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[Full]:
     scripted.answer = cast()
-    admission = Admission(max_in_flight=2, max_deliberations=1)
-    async with gateway(scripted, database_url, tmp_path, admission=admission) as suite:
-        yield Full(suite, scripted, admission)
+    async with gateway(scripted, database_url, tmp_path, max_in_flight=2, max_deliberations=1) as suite:
+        yield Full(suite, scripted, suite.router.admission)
 
 
 @pytest.mark.parametrize("name", ["rest", "rpc"])

@@ -16,9 +16,8 @@ from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletionChunk
 
 from kernel.prices import Prices
-from services.router.store.runs import PostgresRuns
-from tests.support.faces import Running
-from tests.support.stack import NO_PRICES, Server, assigner_at, router_at
+from services.router.compose import RunRecordStore
+from tests.support.stack import NO_PRICES, RunningRouter, Server, assigner_at, router_at
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
 
@@ -27,8 +26,8 @@ HELLO: Any = [{"role": "user", "content": "Say hello."}]
 class Suite:
     """A router with an assigner behind it, and clients of it."""
 
-    router: Running
-    runs: PostgresRuns
+    router: RunningRouter
+    runs: RunRecordStore
     client: AsyncOpenAI
 
     @property

@@ -247,21 +247,21 @@ class Silent:
 @pytest.mark.parametrize("fallback", [True, False])
 async def test_no_call_between_the_systems_is_without_a_time_limit(fallback: bool) -> None:
     service = Silent()
-    dialogue = RelayedCall(
+    call = RelayedCall(
         method=None,
         request=service.asked,
         finished="finished",
-        silent=frozenset(),
+        own=frozenset(),
         token=lambda _name, _data: "",
-        answered=lambda _data: StrategyResult(text=""),
+        result=lambda _data: StrategyResult(text=""),
     )
     task = StrategyTask(
-        ask=AnswerRequest(question="?", fallback=fallback), messages=ASKED.messages, route=ROUTED, run_id="run"
+        request=AnswerRequest(question="?", fallback=fallback), messages=ASKED.messages, route=ROUTED, run_id="run"
     )
     spend = Spend(Limits(max_generations=8, max_generated_tokens=1024, timeout_ms=10_000))
 
     with pytest.raises(MetacogError, match="in time"):
-        _ = [event async for event in Relay(cast(Peer, service), dialogue)(task, spend)]
+        _ = [event async for event in Relay(cast(Peer, service), call)(task, spend)]
 
     assert 0 < service.timeout_s <= (8 if fallback else 10)  # a fallback has the rest of the time
     assert service.told_ms is not None

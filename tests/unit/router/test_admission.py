@@ -6,7 +6,9 @@ import pytest
 
 from inference.errors import BackendOverloaded
 from kernel.errors import Code
-from services.router.service.answering.admission import Admission, AdmissionLimit, Overloaded
+from services.router.core.strategies import Strategy
+from services.router.errors import Overloaded
+from services.router.service.answering.admission import Admission, AdmissionLimit
 
 
 class Clock:
@@ -54,8 +56,8 @@ def test_a_place_is_free_again_however_its_request_ended() -> None:
 def test_deliberations_have_a_bound_of_their_own() -> None:
     admission = Admission(max_in_flight=8, max_deliberations=1)
 
-    with admission.request(), admission.deliberation():
-        with pytest.raises(Overloaded) as refused, admission.request(), admission.deliberation():
+    with admission.request(), admission.attempt(Strategy.DIALECTIC):
+        with pytest.raises(Overloaded) as refused, admission.request(), admission.attempt(Strategy.DIALECTIC):
             pass
         assert admission.requests.in_flight == 1
 

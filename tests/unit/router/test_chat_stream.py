@@ -9,7 +9,7 @@ from chassis.serving.sse import HEARTBEAT
 from kernel.envelope import Envelope
 from kernel.outcomes import Outcome
 from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
-from services.router.service.gateway.chat_completions import understood
+from services.router.service.gateway.chat_completions import parsed_request
 from services.router.service.gateway.chat_stream import DONE, Writer
 from services.router.service.runs.values import FellBack, Run
 
@@ -48,14 +48,16 @@ async def events(*items: object) -> AsyncGenerator[Sequence[object], None]:
 
 
 async def written(*items: object, **body: object) -> list[bytes]:
-    chat = understood({"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True, **body}, {})
-    return [chunk async for chunk in Writer("r", chat).written(events(*items))]
+    chat = parsed_request(
+        {"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True, **body}, {}
+    )
+    return [chunk async for chunk in Writer("r", chat).chunks(events(*items))]
 
 
 async def chunks(*items: object, **body: object) -> list[dict[str, Any]]:
-    *told, done = b"".join(await written(*items, **body)).split(b"\n\n")[:-1]
+    *sent, done = b"".join(await written(*items, **body)).split(b"\n\n")[:-1]
     assert done + b"\n\n" == DONE
-    return [json.loads(chunk.removeprefix(b"data: ")) for chunk in told]
+    return [json.loads(chunk.removeprefix(b"data: ")) for chunk in sent]
 
 
 def text(told: list[dict[str, Any]]) -> str:
@@ -124,8 +126,8 @@ async def test_what_came_together_is_written_together() -> None:
         yield [AnswerToken(text="a "), AnswerToken(text="b")]
         yield [finished("a b")]
 
-    chat = understood({"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True}, {})
-    pieces = [piece async for piece in Writer("r", chat).written(batches())]
+    chat = parsed_request({"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True}, {})
+    pieces = [piece async for piece in Writer("r", chat).chunks(batches())]
 
     assert [piece.count(b"data: ") for piece in pieces] == [2, 1, 1]
 
@@ -135,8 +137,8 @@ async def test_a_failure_after_the_beginning_is_told_in_openais_shape() -> None:
         yield [AnswerToken(text="a")]
         raise ValueError("of no concern to a client")
 
-    chat = understood({"model": "metacog", "messages": [{"role": "user", "content": "?"}]}, {})
-    *_, error, done = [chunk async for chunk in Writer("r", chat).written(failing())]
+    chat = parsed_request({"model": "metacog", "messages": [{"role": "user", "content": "?"}]}, {})
+    *_, error, done = [chunk async for chunk in Writer("r", chat).chunks(failing())]
 
     assert json.loads(error.removeprefix(b"data: "))["error"]["code"] == "internal"
     assert b"concern" not in error

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.conversation import Turn, latest_texts
 from kernel.msv.experience import (
     NOTHING_STORED,
     ExperienceWeights,
@@ -10,7 +11,6 @@ from kernel.msv.experience import (
     SimilarityCalibration,
     experience_match,
 )
-from services.router.service.assessment.measures import matched_texts
 
 EVEN = ExperienceWeights()
 LINE = SimilarityCalibration(floor=0.2, ceiling=0.8)
@@ -91,17 +91,24 @@ def test_a_floor_above_its_ceiling_is_refused(floor: float, ceiling: float) -> N
         SimilarityCalibration(floor=floor, ceiling=ceiling)
 
 
+def turns(*contents: str) -> list[Turn]:
+    return [Turn(role="user", content=content) for content in contents]
+
+
 def test_a_single_turn_is_looked_up_once() -> None:
-    assert matched_texts([" Where is Oslo? "], most=100) == ("Where is Oslo?",)
+    assert latest_texts(turns(" Where is Oslo? "), longest=100) == ("Where is Oslo?",)
 
 
 def test_a_conversation_is_looked_up_by_its_last_turn_and_by_its_end() -> None:
-    assert matched_texts(["Where is Oslo?", "", "And Bergen?"], most=18) == ("And Bergen?", "Oslo?\n\nAnd Bergen?")
+    assert latest_texts(turns("Where is Oslo?", "", "And Bergen?"), longest=18) == (
+        "And Bergen?",
+        "Oslo?\n\nAnd Bergen?",
+    )
 
 
 def test_the_end_of_a_long_turn_is_looked_up() -> None:
-    assert matched_texts(["a" * 10 + "b" * 10], most=10) == ("b" * 10,)
+    assert latest_texts(turns("a" * 10 + "b" * 10), longest=10) == ("b" * 10,)
 
 
 def test_nothing_said_is_nothing_to_look_up() -> None:
-    assert matched_texts(["", " "], most=10) == ()
+    assert latest_texts(turns("", " "), longest=10) == ()

@@ -53,8 +53,8 @@ class Chats:
         self.assessed: list[str] = []
         self.msv = CALM
         assessors = Assessors(by_name={"fake": self, "other": self}, default="fake", streamed="fake")
-        kept = DecisionCache(clock=self.clock, **limits)
-        self.deciding = RoutingContext(config=RoutingConfig(), assessors=assessors, kept=kept)
+        cache = DecisionCache(clock=self.clock, **limits)
+        self.routing = RoutingContext(config=RoutingConfig(), assessors=assessors, cache=cache)
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
         self.assessed.append(subject.messages[-1].content)
@@ -69,7 +69,7 @@ class Chats:
         spend = Spend(Limits(max_generations=generations, max_generated_tokens=4096, timeout_ms=1000))
         subject = Subject(messages=turns(said), key_name=key)
         query = RoutingQuestion(subject=subject, run_id=run or f"run-{len(said)}", **more)
-        return (await decide(query, spend, self.deciding)).routed
+        return (await decide(query, spend, self.routing)).routed
 
 
 def turns(said: Sequence[str]) -> list[Turn]:
@@ -130,7 +130,7 @@ async def test_thanks_are_not_deliberated_on_and_doubts_not_waved_through(msv: M
 
 
 async def test_a_decision_is_kept_from_turn_to_turn_up_to_a_number_of_turns() -> None:
-    chats = Chats(most_turns=2)
+    chats = Chats(max_turns=2)
     said = [CITY[0]]
     reason = [(await chats.say(*said)).reason]
 
@@ -232,14 +232,14 @@ async def test_a_preview_shows_what_would_be_kept_and_leaves_no_trace() -> None:
     spend = Spend(Limits(max_generations=9, max_generated_tokens=4096, timeout_ms=1000))
     preview = RoutingQuestion(subject=Subject(messages=turns([*CITY, "why?"])))
 
-    seen = (await decide(preview, spend, chats.deciding)).routed
+    seen = (await decide(preview, spend, chats.routing)).routed
 
     assert seen.reason == "cached"
     assert (await chats.say(*CITY, "why?", "Because.", "go on")).reason == "activation"
 
 
 async def test_pictures_tell_conversations_apart() -> None:
-    kept = DecisionCache()
+    cache = DecisionCache()
     routed = await Chats().say(CITY[0])
     messages = turns(["What is this?\n[image_url]", "A cat.", "why?"])
 
@@ -248,25 +248,25 @@ async def test_pictures_tell_conversations_apart() -> None:
         chat: list[dict[str, Any]] = [{"role": turn.role, "content": turn.content} for turn in messages]
         return Subject(messages=messages[:upto], chat=[{"role": "user", "content": first}, *chat[1:]][:upto])
 
-    kept.remember(subject("a.png", 1), routed, "run")
+    cache.store(subject("a.png", 1), routed, "run")
 
-    assert kept.earlier(subject("a.png", 3)) is not None
-    assert kept.earlier(subject("b.png", 3)) is None
+    assert cache.earlier(subject("a.png", 3)) is not None
+    assert cache.earlier(subject("b.png", 3)) is None
 
 
 @pytest.mark.parametrize("role", ["tool", "assistant", "system"])
 async def test_only_a_users_own_turn_goes_on_with_a_task(role: str) -> None:
-    kept = DecisionCache()
+    cache = DecisionCache()
     routed = await Chats().say(CITY[0])
     messages = turns([*CITY, "why?"])
-    kept.remember(Subject(messages=messages[:1]), routed, "run")
+    cache.store(Subject(messages=messages[:1]), routed, "run")
 
-    assert kept.earlier(Subject(messages=messages)) is not None
-    assert kept.earlier(Subject(messages=[*messages[:2], replace(messages[2], role=role)])) is None
+    assert cache.earlier(Subject(messages=messages)) is not None
+    assert cache.earlier(Subject(messages=[*messages[:2], replace(messages[2], role=role)])) is None
 
 
 async def test_the_least_recently_used_decision_is_dropped_first() -> None:
-    chats = Chats(most=2)
+    chats = Chats(max_decisions=2)
     for city in ("Rome", "Oslo"):
         await chats.say(f"Where is {city}?")
     await chats.say("Where is Rome?", "In Italy.", "Why Rome?")  # Rome is used again, and a third decision is held

@@ -35,7 +35,7 @@ ROUTED = Routed(
 THESIS = StageUsage(generations=1, prompt_tokens=1000, completion_tokens=50, cost=0.0011)
 
 
-class Plain:
+class Model:
     """System 1's model: a prompt token costs 1e-6, a generated one 2e-6."""
 
     model = "m"
@@ -43,7 +43,7 @@ class Plain:
 
 
 class Service:
-    """A service that ends as it is told to, and notes what it was granted."""
+    """A service that ends as given, and notes the envelope that it gets."""
 
     name = "assigner"
 
@@ -62,23 +62,25 @@ class Service:
 
 
 async def relayed(service: Service, spend: Spend, *, fallback: bool = False) -> None:
-    dialogue = RelayedCall(
+    call = RelayedCall(
         method=None,
         request=service.asked,
         finished="deliberation_finished",
-        silent=frozenset(),
+        own=frozenset(),
         token=lambda _name, _data: "",
-        answered=lambda _data: StrategyResult(text=""),
+        result=lambda _data: StrategyResult(text=""),
     )
     turns = [Turn(role="user", content="?")]
-    task = StrategyTask(ask=AnswerRequest(question="?", fallback=fallback), messages=turns, route=ROUTED, run_id="run")
-    async for _ in Relay(cast(Peer, service), dialogue)(task, spend):
+    task = StrategyTask(
+        request=AnswerRequest(question="?", fallback=fallback), messages=turns, route=ROUTED, run_id="run"
+    )
+    async for _ in Relay(cast(Peer, service), call)(task, spend):
         pass
 
 
 def spend_of(max_cost: float | None = 0.01) -> Spend:
     limits = Limits(max_generations=8, max_generated_tokens=4096, timeout_ms=10_000, max_cost=max_cost)
-    return Spend(limits, models=[Plain()])
+    return Spend(limits, models=[Model()])
 
 
 async def test_a_service_is_granted_what_is_left_and_what_it_cost_is_booked_by_stage() -> None:

@@ -88,7 +88,7 @@ def test_a_policy_table_is_part_of_the_name_of_what_decided() -> None:
 
 async def test_a_row_of_the_policy_table_decides_and_is_named() -> None:
     chats = Chats()
-    chats.deciding = replace(chats.deciding, policy=POLICY)
+    chats.routing = replace(chats.routing, policy=POLICY)
     chats.msv = MSV(correctness=0.1, conflict=0.9, importance=0.9)
 
     routed = await chats.say("Is it so?")
@@ -100,8 +100,8 @@ async def test_a_row_of_the_policy_table_decides_and_is_named() -> None:
 
 async def test_a_policy_table_is_not_asked_where_the_strategy_is_given() -> None:
     chats = Chats()
-    chats.deciding = replace(
-        chats.deciding, policy=Policy(version="v", rows=[PolicyRow(name="all", strategy="delegation", always=True)])
+    chats.routing = replace(
+        chats.routing, policy=Policy(version="v", rows=[PolicyRow(name="all", strategy="delegation", always=True)])
     )
 
     decided = [await chats.say("Is it so?"), await chats.say("Is it?", generations=1)]

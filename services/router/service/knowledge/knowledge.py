@@ -11,10 +11,11 @@ from typing import Protocol
 
 from chassis.serving.auth import ApiKey, demand_teacher
 from inference.embeddings import Embeddings
+from kernel.conversation import latest_texts
 from kernel.errors import MalformedRequest
 from kernel.outcomes import Outcome
 from services.router.service.answering.admission import AdmissionLimit
-from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching, matched_texts
+from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching
 from services.router.service.knowledge.add import AddLimits, add_knowledge
 from services.router.service.knowledge.values import (
     AddEvent,
@@ -76,7 +77,7 @@ class VerifiedAnswers:
 
     async def learn(self, run: Run) -> None:
         """Make experience of the verified answer of `run`, once however often it is told."""
-        texts = matched_texts([turn.content for turn in run.messages if turn.role != "system"], most=self._most)
+        texts = latest_texts(run.messages, longest=self._most)
         if not texts or not run.answer.strip() or run.outcome is not Outcome.ANSWERED:
             return
         question = texts[-1]  # a follow-up means something only with what came before it
