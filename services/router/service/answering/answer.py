@@ -19,7 +19,7 @@ from inference.spend import Priced, Spend
 from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, limits, widest
 from kernel.errors import Bug, MetacogError
-from kernel.outcomes import Outcome
+from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
 from kernel.values import value
 from services.router import metrics
@@ -413,16 +413,16 @@ class RunInProgress:
 
     def record(self) -> Run:
         """Record the run as it ended, and return it."""
-        return self._record(error_reason="")
+        return self._record(error_reason="", failures=())
 
     def record_failure(self, error: MetacogError) -> Run:
         """Record the run that ended without an answer, and return it."""
-        return self._record(error_reason=error.reason)
+        return self._record(error_reason=error.reason, failures=[f"{error.reason}: {error.message}"])
 
-    def _record(self, *, error_reason: str) -> Run:
+    def _record(self, *, error_reason: str, failures: Sequence[str]) -> Run:
         result = self.result
         fallbacks = [f"{one.from_strategy}: {one.reason}: {one.message}" for one in self._fallbacks]
-        reasons = [*fallbacks, *result.degraded_reasons]
+        reasons = degraded_reasons(result.outcome, fallbacks, result.degraded_reasons, failures)
         run = Run(
             run_id=self.run_id,
             created_at=self._created_at,
@@ -440,7 +440,7 @@ class RunInProgress:
             deliberation=result.deliberation,
             usage=self.spend.ledger.usage(),
             envelope=self._limits.envelope,
-            degraded=bool(reasons),
+            degraded=is_degraded(reasons),
             degraded_reasons=reasons,
             fallbacks=self._fallbacks,
             budget_exhausted=result.budget_exhausted or self.spend.ledger.exhausted,
