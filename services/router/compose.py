@@ -88,7 +88,7 @@ CONTRACT = router_pb2.DESCRIPTOR.services_by_name["RouterService"]
 class RunRecordStore(RunStore, Protocol):
     """A store of runs that can be read."""
 
-    async def get(self, run_id: str, /, *, key_name: str = "") -> Run:
+    async def get(self, run_id: str, *, key_name: str = "") -> Run:
         """Return one run of a key."""
 
     async def by_request(self, key_name: str, request_id: str, /) -> Run | None:
@@ -428,13 +428,14 @@ def build_records(sessions: Sessions, options: RunStorageOptions, receivers: Fee
 
 def compose_records(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
     """Return runs and feedback in `database`."""
-    journal = Journal(
+    build_journal = partial(
+        Journal,
         database.runs,
         options.spool,
         max_spool_bytes=options.spool_max_bytes,
         retry_s=options.journal_retry_s,
-        **({} if options.contents else {"kept": without_contents}),
     )
+    journal = build_journal() if options.contents else build_journal(kept=without_contents)
     get_run = partial(recorded_run, find=database.runs.get, journal=journal)
     by_kind = _receivers(database.runs, receivers)
     outbox = Outbox(
@@ -452,7 +453,7 @@ def compose_records(database: RouterDatabase, options: RunStorageOptions, receiv
         judged=receivers.judged,
         keep_contents=options.contents,
     )
-    workers = [journal, outbox, *_retention(database, options, receivers)]
+    workers: list[Journal | Outbox | Retention] = [journal, outbox, *_retention(database, options, receivers)]
     return RunRecords(
         runs=database.runs,
         journal=journal,
@@ -464,15 +465,7 @@ def compose_records(database: RouterDatabase, options: RunStorageOptions, receiv
     )
 
 
-class _Worker(Protocol):
-    """A background worker, or several."""
-
-    @property
-    def start(self) -> Callable[[], None]:
-        """Starts it."""
-
-
-def _start(workers: Sequence[_Worker]) -> None:
+def _start(workers: Sequence["Journal | Outbox | Retention | RunRecords | Calibrator"]) -> None:
     for worker in workers:
         worker.start()
 

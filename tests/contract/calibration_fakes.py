@@ -1,4 +1,4 @@
-"""Judged answers and recalibration maps in memory."""
+"""Labelled answers and recalibration maps in memory."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ def made(version: str, method: Method = Method.ISOTONIC) -> CalibrationMap:
 
 
 class FakeCalibration:
-    """Two maps of System 1, newest first; of the arbiter no verdict yet."""
+    """Two maps of System 1, newest first; of the arbiter no label yet."""
 
     def __init__(self) -> None:
         self._maps = (made("system1-assessment-2", Method.PLATT), made("system1-assessment-1"))

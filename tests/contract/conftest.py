@@ -1,4 +1,4 @@
-"""Router, assigner and arbiter over fakes, delegation as it is, each asked through REST and through gRPC."""
+"""Router, assigner and arbiter over fakes, delegation as it is, each called through REST and through gRPC."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack

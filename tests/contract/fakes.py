@@ -92,7 +92,7 @@ class FakeRuns:
             self._runs.insert(0, from_plain(orjson.loads(document), Run))
         return ()
 
-    async def get(self, run_id: str, /, *, key_name: str = "") -> Run:
+    async def get(self, run_id: str, *, key_name: str = "") -> Run:
         """Return the run called `run_id`."""
         for run in self._runs:
             if run.run_id == run_id:
@@ -141,14 +141,14 @@ class FakeOutbox:
         return OutboxBacklog(count=0, oldest=None)
 
 
-class FakeVerdicts:
-    """Verdicts in a dict."""
+class FakeFeedback:
+    """Labels in a dict."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str], tuple[FeedbackLabel, SubmitFeedbackResponse]] = {}
 
     async def earlier(self, key_name: str, feedback_id: str, digest: str) -> SubmitFeedbackResponse | None:
-        """What was said to the same verdict before."""
+        """Return the response to the same feedback before."""
         if (key_name, feedback_id) not in self._kept:
             return None
         label, reply = self._kept[key_name, feedback_id]
@@ -157,10 +157,10 @@ class FakeVerdicts:
         return reply
 
     async def keep(self, label: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
-        """Keep `label`, unless it contradicts another one."""
+        """Store `label`, unless it contradicts another one."""
         others = [kept for kept, _ in self._kept.values() if kept.run_id == label.run_id]
         if any(is_right(other.score) != is_right(label.score) for other in others):
-            raise FeedbackConflict("another verdict", run_id=label.run_id)
+            raise FeedbackConflict("another label", run_id=label.run_id)
         reply = effects(label.teaches and not others).reply
         self._kept[label.key_name, label.feedback_id] = (label, reply)
         return reply
@@ -174,7 +174,7 @@ def router_parts(home: Path) -> Parts:
         database=RouterDatabase(
             runs=FakeRuns(),
             old_runs=FakeOldRuns(),
-            feedback=FakeVerdicts(),
+            feedback=FakeFeedback(),
             outbox=FakeOutbox(),
             knowledge=FakeLibrary(),
             calibration=FakeCalibration(),
@@ -207,8 +207,8 @@ class FakeStream:
         """Nothing to stop."""
 
 
-class FakeVoice:
-    """Says the name of the stage, and rates everything alike."""
+class FakeModelClient:
+    """Answers the name of the stage, and rates everything alike."""
 
     model = "fake"
 
@@ -224,24 +224,24 @@ class FakeVoice:
         return Structured(values=(rated,), completion=FakeStream(call.stage).completion)
 
 
-class FakeVoices:
-    """One voice for everybody."""
+class FakeModelClients:
+    """One client for every agent."""
 
-    def of(self, _: AgentConfig) -> FakeVoice:
-        """The voice."""
-        return FakeVoice()
+    def of(self, _: AgentConfig) -> FakeModelClient:
+        """Return the client."""
+        return FakeModelClient()
 
-    def assessor(self) -> FakeVoice:
-        """The voice."""
-        return FakeVoice()
+    def assessor(self) -> FakeModelClient:
+        """Return the client."""
+        return FakeModelClient()
 
 
 def fake_deliberate() -> partial:  # type: ignore[type-arg]
     """A dialectic over fakes."""
-    bench = DeliberationContext(
+    context = DeliberationContext(
         agents=lambda: AGENTS,
-        voices=FakeVoices(),
+        voices=FakeModelClients(),
         affect=lambda _: {"intensity": 0.25},
         defaults=DialecticDefaults(limits=LIMITS),
     )
-    return partial(deliberate, bench=bench)
+    return partial(deliberate, bench=context)

@@ -66,7 +66,7 @@ async def assessed(face: Face, assessor: str, **more: Any) -> dict[str, Any]:  #
     return await face.ask("Assess", question="What is 2 + 2?", assessor=assessor, seed=3, **more)
 
 
-async def test_the_rating_is_what_the_model_says_of_itself(face: Face, scripted: ScriptedLLM) -> None:
+async def test_the_rating_is_the_models_own(face: Face, scripted: ScriptedLLM) -> None:
     reply = await assessed(face, "verbalized")
 
     assert [part_of(body) for body in scripted.bodies] == ["rating"]
@@ -128,7 +128,7 @@ async def test_the_check_is_one_token_about_the_draft_itself(face: Face, scripte
     assert check["messages"][-2] == {"role": "assistant", "content": reply["draft"]}
 
 
-async def test_what_each_assessment_cost_is_told(face: Face) -> None:
+async def test_the_cost_of_each_assessment_is_reported(face: Face) -> None:
     usage = (await assessed(face, "draft"))["usage"]
 
     # Five samples, a check and a rating of the request; the draft is System 1's.
@@ -149,7 +149,7 @@ async def test_a_model_that_talks_nonsense_leaves_unknowns_and_never_zeros(
 
 
 @pytest.mark.parametrize("assessor", ["verbalized", "probe", "hybrid", "draft"])
-async def test_a_backend_that_refuses_is_a_reason_and_no_error(
+async def test_an_error_of_the_backend_is_a_reason_and_no_error(
     face: Face, scripted: ScriptedLLM, assessor: str
 ) -> None:
     for _ in range(8):
@@ -179,16 +179,16 @@ async def test_a_backend_without_probabilities_still_supports_a_draft(database_u
     assert set(msv["parts"]) & {"check", "draft_likelihood"} == set()
 
 
-async def test_an_unknown_assessor_is_refused_with_those_there_are(face: Face) -> None:
-    with pytest.raises(Refused) as refused:
+async def test_an_unknown_assessor_is_rejected_with_the_known_ones(face: Face) -> None:
+    with pytest.raises(Refused) as raised:
         await assessed(face, "oracle")
 
-    assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", "UNKNOWN_ASSESSOR")
-    assert refused.value.metadata == {"assessor": "oracle"}
-    assert "verbalized, probe, hybrid, draft" in refused.value.message
+    assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", "UNKNOWN_ASSESSOR")
+    assert raised.value.metadata == {"assessor": "oracle"}
+    assert "verbalized, probe, hybrid, draft" in raised.value.message
 
 
-async def test_a_preview_tells_the_draft_and_the_samples(face: Face) -> None:
+async def test_a_preview_returns_the_draft_and_the_samples(face: Face) -> None:
     reply = await face.ask("Route", question="What is 2 + 2?", assessor="draft")
 
     assert (reply["system"], reply["assessor"]) == ("SYSTEM_ONE", "draft")
@@ -255,7 +255,7 @@ async def test_an_assessor_sees_the_whole_conversation(router: RunningRouter, sc
     assert probe["messages"][3]["content"].startswith("How many masts?\n\n")
 
 
-async def test_a_stream_is_never_kept_waiting_for_a_draft(router: RunningRouter, scripted: ScriptedLLM) -> None:
+async def test_a_stream_never_waits_for_a_draft(router: RunningRouter, scripted: ScriptedLLM) -> None:
     body = {"model": "metacog", "messages": [{"role": "user", "content": "2 + 2?"}], "stream": True}
 
     async with httpx.AsyncClient(base_url=router.rest) as client:
@@ -275,15 +275,15 @@ async def test_a_stream_that_asks_for_a_draft_gets_it_in_one_piece(
         reply = (await client.post("/v1/chat/completions", json=body)).raise_for_status()
 
     *chunks, last, done = [line.removeprefix("data: ") for line in reply.text.splitlines() if line]
-    told = [json.loads(chunk) for chunk in (*chunks, last)]
+    documents = [json.loads(chunk) for chunk in (*chunks, last)]
     assert done == "[DONE]"
-    assert {chunk["object"] for chunk in told} == {"chat.completion.chunk"}
-    assert "".join(c["choices"][0]["delta"].get("content") or "" for c in told) == "Two and two.\nFinal Answer: 4"
-    assert told[-1]["metacog"]["confidence_source"] == "draft"
+    assert {chunk["object"] for chunk in documents} == {"chat.completion.chunk"}
+    assert "".join(c["choices"][0]["delta"].get("content") or "" for c in documents) == "Two and two.\nFinal Answer: 4"
+    assert documents[-1]["metacog"]["confidence_source"] == "draft"
     assert [part_of(sent) for sent in scripted.bodies].count("draft") == 1
 
 
-async def test_an_envelope_too_small_for_an_assessor_gets_a_plain_call(face: Face, scripted: ScriptedLLM) -> None:
+async def test_an_envelope_too_small_for_an_assessor_gets_a_single_pass_call(face: Face, scripted: ScriptedLLM) -> None:
     # The draft assessor draws 7 samples of 125 tokens in all beside the answer, which needs 64 at least.
     reply = await face.ask(
         "Route", question="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 188}
@@ -292,7 +292,7 @@ async def test_an_envelope_too_small_for_an_assessor_gets_a_plain_call(face: Fac
     assert (reply["system"], reply["reason"], scripted.bodies) == ("SYSTEM_ONE", "envelope", [])
 
 
-async def test_an_envelope_that_carries_a_draft_is_kept_to(face: Face) -> None:
+async def test_an_envelope_with_room_for_a_draft_is_not_exceeded(face: Face) -> None:
     reply = await face.ask(
         "Route", question="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 189}
     )

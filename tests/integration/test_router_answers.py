@@ -137,16 +137,16 @@ async def test_a_strategy_that_fails_gives_way_to_system_one(face: Face, scripte
     assert fell["reason"] == "BACKEND_UNAVAILABLE"
     run = events[-1][1]["run"]
     assert (run["answer"], run["strategy"], run["degraded"]) == ("the system1", "system1", True)
-    assert [told["reason"] for told in run["fallbacks"]] == ["BACKEND_UNAVAILABLE"]
+    assert [fallback["reason"] for fallback in run["fallbacks"]] == ["BACKEND_UNAVAILABLE"]
 
 
-async def test_without_a_fallback_the_strategys_refusal_is_the_answer(face: Face, scripted: ScriptedLLM) -> None:
+async def test_without_a_fallback_the_strategys_error_is_the_response(face: Face, scripted: ScriptedLLM) -> None:
     scripted.fault(*[None] * 5, *[Refuse(500, "broken")] * 3)
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as raised:
         await face.ask("Answer", question="Is it so?", strategy="dialectic", fallback=False)
 
-    assert (refused.value.code, refused.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
+    assert (raised.value.code, raised.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
 
 
 async def test_a_slow_strategy_leaves_system_one_some_time(face: Face, scripted: ScriptedLLM) -> None:
@@ -159,10 +159,10 @@ async def test_a_slow_strategy_leaves_system_one_some_time(face: Face, scripted:
 
 
 async def test_what_the_caller_got_wrong_no_fallback_mends(face: Face) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as raised:
         await face.ask("Answer", question="Is it so?", strategy="dialectic", assignment_kind="FIXED")
 
-    assert refused.value.reason == "MALFORMED_REQUEST"
+    assert raised.value.reason == "MALFORMED_REQUEST"
 
 
 async def test_a_caller_that_goes_away_stops_the_generation_and_is_recorded(
@@ -181,7 +181,7 @@ async def test_a_caller_that_goes_away_stops_the_generation_and_is_recorded(
     assert runs[0]["error_reason"] == "CANCELLED"
 
 
-async def test_a_refused_run_is_recorded_with_its_reason(face: Face, suite: Suite, scripted: ScriptedLLM) -> None:
+async def test_a_failed_run_is_recorded_with_its_reason(face: Face, suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.fault(Refuse(500, "broken"))
     with pytest.raises(Refused):
         await face.ask("Answer", question="Is it so?", strategy="system1")

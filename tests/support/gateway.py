@@ -70,7 +70,7 @@ def text_of(chunks: list[ChatCompletionChunk]) -> str:
     return "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices if choice.index == 0)
 
 
-def told(answer: Any) -> dict[str, Any]:  # noqa: ANN401
+def metacog_field(answer: Any) -> dict[str, Any]:  # noqa: ANN401
     """The `metacog` field of an answer or of a chunk."""
     field: dict[str, Any] = (answer.model_extra or {}).get("metacog") or {}
     return field

@@ -226,11 +226,11 @@ def test_weights_and_threshold_are_configuration() -> None:
         {"correctness": float("inf")},
     ],
 )
-def test_weights_that_are_negative_or_do_not_sum_to_one_are_refused(weights: dict[str, float]) -> None:
-    with pytest.raises(InvalidActivationWeights) as refused:
+def test_weights_that_are_negative_or_do_not_sum_to_one_are_rejected(weights: dict[str, float]) -> None:
+    with pytest.raises(InvalidActivationWeights) as raised:
         ActivationWeights(**weights)
 
-    assert (refused.value.code, refused.value.reason) == (Code.FAILED_PRECONDITION, "INVALID_WEIGHTS")
+    assert (raised.value.code, raised.value.reason) == (Code.FAILED_PRECONDITION, "INVALID_WEIGHTS")
 
 
 def test_the_default_weights_and_threshold_are_the_papers() -> None:
@@ -240,7 +240,7 @@ def test_the_default_weights_and_threshold_are_the_papers() -> None:
     assert level.threshold == 0.45
 
 
-def test_float_noise_in_the_sum_of_the_weights_is_no_reason_to_refuse_them() -> None:
+def test_float_noise_in_the_sum_of_the_weights_is_no_reason_to_reject_them() -> None:
     tenths = ActivationWeights(correctness=0.1 + 0.2, conflict=0.3, importance=0.3, experience=0.1)
 
     assert tenths.correctness > 0.3

@@ -36,7 +36,7 @@ SAID = st.sampled_from(["12", "12.0", "Twelve boats", "B", "(B)", "yes", "No.", 
         ("<think>hm, 7?</think>12", "12"),
     ],
 )
-def test_answers_that_say_the_same_agree(one: str, other: str) -> None:
+def test_answers_with_the_same_content_agree(one: str, other: str) -> None:
     assert key_of(one) == key_of(other)
 
 
@@ -71,7 +71,7 @@ def test_groups_come_largest_first() -> None:
     assert groups.share == 0.6
 
 
-def test_samples_that_say_nothing_agree_with_nobody() -> None:
+def test_samples_without_content_agree_with_none() -> None:
     groups = grouped(["", " ", "12"])
 
     assert groups.sizes == [1, 1, 1]
@@ -167,9 +167,7 @@ def test_a_text_concludes_what_it_marks(draft: str, concluded: str) -> None:
         ("Final Answer: 4", ["", "4"], 1.0),
     ],
 )
-def test_a_draft_is_supported_by_the_samples_that_say_what_it_says(
-    draft: str, samples: list[str], level: float
-) -> None:
+def test_a_draft_is_supported_by_the_samples_with_its_content(draft: str, samples: list[str], level: float) -> None:
     assert support(draft, samples) == pytest.approx(level)
 
 

@@ -80,13 +80,13 @@ def test_more_similarity_never_lowers_it_and_it_stays_in_range(one: float, other
 
 
 @pytest.mark.parametrize("weights", [(0.5, 0.6), (-0.5, 1.5), (0.0, 0.0), (float("nan"), 0.5)])
-def test_weights_that_are_negative_or_do_not_sum_to_one_are_refused(weights: tuple[float, float]) -> None:
+def test_weights_that_are_negative_or_do_not_sum_to_one_are_rejected(weights: tuple[float, float]) -> None:
     with pytest.raises(InvalidExperienceWeights):
         ExperienceWeights(knowledge=weights[0], experience=weights[1])
 
 
 @pytest.mark.parametrize(("floor", "ceiling"), [(0.8, 0.2), (0.5, 0.5), (-1.1, 0.5), (0.2, 1.1), (float("nan"), 0.5)])
-def test_a_floor_above_its_ceiling_is_refused(floor: float, ceiling: float) -> None:
+def test_a_floor_above_its_ceiling_is_rejected(floor: float, ceiling: float) -> None:
     with pytest.raises(InvalidCalibration):
         SimilarityCalibration(floor=floor, ceiling=ceiling)
 
@@ -110,5 +110,5 @@ def test_the_end_of_a_long_turn_is_looked_up() -> None:
     assert latest_texts(turns("a" * 10 + "b" * 10), longest=10) == ("b" * 10,)
 
 
-def test_nothing_said_is_nothing_to_look_up() -> None:
+def test_a_conversation_without_text_is_not_looked_up() -> None:
     assert latest_texts(turns("", " "), longest=10) == ()

@@ -33,7 +33,7 @@ def test_a_query_that_goes_to_system_one_is_not_the_tables_matter() -> None:
     assert ruled(CALM) == ""
 
 
-def test_a_row_that_is_always_asked_stands_above_the_activation() -> None:
+def test_a_row_that_always_applies_overrules_the_activation() -> None:
     trifle = MSV(correctness=0.1, conflict=0.9, importance=0.05, experience=0.1)
 
     assert choose(activation(trifle)).system is Route.SYSTEM_TWO
@@ -44,7 +44,7 @@ def test_where_no_row_matches_the_choice_stands() -> None:
     assert ruled(MSV(correctness=0.1, conflict=0.5, importance=0.9, experience=0.5)) == ""
 
 
-def test_the_activation_can_be_asked_for_like_a_component() -> None:
+def test_the_activation_can_be_a_condition_like_a_component() -> None:
     assert ruled(MSV(correctness=0.0, conflict=0.5, importance=1.0, experience=0.0)) == "extreme"  # 0.875
 
 

@@ -104,7 +104,7 @@ async def test_a_service_is_granted_what_is_left_and_what_it_cost_is_booked_by_s
         (0.001, pytest.approx(300e-6 + 175e-6, abs=20e-6)),
     ],
 )
-async def test_what_a_fallback_may_cost_is_kept_back(max_cost: float, kept: float) -> None:
+async def test_the_cost_of_a_fallback_is_reserved(max_cost: float, kept: float) -> None:
     service, spend = Service(Usage()), spend_of(max_cost)
 
     await relayed(service, spend, fallback=True)
@@ -113,7 +113,7 @@ async def test_what_a_fallback_may_cost_is_kept_back(max_cost: float, kept: floa
     assert max_cost - service.granted.max_cost == kept
 
 
-async def test_a_service_whose_outcome_nobody_knows_has_spent_all_it_was_granted() -> None:
+async def test_a_service_whose_outcome_is_unknown_has_spent_all_it_was_granted() -> None:
     service, spend = Service(PeerUnavailable("it died", **{REPLIES: "3"})), spend_of()
 
     with pytest.raises(PeerUnavailable):
@@ -142,7 +142,7 @@ async def test_a_service_that_does_not_know_its_cost_leaves_nothing_of_a_limit()
     assert spend.ledger.usage().cost is None
 
 
-async def test_without_a_limit_nothing_is_granted_and_costs_are_told_all_the_same() -> None:
+async def test_without_a_limit_nothing_is_granted_and_costs_are_reported_all_the_same() -> None:
     service, spend = Service(Usage(stages={"thesis": THESIS})), spend_of(None)
 
     await relayed(service, spend)

@@ -38,7 +38,7 @@ def spend(generations: int, tokens: int) -> Spend:
 
 
 @pytest.mark.parametrize(("generations", "tokens"), [(1, 4096), (32, 127)])
-async def test_an_envelope_with_room_for_one_call_gets_a_plain_one(generations: int, tokens: int) -> None:
+async def test_an_envelope_with_room_for_one_call_gets_a_single_pass_call(generations: int, tokens: int) -> None:
     routed = (await decide(RoutingQuestion(subject=ASKED), spend(generations, tokens), ROUTING)).routed
 
     assert (routed.system, routed.reason, routed.msv) == (Route.SYSTEM_ONE, "envelope", None)
@@ -58,7 +58,7 @@ def test_the_papers_configuration_is_called_so_and_no_other_is() -> None:
 
 
 @pytest.mark.parametrize("more", [{"n": 2}, {"logprobs": True}, {"tools": [{"type": "function"}]}])
-def test_what_is_more_than_one_text_cannot_be_repeated_by_its_name(more: dict[str, object]) -> None:
+def test_an_answer_of_more_than_one_text_cannot_be_repeated_by_its_request_id(more: dict[str, object]) -> None:
     body = {"model": "metacog", "messages": [{"role": "user", "content": "?"}], "metacog": {"request_id": "r"}, **more}
 
     with pytest.raises(MalformedRequest, match="request_id"):

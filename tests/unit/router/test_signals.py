@@ -19,7 +19,7 @@ def test_a_yes_counts_whatever_its_case_and_spacing() -> None:
     assert yes_probability(alternatives) == pytest.approx(0.7 / 0.8)
 
 
-def test_a_reply_that_is_neither_yes_nor_no_says_nothing() -> None:
+def test_a_reply_that_is_neither_yes_nor_no_has_no_probability() -> None:
     assert yes_probability([("Perhaps", log(0.9))]) is None
     assert yes_probability([]) is None
 
@@ -59,7 +59,7 @@ def test_an_unknown_part_is_left_out_and_never_counted_as_zero() -> None:
     assert mean_of({"check": None}) is None
 
 
-def test_parts_weigh_as_they_are_told_to() -> None:
+def test_parts_count_by_their_weights() -> None:
     # two thirds of 0.9 and one third of 0.3
     assert mean_of({"check": 0.9, "draft_support": 0.3}, PartWeights(by_part={"check": 2})) == pytest.approx(0.7)
 
@@ -77,6 +77,6 @@ def test_a_mean_lies_between_its_parts(parts: dict[str, float | None], weights: 
 
 
 @pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf")])
-def test_a_weight_that_is_none_is_refused(weight: float) -> None:
+def test_a_weight_that_is_none_is_rejected(weight: float) -> None:
     with pytest.raises(InvalidPartWeights, match="the weight of check"):
         PartWeights(by_part={"check": weight})

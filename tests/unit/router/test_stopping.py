@@ -14,32 +14,32 @@ from services.router.service.answering.values import AnswerToken, RelayedEvent
 WORDS = st.text(alphabet="abE N", max_size=12)
 
 
-def told(pieces: Sequence[str], stops: Sequence[str]) -> str:
+def metacog_field(pieces: Sequence[str], stops: Sequence[str]) -> str:
     until = StopFilter(stops)
     return "".join([*(until.passed(piece) for piece in pieces), until.rest()])
 
 
 def test_a_text_without_a_stop_passes_whole() -> None:
-    assert told(["one ", "two"], ["END"]) == "one two"
+    assert metacog_field(["one ", "two"], ["END"]) == "one two"
 
 
 def test_a_stop_that_two_pieces_share_ends_the_text_before_it() -> None:
-    assert told(["one E", "N", "D two"], ["END"]) == "one "
+    assert metacog_field(["one E", "N", "D two"], ["END"]) == "one "
 
 
-def test_what_only_looks_like_a_stop_is_held_back_and_then_told() -> None:
+def test_what_only_looks_like_a_stop_is_held_back_and_then_passed() -> None:
     until = StopFilter(["END"])
 
     assert [until.passed("one EN"), until.passed("Dless"), until.stopped] == ["one ", "", True]
-    assert told(["one EN", "E two"], ["END"]) == "one ENE two"
+    assert metacog_field(["one EN", "E two"], ["END"]) == "one ENE two"
 
 
 def test_a_beginning_of_a_stop_at_the_very_end_is_text() -> None:
-    assert told(["one EN"], ["END"]) == "one EN"
+    assert metacog_field(["one EN"], ["END"]) == "one EN"
 
 
 def test_the_first_of_several_stops_ends_the_text() -> None:
-    assert told(["a, b; c"], [";", ","]) == "a"
+    assert metacog_field(["a, b; c"], [";", ","]) == "a"
     assert before_stop("a; b", [",", ";"]) == "a"
 
 
@@ -55,7 +55,7 @@ def test_how_a_text_is_cut_into_pieces_changes_nothing(pieces: list[str], stops:
     whole = "".join(pieces)
     kept = before_stop(whole, stops)
 
-    assert told(pieces, stops) == (whole if kept is None else kept)
+    assert metacog_field(pieces, stops) == (whole if kept is None else kept)
 
 
 @given(pieces=st.lists(WORDS, max_size=6))

@@ -96,7 +96,7 @@ def test_a_turn_that_could_stand_alone_is_a_new_task(task: tuple[list[str], list
     "last",
     ["thanks", "Thank you very much!", "ok, got it", "Great, that helps.", "Perfect!", "I see. Thanks a lot", "bye"],
 )
-def test_thanks_ask_nothing(last: str) -> None:
+def test_thanks_are_no_question(last: str) -> None:
     assert turn_kind(last, *FRANCE) is TurnKind.THANKS
 
 

@@ -284,8 +284,8 @@ async def answer(
         run = RunInProgress(context, request, messages, named, origin)
         async with context.idempotency.once(origin.key_name, request.request_id, run.digest, run.spend) as earlier:
             if earlier is not None:
-                for event in replayed_events(earlier):
-                    yield event
+                for replayed in replayed_events(earlier):
+                    yield replayed
                 return
             async with aclosing(_run_events(run, context, named)) as events:
                 async for event in events:
