@@ -1,4 +1,4 @@
-"""An arbiter over a model that always says the same, so that both faces stand over the same exact answers."""
+"""An arbiter over a model that always says the same, so that both APIs stand over the same exact answers."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -50,7 +50,7 @@ class FakeArbiterModelClients:
 
 
 def fake_arbiter() -> AbstractAsyncContextManager[Running]:
-    """Both faces of an arbiter over fakes."""
+    """Both APIs of an arbiter over fakes."""
     return arbiter_over(
         bench_of(FakeArbiterModelClients(), AGENTS, WordEncoder(), ArbitrationDefaults(limits=LIMITS)), Health({})
     )

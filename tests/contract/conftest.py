@@ -27,23 +27,23 @@ from tests.support.stack import ASSIGNER, MAX_BODY_BYTES, ROUTER, process, route
 
 @dataclass(frozen=True)
 class Served:
-    """A service with its contract and both faces."""
+    """A service with its contract and both APIs."""
 
     contract: ServiceDescriptor
     running: Running
 
     @property
     def rest(self) -> RestFace:
-        """Its REST face."""
+        """Its REST API."""
         return RestFace(self.running.rest, self.contract)
 
     @property
     def rpc(self) -> RpcFace:
-        """Its gRPC face."""
+        """Its gRPC API."""
         return RpcFace(self.running.grpc, self.contract)
 
-    def face(self, name: str) -> Face:
-        """The face called `name`."""
+    def api(self, name: str) -> Face:
+        """The API called `name`."""
         return self.rest if name == "rest" else self.rpc
 
 
@@ -79,25 +79,25 @@ async def _process(stack: AsyncExitStack, name: str, **settings: object) -> Runn
 
 
 @pytest.fixture(params=["rest", "rpc"])
-def face(request: pytest.FixtureRequest) -> str:
-    """Each face in turn; one test body holds for both."""
+def api(request: pytest.FixtureRequest) -> str:
+    """Each API in turn; one test body holds for both."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
-def router(services: dict[str, Served], face: str) -> Face:
-    """The router, by one of its faces."""
-    return services["router"].face(face)
+def router(services: dict[str, Served], api: str) -> Face:
+    """The router, by one of its APIs."""
+    return services["router"].api(api)
 
 
 @pytest.fixture
-def assigner(services: dict[str, Served], face: str) -> Face:
-    """The assigner, by one of its faces."""
-    return services["assigner"].face(face)
+def assigner(services: dict[str, Served], api: str) -> Face:
+    """The assigner, by one of its APIs."""
+    return services["assigner"].api(api)
 
 
 @pytest.fixture
-def arbiter(services: dict[str, Served], face: str) -> Face:
-    """The arbiter, by one of its faces."""
-    return services["arbiter"].face(face)
+def arbiter(services: dict[str, Served], api: str) -> Face:
+    """The arbiter, by one of its APIs."""
+    return services["arbiter"].api(api)

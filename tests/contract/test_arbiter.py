@@ -1,4 +1,4 @@
-"""The arbiter says the same on both faces."""
+"""The arbiter answers alike on both APIs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The assigner says the same on both faces."""
+"""The assigner answers alike on both APIs."""
 
 import pytest
 from metacog.assigner.v1 import assigner_pb2 as pb

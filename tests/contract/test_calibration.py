@@ -1,4 +1,4 @@
-"""Calibration and activations are the same on both faces."""
+"""Calibration and activations are the same on both APIs."""
 
 from functools import partial
 

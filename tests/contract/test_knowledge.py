@@ -1,4 +1,4 @@
-"""The knowledge base over fakes, on both faces."""
+"""The knowledge base over fakes, on both APIs."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress

@@ -142,10 +142,10 @@ async def test_runs_are_listed_in_pages(router: Face) -> None:
     assert page["next_page_token"] == latest[1]
 
 
-async def test_a_request_made_twice_is_answered_once(router: Face, face: str) -> None:
-    first = (await router.ask("Answer", question="a calm question", request_id=f"twice-{face}"))["run"]
+async def test_a_request_made_twice_is_answered_once(router: Face, api: str) -> None:
+    first = (await router.ask("Answer", question="a calm question", request_id=f"twice-{api}"))["run"]
 
-    again = await router.events("Answer", question="a calm question", request_id=f"twice-{face}")
+    again = await router.events("Answer", question="a calm question", request_id=f"twice-{api}")
 
     assert [name for name, _ in again] == ["run_started", "routed", "answer_token", "run_finished"]
     assert again[-1][1]["run"]["run_id"] == first["run_id"]
@@ -179,13 +179,13 @@ async def test_an_error_has_one_code_and_one_reason(
     assert (raised.value.code, raised.value.reason) == (code, reason)
 
 
-async def test_feedback_reports_its_effects(router: Face, face: str) -> None:
+async def test_feedback_reports_its_effects(router: Face, api: str) -> None:
     run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
 
-    reply = await router.ask("SubmitFeedback", feedback_id=f"does-{face}", run_id=run_id, score=0.75, note="nearly")
+    reply = await router.ask("SubmitFeedback", feedback_id=f"does-{api}", run_id=run_id, score=0.75, note="nearly")
 
     assert reply == {
-        "feedback_id": f"does-{face}",
+        "feedback_id": f"does-{api}",
         "run_id": run_id,
         "teaches": True,
         "calibrates": True,
@@ -194,9 +194,9 @@ async def test_feedback_reports_its_effects(router: Face, face: str) -> None:
     }
 
 
-async def test_the_same_feedback_counts_once_and_gets_the_same_answer(router: Face, face: str) -> None:
+async def test_the_same_feedback_counts_once_and_gets_the_same_answer(router: Face, api: str) -> None:
     run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
-    label = {"feedback_id": f"once-{face}", "run_id": run_id, "correct": False}
+    label = {"feedback_id": f"once-{api}", "run_id": run_id, "correct": False}
 
     first = await router.ask("SubmitFeedback", **label)
     again = await router.ask("SubmitFeedback", **label)
@@ -205,23 +205,23 @@ async def test_the_same_feedback_counts_once_and_gets_the_same_answer(router: Fa
     assert (first["calibrates"], first["becomes_experience"]) == (True, False)
 
 
-async def test_another_label_of_the_same_name_is_rejected(router: Face, face: str) -> None:
+async def test_another_label_of_the_same_name_is_rejected(router: Face, api: str) -> None:
     run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
-    await router.ask("SubmitFeedback", feedback_id=f"reused-{face}", run_id=run_id, correct=True)
+    await router.ask("SubmitFeedback", feedback_id=f"reused-{api}", run_id=run_id, correct=True)
 
     with pytest.raises(Refused) as raised:
-        await router.ask("SubmitFeedback", feedback_id=f"reused-{face}", run_id=run_id, correct=True, note="yes")
+        await router.ask("SubmitFeedback", feedback_id=f"reused-{api}", run_id=run_id, correct=True, note="yes")
 
     assert (raised.value.code, raised.value.reason) == ("ALREADY_EXISTS", "REQUEST_ID_REUSED")
 
 
-async def test_a_different_label_is_rejected_and_an_agreeing_one_teaches_no_more(router: Face, face: str) -> None:
+async def test_a_different_label_is_rejected_and_an_agreeing_one_teaches_no_more(router: Face, api: str) -> None:
     run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
-    await router.ask("SubmitFeedback", feedback_id=f"first-{face}", run_id=run_id, correct=True)
+    await router.ask("SubmitFeedback", feedback_id=f"first-{api}", run_id=run_id, correct=True)
 
-    agreeing = await router.ask("SubmitFeedback", feedback_id=f"second-{face}", run_id=run_id, score=0.5)
+    agreeing = await router.ask("SubmitFeedback", feedback_id=f"second-{api}", run_id=run_id, score=0.5)
     with pytest.raises(Refused) as raised:
-        await router.ask("SubmitFeedback", feedback_id=f"third-{face}", run_id=run_id, correct=False)
+        await router.ask("SubmitFeedback", feedback_id=f"third-{api}", run_id=run_id, correct=False)
 
     assert (agreeing["teaches"], agreeing["calibrates"], agreeing["becomes_experience"]) == (True, False, False)
     assert (raised.value.code, raised.value.reason) == ("ALREADY_EXISTS", "FEEDBACK_CONFLICT")
@@ -235,11 +235,11 @@ async def test_an_error_describes_what_was_wrong_in_words_and_in_metadata(router
     assert raised.value.message == "conflict is 1.2; it must lie in [0, 1]"
 
 
-async def test_the_same_request_identifier_for_another_question_is_rejected(router: Face, face: str) -> None:
-    await router.ask("Answer", question="a calm question", request_id=f"other-{face}")
+async def test_the_same_request_identifier_for_another_question_is_rejected(router: Face, api: str) -> None:
+    await router.ask("Answer", question="a calm question", request_id=f"other-{api}")
 
     with pytest.raises(Refused) as raised:
-        await router.ask("Answer", question="another calm question", request_id=f"other-{face}")
+        await router.ask("Answer", question="another calm question", request_id=f"other-{api}")
 
     assert (raised.value.code, raised.value.reason) == ("ALREADY_EXISTS", "REQUEST_ID_REUSED")
 

@@ -27,8 +27,8 @@ class Full:
     llm: ScriptedLLM
     admission: Admission
 
-    def face(self, name: str) -> Face:
-        """One face of the router."""
+    def api(self, name: str) -> Face:
+        """One API of the router."""
         router = self.suite.router
         return RestFace(router.rest, ROUTER) if name == "rest" else RpcFace(router.grpc, ROUTER)
 
@@ -66,7 +66,7 @@ async def test_one_request_too_many_is_rejected_at_once(full: Full, name: str, o
     held = await full.holding(2)
 
     with pytest.raises(Refused) as raised:
-        await full.face(name).ask(operation, question="Is it so?")
+        await full.api(name).ask(operation, question="Is it so?")
 
     assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
     assert raised.value.metadata == {"kind": "requests", "in_flight": "2", "retry_after_s": "1"}
@@ -167,7 +167,7 @@ async def test_a_deliberation_too_many_is_rejected_where_the_caller_named_it(
     held = await _one_deliberating(full)
 
     with pytest.raises(Refused) as raised:
-        await full.face(name).ask("Answer", **body)
+        await full.api(name).ask("Answer", **body)
 
     assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
     assert (raised.value.metadata["kind"], "run_id" in raised.value.metadata) == ("deliberations", True)
@@ -197,7 +197,7 @@ async def test_a_full_backend_that_names_no_time_gets_one(full: Full, name: str)
     full.llm.fault(*[Refuse(429, "busy")] * 4)
 
     with pytest.raises(Refused) as raised:
-        await full.face(name).ask("Answer", question="Is it so?", strategy="system1")
+        await full.api(name).ask("Answer", question="Is it so?", strategy="system1")
 
     assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "BACKEND_OVERLOADED")
     assert raised.value.metadata["retry_after_s"] == "1"

@@ -47,39 +47,39 @@ async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> As
         yield running
 
 
-def face_of(router: RunningRouter, name: str, secret: str) -> Face:
-    """A face asked under a key."""
+def api_of(router: RunningRouter, name: str, secret: str) -> Face:
+    """An API that is called with a key."""
     bearer = f"Bearer {secret}"
     if name == "rest":
         return RestFace(router.rest, ROUTER, headers={"authorization": bearer} if secret else {})
     return RpcFace(router.grpc, ROUTER, metadata=(("authorization", bearer),) if secret else ())
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
+@pytest.mark.parametrize("api", ["rest", "rpc"])
 @pytest.mark.parametrize("secret", ["", "guess", "secret-of-ann2"])
 @pytest.mark.parametrize("operation", ["Route", "Answer", "GetRun", "SubmitFeedback"])
 async def test_without_a_known_key_every_operation_is_rejected(
-    router: RunningRouter, scripted: ScriptedLLM, face: str, secret: str, operation: str
+    router: RunningRouter, scripted: ScriptedLLM, api: str, secret: str, operation: str
 ) -> None:
     body = {"run_id": "x"} if operation == "GetRun" else {"question": "?"} if operation in ("Route", "Answer") else {}
 
     with pytest.raises(Refused) as raised:
-        await face_of(router, face, secret).ask(operation, **body)
+        await api_of(router, api, secret).ask(operation, **body)
 
     assert (raised.value.code, raised.value.reason) == ("UNAUTHENTICATED", "UNAUTHENTICATED")
     assert scripted.bodies == []
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
-async def test_with_a_key_the_run_names_its_holder(router: RunningRouter, face: str) -> None:
-    run = (await face_of(router, face, "secret-of-ann").ask("Answer", question="?", strategy="system1"))["run"]
+@pytest.mark.parametrize("api", ["rest", "rpc"])
+async def test_with_a_key_the_run_names_its_holder(router: RunningRouter, api: str) -> None:
+    run = (await api_of(router, api, "secret-of-ann").ask("Answer", question="?", strategy="system1"))["run"]
 
     assert (run["key_name"], run["answer"]) == ("ann", "the system1")
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
-async def test_a_run_is_for_its_own_key_alone(router: RunningRouter, face: str) -> None:
-    ann, bob = (face_of(router, face, f"secret-of-{holder}") for holder in ("ann", "bob"))
+@pytest.mark.parametrize("api", ["rest", "rpc"])
+async def test_a_run_is_for_its_own_key_alone(router: RunningRouter, api: str) -> None:
+    ann, bob = (api_of(router, api, f"secret-of-{holder}") for holder in ("ann", "bob"))
     asked = (await ann.ask("Answer", question="?", strategy="system1"))["run"]["run_id"]
     await until(lambda: listed(ann, asked))
 
@@ -90,14 +90,14 @@ async def test_a_run_is_for_its_own_key_alone(router: RunningRouter, face: str) 
     assert not await listed(bob, asked)
 
 
-async def listed(face: Face, run_id: str) -> bool:
+async def listed(api: Face, run_id: str) -> bool:
     """Whether a run is among those that the holder of a key is shown."""
-    return run_id in [run["run_id"] for run in (await face.ask("ListRuns", page_size=50))["runs"]]
+    return run_id in [run["run_id"] for run in (await api.ask("ListRuns", page_size=50))["runs"]]
 
 
 async def test_the_name_of_a_request_belongs_to_its_key(router: RunningRouter, tmp_path: Path) -> None:
     names = [
-        (await face_of(router, "rest", f"secret-of-{holder}").ask("Answer", question="?", request_id=tmp_path.name))[
+        (await api_of(router, "rest", f"secret-of-{holder}").ask("Answer", question="?", request_id=tmp_path.name))[
             "run"
         ]
         for holder in ("ann", "bob", "ann")

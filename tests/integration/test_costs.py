@@ -1,4 +1,4 @@
-"""What answers cost, and a limit on it over the whole fan-out, on every face."""
+"""What answers cost, and a limit on it over the whole fan-out, on every API."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -35,15 +35,15 @@ async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> Asy
 
 
 @pytest.fixture(params=["rest", "rpc"])
-def face(suite: Suite, request: pytest.FixtureRequest) -> Face:
-    """Each face in turn."""
+def api(suite: Suite, request: pytest.FixtureRequest) -> Face:
+    """Each API in turn."""
     return RestFace(suite.router.rest, ROUTER) if request.param == "rest" else RpcFace(suite.router.grpc, ROUTER)
 
 
-async def test_a_deliberation_costs_what_its_stages_cost(face: Face, scripted: ScriptedLLM) -> None:
+async def test_a_deliberation_costs_what_its_stages_cost(api: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
-    run = (await face.ask("Answer", question="Is it so?"))["run"]
+    run = (await api.ask("Answer", question="Is it so?"))["run"]
 
     usage = run["usage"]
     assert {"assess", "thesis", "synthesis", "measure"} < set(usage["stages"])
@@ -53,10 +53,10 @@ async def test_a_deliberation_costs_what_its_stages_cost(face: Face, scripted: S
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, 2e9])
-async def test_a_limit_that_is_no_amount_is_rejected(face: Face, scripted: ScriptedLLM, wrong: float) -> None:
+async def test_a_limit_that_is_no_amount_is_rejected(api: Face, scripted: ScriptedLLM, wrong: float) -> None:
     for operation in ("Answer", "Assess", "Route"):
         with pytest.raises(Refused, match="max_cost") as raised:
-            await face.ask(operation, question="Is it so?", envelope={"max_cost": wrong})
+            await api.ask(operation, question="Is it so?", envelope={"max_cost": wrong})
         assert raised.value.reason == "INVALID_ENVELOPE"
     assert scripted.bodies == []
 
@@ -64,11 +64,11 @@ async def test_a_limit_that_is_no_amount_is_rejected(face: Face, scripted: Scrip
 # The prompts of 13 calls and more; money for some of them.
 @pytest.mark.parametrize("max_cost", [0.004, 0.006])
 async def test_a_limit_on_the_cost_ends_with_the_best_answer_so_far(
-    face: Face, scripted: ScriptedLLM, max_cost: float
+    api: Face, scripted: ScriptedLLM, max_cost: float
 ) -> None:
     scripted.answer = cast(TROUBLED)
 
-    run = (await face.ask("Answer", question="Is it so?", strategy="dialectic", envelope={"max_cost": max_cost}))["run"]
+    run = (await api.ask("Answer", question="Is it so?", strategy="dialectic", envelope={"max_cost": max_cost}))["run"]
 
     assert (run["outcome"], run["budget_exhausted"]) == ("ANSWERED", True)
     assert 0 < run["usage"]["cost"] == worth(run["usage"]) <= max_cost
@@ -76,20 +76,20 @@ async def test_a_limit_on_the_cost_ends_with_the_best_answer_so_far(
     assert run["envelope"]["max_cost"] == max_cost
 
 
-async def test_too_little_money_for_any_call_is_an_error_before_any_call(face: Face, scripted: ScriptedLLM) -> None:
+async def test_too_little_money_for_any_call_is_an_error_before_any_call(api: Face, scripted: ScriptedLLM) -> None:
     with pytest.raises(Refused) as raised:
-        await face.ask("Answer", question="Is it so?", strategy="system1", envelope={"max_cost": 0.0001})
+        await api.ask("Answer", question="Is it so?", strategy="system1", envelope={"max_cost": 0.0001})
 
     assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED")
     assert raised.value.metadata["cost_left"] == "0.0001"
     assert scripted.bodies == []
 
 
-async def test_money_for_a_single_pass_call_only_gets_one(face: Face, scripted: ScriptedLLM) -> None:
+async def test_money_for_a_single_pass_call_only_gets_one(api: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
     limit = {"max_cost": 0.00042}  # a prompt of some 350 tokens at most, and 30 generated ones
 
-    run = (await face.ask("Answer", question="Is it so?", envelope=limit))["run"]
+    run = (await api.ask("Answer", question="Is it so?", envelope=limit))["run"]
 
     assert (run["strategy"], len(scripted.bodies)) == ("system1", 1)
     assert run["usage"]["cost"] <= 0.00042
@@ -116,17 +116,17 @@ async def test_a_model_without_a_price_cannot_be_limited(
 ) -> None:
     scripted.answer = cast()
     async with gateway(scripted, database_url, tmp_path) as suite:
-        for face in (RestFace(suite.router.rest, ROUTER), RpcFace(suite.router.grpc, ROUTER)):
+        for api in (RestFace(suite.router.rest, ROUTER), RpcFace(suite.router.grpc, ROUTER)):
             for operation in ("Answer", "Assess", "Route"):
                 with pytest.raises(Refused, match="'scripted' has no price; add it to METACOG_PRICES") as raised:
-                    await face.ask(operation, question="Is it so?", envelope={"max_cost": 1.0})
+                    await api.ask(operation, question="Is it so?", envelope={"max_cost": 1.0})
                 assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", "INVALID_ENVELOPE")
                 assert raised.value.metadata["model"] == "scripted"
         with pytest.raises(BadRequestError) as bad:
             await suite.ask("metacog", metacog={"envelope": {"max_cost": 1.0}})
         assert (bad.value.code, scripted.bodies) == ("invalid_envelope", [])
 
-        run = (await face.ask("Answer", question="Is it so?", strategy="system1"))["run"]
+        run = (await api.ask("Answer", question="Is it so?", strategy="system1"))["run"]
         assert (run["usage"]["cost"], run["usage"]["unknown_cost"]) == (None, None)
 
 
@@ -179,10 +179,10 @@ async def test_a_delegated_task_stays_inside_its_cost(scripted: ScriptedLLM, dat
         delegation_at(scripted, database_url, prices=PRICES) as service,
         router_at(scripted, database_url, tmp_path, others={"delegation": service.grpc}, prices=PRICES) as router,
     ):
-        face = RpcFace(router.grpc, ROUTER)
+        api = RpcFace(router.grpc, ROUTER)
         request = {"question": "What is 2 + 2?", "strategy": "delegation", "fallback": False}
-        whole = (await face.ask("Answer", **request))["run"]
-        cut = (await face.ask("Answer", **request, envelope={"max_cost": 0.0015}))["run"]
+        whole = (await api.ask("Answer", **request))["run"]
+        cut = (await api.ask("Answer", **request, envelope={"max_cost": 0.0015}))["run"]
 
     assert whole["usage"]["cost"] == worth(whole["usage"])
     assert (cut["outcome"], cut["budget_exhausted"], whole["budget_exhausted"]) == ("ANSWERED", True, False)

@@ -31,10 +31,10 @@ async def test_the_papers_examples_go_where_the_paper_sends_them(
         assigner_at(scripted) as assigner,
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}) as router,
     ):
-        face = RestFace(router.rest, ROUTER)
-        capital = (await face.ask("Answer", question=CAPITAL, msv=CALM))["run"]
+        api = RestFace(router.rest, ROUTER)
+        capital = (await api.ask("Answer", question=CAPITAL, msv=CALM))["run"]
         stages = [stage_of(body) for body in scripted.bodies]
-        brains = (await face.ask("Answer", question=BRAINS, msv=CONTESTED))["run"]
+        brains = (await api.ask("Answer", question=BRAINS, msv=CONTESTED))["run"]
 
     assert (capital["route"]["system"], capital["answer"], stages) == ("SYSTEM_ONE", "the system1", ["system1"])
     # .3 · .08 + .25 · .12 + .25 · .5 + .2 · .5

@@ -1,4 +1,4 @@
-"""The OpenAI face of the router, by the stock `openai` client."""
+"""The OpenAI API of the router, by the stock `openai` client."""
 
 import asyncio
 from collections.abc import AsyncIterator
