@@ -12,7 +12,7 @@ from configuration.affect import analyser
 from inference.backends import build_backend, default_backend
 from inference.client import ModelClients
 from inference.embeddings import Embeddings
-from services.router.compose import CONTRACT, NAME, Parts, compose, postgres_database
+from services.router.compose import CONTRACT, NAME, Parts, compose, postgres_database, read_routing_rules
 from services.router.relay import Peer
 from services.router.settings import Settings
 
@@ -40,6 +40,7 @@ async def main() -> None:
 async def _parts(suite: SuiteSettings, settings: Settings) -> Parts:
     keyring = read_keys(suite.keys_file)
     demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ROUTER_HOST")
+    routing = read_routing_rules(settings)  # before any server is asked: a wrong file is reported at once
     backend = await default_backend(suite, max_tokens=settings.answer_max_tokens)
     key = suite.encoder_api_key.get_secret_value()
     return Parts(
@@ -50,6 +51,7 @@ async def _parts(suite: SuiteSettings, settings: Settings) -> Parts:
         home=suite.home,
         keyring=keyring,
         affect=analyser(suite.affect),
+        routing=routing,
     )
 
 

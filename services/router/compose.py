@@ -174,6 +174,19 @@ class Paces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingRules:
+    """How the system is chosen.
+
+    Attributes:
+        config: Weights, threshold and version.
+        policy: The policy table; None where it is off.
+    """
+
+    config: RoutingConfig
+    policy: Policy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What the router is composed from: everything outside its process, and what tests replace.
 
@@ -187,6 +200,7 @@ class Parts:
         home: Folder for what the process keeps on disk.
         keyring: The API keys.
         affect: Measures the emotional response.
+        routing: How the system is chosen; None: as the settings and their files state.
         assessors: Assessors in addition to the router's own, or in their place, by name.
         strategies: Strategies in place of the router's own.
         paces: Times of the background workers.
@@ -201,6 +215,7 @@ class Parts:
     has_encoder: bool = True
     keyring: Keyring = field(default_factory=Keyring)
     affect: AffectAnalyser = vader
+    routing: RoutingRules | None = None
     assessors: Mapping[str, Assessor] = field(default_factory=dict)
     strategies: Mapping[Strategy, AnswerStrategy] = field(default_factory=dict)
     paces: Paces = Paces()
@@ -241,8 +256,8 @@ def compose(settings: Settings, parts: Parts) -> Service:
         ConfigurationInvalid: For a routing or policy file that cannot be used.
     """
     database, model_clients = parts.database, parts.model_clients
-    policy = read_policy(settings.policy_file) if settings.policy_file else None
-    config = _routing_config(settings, policy)
+    routing = parts.routing or read_routing_rules(settings)
+    config, policy = routing.config, routing.policy
     knowledge = _knowledge(settings, parts)
     calibrator = _calibrator(settings, parts)
     records = compose_records(
@@ -300,7 +315,13 @@ def compose(settings: Settings, parts: Parts) -> Service:
 # -- answering --------------------------------------------------------------------------------------------------------
 
 
-def _routing_config(settings: Settings, policy: Policy | None) -> RoutingConfig:
+def read_routing_rules(settings: Settings) -> RoutingRules:
+    """Read how the system is chosen, from single settings or from files; files are read here, and never again.
+
+    Raises:
+        ConfigurationInvalid: For a routing or policy file that cannot be used.
+    """
+    policy = read_policy(settings.policy_file) if settings.policy_file else None
     weights = ActivationWeights(
         correctness=settings.weight_correctness,
         conflict=settings.weight_conflict,
@@ -308,7 +329,8 @@ def _routing_config(settings: Settings, policy: Policy | None) -> RoutingConfig:
         experience=settings.weight_experience,
     )
     stated = RoutingConfig(weights=weights, threshold=settings.threshold, undetermined=settings.undetermined)
-    return routing_config(stated, settings.config_version, file=settings.routing_file, policy=policy)
+    config = routing_config(stated, settings.config_version, file=settings.routing_file, policy=policy)
+    return RoutingRules(config=config, policy=policy)
 
 
 def _decision_cache(settings: Settings) -> DecisionCache | None:
