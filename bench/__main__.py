@@ -1,7 +1,7 @@
 """All benches, or those that are named: `python -m bench [NAME ...]`; `make bench ARGS=router`.
 
 A bench is a module of this folder with a `main()` that prints its figures; its docstring's first line says what it
-measures. Each runs in a process of its own, so that none sees what another one left behind.
+measures. Each runs in a process of its own, so that none is influenced by another one.
 """
 
 import ast
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def benches() -> dict[str, str]:
-    """What there is to run, and what each says of itself."""
+    """Return the benches by name, each with the first line of its docstring."""
     parsed = {path.stem: ast.parse(path.read_text()) for path in sorted(HERE.glob("[a-z]*.py"))}
     return {
         name: (ast.get_docstring(module) or "").partition("\n")[0]
@@ -23,7 +23,7 @@ def benches() -> dict[str, str]:
 
 
 def run(names: list[str]) -> int:
-    """Run the benches called `names`, or all; the exit status is how many failed."""
+    """Run the benches called `names`, or all, and return how many failed."""
     known = benches()
     if unknown := [name for name in names if name not in known]:
         listed = "\n".join(f"  {name:<14} {about}" for name, about in known.items())

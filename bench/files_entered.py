@@ -70,7 +70,7 @@ Plain = dict[str, Any]
 
 
 def parts_of(held: object) -> Iterator[object]:
-    """What `held` holds directly, where it is a container, a value or a message."""
+    """Yield what `held` holds directly, where it is a container, a value or a message."""
     if isinstance(held, dict | MappingProxyType):
         yield from held.keys()
         yield from held.values()
@@ -85,7 +85,7 @@ def parts_of(held: object) -> Iterator[object]:
 
 
 def depth_of(held: object, marker: str, kinds: type | tuple[type, ...] = str) -> int | None:
-    """How many containers are around the nearest text with `marker` in `held`; None if there is none.
+    """Return how many containers are around the nearest text with `marker` in `held`; None if there is none.
 
     Args:
         held: An argument.
@@ -138,7 +138,7 @@ class Call:
 
 
 class Tracer:
-    """A profile hook that keeps the calls of functions of a checkout, while it is on."""
+    """A profile hook that records the calls of functions of a checkout, while it is on."""
 
     def __init__(self, checkout: Path, marker: str) -> None:
         self._checkout = f"{checkout}{os.sep}"
@@ -148,17 +148,17 @@ class Tracer:
         self._begin()
 
     def _begin(self) -> None:
-        self._seen: dict[int, FrameType] = {}  # kept, so that no other frame gets the number of one of them
+        self._seen: dict[int, FrameType] = {}  # held, so that no other frame gets the number of one of them
         self._inside: contextvars.ContextVar[bool] | None = None
         self.calls: list[Call] = []
 
     def switch(self, *, on: bool) -> list[Call]:
-        """Keep calls from here on, or no more; the calls kept so far."""
+        """Record calls from here on, or no more, and return the calls recorded so far."""
         self.on = False
-        kept = self.calls
+        calls = self.calls
         self._begin()
         self.on = on
-        return kept
+        return calls
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         """Keep a call; called by the interpreter."""
@@ -237,8 +237,8 @@ def serve_traced(module: str, marker: str) -> None:
 
     def heed() -> None:
         for line in sys.stdin:
-            kept = tracer.switch(on=line.strip() == "on")
-            reports.write(json.dumps([dataclasses.asdict(call) for call in kept]) + "\n")
+            calls = tracer.switch(on=line.strip() == "on")
+            reports.write(json.dumps([dataclasses.asdict(call) for call in calls]) + "\n")
             reports.flush()
 
     threading.Thread(target=heed, daemon=True).start()
@@ -294,9 +294,9 @@ class Traced:
         until = time.monotonic() + START_WITHIN_S
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > until:
-                said = self.said()
+                log = self.log()
                 self.__exit__()
-                raise RuntimeError(f"{self.name} does not serve: {said}")
+                raise RuntimeError(f"{self.name} does not serve: {log}")
             time.sleep(0.1)
         return self
 
@@ -305,25 +305,25 @@ class Traced:
         self._process.wait()
         self._log.close()
 
-    def said(self) -> str:
+    def log(self) -> str:
         """The end of its log."""
         self._log.seek(0)
         return self._log.read()[-2000:]
 
     def trace(self) -> None:
         """Trace from here on."""
-        self._told("on")
+        self._sent("on")
 
     def traced(self) -> list[Call]:
-        """The calls kept since `trace`; the tracer is off again."""
-        return [Call(**each) for each in self._told("off")]
+        """Return the calls since `trace`, and turn the tracer off."""
+        return [Call(**each) for each in self._sent("off")]
 
-    def _told(self, line: str) -> list[Plain]:
+    def _sent(self, line: str) -> list[Plain]:
         to, back = _pipe(self._process.stdin), _pipe(self._process.stdout)
         to.write(line + "\n")
         to.flush()
-        told: list[Plain] = json.loads(back.readline())
-        return told
+        calls: list[Plain] = json.loads(back.readline())
+        return calls
 
     def _is_ready(self) -> bool:
         try:
@@ -408,7 +408,7 @@ def _rating(schema: Plain, level: int) -> Plain:
 
 
 def ask(url: str, model: str, question: str) -> Plain:
-    """The answer of the router at `url`."""
+    """Return the answer of the router at `url`."""
     body = {"model": model, "messages": [{"role": "user", "content": question}], "max_tokens": 256}
     request = urllib.request.Request(
         f"{url}/v1/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"}
@@ -416,8 +416,8 @@ def ask(url: str, model: str, question: str) -> Plain:
     try:
         with urllib.request.urlopen(request, timeout=60) as reply:
             answer: Plain = json.loads(reply.read())
-    except urllib.error.HTTPError as refused:
-        raise RuntimeError(f"the router answered {refused.code}: {refused.read().decode()}") from refused
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"the router answered {error.code}: {error.read().decode()}") from error
     return answer
 
 
@@ -544,7 +544,7 @@ def returns(measured: Measured, by: Definition) -> dict[str, int]:
 
 
 def summary(all_measured: Sequence[Measured], chosen: Definition) -> str:
-    """Files entered by each definition, one line a definition."""
+    """Return the files entered by each definition, one line a definition."""
     lines = [f"{'files entered':<52}" + "".join(f"{measured.name:>28}" for measured in all_measured)]
     for by in dict.fromkeys((*VARIANTS, chosen)):
         cells = [_counted(measured, by) for measured in all_measured]
@@ -559,9 +559,9 @@ def _counted(measured: Measured, by: Definition) -> str:
 
 
 def described(measured: Measured, by: Definition, *, steps: bool) -> str:
-    """What one request entered: file by file in the order of first entry, and with `steps` the whole way."""
-    told = ", ".join(f"{count} {name}" for name, count in returns(measured, by).items())
-    lines = [f"{measured.name}: {len(measured.files(by))} files; returns: {told}"]
+    """Return what one request entered: file by file in the order of first entry, and with `steps` the whole way."""
+    counts = ", ".join(f"{count} {name}" for name, count in returns(measured, by).items())
+    lines = [f"{measured.name}: {len(measured.files(by))} files; returns: {counts}"]
     for name, entries in measured.entries(by).items():
         lines.append(f"\n  {name}: who calls, and with which arguments\n")
         for number, file in enumerate(dict.fromkeys(call.file for call in entries), start=1):
@@ -597,7 +597,7 @@ def _steps(entries: Sequence[Call]) -> Iterator[str]:
 
 
 def measure(checkout: Path) -> list[Measured]:
-    """Answer a question on System 1 and in a dialectic with the services of `checkout`, and tell what was called."""
+    """Answer a question on System 1 and in a dialectic with the services of `checkout`, and return what was called."""
     from tests.support.scripted_llm import ScriptedLLM
     from tests.support.stack import Database
 
@@ -640,13 +640,13 @@ def _traced(services: Sequence[Traced], name: str, model: str, strategy: str) ->
     answer = ask(services[0].url, model, QUESTION)
     answered = time.monotonic()
     time.sleep(SETTLE_S)
-    if strategy not in (told := json.dumps(answer.get("metacog"))):
-        raise RuntimeError(f"{name}: another strategy answered: {told}")
+    if strategy not in (reported := json.dumps(answer.get("metacog"))):
+        raise RuntimeError(f"{name}: another strategy answered: {reported}")
     return Measured(name, answered, {service.name: service.traced() for service in services})
 
 
 def arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """Return the arguments of the command line."""
     first = (__doc__ or "").partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m bench.files_entered", description=first)
     parser.add_argument("--checkout", type=Path, default=ROOT, help="measure the services of this checkout")
@@ -668,8 +668,8 @@ def main() -> None:
         return
     chosen = Definition(given.depth, octets=given.bytes, own=given.self, beside=given.beside, every=given.calls)
     measured = measure(given.checkout.resolve())
-    told = [summary(measured, chosen), *(described(each, chosen, steps=given.steps) for each in measured)]
-    sys.stdout.write("\n\n".join(told) + "\n")
+    parts = [summary(measured, chosen), *(described(each, chosen, steps=given.steps) for each in measured)]
+    sys.stdout.write("\n\n".join(parts) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,15 @@
 """A conversation has turns, which are checked and rendered as one text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kernel.errors import MalformedRequest
 from kernel.values import value
+
+ChatMessage = Mapping[str, Any]
+
+# Parts of a chat message that are text.
+TEXT_PARTS = ("text", "refusal")
 
 
 @value
@@ -41,3 +47,99 @@ def transcript(messages: Sequence[Turn]) -> str:
     if len(messages) == 1:
         return messages[0].content
     return "\n\n".join(f"{turn.role}: {turn.content}" for turn in messages)
+
+
+def user_text(messages: Sequence[Turn]) -> str:
+    """Return what the user wrote, in every turn; the last turn where none is the user's."""
+    turns = [turn for turn in messages if turn.role == "user"] or messages[-1:]
+    return "\n".join(turn.content for turn in turns)
+
+
+def latest_texts(messages: Sequence[Turn], *, longest: int) -> Sequence[str]:
+    r"""Return the texts by which a conversation is looked up: its last turn, and its last turns together.
+
+    The last turn alone finds what is asked again; a follow-up means something only with what came before it.
+    System turns are left out.
+
+    Args:
+        messages: Turns, oldest first.
+        longest: Length of a text at most [characters, >= 1]; the end is used, as it is nearest to what is asked.
+
+    Example:
+        >>> turns = [Turn(role="user", content=text) for text in ("Where is Oslo?", "And Bergen?")]
+        >>> latest_texts(turns, longest=40)
+        ('And Bergen?', 'Where is Oslo?\n\nAnd Bergen?')
+    """
+    contents = [text for turn in messages if turn.role != "system" and (text := turn.content.strip())]
+    together = "\n\n".join(contents)[-longest:].strip()
+    last = contents[-1][-longest:].strip() if contents else ""
+    return tuple(dict.fromkeys(text for text in (last, together) if text))
+
+
+def chat_of_turns(messages: Sequence[Turn]) -> list[ChatMessage]:
+    """Return the conversation as messages of a chat completion.
+
+    Example:
+        >>> chat_of_turns([Turn(role="user", content="Where is Oslo?")])
+        [{'role': 'user', 'content': 'Where is Oslo?'}]
+    """
+    return [{"role": turn.role, "content": turn.content} for turn in messages]
+
+
+def turns_of_chat(chat: object) -> list[Turn]:
+    r"""Return the messages of a chat completion as turns of text; parts that are no text are named in brackets.
+
+    Raises:
+        MalformedRequest: For what is no list of messages with a role and a text or parts; names the field.
+
+    Example:
+        >>> turns_of_chat([{"role": "user", "content": [{"type": "text", "text": "Who?"}, {"type": "image_url"}]}])
+        [Turn(role='user', content='Who?\n[image_url]')]
+    """
+    if not isinstance(chat, list) or not chat:
+        raise MalformedRequest("messages: give at least one message", field="messages")
+    return [_turn(place, message) for place, message in enumerate(chat)]
+
+
+def non_text_field(chat: Sequence[ChatMessage]) -> str:
+    """Return the field of `chat` with the first part that is no text, such as an image; empty if all is text."""
+    for place, message in enumerate(chat):
+        content = message.get("content")
+        parts = content if isinstance(content, list) else []
+        if any(part.get("type", "text") not in TEXT_PARTS for part in parts):
+            return f"messages.{place}.content"
+    return ""
+
+
+def _turn(place: int, message: object) -> Turn:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str) or not message["role"]:
+        raise MalformedRequest(f"messages.{place}: give an object with a role", field=f"messages.{place}")
+    texts = [_text(place, message.get("content")), *_tool_calls(message)]
+    return Turn(role=message["role"], content="\n".join(text for text in texts if text))
+
+
+def _text(place: int, content: object) -> str:
+    """Return the text of a message's content; parts that are no text are named."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        problem = f"messages.{place}.content: give a text or a list of parts"
+        raise MalformedRequest(problem, field=f"messages.{place}.content")
+    return "\n".join(_part(part) for part in content)
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    kind = part.get("type", "text")
+    return str(part.get(kind, "")) if kind in TEXT_PARTS else f"[{kind}]"
+
+
+def _tool_calls(message: Mapping[str, Any]) -> list[str]:
+    """Return the tools that a message calls, as text."""
+    listed = message.get("tool_calls")
+    calls = [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    functions = [call.get("function") or call.get("custom") for call in calls] + [message.get("function_call")]
+    return [
+        f"[calls {call.get('name', '')} with {call.get('arguments') or call.get('input') or ''}]"
+        for call in functions
+        if isinstance(call, dict)
+    ]

@@ -1,59 +1,397 @@
-"""What is kept of runs, and learned from the verdicts on them, put together."""
+"""The router composed from its parts: the only wiring, used by the process and by every test."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from grpc import aio
+from metacog.router.v1 import router_pb2, router_pb2_grpc
+
+from chassis import database as db
 from chassis.database import Sessions
-from chassis.serving.health import Check
-from chassis.serving.server import closing
-from services.router import relay
+from chassis.serving.auth import Keyring
+from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
+from chassis.serving.health import Check, Health
+from chassis.serving.rest import Application, build_app
+from chassis.serving.server import closing, grpc_server
+from configuration.policy import read_policy
+from inference.client import ModelClients
+from inference.embeddings import Embeddings
+from kernel.activation import ActivationWeights
+from kernel.envelope import Limits
+from kernel.msv.affect import AffectAnalyser, vader
+from kernel.msv.experience import ExperienceWeights, SimilarityCalibration
+from kernel.msv.signals import PartWeights
+from kernel.policy import Policy
+from services.router import openai_rest, relay, rest, rpc
 from services.router.core.calibration import FittingRules
 from services.router.core.retries import FIRST_S
+from services.router.core.strategies import Strategy
 from services.router.relay import Peer
-from services.router.service.assessment.route import RoutingConfig
+from services.router.service.answering.admission import Admission
+from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
+from services.router.service.answering.idempotency import IdempotentAnswers
+from services.router.service.answering.system_one import SystemOne
+from services.router.service.assessment.assess import Assessors, assess, build_assessors
+from services.router.service.assessment.measures import (
+    AffectMeasure,
+    Assessor,
+    ExperienceMatching,
+    ExperienceMeasure,
+    MeaningSimilarity,
+)
+from services.router.service.assessment.route import DecisionCache, RoutingConfig, RoutingContext, route
+from services.router.service.assessment.routing_config import routing_config
 from services.router.service.calibration.calibration import (
     CalibrationUseCases,
+    MapChoiceStore,
+    ReliabilityStore,
     get_activations,
     get_calibration,
     rollback_calibration,
 )
-from services.router.service.calibration.recalibration import PAUSE_S, REFRESH_S, Calibrator
+from services.router.service.calibration.recalibration import PAUSE_S, Calibrator, RecalibrationStore
+from services.router.service.calibration.values import ActivationsSeen, GetActivationsRequest
 from services.router.service.feedback.feedback import (
     DELEGATION,
     EXPERIENCE,
     FeedbackContext,
+    FeedbackStore,
     SubmitFeedbackResponse,
     submit_feedback,
 )
-from services.router.service.feedback.outbox import LATE_S, POLL_S, Outbox, Receiver
-from services.router.service.knowledge.knowledge import ExperienceStore
-from services.router.service.runs.journal import RETRY_S, Journal
+from services.router.service.feedback.outbox import LATE_S, POLL_S, Outbox, OutboxStore, Receiver
+from services.router.service.knowledge.add import AddLimits
+from services.router.service.knowledge.knowledge import ExperienceStore, KnowledgeBase
+from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
+from services.router.service.runs.journal import RETRY_S, Journal, RunStore
 from services.router.service.runs.lookup import recorded_run
 from services.router.service.runs.redaction import without_contents
-from services.router.service.runs.retention import EVERY_S, Retention
-from services.router.service.runs.values import Run
+from services.router.service.runs.retention import EVERY_S, OldRunStore, Retention
+from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
+from services.router.settings import Settings
 from services.router.store.calibration import PostgresActivations, PostgresCalibration
 from services.router.store.feedback import PostgresFeedback, PostgresOutbox
+from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.runs import PostgresOldRuns, PostgresRuns
+
+NAME = "router"
+CONTRACT = router_pb2.DESCRIPTOR.services_by_name["RouterService"]
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+class RunRecordStore(RunStore, Protocol):
+    """A store of runs that can be read."""
+
+    async def get(self, run_id: str, *, key_name: str = "") -> Run:
+        """Return one run of a key."""
+
+    async def by_request(self, key_name: str, request_id: str, /) -> Run | None:
+        """Return the run that answered a request of a key."""
+
+    async def page(self, request: ListRunsRequest, /, *, key_name: str = "") -> ListRunsResponse:
+        """Return a page of the runs of a key."""
+
+
+class CalibrationStore(RecalibrationStore, ReliabilityStore, MapChoiceStore, Protocol):
+    """A store of labelled answers, recalibration maps and their choice."""
+
+
+async def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterDatabase:
+    """What the router stores, by store.
+
+    Attributes:
+        runs: Runs.
+        old_runs: The same, for retention.
+        feedback: Labels of runs.
+        outbox: Messages to those who learn from labels.
+        knowledge: Documents and verified answers.
+        calibration: Labelled answers and recalibration maps.
+        activations: Returns the observed activations.
+        check: Returns if the database answers.
+        close: Closes its connections.
+    """
+
+    runs: RunRecordStore
+    old_runs: OldRunStore
+    feedback: FeedbackStore
+    outbox: OutboxStore
+    knowledge: KnowledgeStore
+    calibration: CalibrationStore
+    activations: Callable[[GetActivationsRequest], Awaitable[ActivationsSeen]]
+    check: Check = _nothing
+    close: Callable[[], Awaitable[None]] = _nothing
+
+
+def postgres_stores(sessions: Sessions) -> RouterDatabase:
+    """Return the stores over `sessions`, whose connections someone else checks and closes."""
+    return RouterDatabase(
+        runs=PostgresRuns(sessions),
+        old_runs=PostgresOldRuns(sessions),
+        feedback=PostgresFeedback(sessions),
+        outbox=PostgresOutbox(sessions),
+        knowledge=PostgresKnowledge(sessions),
+        calibration=PostgresCalibration(sessions),
+        activations=PostgresActivations(sessions).seen,
+    )
+
+
+def postgres_database(url: str) -> RouterDatabase:
+    """Return the PostgreSQL database at an SQLAlchemy URL; it connects when first used."""
+    engine = db.build_engine(url)
+    return replace(postgres_stores(db.build_sessions(engine)), check=partial(db.check, engine), close=engine.dispose)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paces:
+    """Times of the router's background workers that are no settings.
+
+    Attributes:
+        journal_retry_s: Time between two attempts to reach the database again [s].
+        outbox_poll_s: Time between two looks at the messages to those who learn [s].
+        outbox_first_pause_s: Time before a failed delivery is tried again [s]; it doubles.
+        outbox_late_s: Age from which readiness reports a message that waits [s].
+        retention_every_s: Time between two looks at what is too old [s].
+        calibration_pause_s: Least time between two looks at new labels [s].
+    """
+
+    journal_retry_s: float = RETRY_S
+    outbox_poll_s: float = POLL_S
+    outbox_first_pause_s: float = FIRST_S
+    outbox_late_s: float = LATE_S
+    retention_every_s: float = EVERY_S
+    calibration_pause_s: float = PAUSE_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingRules:
+    """How the system is chosen.
+
+    Attributes:
+        config: Weights, threshold and version.
+        policy: The policy table; None where it is off.
+    """
+
+    config: RoutingConfig
+    policy: Policy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the router is composed from: everything outside its process, and what tests replace.
+
+    Attributes:
+        model_clients: Clients of the inference servers.
+        database: What the router stores.
+        embeddings: Client of the sentence encoder.
+        has_encoder: Whether there is one; if not, conversations are not compared with what is stored, and short answers
+            are compared by their words alone.
+        peers: The services `assigner`, `arbiter` and `delegation`.
+        home: Folder for what the process keeps on disk.
+        keyring: The API keys.
+        affect: Measures the emotional response.
+        routing: How the system is chosen; None: as the settings and their files state.
+        assessors: Assessors in addition to the router's own, or in their place, by name.
+        strategies: Strategies in place of the router's own.
+        paces: Times of the background workers.
+        now: Wall clock.
+    """
+
+    model_clients: ModelClients
+    database: RouterDatabase
+    embeddings: Embeddings
+    peers: Mapping[str, Peer]
+    home: Path
+    has_encoder: bool = True
+    keyring: Keyring = field(default_factory=Keyring)
+    affect: AffectAnalyser = vader
+    routing: RoutingRules | None = None
+    assessors: Mapping[str, Assessor] = field(default_factory=dict)
+    strategies: Mapping[Strategy, AnswerStrategy] = field(default_factory=dict)
+    paces: Paces = Paces()
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The composed router.
+
+    Attributes:
+        app: The REST and OpenAI APIs.
+        rpc: The gRPC API.
+        health: Its readiness.
+        start: Starts the background workers.
+        close: Stops them, and closes all parts.
+        context: What answering uses.
+        records: Runs and feedback.
+        knowledge: The knowledge base.
+        calibrator: Maps confidences, and fits the maps.
+    """
+
+    app: Application
+    rpc: aio.Server
+    health: Health
+    start: Callable[[], None]
+    close: Callable[[], Awaitable[None]]
+    context: AnswerContext
+    records: "RunRecords"
+    knowledge: KnowledgeBase
+    calibrator: Calibrator
+
+
+def compose(settings: Settings, parts: Parts) -> Service:
+    """Return the router of `settings` over `parts`; nothing runs before `start`.
+
+    Raises:
+        ConfigurationInvalid: For a routing or policy file that cannot be used.
+    """
+    database, model_clients = parts.database, parts.model_clients
+    routing = parts.routing or read_routing_rules(settings)
+    config, policy = routing.config, routing.policy
+    knowledge = _knowledge(settings, parts)
+    calibrator = _calibrator(settings, parts)
+    records = compose_records(
+        database,
+        _run_storage(settings, parts),
+        FeedbackReceivers(
+            delegation=parts.peers["delegation"],
+            experience=knowledge.experience if parts.has_encoder else None,
+            judged=calibrator.judged,
+        ),
+    )
+    system_one = SystemOne(model_clients.assessor(), max_tokens=settings.answer_max_tokens)
+    context = AnswerContext(
+        routing=RoutingContext(
+            config=config,
+            policy=policy,
+            assessors=_assessors(settings, parts, knowledge),
+            cache=_decision_cache(settings),
+        ),
+        strategies=_strategies(system_one, parts),
+        drafter=system_one.drafter,
+        limits=_limits(settings, policy),
+        answer_tokens=settings.answer_max_tokens,
+        models=[model_clients.assessor()],
+        recorder=records.journal,
+        idempotency=IdempotentAnswers(database.runs.by_request, records.journal.recent),
+        admission=Admission(max_in_flight=settings.max_in_flight, max_deliberations=settings.max_deliberations),
+        recalibrated=calibrator,
+        now=parts.now,
+    )
+    calibration = _calibration_use_cases(settings, parts, config, calibrator)
+    use_cases = _use_cases(context, records, knowledge, calibration)
+    health = _health(parts, records, calibrator)
+    return Service(
+        app=_app(settings, parts, health, use_cases, context),
+        rpc=_rpc_server(use_cases, parts.keyring),
+        health=health,
+        start=partial(_start, [records, calibrator]),
+        close=partial(
+            closing,
+            records.close,
+            calibrator.close,
+            model_clients.close,
+            parts.embeddings.close,
+            *(peer.close for peer in parts.peers.values()),
+            database.close,
+        ),
+        context=context,
+        records=records,
+        knowledge=knowledge,
+        calibrator=calibrator,
+    )
+
+
+# -- answering --------------------------------------------------------------------------------------------------------
+
+
+def read_routing_rules(settings: Settings) -> RoutingRules:
+    """Read how the system is chosen, from single settings or from files; files are read here, and never again.
+
+    Raises:
+        ConfigurationInvalid: For a routing or policy file that cannot be used.
+    """
+    policy = read_policy(settings.policy_file) if settings.policy_file else None
+    weights = ActivationWeights(
+        correctness=settings.weight_correctness,
+        conflict=settings.weight_conflict,
+        importance=settings.weight_importance,
+        experience=settings.weight_experience,
+    )
+    stated = RoutingConfig(weights=weights, threshold=settings.threshold, undetermined=settings.undetermined)
+    config = routing_config(stated, settings.config_version, file=settings.routing_file, policy=policy)
+    return RoutingRules(config=config, policy=policy)
+
+
+def _decision_cache(settings: Settings) -> DecisionCache | None:
+    if not settings.cache_decisions:
+        return None
+    return DecisionCache(max_turns=settings.cache_decisions_turns, max_age_s=settings.cache_decisions_s)
+
+
+def _assessors(settings: Settings, parts: Parts, knowledge: KnowledgeBase) -> Assessors:
+    affect = AffectMeasure(parts.affect)
+    own = build_assessors(
+        parts.model_clients.assessor(),
+        [affect, ExperienceMeasure(knowledge.match)] if parts.has_encoder else [affect],
+        MeaningSimilarity(parts.embeddings) if parts.has_encoder else None,
+        PartWeights(by_part=settings.part_weights),
+    )
+    return Assessors(by_name={**own, **parts.assessors}, default=settings.assessor, streamed=settings.streamed_assessor)
+
+
+def _strategies(system_one: SystemOne, parts: Parts) -> Mapping[Strategy, AnswerStrategy]:
+    return {
+        Strategy.SYSTEM_ONE: system_one,
+        Strategy.DIALECTIC: relay.dialectic(parts.peers["assigner"]),
+        Strategy.ARBITER: relay.arbitration(parts.peers["arbiter"]),
+        Strategy.DELEGATION: relay.delegation(parts.peers["delegation"]),
+        **parts.strategies,
+    }
+
+
+def _limits(settings: Settings, policy: Policy | None) -> Mapping[Strategy | None, Limits]:
+    usual = Limits(
+        max_generations=settings.max_generations,
+        max_generated_tokens=settings.max_generated_tokens,
+        timeout_ms=settings.timeout_ms,
+    )
+    single_pass = replace(usual, max_generated_tokens=settings.system_one_max_generated_tokens)
+    arbitration = Limits(
+        max_generations=settings.arbiter_max_generations,
+        max_generated_tokens=settings.arbiter_max_generated_tokens,
+        timeout_ms=settings.arbiter_timeout_ms,
+    )
+    return default_limits(usual, {Strategy.SYSTEM_ONE: single_pass, Strategy.ARBITER: arbitration}, policy)
+
+
+# -- runs, feedback, knowledge, calibration ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStorageOptions:
-    """What is kept, where, and for how long.
+    """What is stored of runs, where, and for how long.
 
     Attributes:
         spool: File in which runs wait while the database is away.
         spool_max_bytes: Its size at most [bytes].
-        contents: Whether what was asked and answered is kept.
-        days: Age from which runs are forgotten [days]; 0: never.
-        journal_retry_s: Time between two attempts to reach the database again [s].
-        outbox_poll_s: Time between two looks at what is to be told to those who learn [s].
-        outbox_first_pause_s: Time before what could not be told is told again [s]; it doubles.
-        outbox_late_s: Age from which readiness speaks of what is to be told [s].
-        retention_every_s: Time between two looks at what is too old [s].
+        contents: Whether questions and answers are stored.
+        days: Age from which runs are deleted [days]; 0: never.
+        journal_retry_s: As in `Paces`, and so on.
+        outbox_poll_s: The same.
+        outbox_first_pause_s: The same.
+        outbox_late_s: The same.
+        retention_every_s: The same.
     """
 
     spool: Path
@@ -69,12 +407,12 @@ class RunStorageOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackReceivers:
-    """Who learns from verdicts, where there is somebody.
+    """Those who learn from labels of runs, where there are any.
 
     Attributes:
         delegation: The delegation service.
         experience: Verified answers.
-        judged: Calibration, which reads verdicts itself, hears that there is a new one.
+        judged: Tells calibration, which reads labels itself, that there is a new one.
     """
 
     delegation: Peer | None = None
@@ -84,19 +422,19 @@ class FeedbackReceivers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecords:
-    """Runs and feedback, as the rest of the router needs them.
+    """Runs and feedback, as the rest of the router uses them.
 
     Attributes:
         runs: The runs.
-        journal: Takes runs in.
+        journal: Records runs.
         get_run: Use case: one run.
-        submit_feedback: Use case: a verdict on one.
-        checks: What readiness lists, by part.
-        start: Begins what goes on in the background.
-        close: Ends it.
+        submit_feedback: Use case: a label of one.
+        checks: Checks of readiness, by part.
+        start: Starts the background workers.
+        close: Stops them.
     """
 
-    runs: PostgresRuns
+    runs: RunRecordStore
     journal: Journal
     get_run: Callable[..., Awaitable[Run]]
     submit_feedback: Callable[..., Awaitable[SubmitFeedbackResponse]]
@@ -105,104 +443,193 @@ class RunRecords:
     close: Callable[[], Awaitable[None]]
 
 
-def build_records(sessions: Sessions, keeping: RunStorageOptions, learning: FeedbackReceivers) -> RunRecords:
-    """Runs and feedback in the database behind `sessions`."""
-    runs = PostgresRuns(sessions)
-    journal = _journal(runs, keeping)
-    get_run = partial(recorded_run, find=runs.get, journal=journal)
-    receivers = _receivers(runs, learning)
+def build_records(sessions: Sessions, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
+    """Return runs and feedback in the database behind `sessions`."""
+    return compose_records(postgres_stores(sessions), options, receivers)
+
+
+def compose_records(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
+    """Return runs and feedback in `database`."""
+    build_journal = partial(
+        Journal,
+        database.runs,
+        options.spool,
+        max_spool_bytes=options.spool_max_bytes,
+        retry_s=options.journal_retry_s,
+    )
+    journal = build_journal() if options.contents else build_journal(kept=without_contents)
+    get_run = partial(recorded_run, find=database.runs.get, journal=journal)
+    by_kind = _receivers(database.runs, receivers)
     outbox = Outbox(
-        PostgresOutbox(sessions),
-        receivers,
-        poll_s=keeping.outbox_poll_s,
-        first_pause_s=keeping.outbox_first_pause_s,
-        late_s=keeping.outbox_late_s,
+        database.outbox,
+        by_kind,
+        poll_s=options.outbox_poll_s,
+        first_pause_s=options.outbox_first_pause_s,
+        late_s=options.outbox_late_s,
     )
-    desk = FeedbackContext(
+    context = FeedbackContext(
         find=get_run,
-        store=PostgresFeedback(sessions),
-        learners=frozenset(receivers),
+        store=database.feedback,
+        learners=frozenset(by_kind),
         wake=outbox.wake,
-        judged=learning.judged,
-        keep_contents=keeping.contents,
+        judged=receivers.judged,
+        keep_contents=options.contents,
     )
-    background: list[Journal | Outbox | Retention] = [journal, outbox, *_retention(sessions, keeping, learning)]
+    workers: list[Journal | Outbox | Retention] = [journal, outbox, *_retention(database, options, receivers)]
     return RunRecords(
-        runs=runs,
+        runs=database.runs,
         journal=journal,
         get_run=get_run,
-        submit_feedback=partial(submit_feedback, desk=desk),
+        submit_feedback=partial(submit_feedback, desk=context),
         checks={"journal": journal.check, "outbox": outbox.check},
-        start=partial(_start, background),
-        close=partial(closing, *(part.close for part in background)),
+        start=partial(_start, workers),
+        close=partial(closing, *(worker.close for worker in workers)),
     )
 
 
-def _start(background: Sequence[Journal | Outbox | Retention]) -> None:
-    for part in background:
-        part.start()
+def _start(workers: Sequence["Journal | Outbox | Retention | RunRecords | Calibrator"]) -> None:
+    for worker in workers:
+        worker.start()
 
 
-def _journal(runs: PostgresRuns, keeping: RunStorageOptions) -> Journal:
-    return Journal(
-        runs,
-        keeping.spool,
-        max_spool_bytes=keeping.spool_max_bytes,
-        retry_s=keeping.journal_retry_s,
-        kept=(lambda run: run) if keeping.contents else without_contents,
+def _run_storage(settings: Settings, parts: Parts) -> RunStorageOptions:
+    paces = parts.paces
+    return RunStorageOptions(
+        spool=(settings.spool_dir or parts.home / "spool") / f"runs-{settings.rest_port}.jsonl",
+        spool_max_bytes=settings.spool_max_bytes,
+        contents=settings.keep_contents,
+        days=settings.retention_days,
+        journal_retry_s=paces.journal_retry_s,
+        outbox_poll_s=paces.outbox_poll_s,
+        outbox_first_pause_s=paces.outbox_first_pause_s,
+        outbox_late_s=paces.outbox_late_s,
+        retention_every_s=paces.retention_every_s,
     )
 
 
-def _retention(sessions: Sessions, keeping: RunStorageOptions, learning: FeedbackReceivers) -> list[Retention]:
-    if not keeping.days:
+def _retention(
+    database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers
+) -> Sequence[Retention]:
+    if not options.days:
         return []
-    forget = None if learning.experience is None else learning.experience.forget
-    old = PostgresOldRuns(sessions)
-    return [Retention(old, days=keeping.days, forget=forget, every_s=keeping.retention_every_s)]
+    forget = None if receivers.experience is None else receivers.experience.forget
+    return [Retention(database.old_runs, days=options.days, forget=forget, every_s=options.retention_every_s)]
 
 
-def _receivers(runs: PostgresRuns, learning: FeedbackReceivers) -> Mapping[str, Receiver]:
-    receivers: dict[str, Receiver] = {}
-    if learning.delegation is not None:
-        receivers[DELEGATION] = relay.delegation_feedback(learning.delegation)
-    if learning.experience is not None:
-        receivers[EXPERIENCE] = partial(_learn, runs=runs, experience=learning.experience)
-    return receivers
+def _receivers(runs: RunRecordStore, receivers: FeedbackReceivers) -> Mapping[str, Receiver]:
+    by_kind: dict[str, Receiver] = {}
+    if receivers.delegation is not None:
+        by_kind[DELEGATION] = relay.delegation_feedback(receivers.delegation)
+    if receivers.experience is not None:
+        by_kind[EXPERIENCE] = partial(_learn, runs=runs, experience=receivers.experience)
+    return by_kind
 
 
-async def _learn(told: Mapping[str, Any], *, runs: PostgresRuns, experience: ExperienceStore) -> None:
-    await experience.learn(await runs.get(told["run_id"]))
+async def _learn(message: Mapping[str, Any], *, runs: RunRecordStore, experience: ExperienceStore) -> None:
+    await experience.learn(await runs.get(message["run_id"]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalibrationParts:
-    """Calibration.
-
-    Attributes:
-        calibrator: Maps each answer's confidence, and fits the maps.
-        use: What the faces can ask.
-    """
-
-    calibrator: Calibrator
-    use: CalibrationUseCases
-
-
-def build_calibration(
-    sessions: Sessions,
-    config: RoutingConfig,
-    rules: FittingRules,
-    *,
-    refresh_s: float = REFRESH_S,
-    pause_s: float = PAUSE_S,
-) -> CalibrationParts:
-    """Calibration from the database behind `sessions`; `config` is how the choice of system is made."""
-    store = PostgresCalibration(sessions)
-    calibrator = Calibrator(store, rules=rules, refresh_s=refresh_s, pause_s=pause_s)
-    return CalibrationParts(
-        calibrator=calibrator,
-        use=CalibrationUseCases(
-            get=partial(get_calibration, store=store, minimum=rules.minimum),
-            rollback=partial(rollback_calibration, store=store, refresh=calibrator.refresh),
-            activations=partial(get_activations, config=config, seen=PostgresActivations(sessions).seen),
+def _knowledge(settings: Settings, parts: Parts) -> KnowledgeBase:
+    matching = ExperienceMatching(
+        weights=ExperienceWeights(knowledge=settings.knowledge_weight, experience=settings.experience_weight),
+        calibration=SimilarityCalibration(
+            floor=settings.similarity_floor,
+            ceiling=settings.similarity_ceiling,
+            encoder=settings.similarity_encoder,
         ),
+        timeout_s=settings.similarity_timeout_ms / 1000,
     )
+    limits = AddLimits(
+        cut=ChunkSizes(most=settings.chunk_characters, overlap=settings.chunk_overlap_characters),
+        document_characters=settings.document_max_characters,
+        chunks=settings.knowledge_max_chunks,
+    )
+    return KnowledgeBase(parts.embeddings, parts.database.knowledge, matching, limits)
+
+
+def _calibrator(settings: Settings, parts: Parts) -> Calibrator:
+    return Calibrator(
+        parts.database.calibration,
+        rules=FittingRules(minimum=settings.calibration_minimum, growth=settings.calibration_growth),
+        refresh_s=settings.calibration_refresh_s,
+        pause_s=parts.paces.calibration_pause_s,
+    )
+
+
+def _calibration_use_cases(
+    settings: Settings, parts: Parts, config: RoutingConfig, calibrator: Calibrator
+) -> CalibrationUseCases:
+    store = parts.database.calibration
+    return CalibrationUseCases(
+        get=partial(get_calibration, store=store, minimum=settings.calibration_minimum),
+        rollback=partial(rollback_calibration, store=store, refresh=calibrator.refresh),
+        activations=partial(get_activations, config=config, seen=parts.database.activations),
+    )
+
+
+# -- APIs -------------------------------------------------------------------------------------------------------------
+
+
+def _use_cases(
+    context: AnswerContext, records: RunRecords, knowledge: KnowledgeBase, calibration: CalibrationUseCases
+) -> rpc.UseCases:
+    admitted = context.admission.bounding
+    common: dict[str, Any] = {
+        "default": context.limits[None],
+        "drafter": context.drafter,
+        "models": context.models,
+    }
+    return rpc.UseCases(
+        assess=admitted(partial(assess, assessors=context.routing.assessors, **common)),
+        route=admitted(partial(route, context=context.routing, **common)),
+        answer=partial(answer, context=context),
+        get_run=records.get_run,
+        list_runs=records.runs.page,
+        submit_feedback=records.submit_feedback,
+        knowledge=knowledge.use,
+        calibration=calibration,
+    )
+
+
+def _health(parts: Parts, records: RunRecords, calibrator: Calibrator) -> Health:
+    return Health(
+        {"inference": parts.model_clients.default.probe},
+        {
+            "database": parts.database.check,
+            **records.checks,
+            "calibration": calibrator.check,
+            "encoder": parts.embeddings.check,
+            **{name: peer.check for name, peer in parts.peers.items()},
+        },
+    )
+
+
+def _app(
+    settings: Settings, parts: Parts, health: Health, use_cases: rpc.UseCases, context: AnswerContext
+) -> Application:
+    app = build_app(
+        NAME,
+        health=health,
+        keyring=parts.keyring,
+        max_body_bytes=settings.max_body_bytes,
+        body_limits={"/v1/knowledge": settings.knowledge_max_body_bytes},
+    )
+    rest.add_decision_paths(app, assess=use_cases.assess, route=use_cases.route, answer=use_cases.answer)
+    rest.add_run_paths(
+        app,
+        get_run=use_cases.get_run,
+        list_runs=use_cases.list_runs,
+        submit_feedback=use_cases.submit_feedback,
+    )
+    rest.add_knowledge_paths(app, use_cases.knowledge)
+    rest.add_calibration_paths(app, use_cases.calibration)
+    openai_rest.add_paths(app, context=context, backend=parts.model_clients.default, aliases=settings.model_aliases)
+    refuse_unserved_paths(app, CONTRACT)
+    return app
+
+
+def _rpc_server(use_cases: rpc.UseCases, keyring: Keyring) -> aio.Server:
+    server = grpc_server(keyring)
+    servicer = refuse_unserved_calls(rpc.Servicer, CONTRACT)(use_cases, keyring)
+    router_pb2_grpc.add_RouterServiceServicer_to_server(servicer, server)
+    return server

@@ -1,18 +1,18 @@
-"""What the router tells its metrics."""
+"""Metrics of the router."""
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from chassis.telemetry import COST, GENERATIONS, TOKENS, child
-from services.router.service.assessment.values import RouteResponse
-from services.router.service.runs.values import FellBack, Run
+from kernel.activation import Activation
+from kernel.envelope import Usage
 
 ROUTED = Counter(
     "metacog_routed_total", "Requests by chosen system, strategy and why.", ["system", "strategy", "reason"]
 )
 ACTIVATION = Histogram("metacog_activation", "Activations seen [0..1].", buckets=[step / 20 for step in range(1, 21)])
 FALLBACKS = Counter("metacog_fallbacks_total", "Strategies that failed.", ["from_strategy", "to_strategy", "reason"])
-ADMITTED = Gauge("metacog_admitted_in_flight", "Requests, and deliberations among them, under way.", ["kind"])
-OVERLOADED = Counter("metacog_overloaded_total", "Refused because as much was under way as may be.", ["kind"])
+ADMITTED = Gauge("metacog_admitted_in_flight", "Requests, and deliberations among them, in flight.", ["kind"])
+OVERLOADED = Counter("metacog_overloaded_total", "Requests rejected since as many were in flight as may be.", ["kind"])
 RUNS = Counter("metacog_runs_total", "Runs by strategy and how they ended.", ["strategy", "outcome", "error"])
 RUN_SECONDS = Histogram(
     "metacog_run_seconds",
@@ -22,23 +22,23 @@ RUN_SECONDS = Histogram(
 )
 
 
-def of_route(route: RouteResponse) -> None:
-    """A choice was made."""
-    child(ROUTED, route.system, route.strategy, route.reason).inc()
-    if route.activation is not None and route.activation.value is not None:
-        ACTIVATION.observe(route.activation.value)
+def count_route(system: str, strategy: str, reason: str, level: Activation | None) -> None:
+    """Count a choice of system, and observe its activation where there is one."""
+    child(ROUTED, system, strategy, reason).inc()
+    if level is not None and level.value is not None:
+        ACTIVATION.observe(level.value)
 
 
-def of_fallback(told: FellBack) -> None:
-    """A strategy failed."""
-    child(FALLBACKS, told.from_strategy, told.to_strategy, told.reason).inc()
+def count_fallback(failed: str, following: str, reason: str) -> None:
+    """Count a strategy that failed."""
+    child(FALLBACKS, failed, following, reason).inc()
 
 
-def of_run(run: Run) -> None:
-    """A run has ended."""
-    child(RUNS, run.strategy, run.outcome, run.error_reason).inc()
-    child(RUN_SECONDS, run.strategy).observe(run.duration_ms / 1000)
-    for stage, spent in run.usage.stages.items():
+def count_run(strategy: str, outcome: str, error_reason: str, duration_ms: float, usage: Usage) -> None:
+    """Count a run that has ended, with its time [ms] and its spend by stage."""
+    child(RUNS, strategy, outcome, error_reason).inc()
+    child(RUN_SECONDS, strategy).observe(duration_ms / 1000)
+    for stage, spent in usage.stages.items():
         child(GENERATIONS, stage).inc(spent.generations)
         child(TOKENS, stage, "prompt").inc(spent.prompt_tokens)
         child(TOKENS, stage, "completion").inc(spent.completion_tokens)

@@ -1,4 +1,4 @@
-"""The OpenAI face of the router: `/v1/chat/completions` and `/v1/models`."""
+"""The OpenAI API of the router: `/v1/chat/completions` and `/v1/models`."""
 
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -17,12 +17,11 @@ from services.router.service.answering.answer import AnswerContext, answer
 from services.router.service.answering.values import PassedThrough, RunFinished, RunStarted
 from services.router.service.assessment.values import Routed
 from services.router.service.gateway import chat_completions
-from services.router.service.gateway import chat_completions as chats
 from services.router.service.gateway.chat_completions import ChatRequest, Passthrough, error_body
 from services.router.service.gateway.chat_stream import Writer
 from services.router.service.runs.values import Run
 
-# A slash at the end: all that lies under it.
+# A slash at the end: all paths below it.
 PATHS = ("/v1/chat/completions", "/v1/models", "/v1/models/")
 RUN_ID = "x-metacog-run-id"
 
@@ -30,7 +29,7 @@ Events = AsyncGenerator[Any, None]
 Batches = AsyncGenerator[Sequence[Any], None]
 
 
-def add_paths(app: Application, *, desk: AnswerContext, backend: Backend, aliases: Mapping[str, str]) -> None:
+def add_paths(app: Application, *, context: AnswerContext, backend: Backend, aliases: Mapping[str, str]) -> None:
     """Put the OpenAI paths on `app`."""
     app.state.shapes |= dict.fromkeys(PATHS, error_body)
     began = int(time.time())
@@ -38,39 +37,40 @@ def add_paths(app: Application, *, desk: AnswerContext, backend: Backend, aliase
     @app.get("/v1/models")
     async def models() -> Response:
         """List the models of the gateway: the router's choice, and one for each strategy."""
-        names = [*chats.MODELS, *aliases]
+        names = [*chat_completions.MODELS, *aliases]
         listed = [{"id": name, "object": "model", "created": began, "owned_by": "metacog"} for name in names]
         return Json({"object": "list", "data": listed})
 
     @app.get("/v1/models/{model:path}")
     async def model(model: str) -> Response:
-        """One model of the gateway."""
-        if model not in chats.MODELS and model not in aliases:
-            return problem(chats.unknown(model), error_body)
+        """Return one model of the gateway."""
+        if model not in chat_completions.MODELS and model not in aliases:
+            return problem(chat_completions.unknown_model(model), error_body)
         return Json({"id": model, "object": "model", "created": began, "owned_by": "metacog"})
 
     @app.post("/v1/chat/completions")
-    async def chat_completions(request: Request) -> Response:
-        """OpenAI's chat completions; the answer carries a `metacog` field that explains it."""
-        chat = chats.understood(_parsed(await request.body()), aliases, key_name=caller(request).name)
-        plain = Passthrough(backend, chat)
-        events: Events = answer(chat.ask, desk=desk.with_system_one(plain, plain.drafter), origin=chat.origin)
+    async def create_chat_completion(request: Request) -> Response:
+        """Create a chat completion as OpenAI does; its `metacog` field explains the answer."""
+        chat = chat_completions.parsed_request(_json(await request.body()), aliases, key_name=caller(request).name)
+        system_one = Passthrough(backend, chat)
+        own_context = context.with_system_one(system_one, system_one.drafter)
+        events: Events = answer(chat.request, context=own_context, origin=chat.origin)
         if chat.stream:
-            return await until_disconnect(request, _stream(events, chat))
-        return await until_disconnect(request, _whole(events, chat))
+            return await until_disconnect(request, _streamed_completion(events, chat))
+        return await until_disconnect(request, _whole_completion(events, chat))
 
-    app.directly("POST", "/v1/chat/completions", chat_completions)
+    app.directly("POST", "/v1/chat/completions", create_chat_completion)
 
 
-def _parsed(body: bytes) -> object:
+def _json(body: bytes) -> object:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as wrong:
         raise MalformedRequest(f"the body is not JSON: {wrong}", field="body") from wrong
 
 
-async def _whole(events: Events, chat: ChatRequest) -> Response:
-    """The whole answer."""
+async def _whole_completion(events: Events, chat: ChatRequest) -> Response:
+    """Return the answer as a whole."""
     document: Mapping[str, Any] | None = None
     run: Run | None = None
     started = await anext(events)
@@ -81,18 +81,20 @@ async def _whole(events: Events, chat: ChatRequest) -> Response:
                     document = event.document
                 elif isinstance(event, RunFinished):
                     run = event.run
-    except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
-        return _refused(error, started)
+    except Exception as error:  # noqa: BLE001 - the edge: what is no MetacogError is a bug, logged and named
+        return _error_response(error, started)
     assert run is not None
-    made = document if document is not None else chat_completions.completion(run, chat)
-    totals = {**(made.get("usage") or {}), **chat_completions.usage(run)}
-    return Json({**made, "usage": totals, "metacog": chat_completions.told(run)}, headers={RUN_ID: run.run_id})
+    completion = document if document is not None else chat_completions.completion(run, chat)
+    totals = {**(completion.get("usage") or {}), **chat_completions.usage(run)}
+    return Json(
+        {**completion, "usage": totals, "metacog": chat_completions.explanation(run)}, headers={RUN_ID: run.run_id}
+    )
 
 
-async def _stream(events: Events, chat: ChatRequest) -> Response:
-    """The stream; a refusal before its first event is an ordinary error answer, a later one is told inside.
+async def _streamed_completion(events: Events, chat: ChatRequest) -> Response:
+    """Return the stream; an error before its first event is an ordinary error response, a later one is inside.
 
-    It begins, with a heartbeat, when that event is long in coming.
+    The stream begins, with a heartbeat, when its first event takes long.
     """
     started = await anext(events)
     batches = in_batches(events, HEARTBEAT_S)
@@ -102,15 +104,15 @@ async def _stream(events: Events, chat: ChatRequest) -> Response:
             early.append(batch)
             if not (batch and all(isinstance(event, Routed) for event in batch)):
                 break
-    except Exception as error:  # noqa: BLE001 - the edge: what is no refusal is a bug, logged and named
-        return _refused(error, started)
+    except Exception as error:  # noqa: BLE001 - the edge: what is no MetacogError is a bug, logged and named
+        return _error_response(error, started)
     headers = {RUN_ID: started.run_id, "cache-control": "no-store"}
-    written = Writer(started.run_id, chat).written(_resumed(early, batches))
-    return StreamingResponse(written, media_type="text/event-stream", headers=headers)
+    chunks = Writer(started.run_id, chat).chunks(_resumed(early, batches))
+    return StreamingResponse(chunks, media_type="text/event-stream", headers=headers)
 
 
 async def _resumed(early: Sequence[Sequence[Any]], batches: Batches) -> Batches:
-    """The batches, with those that were taken already."""
+    """Yield all batches, those that were read already first."""
     async with aclosing(batches):
         for batch in early:
             yield batch
@@ -118,8 +120,8 @@ async def _resumed(early: Sequence[Sequence[Any]], batches: Batches) -> Batches:
             yield batch
 
 
-def _refused(error: Exception, started: RunStarted) -> Response:
-    """The refusal of a run that had begun."""
+def _error_response(error: Exception, started: RunStarted) -> Response:
+    """Return the error of a run that had started."""
     reply = problem(told(error), error_body)
     reply.headers[RUN_ID] = started.run_id
     return reply

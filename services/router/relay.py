@@ -1,4 +1,4 @@
-"""Calls to another service of the suite: deadline, cancellation, trace, key and refusals travel along."""
+"""The relay calls the other services of the suite: deadline, cancellation, trace, key and errors are passed on."""
 
 import asyncio
 import time
@@ -28,14 +28,14 @@ from kernel.errors import Code
 from kernel.ledger import Reservation
 from kernel.outcomes import Outcome
 from kernel.prices import amount_of, units_of
-from services.router.service.answering.answer import Made, StrategyResult, StrategyTask, chosen
+from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask, given_options
 from services.router.service.answering.stop_texts import until_stop
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 from services.router.service.assessment.cost_reserve import fallback_cost
 
 R = TypeVar("R", bound=Message)
 
-# On one channel some of 2,000 concurrent unary calls come back CANCELLED; 1,000 were fine, repeatedly.
+# On one channel some of 2,000 concurrent unary calls end with CANCELLED; 1,000 were fine, repeatedly.
 MAX_IN_FLIGHT = 512
 
 REPLIES = "replies"
@@ -44,13 +44,13 @@ CHECK_S = 1.5
 
 
 class Peer:
-    """One other service, reached over one channel.
+    """A client of one other service, over one channel.
 
     Args:
         name: Name of the service, for messages.
         address: `host:port`, or any gRPC target that resolves to several replicas.
         key: API key to present; empty for none.
-        max_in_flight: Calls under way at once; further ones wait.
+        max_in_flight: Calls in flight at once; further ones wait.
     """
 
     def __init__(self, name: str, address: str, *, key: str = "", max_in_flight: int = MAX_IN_FLIGHT) -> None:
@@ -71,7 +71,7 @@ class Peer:
         )
 
     async def call(self, method: Callable[..., Awaitable[R]], request: Message, *, timeout_s: float) -> R:
-        """Reply to one unary call.
+        """Return the reply of one unary call.
 
         Args:
             method: Method of a stub made on `channel`.
@@ -80,24 +80,24 @@ class Peer:
 
         Raises:
             PeerUnavailable: When the service cannot be reached.
-            PeerRefused: When it refuses, with its code and reason.
+            PeerRefused: When it returns an error, with its code and reason.
         """
         async with _deadline(self.name, timeout_s), self._free:
             try:
                 return await method(request, timeout=timeout_s, metadata=self._metadata())
             except aio.AioRpcError as error:
-                raise self._refusal(error) from error
+                raise self._peer_error(error) from error
 
     async def stream(
         self, method: Callable[..., AsyncIterable[R]], request: Message, *, timeout_s: float
     ) -> AsyncGenerator[R, None]:
-        """Replies of one server-streaming call; closing the generator cancels the call at the other side.
+        """Yield the replies of one server-streaming call; closing the generator cancels the call at the other side.
 
-        A refusal's metadata says under `replies` how many had come before it, or that the request was never sent.
+        An error's metadata has under `replies` how many came before it, or that the request was never sent.
 
         Raises:
             PeerUnavailable: When the service cannot be reached.
-            PeerRefused: When it refuses, with its code and reason.
+            PeerRefused: When it returns an error, with its code and reason.
         """
         began, replies = time.monotonic(), 0
         call: Any = None
@@ -114,16 +114,16 @@ class Peer:
                 replies += 1
                 yield reply
         except aio.AioRpcError as error:
-            refusal = self._refusal(error)
-            refusal.metadata[REPLIES] = str(replies)
-            raise refusal from error
+            peer_error = self._peer_error(error)
+            peer_error.metadata[REPLIES] = str(replies)
+            raise peer_error from error
         finally:
             if call is not None:
                 call.cancel()
             self._free.release()
 
     async def check(self) -> None:
-        """Return if the service says that it serves.
+        """Return if the service reports that it serves.
 
         Raises:
             PeerUnavailable: When it does not.
@@ -132,7 +132,7 @@ class Peer:
         try:
             reply = await stub.Check(health_pb2.HealthCheckRequest(), timeout=CHECK_S)
         except aio.AioRpcError as error:
-            raise self._refusal(error) from error
+            raise self._peer_error(error) from error
         if reply.status != health_pb2.HealthCheckResponse.SERVING:
             raise PeerUnavailable(f"{self.name} at {self.address} is not serving", peer=self.name)
 
@@ -143,7 +143,7 @@ class Peer:
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return (*self._auth, *trace_headers().items())
 
-    def _refusal(self, error: aio.AioRpcError) -> PeerUnavailable | PeerRefused:
+    def _peer_error(self, error: aio.AioRpcError) -> PeerUnavailable | PeerRefused:
         status = rpc_status.from_call(error)
         for detail in status.details if status else ():
             info = error_details_pb2.ErrorInfo()
@@ -166,138 +166,138 @@ async def _deadline(name: str, timeout_s: float) -> AsyncIterator[None]:
         async with asyncio.timeout(timeout_s):
             yield
     except TimeoutError as late:
-        said = f"{name} did not answer within {timeout_s:.3g} s"
-        raise PeerRefused(said, Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") from late
+        message = f"{name} did not answer within {timeout_s:.3g} s"
+        raise PeerRefused(message, Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") from late
 
 
-# What a fallback to System 1 is left with: one sample, this many tokens, this share of the time.
-KEPT_GENERATIONS = 1
-KEPT_TOKENS = 512
-KEPT_TIME = 0.2
-# The service is told to be done this much before we hang up, so that its best answer so far still arrives [s].
+# What is reserved for a fallback to System 1: one sample, this many tokens, this share of the time.
+RESERVED_GENERATIONS = 1
+RESERVED_TOKENS = 512
+RESERVED_TIME_SHARE = 0.2
+# The service's deadline is this much before ours, so that its best answer so far still arrives [s].
 HEAD_START_S = 0.3
 
 # Time that the delegation service may take to learn [s].
 FEEDBACK_S = 10.0
 
-# A refusal of this kind, before the first event, spent nothing.
-NOTHING_DONE = frozenset({Code.UNAVAILABLE, Code.UNIMPLEMENTED, Code.UNAUTHENTICATED, Code.INVALID_ARGUMENT})
+# An error of these codes, before the first event, spent nothing.
+UNSPENT_CODES = frozenset({Code.UNAVAILABLE, Code.UNIMPLEMENTED, Code.UNAUTHENTICATED, Code.INVALID_ARGUMENT})
 
-ContractEvents = Callable[[str, Mapping[str, Any]], str]
+TokenOfEvent = Callable[[str, Mapping[str, Any]], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayedCall:
-    """How one service is spoken to.
+    """How one service is called.
 
     Attributes:
         method: Streaming method of its stub.
-        request: Makes the request, but for the envelope.
+        request: Builds the request.
         finished: Name of the event that ends a stream.
-        silent: Events that the router tells in its own way.
-        token: Text of the answer that an event carries; empty for none.
-        answered: What the last event says.
+        own: Events in whose place the router has its own.
+        token: Returns the text of the answer in an event; empty for none.
+        result: Reads the result from the last event.
     """
 
     method: Any
     request: Callable[[StrategyTask, Envelope], Message]
     finished: str
-    silent: frozenset[str]
-    token: ContractEvents
-    answered: Callable[[Mapping[str, Any]], StrategyResult]
+    own: frozenset[str]
+    token: TokenOfEvent
+    result: Callable[[Mapping[str, Any]], StrategyResult]
 
 
 class Relay:
     """A strategy that another service carries out, inside a part of the request's envelope."""
 
-    def __init__(self, peer: Peer, dialogue: RelayedCall) -> None:
+    def __init__(self, peer: Peer, call: RelayedCall) -> None:
         self._peer = peer
-        self._dialogue = dialogue
+        self._call = call
 
-    def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[Made, None]:
-        """The service's events, then what it arrived at, its answer cut where the caller wants it to end."""
-        made = self._made(task, spend)
-        return until_stop(made, task.ask.stop) if task.ask.stop else made
+    def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[StrategyEvent, None]:
+        """Yield the service's events, then its result, its answer cut at the caller's stop texts."""
+        events = self._events(task, spend)
+        return until_stop(events, task.request.stop) if task.request.stop else events
 
-    async def _made(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[Made, None]:
-        """The service's events, then what it arrived at.
+    async def _events(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[StrategyEvent, None]:
+        """Yield the service's events, then its result.
 
         Raises:
             BudgetExhausted: When the envelope has no room.
             PeerUnavailable: When the service cannot be reached.
-            PeerRefused: When it refuses.
+            PeerRefused: When it returns an error.
         """
-        timeout_s = spend.seconds_left() * (1 - KEPT_TIME if task.ask.fallback else 1)
-        part = _part(spend, task)
+        timeout_s = spend.seconds_left() * (1 - RESERVED_TIME_SHARE if task.request.fallback else 1)
+        reservation = _reserved(spend, task)
         envelope = Envelope(
-            max_generations=part.generations,
-            max_generated_tokens=part.tokens,
+            max_generations=reservation.generations,
+            max_generated_tokens=reservation.tokens,
             timeout_ms=max(1, int((timeout_s - HEAD_START_S) * 1000)),
-            max_cost=None if part.cost is None else amount_of(part.cost),
+            max_cost=None if reservation.cost is None else amount_of(reservation.cost),
         )
         try:
             async with aclosing(self._relayed(task, envelope, timeout_s)) as items:
                 async for item in items:
                     if isinstance(item, Mapping):
-                        _settle(part, item, spend)
-                        yield self._dialogue.answered(item)
+                        _settle(reservation, item, spend)
+                        yield self._call.result(item)
                     else:
                         yield item
-        except (PeerUnavailable, PeerRefused) as refusal:
-            came = refusal.metadata.get(REPLIES)
-            if came == NOT_SENT or (came == "0" and refusal.code in NOTHING_DONE):
-                part.release()
+        except (PeerUnavailable, PeerRefused) as error:
+            replies = error.metadata.get(REPLIES)
+            if replies == NOT_SENT or (replies == "0" and error.code in UNSPENT_CODES):
+                reservation.release()
             raise
         finally:
-            part.forfeit()
+            reservation.forfeit()
 
     async def _relayed(
         self, task: StrategyTask, envelope: Envelope, timeout_s: float
     ) -> AsyncGenerator[AnswerToken | RelayedEvent | Mapping[str, Any], None]:
-        """The service's events; the last one as plain data."""
-        talk = self._dialogue
+        """Yield the service's events; the last one as plain data."""
+        call = self._call
         finished: Mapping[str, Any] | None = None
-        stream = self._peer.stream(talk.method, talk.request(task, envelope), timeout_s=timeout_s)
+        stream = self._peer.stream(call.method, call.request(task, envelope), timeout_s=timeout_s)
         async with aclosing(stream) as replies:
             async for reply in replies:
                 name, data = event(reply)
-                if name == talk.finished:
+                if name == call.finished:
                     finished = data
-                elif name not in talk.silent:
+                elif name not in call.own:
                     yield RelayedEvent(name=name, data=data)
-                if text := talk.token(name, data):
+                if text := call.token(name, data):
                     yield AnswerToken(text=text)
         if finished is None:
             raise PeerRefused(f"{self._peer.name} ended without an answer", Code.INTERNAL, "INTERNAL")
         yield finished
 
 
-def _part(spend: Spend, task: StrategyTask) -> Reservation:
-    """All that is left of the envelope, less what a fallback would need.
+def _reserved(spend: Spend, task: StrategyTask) -> Reservation:
+    """Reserve all that is left of the envelope, less what a fallback would need.
 
     Raises:
         BudgetExhausted: When that is nothing.
     """
-    ledger, fallback = spend.ledger, task.ask.fallback
-    if fallback and ledger.generations_left <= KEPT_GENERATIONS:
-        ledger.reserve("system2", KEPT_GENERATIONS + 1, 0)  # which is refused
-    kept = min(KEPT_TOKENS, ledger.unspent_tokens // 4) if fallback else 0
-    generations = ledger.generations_left - (KEPT_GENERATIONS if fallback else 0)
+    ledger, fallback = spend.ledger, task.request.fallback
+    if fallback and ledger.generations_left <= RESERVED_GENERATIONS:
+        ledger.reserve("system2", RESERVED_GENERATIONS + 1, 0)  # which raises
+    fallback_tokens = min(RESERVED_TOKENS, ledger.unspent_tokens // 4) if fallback else 0
+    generations = ledger.generations_left - (RESERVED_GENERATIONS if fallback else 0)
     cost = ledger.cost_left
     if cost is not None:
-        cost = max(1, cost - (fallback_cost(ledger, task.messages, kept) if fallback else 0))
-    return ledger.reserve("system2", max(1, generations), max(1, ledger.unspent_tokens - kept), cost)
+        cost = max(1, cost - (fallback_cost(ledger, task.messages, fallback_tokens) if fallback else 0))
+    return ledger.reserve("system2", max(1, generations), max(1, ledger.unspent_tokens - fallback_tokens), cost)
 
 
-def _settle(part: Reservation, finished: Mapping[str, Any], spend: Spend) -> None:
+def _settle(reservation: Reservation, finished: Mapping[str, Any], spend: Spend) -> None:
     usage = from_plain(finished["usage"], Usage)
-    part.settle(usage.stages)
+    reservation.settle(usage.stages)
     unknown = None if usage.unknown_cost is None else units_of(usage.unknown_cost)
     spend.ledger.lose(usage.unknown_generations, usage.unknown_tokens, unknown)
 
 
 def dialectic(peer: Peer) -> Relay:
-    """The five-role dialectic of the assigner."""
+    """Return the five-role dialectic of the assigner."""
     stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
     return Relay(
         peer,
@@ -305,27 +305,27 @@ def dialectic(peer: Peer) -> Relay:
             method=stub.Deliberate,
             request=_deliberate_request,
             finished="deliberation_finished",
-            silent=frozenset({"deliberation_started"}),
+            own=frozenset({"deliberation_started"}),
             token=lambda name, data: data["text"] if name == "stage_token" and data["stage"] == "SYNTHESIS" else "",
-            answered=_deliberated,
+            result=_dialectic_result,
         ),
     )
 
 
 def _deliberate_request(task: StrategyTask, envelope: Envelope) -> Message:
-    ask = task.ask
+    request = task.request
     return to_proto(
         {
             "messages": task.messages,
             "msv": task.route.msv,
-            "answer_type": ask.answer_type,
-            "assignment_kind": ask.assignment_kind,
-            "assignment_seed": ask.assignment_seed,
-            "fixed_assignment": ask.fixed_assignment,
+            "answer_type": request.answer_type,
+            "assignment_kind": request.assignment_kind,
+            "assignment_seed": request.assignment_seed,
+            "fixed_assignment": request.fixed_assignment,
             "envelope": envelope,
-            "seed": ask.seed,
-            "stage_max_tokens": ask.stage_max_tokens,
-            "answer_max_tokens": ask.max_tokens,
+            "seed": request.seed,
+            "stage_max_tokens": request.stage_max_tokens,
+            "answer_max_tokens": request.max_tokens,
             "run_id": task.run_id,
             "draft": task.route.draft,
         },
@@ -333,10 +333,10 @@ def _deliberate_request(task: StrategyTask, envelope: Envelope) -> Message:
     )
 
 
-def _deliberated(data: Mapping[str, Any]) -> StrategyResult:
+def _dialectic_result(data: Mapping[str, Any]) -> StrategyResult:
     last = data["stages"][-1] if data["stages"] else {}
-    judged = {m["stage"]: m["msv"]["correctness"] for m in data["measurements"] if m["msv"]}
-    confidence = judged.get("SYNTHESIS")
+    correctness = {m["stage"]: m["msv"]["correctness"] for m in data["measurements"] if m["msv"]}
+    confidence = correctness.get("SYNTHESIS")
     return StrategyResult(
         text=data["answer"],
         outcome=Outcome(data["outcome"]),
@@ -351,7 +351,7 @@ def _deliberated(data: Mapping[str, Any]) -> StrategyResult:
 
 
 def arbitration(peer: Peer) -> Relay:
-    """The arbiter's solve, critique, arbitrate."""
+    """Return the arbiter's solve, critique, arbitrate."""
     stub = arbiter_pb2_grpc.ArbiterServiceStub(peer.channel)
     return Relay(
         peer,
@@ -359,49 +359,49 @@ def arbitration(peer: Peer) -> Relay:
             method=stub.Arbitrate,
             request=_arbitrate_request,
             finished="arbitration_finished",
-            silent=frozenset({"arbitration_started"}),
+            own=frozenset({"arbitration_started"}),
             token=lambda _name, _data: "",
-            answered=_arbitrated,
+            result=_arbitration_result,
         ),
     )
 
 
 def _arbitrate_request(task: StrategyTask, envelope: Envelope) -> Message:
-    ask = task.ask
+    request = task.request
     return to_proto(
         {
-            # What is shown in the end is one of the samples, the solvers' or the arbiter's.
-            "solver_max_tokens": ask.max_tokens,
-            "arbitration_max_tokens": ask.max_tokens,
-            "solver_temperature": ask.temperature,
-            "arbitration_temperature": ask.temperature,
-            **chosen(ask.arbitration),
+            # The answer is one of the samples, the solvers' or the arbiter's.
+            "solver_max_tokens": request.max_tokens,
+            "arbitration_max_tokens": request.max_tokens,
+            "solver_temperature": request.temperature,
+            "arbitration_temperature": request.temperature,
+            **given_options(request.arbitration),
             "messages": task.messages,
-            "answer_type": ask.answer_type,
+            "answer_type": request.answer_type,
             # The run holds every sample.
             "return_samples": True,
             "envelope": envelope,
-            "seed": ask.seed,
+            "seed": request.seed,
             "run_id": task.run_id,
         },
         arbiter_pb2.ArbitrateRequest,
     )
 
 
-def _arbitrated(data: Mapping[str, Any]) -> StrategyResult:
+def _arbitration_result(data: Mapping[str, Any]) -> StrategyResult:
     solvers = [solver["model"] for solver in data["solver_results"]]
-    # How well a share among the arbiter's samples is calibrated says nothing of one among the solvers'.
-    settled = _settled("arbiter" if data["answer_source"] == "ARBITER" else "solvers")(data)
-    alike = [sample["truncated"] for sample in data["samples"] if sample["text"].strip() == settled.text.strip()]
+    # The calibration of a share among the arbiter's samples does not hold for one among the solvers'.
+    result = _common_result("arbiter" if data["answer_source"] == "ARBITER" else "solvers", data)
+    alike = [sample["truncated"] for sample in data["samples"] if sample["text"].strip() == result.text.strip()]
     return replace(
-        settled,
+        result,
         model=data["arbiter_model"] or next(iter(solvers), ""),
         finish_reason="length" if alike and all(alike) else "stop",
     )
 
 
 def delegation(peer: Peer) -> Relay:
-    """The delegation service's assess, execute, hand over or vote."""
+    """Return the delegation service's assess, execute, hand over or vote."""
     stub = delegation_pb2_grpc.DelegationServiceStub(peer.channel)
     return Relay(
         peer,
@@ -409,59 +409,57 @@ def delegation(peer: Peer) -> Relay:
             method=stub.Process,
             request=_process_request,
             finished="task_finished",
-            silent=frozenset({"task_started", "answer_token"}),
+            own=frozenset({"task_started", "answer_token"}),
             token=lambda name, data: data["text"] if name == "answer_token" else "",
-            answered=_processed,
+            result=_delegation_result,
         ),
     )
 
 
 def _process_request(task: StrategyTask, envelope: Envelope) -> Message:
-    ask = task.ask
+    request = task.request
     return to_proto(
         {
             "messages": task.messages,
-            "answer_type": ask.answer_type,
+            "answer_type": request.answer_type,
             "envelope": envelope,
-            "seed": ask.seed,
+            "seed": request.seed,
             "run_id": task.run_id,
-            "temperature": ask.temperature,
-            "answer_max_tokens": ask.max_tokens,
+            "temperature": request.temperature,
+            "answer_max_tokens": request.max_tokens,
         },
         tasks_pb2.ProcessRequest,
     )
 
 
-def _processed(data: Mapping[str, Any]) -> StrategyResult:
+def _delegation_result(data: Mapping[str, Any]) -> StrategyResult:
     shown = next((vote for vote in data["votes"] if vote["text"] and vote["text"] == data["answer_text"]), None)
-    settled = _settled("delegation")(data)
+    result = _common_result("delegation", data)
     if shown is None:
-        return settled
-    return replace(settled, model=shown["model"], finish_reason="length" if shown["truncated"] else "stop")
+        return result
+    return replace(result, model=shown["model"], finish_reason="length" if shown["truncated"] else "stop")
 
 
 def delegation_feedback(peer: Peer) -> Callable[[Mapping[str, Any]], Awaitable[None]]:
-    """Tells the delegation service of verdicts on its tasks."""
+    """Return a receiver that submits labels of its tasks to the delegation service."""
     stub = delegation_pb2_grpc.DelegationServiceStub(peer.channel)
 
-    async def tell(label: Mapping[str, Any]) -> None:
+    async def submit(label: Mapping[str, Any]) -> None:
         request = to_proto(label, tasks_pb2.SubmitFeedbackRequest)
         await peer.call(stub.SubmitFeedback, request, timeout_s=FEEDBACK_S)
 
-    return tell
+    return submit
 
 
-def _settled(source: str) -> Callable[[Mapping[str, Any]], StrategyResult]:
-    def read(data: Mapping[str, Any]) -> StrategyResult:
-        confidence = data.get("confidence")
-        return StrategyResult(
-            text=data.get("answer_text") or data["answer"],
-            outcome=Outcome(data["outcome"]),
-            confidence=confidence,
-            confidence_source="" if confidence is None else source,
-            deliberation=data,
-            degraded_reasons=data.get("degraded_reasons") or (),
-            budget_exhausted=bool(data.get("budget_exhausted")),
-        )
-
-    return read
+def _common_result(source: str, data: Mapping[str, Any]) -> StrategyResult:
+    """Return what arbitrations and tasks report alike."""
+    confidence = data.get("confidence")
+    return StrategyResult(
+        text=data.get("answer_text") or data["answer"],
+        outcome=Outcome(data["outcome"]),
+        confidence=confidence,
+        confidence_source="" if confidence is None else source,
+        deliberation=data,
+        degraded_reasons=data.get("degraded_reasons") or (),
+        budget_exhausted=bool(data.get("budget_exhausted")),
+    )

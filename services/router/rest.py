@@ -1,4 +1,4 @@
-"""REST face of the router, beside the OpenAI one."""
+"""REST API of the router, beside the OpenAI one."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
@@ -49,20 +49,20 @@ def add_decision_paths(
     """Put assessing, routing and answering on `app`."""
 
     @app.post("/v1/assess", response_model=AssessResponse)
-    async def assess_query(ask: AssessRequest, request: Request) -> Response:
-        """Measure the metacognitive state of a query, without routing or answering it."""
-        return Json(await until_disconnect(request, assess(ask, key_name=caller(request).name)))
+    async def assess_query(body: AssessRequest, request: Request) -> Response:
+        """Measure the metacognitive state of a question, without routing or answering it."""
+        return Json(await until_disconnect(request, assess(body, key_name=caller(request).name)))
 
     @app.post("/v1/route", response_model=RouteResponse)
-    async def route_query(ask: RouteRequest, request: Request) -> Response:
-        """Choose System 1 or System 2 for a query, and do not answer it."""
-        return Json(await until_disconnect(request, route(ask, key_name=caller(request).name)))
+    async def route_query(body: RouteRequest, request: Request) -> Response:
+        """Choose System 1 or System 2 for a question, and do not answer it."""
+        return Json(await until_disconnect(request, route(body, key_name=caller(request).name)))
 
     @app.post("/v1/answers", response_model=RunFinished)
-    async def answers(ask: AnswerRequest, request: Request) -> Response:
-        """Assess, route and answer a query; server-sent events when asked for, else the finished run."""
+    async def answers(body: AnswerRequest, request: Request) -> Response:
+        """Assess, route and answer a question; server-sent events when asked for, else the finished run."""
         streamed = wants_events(request)
-        events = answer(ask, origin=RequestOrigin(key_name=caller(request).name, streamed=streamed))
+        events = answer(body, origin=RequestOrigin(key_name=caller(request).name, streamed=streamed))
         if streamed:
             return await until_disconnect(request, event_stream(events, named=_named))
         return Json(await until_disconnect(request, _last(events)))
@@ -75,32 +75,32 @@ def add_run_paths(
     list_runs: Callable[..., Awaitable[ListRunsResponse]],
     submit_feedback: Callable[..., Awaitable[SubmitFeedbackResponse]],
 ) -> None:
-    """Put the recorded runs, and verdicts on them, on `app`."""
+    """Put the recorded runs, and feedback on them, on `app`."""
 
     @app.get("/v1/runs/{run_id}", response_model=GetRunResponse)
     async def run(run_id: str, request: Request) -> Response:
-        """One recorded run with everything that explains it."""
+        """Return one recorded run with everything that explains it."""
         return Json(GetRunResponse(run=await get_run(run_id, key_name=caller(request).name)))
 
     @app.get("/v1/runs", response_model=ListRunsResponse, openapi_extra=query_parameters(ListRunsRequest))
     async def runs(request: Request) -> Response:
-        """Recorded runs, newest first."""
-        ask = from_plain(dict(request.query_params), ListRunsRequest)
-        return Json(await list_runs(ask, key_name=caller(request).name))
+        """List recorded runs, newest first."""
+        wanted = from_plain(dict(request.query_params), ListRunsRequest)
+        return Json(await list_runs(wanted, key_name=caller(request).name))
 
     @app.post("/v1/feedback", response_model=SubmitFeedbackResponse)
-    async def feedback(ask: SubmitFeedbackRequest, request: Request) -> Response:
-        """Say how right a run's answer was; what can be learned from it is learned, now or later."""
-        return Json(await submit_feedback(ask, key=caller(request)))
+    async def feedback(body: SubmitFeedbackRequest, request: Request) -> Response:
+        """Label a run's answer as right or wrong; what can be learned from it is learned, now or later."""
+        return Json(await submit_feedback(body, key=caller(request)))
 
 
-def add_knowledge_paths(app: FastAPI, knowing: KnowledgeUseCases) -> None:
+def add_knowledge_paths(app: FastAPI, knowledge: KnowledgeUseCases) -> None:
     """Put the knowledge base on `app`."""
 
     @app.post("/v1/knowledge", response_model=KnowledgeAdded)
-    async def add(ask: AddKnowledgeRequest, request: Request) -> Response:
-        """Add documents, all or none; progress as server-sent events when asked for, else what was added."""
-        events = knowing.add(ask, key=caller(request))
+    async def add(body: AddKnowledgeRequest, request: Request) -> Response:
+        """Add documents, all or none; progress as server-sent events when asked for, else the result."""
+        events = knowledge.add(body, key=caller(request))
         if wants_events(request):
             return await until_disconnect(request, event_stream(events))
         return Json(await until_disconnect(request, _last(events)))
@@ -109,24 +109,24 @@ def add_knowledge_paths(app: FastAPI, knowing: KnowledgeUseCases) -> None:
         "/v1/knowledge", response_model=ListKnowledgeResponse, openapi_extra=query_parameters(ListKnowledgeRequest)
     )
     async def page(request: Request) -> Response:
-        """Documents, newest first, and what is stored in all."""
-        ask = from_plain(dict(request.query_params), ListKnowledgeRequest)
-        return Json(await knowing.page(ask, key_name=caller(request).name))
+        """List documents, newest first, with totals of what is stored."""
+        wanted = from_plain(dict(request.query_params), ListKnowledgeRequest)
+        return Json(await knowledge.page(wanted, key_name=caller(request).name))
 
     @app.delete("/v1/knowledge/{document_id:path}", response_model=DeleteKnowledgeResponse)
     async def delete(document_id: str, request: Request) -> Response:
         """Delete a document and its chunks."""
-        return Json(await knowing.delete(document_id, key=caller(request)))
+        return Json(await knowledge.delete(document_id, key=caller(request)))
 
     @app.post("/v1/knowledge:search", response_model=SearchKnowledgeResponse)
-    async def search(ask: SearchKnowledgeRequest, request: Request) -> Response:
-        """What is nearest in meaning to a text."""
-        found = knowing.search(ask, key_name=caller(request).name)
+    async def search(body: SearchKnowledgeRequest, request: Request) -> Response:
+        """Return what is nearest in meaning to a text."""
+        found = knowledge.search(body, key_name=caller(request).name)
         return Json(await until_disconnect(request, found))
 
 
-def add_calibration_paths(app: FastAPI, calibrating: CalibrationUseCases) -> None:
-    """Put calibration and the activations seen on `app`."""
+def add_calibration_paths(app: FastAPI, use_cases: CalibrationUseCases) -> None:
+    """Put calibration and the observed activations on `app`."""
 
     @app.get(
         "/v1/calibration",
@@ -134,14 +134,14 @@ def add_calibration_paths(app: FastAPI, calibrating: CalibrationUseCases) -> Non
         openapi_extra=query_parameters(GetCalibrationRequest),
     )
     async def calibration(request: Request) -> Response:
-        """How far the confidence can be trusted, per strategy and source, and the map in force."""
-        ask = from_plain(dict(request.query_params), GetCalibrationRequest)
-        return Json(await until_disconnect(request, calibrating.get(ask)))
+        """Return how far the confidence can be trusted, by strategy and source, and the map in force."""
+        wanted = from_plain(dict(request.query_params), GetCalibrationRequest)
+        return Json(await until_disconnect(request, use_cases.get(wanted)))
 
     @app.post("/v1/calibration:rollback", response_model=RollbackCalibrationResponse)
-    async def rollback(ask: RollbackCalibrationRequest, request: Request) -> Response:
+    async def rollback(body: RollbackCalibrationRequest, request: Request) -> Response:
         """Put an earlier recalibration map, none, or the newest again in force."""
-        return Json(await calibrating.rollback(ask, key=caller(request)))
+        return Json(await use_cases.rollback(body, key=caller(request)))
 
     @app.get(
         "/v1/activations",
@@ -149,13 +149,13 @@ def add_calibration_paths(app: FastAPI, calibrating: CalibrationUseCases) -> Non
         openapi_extra=query_parameters(GetActivationsRequest),
     )
     async def activations(request: Request) -> Response:
-        """The activations seen, and the share of runs that went to System 2."""
-        ask = from_plain(dict(request.query_params), GetActivationsRequest)
-        return Json(await until_disconnect(request, calibrating.activations(ask)))
+        """Return the observed activations, and the share of runs that went to System 2."""
+        wanted = from_plain(dict(request.query_params), GetActivationsRequest)
+        return Json(await until_disconnect(request, use_cases.activations(wanted)))
 
 
 def _named(event: Event | PassedThrough) -> tuple[str, object]:
-    """Name and content of an event; that of another service goes under the name that it came with."""
+    """Return the name and the content of an event; one of another service keeps its name."""
     return (event.name, event.data) if isinstance(event, RelayedEvent) else (event_name(event), event)
 
 

@@ -1,4 +1,4 @@
-"""gRPC face of the router."""
+"""gRPC API of the router."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -29,20 +29,20 @@ from services.router.service.knowledge.knowledge import KnowledgeUseCases
 from services.router.service.knowledge.values import AddKnowledgeRequest, ListKnowledgeRequest, SearchKnowledgeRequest
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 
-# Events that the contract can carry, with their fields. What delegation calls by a name that is taken has its own.
+# Events of the contract, with their fields. An event of delegation whose name is taken has one of its own.
 EVENTS = {
     name: frozenset(field.message_type.fields_by_name)
     for name, field in pb.AnswerResponse.DESCRIPTOR.fields_by_name.items()
     if field.message_type is not None
 }
 RENAMED = "task_"
-# Where the account of each strategy stands in a run.
-ACCOUNTS = {Strategy.DIALECTIC: "deliberation", Strategy.ARBITER: "arbitration", Strategy.DELEGATION: "task"}
+# Field of a run that holds the details of each strategy.
+DETAIL_FIELDS = {Strategy.DIALECTIC: "deliberation", Strategy.ARBITER: "arbitration", Strategy.DELEGATION: "task"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseCases:
-    """What the router can do."""
+    """The use cases of the router."""
 
     assess: Callable[..., Awaitable[AssessResponse]]
     route: Callable[..., Awaitable[RouteResponse]]
@@ -62,66 +62,66 @@ class Servicer(pb_grpc.RouterServiceServicer):
         self._keyring = keyring
 
     async def Assess(self, request: pb.AssessRequest, context: Context) -> pb.AssessResponse:  # noqa: N802
-        """Measure the metacognitive state of a query."""
+        """Measure the metacognitive state of a question."""
         key_name = caller(context, self._keyring).name
         reply = await self._use.assess(from_proto(request, AssessRequest), key_name=key_name)
         return to_proto(reply, pb.AssessResponse)
 
     async def Route(self, request: pb.RouteRequest, context: Context) -> pb.RouteResponse:  # noqa: N802
-        """Choose System 1 or System 2 for a query."""
+        """Choose System 1 or System 2 for a question."""
         key_name = caller(context, self._keyring).name
         return to_proto(await self._use.route(from_proto(request, RouteRequest), key_name=key_name), pb.RouteResponse)
 
     async def Answer(  # noqa: N802
         self, request: pb.AnswerRequest, context: Context
     ) -> AsyncIterator[pb.AnswerResponse]:
-        """Assess, route and answer a query."""
-        ask = from_proto(request, AnswerRequest)
+        """Assess, route and answer a question."""
+        wanted = from_proto(request, AnswerRequest)
         origin = RequestOrigin(key_name=caller(context, self._keyring).name, streamed=True)
-        async with aclosing(self._use.answer(ask, origin=origin)) as events:
+        async with aclosing(self._use.answer(wanted, origin=origin)) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
-                    yield to_proto({"run_finished": {"run": _told(event.run)}}, pb.AnswerResponse)
+                    yield to_proto({"run_finished": {"run": _run_fields(event.run)}}, pb.AnswerResponse)
                 elif not isinstance(event, RelayedEvent):
                     yield event_to_proto(event, pb.AnswerResponse)
-                elif carrier := _carrier(event):
-                    yield to_proto({carrier: event.data}, pb.AnswerResponse)
+                elif field := _event_field(event):
+                    yield to_proto({field: event.data}, pb.AnswerResponse)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:  # noqa: N802
-        """One recorded run."""
+        """Return one recorded run."""
         run = await self._use.get_run(request.run_id, key_name=caller(context, self._keyring).name)
-        return to_proto({"run": _told(run)}, pb.GetRunResponse)
+        return to_proto({"run": _run_fields(run)}, pb.GetRunResponse)
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:  # noqa: N802
-        """Recorded runs, newest first."""
-        ask = from_proto(request, ListRunsRequest)
-        page = await self._use.list_runs(ask, key_name=caller(context, self._keyring).name)
-        told = {"runs": [_told(run) for run in page.runs], "next_page_token": page.next_page_token}
-        return to_proto(told, pb.ListRunsResponse)
+        """List recorded runs, newest first."""
+        wanted = from_proto(request, ListRunsRequest)
+        page = await self._use.list_runs(wanted, key_name=caller(context, self._keyring).name)
+        fields = {"runs": [_run_fields(run) for run in page.runs], "next_page_token": page.next_page_token}
+        return to_proto(fields, pb.ListRunsResponse)
 
     async def SubmitFeedback(  # noqa: N802
         self, request: pb_feedback.SubmitFeedbackRequest, context: Context
     ) -> pb_feedback.SubmitFeedbackResponse:
-        """Say how right a run's answer was."""
-        ask = from_proto(request, SubmitFeedbackRequest)
-        told = await self._use.submit_feedback(ask, key=caller(context, self._keyring))
-        return to_proto(told, pb_feedback.SubmitFeedbackResponse)
+        """Label a run's answer as right or wrong."""
+        feedback = from_proto(request, SubmitFeedbackRequest)
+        reply = await self._use.submit_feedback(feedback, key=caller(context, self._keyring))
+        return to_proto(reply, pb_feedback.SubmitFeedbackResponse)
 
     async def AddKnowledge(  # noqa: N802
         self, request: pb_knowledge.AddKnowledgeRequest, context: Context
     ) -> AsyncIterator[pb_knowledge.AddKnowledgeResponse]:
         """Add documents, all or none, with progress."""
-        ask = from_proto(request, AddKnowledgeRequest)
-        async with aclosing(self._use.knowledge.add(ask, key=caller(context, self._keyring))) as events:
+        documents = from_proto(request, AddKnowledgeRequest)
+        async with aclosing(self._use.knowledge.add(documents, key=caller(context, self._keyring))) as events:
             async for event in events:
                 yield event_to_proto(event, pb_knowledge.AddKnowledgeResponse)
 
     async def ListKnowledge(  # noqa: N802
         self, request: pb_knowledge.ListKnowledgeRequest, context: Context
     ) -> pb_knowledge.ListKnowledgeResponse:
-        """Documents, newest first."""
-        ask = from_proto(request, ListKnowledgeRequest)
-        page = await self._use.knowledge.page(ask, key_name=caller(context, self._keyring).name)
+        """List documents, newest first."""
+        wanted = from_proto(request, ListKnowledgeRequest)
+        page = await self._use.knowledge.page(wanted, key_name=caller(context, self._keyring).name)
         return to_proto(page, pb_knowledge.ListKnowledgeResponse)
 
     async def DeleteKnowledge(  # noqa: N802
@@ -134,15 +134,15 @@ class Servicer(pb_grpc.RouterServiceServicer):
     async def SearchKnowledge(  # noqa: N802
         self, request: pb_knowledge.SearchKnowledgeRequest, context: Context
     ) -> pb_knowledge.SearchKnowledgeResponse:
-        """What is nearest in meaning to a text."""
-        ask = from_proto(request, SearchKnowledgeRequest)
-        found = await self._use.knowledge.search(ask, key_name=caller(context, self._keyring).name)
+        """Return what is nearest in meaning to a text."""
+        wanted = from_proto(request, SearchKnowledgeRequest)
+        found = await self._use.knowledge.search(wanted, key_name=caller(context, self._keyring).name)
         return to_proto(found, pb_knowledge.SearchKnowledgeResponse)
 
     async def GetCalibration(  # noqa: N802
         self, request: pb_calibration.GetCalibrationRequest, context: Context
     ) -> pb_calibration.GetCalibrationResponse:
-        """How far the confidence can be trusted."""
+        """Return how far the confidence can be trusted."""
         page = await self._use.calibration.get(from_proto(request, GetCalibrationRequest))
         return to_proto(page, pb_calibration.GetCalibrationResponse)
 
@@ -150,26 +150,26 @@ class Servicer(pb_grpc.RouterServiceServicer):
         self, request: pb_calibration.RollbackCalibrationRequest, context: Context
     ) -> pb_calibration.RollbackCalibrationResponse:
         """Put another recalibration map in force."""
-        ask = from_proto(request, RollbackCalibrationRequest)
-        told = await self._use.calibration.rollback(ask, key=caller(context, self._keyring))
-        return to_proto(told, pb_calibration.RollbackCalibrationResponse)
+        choice = from_proto(request, RollbackCalibrationRequest)
+        reply = await self._use.calibration.rollback(choice, key=caller(context, self._keyring))
+        return to_proto(reply, pb_calibration.RollbackCalibrationResponse)
 
     async def GetActivations(  # noqa: N802
         self, request: pb_calibration.GetActivationsRequest, context: Context
     ) -> pb_calibration.GetActivationsResponse:
-        """The activations seen, and the share sent to System 2."""
+        """Return the observed activations, and the share sent to System 2."""
         seen = await self._use.calibration.activations(from_proto(request, GetActivationsRequest))
         return to_proto(seen, pb_calibration.GetActivationsResponse)
 
 
-def _told(run: Run) -> Mapping[str, Any]:
-    """`run` as the contract has it: each strategy's account has a field of its own."""
-    told = {one.name: getattr(run, one.name) for one in fields(run)}
-    account, where = told.pop("deliberation"), ACCOUNTS.get(Strategy(run.strategy)) if run.strategy else None
-    return {**told, where: account} if where else told
+def _run_fields(run: Run) -> Mapping[str, Any]:
+    """Return `run` as the contract has it: the details of each strategy have a field of their own."""
+    named = {one.name: getattr(run, one.name) for one in fields(run)}
+    details, field = named.pop("deliberation"), DETAIL_FIELDS.get(Strategy(run.strategy)) if run.strategy else None
+    return {**named, field: details} if field else named
 
 
-def _carrier(event: RelayedEvent) -> str:
-    """The field that carries a service's event; empty: none does."""
-    named = (event.name, RENAMED + event.name)
-    return next((name for name in named if event.data.keys() <= EVENTS.get(name, frozenset())), "")
+def _event_field(event: RelayedEvent) -> str:
+    """Return the field for a service's event; empty: there is none."""
+    names = (event.name, RENAMED + event.name)
+    return next((name for name in names if event.data.keys() <= EVENTS.get(name, frozenset())), "")

@@ -1,4 +1,4 @@
-"""An arbiter over a model that always says the same, so that both faces stand over the same exact answers."""
+"""An arbiter over a model that always says the same, so that both APIs stand over the same exact answers."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +19,7 @@ AGENTS = (AgentConfig(id="ada"), AgentConfig(id="ben"))
 SOLVED = ["4", "4", "5", None, "4"]
 
 
-class FakeVoice:
+class FakeArbiterModelClient:
     """Speaks for everybody alike."""
 
     model = "fake"
@@ -41,14 +41,16 @@ class FakeVoice:
         return parse({"same": []})
 
 
-class FakeVoices:
-    """One voice for everybody."""
+class FakeArbiterModelClients:
+    """One client for every agent."""
 
-    def of(self, _: AgentConfig) -> FakeVoice:
-        """The voice."""
-        return FakeVoice()
+    def of(self, _: AgentConfig) -> FakeArbiterModelClient:
+        """Return the client."""
+        return FakeArbiterModelClient()
 
 
 def fake_arbiter() -> AbstractAsyncContextManager[Running]:
-    """Both faces of an arbiter over fakes."""
-    return arbiter_over(bench_of(FakeVoices(), AGENTS, WordEncoder(), ArbitrationDefaults(limits=LIMITS)), Health({}))
+    """Both APIs of an arbiter over fakes."""
+    return arbiter_over(
+        bench_of(FakeArbiterModelClients(), AGENTS, WordEncoder(), ArbitrationDefaults(limits=LIMITS)), Health({})
+    )

@@ -1,23 +1,15 @@
-"""Judged answers and recalibration maps in memory."""
+"""Labelled answers and recalibration maps in memory."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from chassis.page_tokens import parts_of
-from kernel.statistics.recalibration import Method, Point
-from services.router.core.calibration import version_in_force
-from services.router.service.assessment.route import RoutingConfig
-from services.router.service.calibration.calibration import (
-    CalibrationNotFound,
-    CalibrationUseCases,
-    get_activations,
-    get_calibration,
-    rollback_calibration,
-)
+from kernel.statistics.recalibration import FittedMap, Method, Point
+from services.router.core.calibration import Progress, version_in_force
+from services.router.service.calibration.calibration import CalibrationNotFound
 from services.router.service.calibration.values import (
     ActivationBin,
     ActivationsSeen,
@@ -47,11 +39,23 @@ def made(version: str, method: Method = Method.ISOTONIC) -> CalibrationMap:
 
 
 class FakeCalibration:
-    """Two maps of System 1, newest first; of the arbiter no verdict yet."""
+    """Two maps of System 1, newest first; of the arbiter no label yet."""
 
     def __init__(self) -> None:
         self._maps = (made("system1-assessment-2", Method.PLATT), made("system1-assessment-1"))
         self._pin: str | None = None
+
+    async def in_force(self) -> Sequence[CalibrationMap]:
+        """Return no map: confidences are served as they are."""
+        return ()
+
+    async def progress(self) -> Sequence[Progress]:
+        """Return nothing to fit."""
+        return ()
+
+    async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
+        """Store no map."""
+        return False
 
     async def pairs(self, ask: GetCalibrationRequest) -> Sequence[tuple[str, str]]:
         """Both pairs."""
@@ -99,18 +103,4 @@ async def fake_seen(ask: GetActivationsRequest) -> ActivationsSeen:
         auroc=None,
         auroc_low=None,
         auroc_high=None,
-    )
-
-
-async def _refreshed() -> None:
-    pass
-
-
-def fake_calibrating() -> CalibrationUseCases:
-    """Calibration over fakes."""
-    store = FakeCalibration()
-    return CalibrationUseCases(
-        get=partial(get_calibration, store=store, minimum=100),
-        rollback=partial(rollback_calibration, store=store, refresh=_refreshed),
-        activations=partial(get_activations, config=RoutingConfig(), seen=fake_seen),
     )

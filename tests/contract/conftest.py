@@ -1,16 +1,15 @@
-"""Router, assigner and arbiter over fakes, delegation as it is, each asked through REST and through gRPC."""
+"""Router, assigner and arbiter over fakes, delegation as it is, each called through REST and through gRPC."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 from metacog.assigner.v1 import assigner_pb2_grpc
-from metacog.router.v1 import router_pb2_grpc
 
 from chassis.serving.auth import Keyring
-from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from chassis.serving.server import grpc_server
@@ -18,61 +17,50 @@ from services.assigner import rest as assigner_rest
 from services.assigner import rpc as assigner_rpc
 from services.assigner.service.assign import assign
 from services.delegation.__main__ import CONTRACT as DELEGATION
-from services.router import rest as router_rest
-from services.router import rpc as router_rpc
+from services.router.compose import compose
 from tests.contract.arbiter_fakes import fake_arbiter
-from tests.contract.fakes import fake_deliberate, router_use_cases
+from tests.contract.fakes import fake_deliberate, router_parts
 from tests.support.arbiter import ARBITER
 from tests.support.faces import Face, RestFace, RpcFace, Running, serving
-from tests.support.stack import ASSIGNER, MAX_BODY_BYTES, ROUTER, process
+from tests.support.stack import ASSIGNER, MAX_BODY_BYTES, ROUTER, process, router_settings, served
 
 
 @dataclass(frozen=True)
 class Served:
-    """A service with its contract and both faces."""
+    """A service with its contract and both APIs."""
 
     contract: ServiceDescriptor
     running: Running
 
     @property
     def rest(self) -> RestFace:
-        """Its REST face."""
+        """Its REST API."""
         return RestFace(self.running.rest, self.contract)
 
     @property
     def rpc(self) -> RpcFace:
-        """Its gRPC face."""
+        """Its gRPC API."""
         return RpcFace(self.running.grpc, self.contract)
 
-    def face(self, name: str) -> Face:
-        """The face called `name`."""
+    def api(self, name: str) -> Face:
+        """The API called `name`."""
         return self.rest if name == "rest" else self.rpc
 
 
 @pytest.fixture(scope="session")
-async def services() -> AsyncIterator[dict[str, Served]]:
+async def services(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, Served]]:
     """All four services, by name."""
     async with AsyncExitStack() as stack:
         yield {
-            "router": Served(ROUTER, await stack.enter_async_context(_router())),
+            "router": Served(ROUTER, await stack.enter_async_context(_router(tmp_path_factory.mktemp("router")))),
             "assigner": Served(ASSIGNER, await stack.enter_async_context(_assigner())),
             "arbiter": Served(ARBITER, await stack.enter_async_context(fake_arbiter())),
             "delegation": Served(DELEGATION, await _process(stack, "delegation", METACOG_INFERENCE_MODEL="nobody")),
         }
 
 
-def _router() -> AbstractAsyncContextManager[Running]:
-    use = router_use_cases()
-    app = build_app("router", health=Health({}), keyring=Keyring(), max_body_bytes=MAX_BODY_BYTES)
-    router_rest.add_decision_paths(app, assess=use.assess, route=use.route, answer=use.answer)
-    router_rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs, submit_feedback=use.submit_feedback)
-    router_rest.add_knowledge_paths(app, use.knowledge)
-    router_rest.add_calibration_paths(app, use.calibration)
-    refuse_unserved_paths(app, ROUTER)
-    server = grpc_server(Keyring())
-    servicer = refuse_unserved_calls(router_rpc.Servicer, ROUTER)(use, Keyring())
-    router_pb2_grpc.add_RouterServiceServicer_to_server(servicer, server)
-    return serving(app, server)
+def _router(home: Path) -> AbstractAsyncContextManager[Running]:
+    return served(compose(router_settings(), router_parts(home)))
 
 
 def _assigner() -> AbstractAsyncContextManager[Running]:
@@ -91,25 +79,25 @@ async def _process(stack: AsyncExitStack, name: str, **settings: object) -> Runn
 
 
 @pytest.fixture(params=["rest", "rpc"])
-def face(request: pytest.FixtureRequest) -> str:
-    """Each face in turn; one test body holds for both."""
+def api(request: pytest.FixtureRequest) -> str:
+    """Each API in turn; one test body holds for both."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
-def router(services: dict[str, Served], face: str) -> Face:
-    """The router, by one of its faces."""
-    return services["router"].face(face)
+def router(services: dict[str, Served], api: str) -> Face:
+    """The router, by one of its APIs."""
+    return services["router"].api(api)
 
 
 @pytest.fixture
-def assigner(services: dict[str, Served], face: str) -> Face:
-    """The assigner, by one of its faces."""
-    return services["assigner"].face(face)
+def assigner(services: dict[str, Served], api: str) -> Face:
+    """The assigner, by one of its APIs."""
+    return services["assigner"].api(api)
 
 
 @pytest.fixture
-def arbiter(services: dict[str, Served], face: str) -> Face:
-    """The arbiter, by one of its faces."""
-    return services["arbiter"].face(face)
+def arbiter(services: dict[str, Served], api: str) -> Face:
+    """The arbiter, by one of its APIs."""
+    return services["arbiter"].api(api)

@@ -1,4 +1,4 @@
-"""Stand-ins for the encoder and for the store of what is known."""
+"""Fakes of the encoder and for the store of what is known."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager

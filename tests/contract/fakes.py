@@ -1,53 +1,52 @@
-"""Stand-ins for models and stores, so that both faces of a service stand over the same exact answers."""
+"""Fakes of models and stores, so that both APIs of a service give the same exact answers."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
+
+import orjson
 
 from chassis.errors import FeedbackConflict
 from chassis.idempotency import RequestIdReused
+from chassis.serving.wire import from_plain
 from configuration.agents import AgentConfig
 from inference.spend import Spend
 from inference.values import Call, Completion, CompletionSample, Delta, Structured
-from kernel.conversation import Turn
 from kernel.envelope import StageUsage
 from kernel.ledger import Ledger
 from kernel.msv import MSV
 from kernel.outcomes import Outcome
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
+from services.router.compose import Parts, RouterDatabase
 from services.router.core.feedback import is_right
 from services.router.core.strategies import Strategy
-from services.router.rpc import UseCases
-from services.router.service.answering.answer import AnswerContext, StrategyResult, StrategyTask
-from services.router.service.answering.idempotency import IdempotentAnswers
-from services.router.service.answering.values import AnswerRequest, AnswerToken, RelayedEvent
-from services.router.service.assessment.assess import Assessors
-from services.router.service.assessment.measures import Assessment, ExperienceMatching
-from services.router.service.assessment.route import RoutingConfig, RoutingContext
-from services.router.service.assessment.subject import DraftAnswer, Drafter, Subject
+from services.router.service.answering.answer import StrategyResult, StrategyTask
+from services.router.service.answering.values import AnswerToken, RelayedEvent
+from services.router.service.assessment.measures import Assessment
+from services.router.service.assessment.subject import Subject
 from services.router.service.feedback.feedback import (
-    FeedbackContext,
     FeedbackEffects,
     FeedbackLabel,
     SubmitFeedbackResponse,
-    submit_feedback,
 )
-from services.router.service.knowledge.add import AddLimits
-from services.router.service.knowledge.knowledge import KnowledgeBase
+from services.router.service.feedback.outbox import DeliveryResult, OutboxBacklog, OutboxMessage
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.store.runs import RunNotFound
-from tests.contract.calibration_fakes import fake_calibrating
+from tests.contract.calibration_fakes import FakeCalibration, fake_seen
 from tests.contract.fake_knowledge import FakeLibrary, fake_embeddings
-from tests.support.stack import LIMITS, use_cases
+from tests.support.stack import LIMITS, NOBODY, At, peers, voices_of
 
 AGENTS = tuple(AgentConfig(id=name) for name in ("ada", "ben", "cleo", "dan", "eve"))
 
 
 class FakeAssessor:
-    """Measures `calm` in whatever is said calmly, and little in anything else."""
+    """Measures a calm state where a text has the word, and little in any other text."""
 
     def fits(self, ledger: Ledger) -> bool:
-        """It costs nothing worth speaking of."""
+        """Return whether a generation is left for an answer."""
         return ledger.generations_left > 1
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
@@ -59,22 +58,13 @@ class FakeAssessor:
 
 
 class FakeSystemOne:
-    """Says `it is 4`, a word at a time."""
+    """Answers `it is 4`, a word at a time."""
 
     async def __call__(self, task: StrategyTask, spend: Spend) -> AsyncIterator[AnswerToken | StrategyResult]:
         spend.ledger.book("system1", StageUsage(generations=1, http_calls=1, prompt_tokens=5, completion_tokens=3))
         for word in ("it", " is", " 4"):
             yield AnswerToken(text=word)
         yield StrategyResult(text="it is 4", model="fake", confidence=0.75, confidence_source="assessment")
-
-
-def fake_drafter(_ask: AnswerRequest, _messages: Sequence[Turn]) -> Drafter:
-    """Nobody drafts."""
-
-    async def draft(_spend: Spend) -> DraftAnswer:
-        return DraftAnswer(text="it is 4")
-
-    return draft
 
 
 class FakeDialectic:
@@ -91,41 +81,74 @@ class FakeDialectic:
 
 
 class FakeRuns:
-    """Runs in a list."""
+    """Runs in a list, newest first."""
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
 
-    def record(self, run: Run) -> None:
-        """Keep `run`."""
-        self._runs.insert(0, run)
+    async def add(self, documents: Sequence[bytes]) -> Sequence[bytes]:
+        """Store runs."""
+        for document in documents:
+            self._runs.insert(0, from_plain(orjson.loads(document), Run))
+        return ()
 
     async def get(self, run_id: str, *, key_name: str = "") -> Run:
-        """The run called `run_id`."""
+        """Return the run called `run_id`."""
         for run in self._runs:
             if run.run_id == run_id:
                 return run
         raise RunNotFound(f"there is no run {run_id!r}", run_id=run_id)
 
-    async def page(self, ask: ListRunsRequest, *, key_name: str = "") -> ListRunsResponse:
-        """The first runs of a strategy, and the name of the last one as token."""
-        chosen = [run for run in self._runs if ask.strategy in ("", run.strategy)]
-        shown = chosen[: ask.page_size]
+    async def page(self, request: ListRunsRequest, /, *, key_name: str = "") -> ListRunsResponse:
+        """Return the first runs of a strategy, with the name of the last one as token."""
+        chosen = [run for run in self._runs if request.strategy in ("", run.strategy)]
+        shown = chosen[: request.page_size]
         return ListRunsResponse(runs=shown, next_page_token=shown[-1].run_id if len(chosen) > len(shown) else "")
 
-    async def by_request(self, _key_name: str, request_id: str) -> Run | None:
-        """The run that answered a request."""
+    async def by_request(self, _key_name: str, request_id: str, /) -> Run | None:
+        """Return the run that answered a request."""
         return next((run for run in self._runs if run.request_id == request_id), None)
 
 
-class FakeVerdicts:
-    """Verdicts in a dict."""
+class FakeOldRuns:
+    """No run is old."""
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[bool]:
+        """No other replica deletes."""
+        yield True
+
+    async def older(self, than: datetime, most: int) -> Sequence[str]:
+        """Return no run."""
+        return ()
+
+    async def delete(self, run_ids: Sequence[str]) -> None:
+        """Delete nothing."""
+
+
+class FakeOutbox:
+    """No message waits."""
+
+    async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[OutboxMessage]:
+        """Return no message."""
+        return ()
+
+    async def note(self, told: Sequence[DeliveryResult]) -> None:
+        """Note nothing."""
+
+    async def waiting(self, kinds: Sequence[str]) -> OutboxBacklog:
+        """Return an empty backlog."""
+        return OutboxBacklog(count=0, oldest=None)
+
+
+class FakeFeedback:
+    """Labels in a dict."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str], tuple[FeedbackLabel, SubmitFeedbackResponse]] = {}
 
     async def earlier(self, key_name: str, feedback_id: str, digest: str) -> SubmitFeedbackResponse | None:
-        """What was said to the same verdict before."""
+        """Return the response to the same feedback before."""
         if (key_name, feedback_id) not in self._kept:
             return None
         label, reply = self._kept[key_name, feedback_id]
@@ -134,39 +157,34 @@ class FakeVerdicts:
         return reply
 
     async def keep(self, label: FeedbackLabel, effects: Callable[[bool], FeedbackEffects]) -> SubmitFeedbackResponse:
-        """Keep `label`, unless it contradicts another one."""
+        """Store `label`, unless it contradicts another one."""
         others = [kept for kept, _ in self._kept.values() if kept.run_id == label.run_id]
         if any(is_right(other.score) != is_right(label.score) for other in others):
-            raise FeedbackConflict("another verdict", run_id=label.run_id)
+            raise FeedbackConflict("another label", run_id=label.run_id)
         reply = effects(label.teaches and not others).reply
         self._kept[label.key_name, label.feedback_id] = (label, reply)
         return reply
 
 
-def router_use_cases() -> UseCases:
-    """A router over fakes."""
-    runs = FakeRuns()
-    desk = AnswerContext(
-        deciding=RoutingContext(
-            config=RoutingConfig(),
-            assessors=Assessors(by_name={"fake": FakeAssessor()}, default="fake", streamed="fake"),
+def router_parts(home: Path) -> Parts:
+    """Return the parts of a router over fakes; it has no model and no database."""
+    assessor = FakeAssessor()
+    return Parts(
+        model_clients=voices_of(At(f"http://{NOBODY}", "fake")),
+        database=RouterDatabase(
+            runs=FakeRuns(),
+            old_runs=FakeOldRuns(),
+            feedback=FakeFeedback(),
+            outbox=FakeOutbox(),
+            knowledge=FakeLibrary(),
+            calibration=FakeCalibration(),
+            activations=fake_seen,
         ),
-        drafter=fake_drafter,
-        answerers={Strategy.SYSTEM_ONE: FakeSystemOne(), Strategy.DIALECTIC: FakeDialectic()},
-        limits=dict.fromkeys([None, *Strategy], LIMITS),
-        recorder=runs,
-        repeats=IdempotentAnswers(runs.by_request, lambda _key, _request: None),
-    )
-    known = KnowledgeBase(fake_embeddings(), FakeLibrary(), ExperienceMatching(), AddLimits())
-    learners = frozenset({"delegation", "experience"})
-    judged = partial(submit_feedback, desk=FeedbackContext(find=runs.get, store=FakeVerdicts(), learners=learners))
-    return use_cases(
-        desk,
-        get_run=runs.get,
-        list_runs=runs.page,
-        submit_feedback=judged,
-        knowledge=known.use,
-        calibration=fake_calibrating(),
+        embeddings=fake_embeddings(),
+        peers=peers({}),
+        home=home,
+        assessors={"draft": assessor, "hybrid": assessor},
+        strategies={Strategy.SYSTEM_ONE: FakeSystemOne(), Strategy.DIALECTIC: FakeDialectic()},
     )
 
 
@@ -189,8 +207,8 @@ class FakeStream:
         """Nothing to stop."""
 
 
-class FakeVoice:
-    """Says the name of the stage, and rates everything alike."""
+class FakeModelClient:
+    """Answers the name of the stage, and rates everything alike."""
 
     model = "fake"
 
@@ -206,24 +224,24 @@ class FakeVoice:
         return Structured(values=(rated,), completion=FakeStream(call.stage).completion)
 
 
-class FakeVoices:
-    """One voice for everybody."""
+class FakeModelClients:
+    """One client for every agent."""
 
-    def of(self, _: AgentConfig) -> FakeVoice:
-        """The voice."""
-        return FakeVoice()
+    def of(self, _: AgentConfig) -> FakeModelClient:
+        """Return the client."""
+        return FakeModelClient()
 
-    def assessor(self) -> FakeVoice:
-        """The voice."""
-        return FakeVoice()
+    def assessor(self) -> FakeModelClient:
+        """Return the client."""
+        return FakeModelClient()
 
 
 def fake_deliberate() -> partial:  # type: ignore[type-arg]
     """A dialectic over fakes."""
-    bench = DeliberationContext(
+    context = DeliberationContext(
         agents=lambda: AGENTS,
-        voices=FakeVoices(),
+        voices=FakeModelClients(),
         affect=lambda _: {"intensity": 0.25},
         defaults=DialecticDefaults(limits=LIMITS),
     )
-    return partial(deliberate, bench=bench)
+    return partial(deliberate, bench=context)

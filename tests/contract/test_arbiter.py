@@ -1,4 +1,4 @@
-"""The arbiter says the same on both faces."""
+"""The arbiter answers alike on both APIs."""
 
 import pytest
 
@@ -115,10 +115,10 @@ async def test_a_recording_is_replayed_without_a_model(arbiter: Face) -> None:
         ),
     ],
 )
-async def test_a_refusal_has_one_code_and_one_reason(
+async def test_an_error_has_one_code_and_one_reason(
     arbiter: Face, operation: str, body: Body, code: str, reason: str
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as raised:
         await arbiter.ask(operation, **body)
 
-    assert (refused.value.code, refused.value.reason) == (code, reason)
+    assert (raised.value.code, raised.value.reason) == (code, reason)

@@ -1,4 +1,4 @@
-"""The assigner says the same on both faces."""
+"""The assigner answers alike on both APIs."""
 
 import pytest
 from metacog.assigner.v1 import assigner_pb2 as pb
@@ -143,17 +143,17 @@ async def test_a_finished_deliberation_explains_itself(assigner: Face) -> None:
         ("Deliberate", {"question": "?", "assignment_kind": "FIXED"}, "INVALID_ARGUMENT", "MALFORMED_REQUEST"),
     ],
 )
-async def test_a_refusal_has_one_code_and_one_reason(
+async def test_an_error_has_one_code_and_one_reason(
     assigner: Face, operation: str, body: Body, code: str, reason: str
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as raised:
         await assigner.ask(operation, **body)
 
-    assert (refused.value.code, refused.value.reason) == (code, reason)
+    assert (raised.value.code, raised.value.reason) == (code, reason)
 
 
 async def test_an_infeasible_problem_names_the_constraint(assigner: Face) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as raised:
         await assigner.ask("Assign", agents=[{"id": "a", "msv": state(), "capacity": 4}])
 
-    assert refused.value.metadata == {"constraint": "capacity", "capacity": "4"}
+    assert raised.value.metadata == {"constraint": "capacity", "capacity": "4"}

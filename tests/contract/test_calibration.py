@@ -1,17 +1,19 @@
-"""Calibration and activations are the same on both faces."""
+"""Calibration and activations are the same on both APIs."""
+
+from functools import partial
 
 import pytest
 
 from chassis.serving.auth import ANYONE, ApiKey, TeachingNotAllowed
-from services.router.service.calibration.calibration import CalibrationNotFound
+from services.router.service.calibration.calibration import CalibrationNotFound, rollback_calibration
 from services.router.service.calibration.values import RollbackCalibrationRequest
-from tests.contract.calibration_fakes import fake_calibrating
+from tests.contract.calibration_fakes import FakeCalibration
 from tests.support.faces import Face, Refused
 
 PAIR = {"strategy": "system1", "confidence_source": "assessment"}
 
 
-async def test_a_row_tells_how_far_a_confidence_can_be_trusted(router: Face) -> None:
+async def test_a_row_shows_how_far_a_confidence_can_be_trusted(router: Face) -> None:
     await router.ask("RollbackCalibration", **PAIR, newest=True)
 
     page = await router.ask("GetCalibration", strategy="system1", bins=4)
@@ -44,7 +46,7 @@ async def test_a_row_has_the_map_in_force_and_those_that_can_be(router: Face) ->
     assert row["pinned"] is False
 
 
-async def test_without_verdicts_there_are_no_figures(router: Face) -> None:
+async def test_without_labels_there_are_no_figures(router: Face) -> None:
     [row] = (await router.ask("GetCalibration", strategy="arbiter"))["reliabilities"]
 
     assert (row["observations"], row["chance_calibration_error"], row["map"]) == (0, None, None)
@@ -61,11 +63,11 @@ async def test_rows_come_in_pages(router: Face) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"bins": 0}, {"bins": 101}, {"page_size": 0}, {"page_size": 201}])
-async def test_what_is_out_of_range_is_refused(router: Face, wrong: dict[str, int]) -> None:
-    with pytest.raises(Refused) as refused:
+async def test_what_is_out_of_range_is_rejected(router: Face, wrong: dict[str, int]) -> None:
+    with pytest.raises(Refused) as raised:
         await router.ask("GetCalibration", **wrong)
 
-    assert refused.value.reason == "MALFORMED_REQUEST"
+    assert raised.value.reason == "MALFORMED_REQUEST"
 
 
 async def test_an_earlier_map_none_and_the_newest_can_be_put_in_force(router: Face) -> None:
@@ -82,12 +84,12 @@ async def test_an_earlier_map_none_and_the_newest_can_be_put_in_force(router: Fa
     assert newest["previous_version"] == ""
 
 
-async def test_a_map_that_nobody_fitted_is_not_found(router: Face) -> None:
-    with pytest.raises(Refused) as refused:
+async def test_a_map_that_was_not_fitted_is_not_found(router: Face) -> None:
+    with pytest.raises(Refused) as raised:
         await router.ask("RollbackCalibration", **PAIR, version="system1-assessment-9")
 
-    assert (refused.value.code, refused.value.reason) == ("NOT_FOUND", CalibrationNotFound.reason)
-    assert refused.value.metadata["version"] == "system1-assessment-9"
+    assert (raised.value.code, raised.value.reason) == ("NOT_FOUND", CalibrationNotFound.reason)
+    assert raised.value.metadata["version"] == "system1-assessment-9"
 
 
 @pytest.mark.parametrize(
@@ -102,22 +104,26 @@ async def test_a_map_that_nobody_fitted_is_not_found(router: Face) -> None:
     ],
     ids=["no target", "none: false", "no version", "no source", "no strategy", "unknown strategy"],
 )
-async def test_a_rollback_says_what_to_where(router: Face, wrong: dict[str, object]) -> None:
-    with pytest.raises(Refused) as refused:
+async def test_a_rollback_needs_a_choice_and_a_pair(router: Face, wrong: dict[str, object]) -> None:
+    with pytest.raises(Refused) as raised:
         await router.ask("RollbackCalibration", **wrong)
 
-    assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", "MALFORMED_REQUEST")
+    assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", "MALFORMED_REQUEST")
+
+
+async def _refresh() -> None:
+    """Refresh nothing."""
 
 
 async def test_a_key_that_may_not_teach_puts_nothing_in_force() -> None:
-    calibrating = fake_calibrating()
-    ask = RollbackCalibrationRequest(strategy="system1", confidence_source="assessment", none=True)
+    rollback = partial(rollback_calibration, store=FakeCalibration(), refresh=_refresh)
+    request = RollbackCalibrationRequest(strategy="system1", confidence_source="assessment", none=True)
 
-    with pytest.raises(TeachingNotAllowed) as refused:
-        await calibrating.rollback(ask, key=ApiKey(name="pupil", sha256="", may_teach=False))
+    with pytest.raises(TeachingNotAllowed) as raised:
+        await rollback(request, key=ApiKey(name="pupil", sha256="", may_teach=False))
 
-    assert (refused.value.code.name, refused.value.reason) == ("PERMISSION_DENIED", "TEACHING_NOT_ALLOWED")
-    assert (await calibrating.rollback(ask, key=ANYONE)).previous_version == "system1-assessment-2"
+    assert (raised.value.code.name, raised.value.reason) == ("PERMISSION_DENIED", "TEACHING_NOT_ALLOWED")
+    assert (await rollback(request, key=ANYONE)).previous_version == "system1-assessment-2"
 
 
 async def test_the_activations_seen_are_served_with_the_threshold_in_force(router: Face) -> None:

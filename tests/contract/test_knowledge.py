@@ -1,4 +1,4 @@
-"""The knowledge base over fakes, on both faces."""
+"""The knowledge base over fakes, on both APIs."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -26,15 +26,15 @@ async def added(router: Face, *documents: dict[str, Any], **more: object) -> dic
     return await router.ask("AddKnowledge", documents=list(documents), **more)
 
 
-async def test_adding_tells_how_far_it_is_and_at_the_end_what_there_is(router: Face, name: str) -> None:
+async def test_adding_reports_its_progress_and_at_the_end_the_totals(router: Face, name: str) -> None:
     document = {"document_id": name, "title": "Fjord", "text": TEXT, "labels": {"by": "ann"}}
 
     events = await router.events("AddKnowledge", documents=[document], chunk_characters=20, chunk_overlap_characters=0)
 
-    told = [content for kind, content in events if kind == "knowledge_progress"]
-    assert [kind for kind, _ in events] == [*["knowledge_progress"] * len(told), "knowledge_added"]
-    assert told[0] == {"embedded_chunks": 0, "total_chunks": 4, "finished_documents": 0, "total_documents": 1}
-    assert told[-1] == {"embedded_chunks": 4, "total_chunks": 4, "finished_documents": 1, "total_documents": 1}
+    progress = [content for kind, content in events if kind == "knowledge_progress"]
+    assert [kind for kind, _ in events] == [*["knowledge_progress"] * len(progress), "knowledge_added"]
+    assert progress[0] == {"embedded_chunks": 0, "total_chunks": 4, "finished_documents": 0, "total_documents": 1}
+    assert progress[-1] == {"embedded_chunks": 4, "total_chunks": 4, "finished_documents": 1, "total_documents": 1}
     last = events[-1][1]
     [kept] = last["documents"]
     assert (kept["document_id"], kept["title"], kept["labels"]) == (name, "Fjord", {"by": "ann"})
@@ -83,10 +83,10 @@ async def test_a_deleted_document_is_gone(router: Face, name: str) -> None:
     deleted = await router.ask("DeleteKnowledge", document_id=name)
 
     assert deleted == {"document_id": name, "chunks": 1}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as raised:
         await router.ask("DeleteKnowledge", document_id=name)
-    assert (refused.value.code, refused.value.reason) == ("NOT_FOUND", "DOCUMENT_NOT_FOUND")
-    assert refused.value.metadata == {"document_id": name}
+    assert (raised.value.code, raised.value.reason) == ("NOT_FOUND", "DOCUMENT_NOT_FOUND")
+    assert raised.value.metadata == {"document_id": name}
 
 
 async def test_a_search_finds_the_nearest_first(router: Face, name: str) -> None:
@@ -148,11 +148,11 @@ async def test_a_search_can_be_narrowed(router: Face, name: str) -> None:
         ("DeleteKnowledge", {"document_id": "nobody's"}, "DOCUMENT_NOT_FOUND", "no document"),
     ],
 )
-async def test_what_cannot_be_done_is_refused_with_its_place(
+async def test_what_cannot_be_done_is_rejected_with_its_place(
     router: Face, operation: str, body: dict[str, Any], reason: str, says: str
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as raised:
         await router.ask(operation, **body)
 
-    assert refused.value.reason == reason
-    assert says in refused.value.message
+    assert raised.value.reason == reason
+    assert says in raised.value.message

@@ -1,4 +1,4 @@
-"""The router says the same on both faces."""
+"""The router answers alike on both APIs."""
 
 import pytest
 from metacog.router.v1 import router_pb2 as pb
@@ -68,7 +68,7 @@ async def test_a_named_strategy_needs_no_state(router: Face) -> None:
     assert (reply["activation"], reply["msv"]) == (None, None)
 
 
-async def test_an_assessment_says_why_something_is_unknown(router: Face) -> None:
+async def test_an_assessment_gives_the_reason_of_what_is_unknown(router: Face) -> None:
     reply = await router.ask("Assess", messages=[{"role": "user", "content": "stormy"}])
 
     assert (reply["msv"]["correctness"], reply["msv"]["conflict"]) == (0.5, None)
@@ -121,7 +121,7 @@ async def test_a_run_is_read_back_as_it_was_answered(router: Face) -> None:
     assert kept == answered
 
 
-async def test_both_faces_tell_of_a_run_alike(services: dict[str, Served]) -> None:
+async def test_both_apis_return_a_run_alike(services: dict[str, Served]) -> None:
     served = services["router"]
     run_id = (await served.rest.ask("Answer", question="stormy"))["run"]["run_id"]
 
@@ -134,6 +134,7 @@ async def test_both_faces_tell_of_a_run_alike(services: dict[str, Served]) -> No
 
 async def test_runs_are_listed_in_pages(router: Face) -> None:
     latest = [(await router.ask("Answer", question="a calm question"))["run"]["run_id"] for _ in range(3)]
+    await router.ask("GetRun", run_id=latest[-1])  # which waits until it is recorded
 
     page = await router.ask("ListRuns", page_size=2, strategy="system1")
 
@@ -141,10 +142,10 @@ async def test_runs_are_listed_in_pages(router: Face) -> None:
     assert page["next_page_token"] == latest[1]
 
 
-async def test_a_request_made_twice_is_answered_once(router: Face, face: str) -> None:
-    first = (await router.ask("Answer", question="a calm question", request_id=f"twice-{face}"))["run"]
+async def test_a_request_made_twice_is_answered_once(router: Face, api: str) -> None:
+    first = (await router.ask("Answer", question="a calm question", request_id=f"twice-{api}"))["run"]
 
-    again = await router.events("Answer", question="a calm question", request_id=f"twice-{face}")
+    again = await router.events("Answer", question="a calm question", request_id=f"twice-{api}")
 
     assert [name for name, _ in again] == ["run_started", "routed", "answer_token", "run_finished"]
     assert again[-1][1]["run"]["run_id"] == first["run_id"]
@@ -169,22 +170,22 @@ async def test_a_request_made_twice_is_answered_once(router: Face, face: str) ->
         ("SubmitFeedback", {"feedback_id": "f", "run_id": "nobody", "correct": True}, "NOT_FOUND", "RUN_NOT_FOUND"),
     ],
 )
-async def test_a_refusal_has_one_code_and_one_reason(
+async def test_an_error_has_one_code_and_one_reason(
     router: Face, operation: str, body: dict[str, object], code: str, reason: str
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as raised:
         await router.ask(operation, **body)
 
-    assert (refused.value.code, refused.value.reason) == (code, reason)
+    assert (raised.value.code, raised.value.reason) == (code, reason)
 
 
-async def test_feedback_says_what_it_does(router: Face, face: str) -> None:
+async def test_feedback_reports_its_effects(router: Face, api: str) -> None:
     run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
 
-    reply = await router.ask("SubmitFeedback", feedback_id=f"does-{face}", run_id=run_id, score=0.75, note="nearly")
+    reply = await router.ask("SubmitFeedback", feedback_id=f"does-{api}", run_id=run_id, score=0.75, note="nearly")
 
     assert reply == {
-        "feedback_id": f"does-{face}",
+        "feedback_id": f"does-{api}",
         "run_id": run_id,
         "teaches": True,
         "calibrates": True,
@@ -193,9 +194,9 @@ async def test_feedback_says_what_it_does(router: Face, face: str) -> None:
     }
 
 
-async def test_the_same_feedback_counts_once_and_gets_the_same_answer(router: Face, face: str) -> None:
+async def test_the_same_feedback_counts_once_and_gets_the_same_answer(router: Face, api: str) -> None:
     run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
-    label = {"feedback_id": f"once-{face}", "run_id": run_id, "correct": False}
+    label = {"feedback_id": f"once-{api}", "run_id": run_id, "correct": False}
 
     first = await router.ask("SubmitFeedback", **label)
     again = await router.ask("SubmitFeedback", **label)
@@ -204,43 +205,43 @@ async def test_the_same_feedback_counts_once_and_gets_the_same_answer(router: Fa
     assert (first["calibrates"], first["becomes_experience"]) == (True, False)
 
 
-async def test_another_verdict_of_the_same_name_is_refused(router: Face, face: str) -> None:
+async def test_another_label_of_the_same_name_is_rejected(router: Face, api: str) -> None:
     run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
-    await router.ask("SubmitFeedback", feedback_id=f"reused-{face}", run_id=run_id, correct=True)
+    await router.ask("SubmitFeedback", feedback_id=f"reused-{api}", run_id=run_id, correct=True)
 
-    with pytest.raises(Refused) as refused:
-        await router.ask("SubmitFeedback", feedback_id=f"reused-{face}", run_id=run_id, correct=True, note="yes")
+    with pytest.raises(Refused) as raised:
+        await router.ask("SubmitFeedback", feedback_id=f"reused-{api}", run_id=run_id, correct=True, note="yes")
 
-    assert (refused.value.code, refused.value.reason) == ("ALREADY_EXISTS", "REQUEST_ID_REUSED")
+    assert (raised.value.code, raised.value.reason) == ("ALREADY_EXISTS", "REQUEST_ID_REUSED")
 
 
-async def test_a_different_verdict_is_refused_and_an_agreeing_one_teaches_no_more(router: Face, face: str) -> None:
+async def test_a_different_label_is_rejected_and_an_agreeing_one_teaches_no_more(router: Face, api: str) -> None:
     run_id = (await router.ask("Answer", question="a calm question"))["run"]["run_id"]
-    await router.ask("SubmitFeedback", feedback_id=f"first-{face}", run_id=run_id, correct=True)
+    await router.ask("SubmitFeedback", feedback_id=f"first-{api}", run_id=run_id, correct=True)
 
-    agreeing = await router.ask("SubmitFeedback", feedback_id=f"second-{face}", run_id=run_id, score=0.5)
-    with pytest.raises(Refused) as refused:
-        await router.ask("SubmitFeedback", feedback_id=f"third-{face}", run_id=run_id, correct=False)
+    agreeing = await router.ask("SubmitFeedback", feedback_id=f"second-{api}", run_id=run_id, score=0.5)
+    with pytest.raises(Refused) as raised:
+        await router.ask("SubmitFeedback", feedback_id=f"third-{api}", run_id=run_id, correct=False)
 
     assert (agreeing["teaches"], agreeing["calibrates"], agreeing["becomes_experience"]) == (True, False, False)
-    assert (refused.value.code, refused.value.reason) == ("ALREADY_EXISTS", "FEEDBACK_CONFLICT")
+    assert (raised.value.code, raised.value.reason) == ("ALREADY_EXISTS", "FEEDBACK_CONFLICT")
 
 
-async def test_a_refusal_says_what_was_wrong_in_words_and_in_metadata(router: Face) -> None:
-    with pytest.raises(Refused) as refused:
+async def test_an_error_describes_what_was_wrong_in_words_and_in_metadata(router: Face) -> None:
+    with pytest.raises(Refused) as raised:
         await router.ask("Route", msv={"conflict": 1.2})
 
-    assert refused.value.metadata == {"component": "conflict", "value": "1.2"}
-    assert refused.value.message == "conflict is 1.2; it must lie in [0, 1]"
+    assert raised.value.metadata == {"component": "conflict", "value": "1.2"}
+    assert raised.value.message == "conflict is 1.2; it must lie in [0, 1]"
 
 
-async def test_the_same_request_identifier_for_another_question_is_refused(router: Face, face: str) -> None:
-    await router.ask("Answer", question="a calm question", request_id=f"other-{face}")
+async def test_the_same_request_identifier_for_another_question_is_rejected(router: Face, api: str) -> None:
+    await router.ask("Answer", question="a calm question", request_id=f"other-{api}")
 
-    with pytest.raises(Refused) as refused:
-        await router.ask("Answer", question="another calm question", request_id=f"other-{face}")
+    with pytest.raises(Refused) as raised:
+        await router.ask("Answer", question="another calm question", request_id=f"other-{api}")
 
-    assert (refused.value.code, refused.value.reason) == ("ALREADY_EXISTS", "REQUEST_ID_REUSED")
+    assert (raised.value.code, raised.value.reason) == ("ALREADY_EXISTS", "REQUEST_ID_REUSED")
 
 
 def _without_none(item: object) -> object:

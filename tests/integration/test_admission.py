@@ -1,4 +1,4 @@
-"""Too much load: what is over the bound is refused at once, on every face, and told when to come back."""
+"""Too much load: a request over the bound is rejected at once, by every API, with a time to retry."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ import pytest
 
 from services.router.service.answering.admission import Admission
 from tests.support.faces import Face, Refused, RestFace, RpcFace
-from tests.support.gateway import HELLO, Suite, gateway, told
+from tests.support.gateway import HELLO, Suite, gateway, metacog_field
 from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall
 from tests.support.stack import ROUTER, TROUBLED, cast, process
 
@@ -27,8 +27,8 @@ class Full:
     llm: ScriptedLLM
     admission: Admission
 
-    def face(self, name: str) -> Face:
-        """One face of the router."""
+    def api(self, name: str) -> Face:
+        """One API of the router."""
         router = self.suite.router
         return RestFace(router.rest, ROUTER) if name == "rest" else RpcFace(router.grpc, ROUTER)
 
@@ -56,21 +56,20 @@ class Full:
 @pytest.fixture
 async def full(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[Full]:
     scripted.answer = cast()
-    admission = Admission(max_in_flight=2, max_deliberations=1)
-    async with gateway(scripted, database_url, tmp_path, admission=admission) as suite:
-        yield Full(suite, scripted, admission)
+    async with gateway(scripted, database_url, tmp_path, max_in_flight=2, max_deliberations=1) as suite:
+        yield Full(suite, scripted, suite.router.admission)
 
 
 @pytest.mark.parametrize("name", ["rest", "rpc"])
 @pytest.mark.parametrize("operation", ["Answer", "Assess", "Route"])
-async def test_one_request_too_many_is_refused_at_once(full: Full, name: str, operation: str) -> None:
+async def test_one_request_too_many_is_rejected_at_once(full: Full, name: str, operation: str) -> None:
     held = await full.holding(2)
 
-    with pytest.raises(Refused) as refused:
-        await full.face(name).ask(operation, question="Is it so?")
+    with pytest.raises(Refused) as raised:
+        await full.api(name).ask(operation, question="Is it so?")
 
-    assert (refused.value.code, refused.value.reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
-    assert refused.value.metadata == {"kind": "requests", "in_flight": "2", "retry_after_s": "1"}
+    assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
+    assert raised.value.metadata == {"kind": "requests", "in_flight": "2", "retry_after_s": "1"}
     assert len(full.llm.bodies) == 2
     await full.let_go(held)
 
@@ -79,16 +78,16 @@ async def test_one_request_too_many_is_refused_at_once(full: Full, name: str, op
 async def test_an_openai_client_gets_a_rate_limit_error(full: Full, stream: bool) -> None:
     held = await full.holding(2)
 
-    with pytest.raises(openai.RateLimitError) as refused:
+    with pytest.raises(openai.RateLimitError) as raised:
         await full.suite.ask("metacog/system1", stream=stream)
 
-    assert (refused.value.code, refused.value.type) == ("overloaded", "rate_limit_error")
-    assert refused.value.response.headers["retry-after"] == "1"
+    assert (raised.value.code, raised.value.type) == ("overloaded", "rate_limit_error")
+    assert raised.value.response.headers["retry-after"] == "1"
     await full.let_go(held)
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-async def test_a_refusal_by_rest_says_when_to_come_back(full: Full, accept: str) -> None:
+async def test_an_error_by_rest_contains_when_to_retry(full: Full, accept: str) -> None:
     held = await full.holding(2)
 
     async with httpx.AsyncClient(base_url=full.suite.router.rest, headers={"accept": accept}) as client:
@@ -99,7 +98,7 @@ async def test_a_refusal_by_rest_says_when_to_come_back(full: Full, accept: str)
     await full.let_go(held)
 
 
-async def test_who_only_looks_is_never_refused(full: Full) -> None:
+async def test_reading_requests_are_never_rejected(full: Full) -> None:
     held = await full.holding(2)
 
     async with httpx.AsyncClient(base_url=full.suite.router.rest) as client:
@@ -110,13 +109,13 @@ async def test_who_only_looks_is_never_refused(full: Full) -> None:
     await full.let_go(held)
 
 
-@pytest.mark.parametrize("ending", ["answered", "refused", "hung up", "stream read", "stream left"])
+@pytest.mark.parametrize("ending", ["answered", "rejected", "hung up", "stream read", "stream left"])
 async def test_a_place_is_free_again_however_its_request_ends(full: Full, ending: str) -> None:
     for _ in range(3):
         match ending:
             case "answered":
                 await full.suite.ask("metacog/system1")
-            case "refused":
+            case "rejected":
                 full.llm.fault(Refuse(400, "no"))
                 with pytest.raises(openai.BadRequestError):
                     await full.suite.ask("metacog/system1")
@@ -135,25 +134,25 @@ async def test_a_place_is_free_again_however_its_request_ends(full: Full, ending
         await full.until_free()
 
 
-async def test_a_refused_request_is_no_run(full: Full) -> None:
+async def test_a_rejected_request_is_no_run(full: Full) -> None:
     held = await full.holding(2)
-    with pytest.raises(openai.RateLimitError) as refused:
+    with pytest.raises(openai.RateLimitError) as raised:
         await full.suite.ask("metacog/system1")
     await full.let_go(held)
 
-    assert "x-metacog-run-id" not in refused.value.response.headers
+    assert "x-metacog-run-id" not in raised.value.response.headers
 
 
 # Deliberations
 
 
-async def test_a_deliberation_too_many_becomes_a_plain_answer_and_says_so(full: Full) -> None:
+async def test_a_deliberation_too_many_becomes_a_single_pass_answer_and_reports_it(full: Full) -> None:
     full.llm.answer = cast(TROUBLED)
     held = await _one_deliberating(full)
 
     answer = await full.suite.ask("metacog")
 
-    field = told(answer)
+    field = metacog_field(answer)
     assert (field["system"], field["strategy"], field["degraded"]) == ("SYSTEM_TWO", "system1", True)
     assert field["degraded_reasons"][0].startswith("dialectic: OVERLOADED: 1 deliberations are in flight")
     await full.let_go(held)
@@ -161,24 +160,24 @@ async def test_a_deliberation_too_many_becomes_a_plain_answer_and_says_so(full: 
 
 @pytest.mark.parametrize("name", ["rest", "rpc"])
 @pytest.mark.parametrize("body", [DEEP, {"question": "Is it so?", "fallback": False}], ids=["named", "no fallback"])
-async def test_a_deliberation_too_many_is_refused_to_who_wants_nothing_else(
+async def test_a_deliberation_too_many_is_rejected_where_the_caller_named_it(
     full: Full, name: str, body: dict[str, Any]
 ) -> None:
     full.llm.answer = cast(TROUBLED)
     held = await _one_deliberating(full)
 
-    with pytest.raises(Refused) as refused:
-        await full.face(name).ask("Answer", **body)
+    with pytest.raises(Refused) as raised:
+        await full.api(name).ask("Answer", **body)
 
-    assert (refused.value.code, refused.value.reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
-    assert (refused.value.metadata["kind"], "run_id" in refused.value.metadata) == ("deliberations", True)
+    assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
+    assert (raised.value.metadata["kind"], "run_id" in raised.value.metadata) == ("deliberations", True)
     await full.let_go(held)
 
 
 async def test_the_next_deliberation_is_let_in_when_one_has_ended(full: Full) -> None:
     for _ in range(2):
         answer = await full.suite.ask("metacog/dialectic")
-        assert told(answer)["strategy"] == "dialectic"
+        assert metacog_field(answer)["strategy"] == "dialectic"
     assert full.admission.deliberations.in_flight == 0
 
 
@@ -197,17 +196,17 @@ async def _one_deliberating(full: Full) -> list["asyncio.Task[Any]"]:
 async def test_a_full_backend_that_names_no_time_gets_one(full: Full, name: str) -> None:
     full.llm.fault(*[Refuse(429, "busy")] * 4)
 
-    with pytest.raises(Refused) as refused:
-        await full.face(name).ask("Answer", question="Is it so?", strategy="system1")
+    with pytest.raises(Refused) as raised:
+        await full.api(name).ask("Answer", question="Is it so?", strategy="system1")
 
-    assert (refused.value.code, refused.value.reason) == ("RESOURCE_EXHAUSTED", "BACKEND_OVERLOADED")
-    assert refused.value.metadata["retry_after_s"] == "1"
+    assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "BACKEND_OVERLOADED")
+    assert raised.value.metadata["retry_after_s"] == "1"
 
 
 # The process
 
 
-async def test_bounds_are_settings_and_refusals_are_counted(
+async def test_bounds_are_settings_and_rejections_are_counted(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.fault(Stall())
@@ -221,13 +220,13 @@ async def test_bounds_are_settings_and_refusals_are_counted(
     async with process("router", **settings) as router, httpx.AsyncClient(base_url=router.rest, timeout=30) as client:
         first = asyncio.create_task(client.post("/v1/chat/completions", json=body))
         await scripted.until(lambda llm: len(llm.bodies) == 1)
-        refused = [(await client.post("/v1/chat/completions", json=body)).status_code for _ in range(3)]
+        rejected = [(await client.post("/v1/chat/completions", json=body)).status_code for _ in range(3)]
         metrics = (await client.get("/metrics")).text
         first.cancel()
         await asyncio.wait({first})
         await scripted.until(lambda llm: llm.disconnects == 1)
         again = await client.post("/v1/chat/completions", json=body)
 
-    assert (refused, again.status_code) == ([429] * 3, 200)
+    assert (rejected, again.status_code) == ([429] * 3, 200)
     assert 'metacog_admitted_in_flight{kind="requests"} 1.0' in metrics
     assert 'metacog_overloaded_total{kind="requests"} 3.0' in metrics

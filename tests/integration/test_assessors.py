@@ -57,17 +57,17 @@ async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> As
 
 
 @pytest.fixture(params=["rest", "rpc"])
-def face(router: RunningRouter, request: pytest.FixtureRequest) -> Face:
-    """Each face in turn."""
+def api(router: RunningRouter, request: pytest.FixtureRequest) -> Face:
+    """Each API in turn."""
     return RestFace(router.rest, ROUTER) if request.param == "rest" else RpcFace(router.grpc, ROUTER)
 
 
-async def assessed(face: Face, assessor: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    return await face.ask("Assess", question="What is 2 + 2?", assessor=assessor, seed=3, **more)
+async def assessed(api: Face, assessor: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    return await api.ask("Assess", question="What is 2 + 2?", assessor=assessor, seed=3, **more)
 
 
-async def test_the_rating_is_what_the_model_says_of_itself(face: Face, scripted: ScriptedLLM) -> None:
-    reply = await assessed(face, "verbalized")
+async def test_the_rating_is_the_models_own(api: Face, scripted: ScriptedLLM) -> None:
+    reply = await assessed(api, "verbalized")
 
     assert [part_of(body) for body in scripted.bodies] == ["rating"]
     msv = reply["msv"]
@@ -75,8 +75,8 @@ async def test_the_rating_is_what_the_model_says_of_itself(face: Face, scripted:
     assert (reply["draft"], list(reply["samples"])) == ("", [])
 
 
-async def test_a_probe_is_one_call_of_few_tokens(face: Face, scripted: ScriptedLLM) -> None:
-    reply = await assessed(face, "probe")
+async def test_a_probe_is_one_call_of_few_tokens(api: Face, scripted: ScriptedLLM) -> None:
+    reply = await assessed(api, "probe")
 
     assert [part_of(body) for body in scripted.bodies] == ["probe"]
     [sent] = scripted.bodies
@@ -84,8 +84,8 @@ async def test_a_probe_is_one_call_of_few_tokens(face: Face, scripted: ScriptedL
     assert len(reply["samples"]) == sent["n"] == 5
 
 
-async def test_a_probe_reads_correctness_and_conflict_off_the_samples(face: Face) -> None:
-    msv = (await assessed(face, "probe"))["msv"]
+async def test_a_probe_reads_correctness_and_conflict_off_the_samples(api: Face) -> None:
+    msv = (await assessed(api, "probe"))["msv"]
 
     # Four of five agree, so 4 of 10 pairs differ; each token of the leading ones has a probability of e^-0.5.
     assert msv["conflict"] == pytest.approx(0.4)
@@ -94,10 +94,8 @@ async def test_a_probe_reads_correctness_and_conflict_off_the_samples(face: Face
     assert (msv["importance"], msv["unknown_reasons"]["importance"]) == (None, "this assessor does not measure it")
 
 
-async def test_the_hybrid_probes_the_answer_and_has_the_request_rated_at_once(
-    face: Face, scripted: ScriptedLLM
-) -> None:
-    reply = await assessed(face, "hybrid")
+async def test_the_hybrid_probes_the_answer_and_has_the_request_rated_at_once(api: Face, scripted: ScriptedLLM) -> None:
+    reply = await assessed(api, "hybrid")
 
     assert sorted(part_of(body) for body in scripted.bodies) == ["importance", "probe"]
     msv = reply["msv"]
@@ -106,8 +104,8 @@ async def test_the_hybrid_probes_the_answer_and_has_the_request_rated_at_once(
     assert set(reply["prompt_digests"]) == {"probe", "importance"}
 
 
-async def test_a_draft_is_judged_by_check_likelihood_and_support(face: Face) -> None:
-    reply = await assessed(face, "draft")
+async def test_a_draft_is_judged_by_check_likelihood_and_support(api: Face) -> None:
+    reply = await assessed(api, "draft")
 
     assert reply["draft"] == "Two and two.\nFinal Answer: 4"
     msv = reply["msv"]
@@ -120,16 +118,16 @@ async def test_a_draft_is_judged_by_check_likelihood_and_support(face: Face) -> 
     assert msv["kind"] == "RETROSPECTIVE"
 
 
-async def test_the_check_is_one_token_about_the_draft_itself(face: Face, scripted: ScriptedLLM) -> None:
-    reply = await assessed(face, "draft")
+async def test_the_check_is_one_token_about_the_draft_itself(api: Face, scripted: ScriptedLLM) -> None:
+    reply = await assessed(api, "draft")
 
     [check] = [body for body in scripted.bodies if part_of(body) == "check"]
     assert (check["max_tokens"], check["top_logprobs"]) == (1, 20)
     assert check["messages"][-2] == {"role": "assistant", "content": reply["draft"]}
 
 
-async def test_what_each_assessment_cost_is_told(face: Face) -> None:
-    usage = (await assessed(face, "draft"))["usage"]
+async def test_the_cost_of_each_assessment_is_reported(api: Face) -> None:
+    usage = (await assessed(api, "draft"))["usage"]
 
     # Five samples, a check and a rating of the request; the draft is System 1's.
     assert (usage["stages"]["assess"]["generations"], usage["stages"]["system1"]["generations"]) == (7, 1)
@@ -137,13 +135,13 @@ async def test_what_each_assessment_cost_is_told(face: Face) -> None:
 
 @pytest.mark.parametrize("assessor", ["verbalized", "probe", "hybrid", "draft"])
 async def test_a_model_that_talks_nonsense_leaves_unknowns_and_never_zeros(
-    face: Face, scripted: ScriptedLLM, assessor: str
+    api: Face, scripted: ScriptedLLM, assessor: str
 ) -> None:
     scripted.answer = ModelReplies(
         draft=" ", samples=[" "] * 5, check={"Perhaps": -0.1}, rating="bad", importance="bad"
     )
 
-    msv = (await assessed(face, assessor))["msv"]
+    msv = (await assessed(api, assessor))["msv"]
 
     unknown = ("correctness", "conflict", "importance", "experience")
     assert [msv[name] for name in unknown] == [None] * 4
@@ -151,22 +149,22 @@ async def test_a_model_that_talks_nonsense_leaves_unknowns_and_never_zeros(
 
 
 @pytest.mark.parametrize("assessor", ["verbalized", "probe", "hybrid", "draft"])
-async def test_a_backend_that_refuses_is_a_reason_and_no_error(
-    face: Face, scripted: ScriptedLLM, assessor: str
+async def test_an_error_of_the_backend_is_a_reason_and_no_error(
+    api: Face, scripted: ScriptedLLM, assessor: str
 ) -> None:
     for _ in range(8):
         scripted.fault(Refuse(400, "no"))
 
-    msv = (await assessed(face, assessor))["msv"]
+    msv = (await assessed(api, assessor))["msv"]
 
     assert (msv["correctness"], msv["conflict"], msv["importance"]) == (None, None, None)
     assert "no" in msv["unknown_reasons"]["correctness"]
 
 
-async def test_an_assessment_takes_no_more_than_its_share_of_the_time(face: Face, scripted: ScriptedLLM) -> None:
+async def test_an_assessment_takes_no_more_than_its_share_of_the_time(api: Face, scripted: ScriptedLLM) -> None:
     scripted.fault(Stall())
 
-    msv = (await assessed(face, "verbalized", envelope={"timeout_ms": 1000}))["msv"]
+    msv = (await assessed(api, "verbalized", envelope={"timeout_ms": 1000}))["msv"]
 
     assert "DEADLINE_EXCEEDED" in msv["unknown_reasons"]["correctness"]
 
@@ -181,17 +179,17 @@ async def test_a_backend_without_probabilities_still_supports_a_draft(database_u
     assert set(msv["parts"]) & {"check", "draft_likelihood"} == set()
 
 
-async def test_an_unknown_assessor_is_refused_with_those_there_are(face: Face) -> None:
-    with pytest.raises(Refused) as refused:
-        await assessed(face, "oracle")
+async def test_an_unknown_assessor_is_rejected_with_the_known_ones(api: Face) -> None:
+    with pytest.raises(Refused) as raised:
+        await assessed(api, "oracle")
 
-    assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", "UNKNOWN_ASSESSOR")
-    assert refused.value.metadata == {"assessor": "oracle"}
-    assert "verbalized, probe, hybrid, draft" in refused.value.message
+    assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", "UNKNOWN_ASSESSOR")
+    assert raised.value.metadata == {"assessor": "oracle"}
+    assert "verbalized, probe, hybrid, draft" in raised.value.message
 
 
-async def test_a_preview_tells_the_draft_and_the_samples(face: Face) -> None:
-    reply = await face.ask("Route", question="What is 2 + 2?", assessor="draft")
+async def test_a_preview_returns_the_draft_and_the_samples(api: Face) -> None:
+    reply = await api.ask("Route", question="What is 2 + 2?", assessor="draft")
 
     assert (reply["system"], reply["assessor"]) == ("SYSTEM_ONE", "draft")
     assert reply["draft"].endswith("Final Answer: 4")
@@ -200,9 +198,9 @@ async def test_a_preview_tells_the_draft_and_the_samples(face: Face) -> None:
 
 
 async def test_a_draft_that_is_good_enough_is_the_answer(router: RunningRouter, scripted: ScriptedLLM) -> None:
-    face = RestFace(router.rest, ROUTER)
+    api = RestFace(router.rest, ROUTER)
 
-    run = (await face.ask("Answer", question="What is 2 + 2?", assessor="draft"))["run"]
+    run = (await api.ask("Answer", question="What is 2 + 2?", assessor="draft"))["run"]
 
     assert [part_of(body) for body in scripted.bodies].count("draft") == 1
     assert (run["answer"], run["strategy"]) == ("Two and two.\nFinal Answer: 4", "system1")
@@ -214,9 +212,9 @@ async def test_a_doubted_draft_goes_into_the_deliberation(
 ) -> None:
     scripted.answer = ModelReplies(samples=["1", "2", "3", "5", "6"], check={"No": log(0.9), "Yes": log(0.01)})
     async with router_at(scripted, database_url, tmp_path) as router:
-        face = RestFace(router.rest, ROUTER)
+        api = RestFace(router.rest, ROUTER)
 
-        reply = await face.ask("Route", question="What is 2 + 2?", assessor="draft")
+        reply = await api.ask("Route", question="What is 2 + 2?", assessor="draft")
 
     assert (reply["system"], reply["strategy"]) == ("SYSTEM_TWO", "dialectic")
     assert reply["draft"]
@@ -257,7 +255,7 @@ async def test_an_assessor_sees_the_whole_conversation(router: RunningRouter, sc
     assert probe["messages"][3]["content"].startswith("How many masts?\n\n")
 
 
-async def test_a_stream_is_never_kept_waiting_for_a_draft(router: RunningRouter, scripted: ScriptedLLM) -> None:
+async def test_a_stream_never_waits_for_a_draft(router: RunningRouter, scripted: ScriptedLLM) -> None:
     body = {"model": "metacog", "messages": [{"role": "user", "content": "2 + 2?"}], "stream": True}
 
     async with httpx.AsyncClient(base_url=router.rest) as client:
@@ -277,25 +275,25 @@ async def test_a_stream_that_asks_for_a_draft_gets_it_in_one_piece(
         reply = (await client.post("/v1/chat/completions", json=body)).raise_for_status()
 
     *chunks, last, done = [line.removeprefix("data: ") for line in reply.text.splitlines() if line]
-    told = [json.loads(chunk) for chunk in (*chunks, last)]
+    documents = [json.loads(chunk) for chunk in (*chunks, last)]
     assert done == "[DONE]"
-    assert {chunk["object"] for chunk in told} == {"chat.completion.chunk"}
-    assert "".join(c["choices"][0]["delta"].get("content") or "" for c in told) == "Two and two.\nFinal Answer: 4"
-    assert told[-1]["metacog"]["confidence_source"] == "draft"
+    assert {chunk["object"] for chunk in documents} == {"chat.completion.chunk"}
+    assert "".join(c["choices"][0]["delta"].get("content") or "" for c in documents) == "Two and two.\nFinal Answer: 4"
+    assert documents[-1]["metacog"]["confidence_source"] == "draft"
     assert [part_of(sent) for sent in scripted.bodies].count("draft") == 1
 
 
-async def test_an_envelope_too_small_for_an_assessor_gets_a_plain_call(face: Face, scripted: ScriptedLLM) -> None:
+async def test_an_envelope_too_small_for_an_assessor_gets_a_single_pass_call(api: Face, scripted: ScriptedLLM) -> None:
     # The draft assessor draws 7 samples of 125 tokens in all beside the answer, which needs 64 at least.
-    reply = await face.ask(
+    reply = await api.ask(
         "Route", question="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 188}
     )
 
     assert (reply["system"], reply["reason"], scripted.bodies) == ("SYSTEM_ONE", "envelope", [])
 
 
-async def test_an_envelope_that_carries_a_draft_is_kept_to(face: Face) -> None:
-    reply = await face.ask(
+async def test_an_envelope_with_room_for_a_draft_is_not_exceeded(api: Face) -> None:
+    reply = await api.ask(
         "Route", question="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 189}
     )
 

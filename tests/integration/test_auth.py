@@ -1,4 +1,4 @@
-"""Who may ask: keys on both faces, and nobody beyond loopback without them."""
+"""API keys: on both APIs, and no service beyond loopback without them."""
 
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -47,57 +47,57 @@ async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> As
         yield running
 
 
-def face_of(router: RunningRouter, name: str, secret: str) -> Face:
-    """A face asked under a key."""
+def api_of(router: RunningRouter, name: str, secret: str) -> Face:
+    """An API that is called with a key."""
     bearer = f"Bearer {secret}"
     if name == "rest":
         return RestFace(router.rest, ROUTER, headers={"authorization": bearer} if secret else {})
     return RpcFace(router.grpc, ROUTER, metadata=(("authorization", bearer),) if secret else ())
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
+@pytest.mark.parametrize("api", ["rest", "rpc"])
 @pytest.mark.parametrize("secret", ["", "guess", "secret-of-ann2"])
 @pytest.mark.parametrize("operation", ["Route", "Answer", "GetRun", "SubmitFeedback"])
-async def test_without_a_known_key_every_operation_is_refused(
-    router: RunningRouter, scripted: ScriptedLLM, face: str, secret: str, operation: str
+async def test_without_a_known_key_every_operation_is_rejected(
+    router: RunningRouter, scripted: ScriptedLLM, api: str, secret: str, operation: str
 ) -> None:
     body = {"run_id": "x"} if operation == "GetRun" else {"question": "?"} if operation in ("Route", "Answer") else {}
 
-    with pytest.raises(Refused) as refused:
-        await face_of(router, face, secret).ask(operation, **body)
+    with pytest.raises(Refused) as raised:
+        await api_of(router, api, secret).ask(operation, **body)
 
-    assert (refused.value.code, refused.value.reason) == ("UNAUTHENTICATED", "UNAUTHENTICATED")
+    assert (raised.value.code, raised.value.reason) == ("UNAUTHENTICATED", "UNAUTHENTICATED")
     assert scripted.bodies == []
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
-async def test_with_a_key_the_run_names_its_holder(router: RunningRouter, face: str) -> None:
-    run = (await face_of(router, face, "secret-of-ann").ask("Answer", question="?", strategy="system1"))["run"]
+@pytest.mark.parametrize("api", ["rest", "rpc"])
+async def test_with_a_key_the_run_names_its_holder(router: RunningRouter, api: str) -> None:
+    run = (await api_of(router, api, "secret-of-ann").ask("Answer", question="?", strategy="system1"))["run"]
 
     assert (run["key_name"], run["answer"]) == ("ann", "the system1")
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
-async def test_a_run_is_for_its_own_key_alone(router: RunningRouter, face: str) -> None:
-    ann, bob = (face_of(router, face, f"secret-of-{holder}") for holder in ("ann", "bob"))
+@pytest.mark.parametrize("api", ["rest", "rpc"])
+async def test_a_run_is_for_its_own_key_alone(router: RunningRouter, api: str) -> None:
+    ann, bob = (api_of(router, api, f"secret-of-{holder}") for holder in ("ann", "bob"))
     asked = (await ann.ask("Answer", question="?", strategy="system1"))["run"]["run_id"]
     await until(lambda: listed(ann, asked))
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refused) as raised:
         await bob.ask("GetRun", run_id=asked)
 
-    assert refused.value.reason == "RUN_NOT_FOUND"
+    assert raised.value.reason == "RUN_NOT_FOUND"
     assert not await listed(bob, asked)
 
 
-async def listed(face: Face, run_id: str) -> bool:
+async def listed(api: Face, run_id: str) -> bool:
     """Whether a run is among those that the holder of a key is shown."""
-    return run_id in [run["run_id"] for run in (await face.ask("ListRuns", page_size=50))["runs"]]
+    return run_id in [run["run_id"] for run in (await api.ask("ListRuns", page_size=50))["runs"]]
 
 
 async def test_the_name_of_a_request_belongs_to_its_key(router: RunningRouter, tmp_path: Path) -> None:
     names = [
-        (await face_of(router, "rest", f"secret-of-{holder}").ask("Answer", question="?", request_id=tmp_path.name))[
+        (await api_of(router, "rest", f"secret-of-{holder}").ask("Answer", question="?", request_id=tmp_path.name))[
             "run"
         ]
         for holder in ("ann", "bob", "ann")
@@ -113,16 +113,16 @@ async def test_the_openai_client_presents_its_key(router: RunningRouter) -> None
     assert answer.choices[0].message.content == "the system1"
 
 
-async def test_a_wrong_key_is_refused_in_openais_shape(router: RunningRouter) -> None:
+async def test_a_wrong_key_is_rejected_in_openais_shape(router: RunningRouter) -> None:
     async with AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="guess") as client:
-        with pytest.raises(openai.AuthenticationError) as refused:
+        with pytest.raises(openai.AuthenticationError) as raised:
             await client.chat.completions.create(model="metacog/system1", messages=HELLO)
 
-    assert (refused.value.type, refused.value.code) == ("authentication_error", "invalid_api_key")
+    assert (raised.value.type, raised.value.code) == ("authentication_error", "invalid_api_key")
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/models/metacog", "/v1/models/metacog/system1"])
-async def test_the_models_are_refused_in_openais_shape_too(router: RunningRouter, path: str) -> None:
+async def test_the_models_are_rejected_in_openais_shape_too(router: RunningRouter, path: str) -> None:
     async with httpx.AsyncClient(base_url=router.rest, headers={"authorization": "Bearer guess"}) as client:
         replies = [await client.get(path), await client.delete(path)]
 
@@ -152,7 +152,7 @@ async def test_between_services_the_suites_own_key_is_presented(
         by_stranger = await RpcFace(stranger.grpc, ROUTER).ask("Answer", question="?", strategy="dialectic")
 
     assert (by_known["run"]["strategy"], by_known["run"]["degraded"]) == ("dialectic", False)
-    assert [told["reason"] for told in by_stranger["run"]["fallbacks"]] == ["UNAUTHENTICATED"]
+    assert [fallback["reason"] for fallback in by_stranger["run"]["fallbacks"]] == ["UNAUTHENTICATED"]
 
 
 # As processes
@@ -166,7 +166,7 @@ def keys_file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("service", ["router", "assigner", "arbiter", "delegation"])
-def test_nobody_listens_beyond_loopback_without_keys(service: str) -> None:
+def test_no_service_listens_beyond_loopback_without_keys(service: str) -> None:
     host = f"METACOG_{service.upper()}_HOST"
 
     done = refused_start(service, **{host: "0.0.0.0", "METACOG_INFERENCE_MODEL": "any"})
@@ -188,12 +188,12 @@ async def test_with_a_keys_file_a_service_listens_anywhere_and_asks_for_a_key(ke
             alive = await client.get("/healthz")
         async with aio.insecure_channel(running.grpc) as channel:
             health = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
-            with pytest.raises(aio.AioRpcError) as refused:
+            with pytest.raises(aio.AioRpcError) as raised:
                 await channel.unary_unary("/metacog.delegation.v1.DelegationService/ListAgents")(b"")
 
     assert (answers, alive.status_code) == ([401, 503], 200)
     assert health.status == health_pb2.HealthCheckResponse.SERVING
-    assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
 @pytest.mark.parametrize(

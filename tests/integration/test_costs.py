@@ -1,4 +1,4 @@
-"""What answers cost, and a limit on it over the whole fan-out, on every face."""
+"""What answers cost, and a limit on it over the whole fan-out, on every API."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from kernel.prices import Price
 from tests.support.arbiter import ARBITER, Script, arbiter_at
 from tests.support.delegating import Cast, delegation_at
 from tests.support.faces import Body, Face, Refused, RestFace, RpcFace
-from tests.support.gateway import Suite, gateway, text_of, told
+from tests.support.gateway import Suite, gateway, metacog_field, text_of
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_PRICES, ROUTER, TROUBLED, assigner_at, cast, router_at
 
@@ -35,15 +35,15 @@ async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> Asy
 
 
 @pytest.fixture(params=["rest", "rpc"])
-def face(suite: Suite, request: pytest.FixtureRequest) -> Face:
-    """Each face in turn."""
+def api(suite: Suite, request: pytest.FixtureRequest) -> Face:
+    """Each API in turn."""
     return RestFace(suite.router.rest, ROUTER) if request.param == "rest" else RpcFace(suite.router.grpc, ROUTER)
 
 
-async def test_a_deliberation_costs_what_its_stages_cost(face: Face, scripted: ScriptedLLM) -> None:
+async def test_a_deliberation_costs_what_its_stages_cost(api: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
-    run = (await face.ask("Answer", question="Is it so?"))["run"]
+    run = (await api.ask("Answer", question="Is it so?"))["run"]
 
     usage = run["usage"]
     assert {"assess", "thesis", "synthesis", "measure"} < set(usage["stages"])
@@ -53,22 +53,22 @@ async def test_a_deliberation_costs_what_its_stages_cost(face: Face, scripted: S
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, 2e9])
-async def test_a_limit_that_is_no_amount_is_refused(face: Face, scripted: ScriptedLLM, wrong: float) -> None:
+async def test_a_limit_that_is_no_amount_is_rejected(api: Face, scripted: ScriptedLLM, wrong: float) -> None:
     for operation in ("Answer", "Assess", "Route"):
-        with pytest.raises(Refused, match="max_cost") as refused:
-            await face.ask(operation, question="Is it so?", envelope={"max_cost": wrong})
-        assert refused.value.reason == "INVALID_ENVELOPE"
+        with pytest.raises(Refused, match="max_cost") as raised:
+            await api.ask(operation, question="Is it so?", envelope={"max_cost": wrong})
+        assert raised.value.reason == "INVALID_ENVELOPE"
     assert scripted.bodies == []
 
 
 # The prompts of 13 calls and more; money for some of them.
 @pytest.mark.parametrize("max_cost", [0.004, 0.006])
 async def test_a_limit_on_the_cost_ends_with_the_best_answer_so_far(
-    face: Face, scripted: ScriptedLLM, max_cost: float
+    api: Face, scripted: ScriptedLLM, max_cost: float
 ) -> None:
     scripted.answer = cast(TROUBLED)
 
-    run = (await face.ask("Answer", question="Is it so?", strategy="dialectic", envelope={"max_cost": max_cost}))["run"]
+    run = (await api.ask("Answer", question="Is it so?", strategy="dialectic", envelope={"max_cost": max_cost}))["run"]
 
     assert (run["outcome"], run["budget_exhausted"]) == ("ANSWERED", True)
     assert 0 < run["usage"]["cost"] == worth(run["usage"]) <= max_cost
@@ -76,35 +76,35 @@ async def test_a_limit_on_the_cost_ends_with_the_best_answer_so_far(
     assert run["envelope"]["max_cost"] == max_cost
 
 
-async def test_too_little_money_for_any_call_is_told_before_any_call(face: Face, scripted: ScriptedLLM) -> None:
-    with pytest.raises(Refused) as refused:
-        await face.ask("Answer", question="Is it so?", strategy="system1", envelope={"max_cost": 0.0001})
+async def test_too_little_money_for_any_call_is_an_error_before_any_call(api: Face, scripted: ScriptedLLM) -> None:
+    with pytest.raises(Refused) as raised:
+        await api.ask("Answer", question="Is it so?", strategy="system1", envelope={"max_cost": 0.0001})
 
-    assert (refused.value.code, refused.value.reason) == ("RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED")
-    assert refused.value.metadata["cost_left"] == "0.0001"
+    assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED")
+    assert raised.value.metadata["cost_left"] == "0.0001"
     assert scripted.bodies == []
 
 
-async def test_money_for_a_plain_call_only_gets_one(face: Face, scripted: ScriptedLLM) -> None:
+async def test_money_for_a_single_pass_call_only_gets_one(api: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
     limit = {"max_cost": 0.00042}  # a prompt of some 350 tokens at most, and 30 generated ones
 
-    run = (await face.ask("Answer", question="Is it so?", envelope=limit))["run"]
+    run = (await api.ask("Answer", question="Is it so?", envelope=limit))["run"]
 
     assert (run["strategy"], len(scripted.bodies)) == ("system1", 1)
     assert run["usage"]["cost"] <= 0.00042
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_chat_tells_its_cost_and_limits_it(suite: Suite, scripted: ScriptedLLM, stream: bool) -> None:
+async def test_a_chat_reports_its_cost_and_limits_it(suite: Suite, scripted: ScriptedLLM, stream: bool) -> None:
     limit = {"envelope": {"max_cost": 0.0005}}
 
     if stream:
         chunks = await suite.chunks("metacog/system1", metacog=limit, max_tokens=8)
-        answer, usage = text_of(chunks), told(chunks[-1])["usage"]
+        answer, usage = text_of(chunks), metacog_field(chunks[-1])["usage"]
     else:
         whole = await suite.ask("metacog/system1", metacog=limit, max_tokens=8)
-        answer, usage = whole.choices[0].message.content, told(whole)["usage"]
+        answer, usage = whole.choices[0].message.content, metacog_field(whole)["usage"]
 
     assert answer == "the system1"
     assert 0 < usage["cost"] == worth(usage)
@@ -116,22 +116,22 @@ async def test_a_model_without_a_price_cannot_be_limited(
 ) -> None:
     scripted.answer = cast()
     async with gateway(scripted, database_url, tmp_path) as suite:
-        for face in (RestFace(suite.router.rest, ROUTER), RpcFace(suite.router.grpc, ROUTER)):
+        for api in (RestFace(suite.router.rest, ROUTER), RpcFace(suite.router.grpc, ROUTER)):
             for operation in ("Answer", "Assess", "Route"):
-                with pytest.raises(Refused, match="'scripted' has no price; add it to METACOG_PRICES") as refused:
-                    await face.ask(operation, question="Is it so?", envelope={"max_cost": 1.0})
-                assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", "INVALID_ENVELOPE")
-                assert refused.value.metadata["model"] == "scripted"
+                with pytest.raises(Refused, match="'scripted' has no price; add it to METACOG_PRICES") as raised:
+                    await api.ask(operation, question="Is it so?", envelope={"max_cost": 1.0})
+                assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", "INVALID_ENVELOPE")
+                assert raised.value.metadata["model"] == "scripted"
         with pytest.raises(BadRequestError) as bad:
             await suite.ask("metacog", metacog={"envelope": {"max_cost": 1.0}})
         assert (bad.value.code, scripted.bodies) == ("invalid_envelope", [])
 
-        run = (await face.ask("Answer", question="Is it so?", strategy="system1"))["run"]
+        run = (await api.ask("Answer", question="Is it so?", strategy="system1"))["run"]
         assert (run["usage"]["cost"], run["usage"]["unknown_cost"]) == (None, None)
 
 
 @pytest.mark.parametrize("named", ["", "dialectic"])
-async def test_an_agents_model_without_a_price_is_refused_and_nothing_stands_in(
+async def test_an_agents_model_without_a_price_is_rejected_and_has_no_fallback(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path, named: str
 ) -> None:
     scripted.answer = cast(TROUBLED)
@@ -140,19 +140,19 @@ async def test_an_agents_model_without_a_price_is_refused_and_nothing_stands_in(
         assigner_at(scripted, agents, prices=PRICES) as assigner,
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, prices=PRICES) as router,
     ):
-        with pytest.raises(Refused, match="the model 'dear' has no price") as refused:
+        with pytest.raises(Refused, match="the model 'dear' has no price") as raised:
             await RpcFace(router.grpc, ROUTER).ask(
                 "Answer", question="Is it so?", strategy=named, envelope={"max_cost": 1.0}
             )
 
-    assert refused.value.reason == "INVALID_ENVELOPE"
+    assert raised.value.reason == "INVALID_ENVELOPE"
     assert len(scripted.bodies) == (0 if named else 1)  # the assessment
 
 
-async def arbitrated(llm: ScriptedLLM, prices: Any = PRICES, **ask: Any) -> Body:  # noqa: ANN401
+async def arbitrated(llm: ScriptedLLM, prices: Any = PRICES, **request: Any) -> Body:  # noqa: ANN401
     llm.answer = Script(MAJORITY, MAJORITY)
     async with arbiter_at(llm, prices=prices) as arbiter:
-        return await RpcFace(arbiter.grpc, ARBITER).ask("Arbitrate", question="What is 2 + 2?", **ask)
+        return await RpcFace(arbiter.grpc, ARBITER).ask("Arbitrate", question="What is 2 + 2?", **request)
 
 
 async def test_an_arbitration_stays_inside_its_cost(scripted: ScriptedLLM) -> None:
@@ -166,11 +166,11 @@ async def test_an_arbitration_stays_inside_its_cost(scripted: ScriptedLLM) -> No
     assert cut["usage"]["generations"] < whole["usage"]["generations"]
 
 
-async def test_an_arbiter_without_prices_refuses_a_limit(scripted: ScriptedLLM) -> None:
-    with pytest.raises(Refused, match="'scripted' has no price") as refused:
+async def test_an_arbiter_without_prices_rejects_a_limit(scripted: ScriptedLLM) -> None:
+    with pytest.raises(Refused, match="'scripted' has no price") as raised:
         await arbitrated(scripted, NO_PRICES, envelope={"max_cost": 1.0})
 
-    assert (refused.value.reason, scripted.bodies) == ("INVALID_ENVELOPE", [])
+    assert (raised.value.reason, scripted.bodies) == ("INVALID_ENVELOPE", [])
 
 
 async def test_a_delegated_task_stays_inside_its_cost(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> None:
@@ -179,10 +179,10 @@ async def test_a_delegated_task_stays_inside_its_cost(scripted: ScriptedLLM, dat
         delegation_at(scripted, database_url, prices=PRICES) as service,
         router_at(scripted, database_url, tmp_path, others={"delegation": service.grpc}, prices=PRICES) as router,
     ):
-        face = RpcFace(router.grpc, ROUTER)
-        ask = {"question": "What is 2 + 2?", "strategy": "delegation", "fallback": False}
-        whole = (await face.ask("Answer", **ask))["run"]
-        cut = (await face.ask("Answer", **ask, envelope={"max_cost": 0.0015}))["run"]
+        api = RpcFace(router.grpc, ROUTER)
+        request = {"question": "What is 2 + 2?", "strategy": "delegation", "fallback": False}
+        whole = (await api.ask("Answer", **request))["run"]
+        cut = (await api.ask("Answer", **request, envelope={"max_cost": 0.0015}))["run"]
 
     assert whole["usage"]["cost"] == worth(whole["usage"])
     assert (cut["outcome"], cut["budget_exhausted"], whole["budget_exhausted"]) == ("ANSWERED", True, False)

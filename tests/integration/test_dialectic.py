@@ -9,7 +9,7 @@ from openai import AsyncOpenAI
 
 from configuration.agents import AgentConfig
 from tests.support.faces import RestFace
-from tests.support.gateway import text_of, told
+from tests.support.gateway import metacog_field, text_of
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, At, assigner_at, cast, router_at, stage_of
 
@@ -31,12 +31,12 @@ async def test_the_papers_examples_go_where_the_paper_sends_them(
         assigner_at(scripted) as assigner,
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}) as router,
     ):
-        face = RestFace(router.rest, ROUTER)
-        capital = (await face.ask("Answer", question=CAPITAL, msv=CALM))["run"]
-        spoken = [stage_of(body) for body in scripted.bodies]
-        brains = (await face.ask("Answer", question=BRAINS, msv=CONTESTED))["run"]
+        api = RestFace(router.rest, ROUTER)
+        capital = (await api.ask("Answer", question=CAPITAL, msv=CALM))["run"]
+        stages = [stage_of(body) for body in scripted.bodies]
+        brains = (await api.ask("Answer", question=BRAINS, msv=CONTESTED))["run"]
 
-    assert (capital["route"]["system"], capital["answer"], spoken) == ("SYSTEM_ONE", "the system1", ["system1"])
+    assert (capital["route"]["system"], capital["answer"], stages) == ("SYSTEM_ONE", "the system1", ["system1"])
     # .3 · .08 + .25 · .12 + .25 · .5 + .2 · .5
     assert capital["route"]["activation"]["value"] == pytest.approx(0.279)
     assert (brains["route"]["system"], brains["strategy"]) == ("SYSTEM_TWO", "dialectic")
@@ -68,10 +68,14 @@ async def test_a_real_model_deliberates_under_the_eyes_of_the_watcher(
             extra_body={"metacog": options},
         )
         chunks = [chunk async for chunk in stream]
-        run_id = told(chunks[-1])["run_id"]
+        run_id = metacog_field(chunks[-1])["run_id"]
         run = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=run_id))["run"]
 
-    events = [(told(chunk)["event"], told(chunk)["data"]) for chunk in chunks if "event" in told(chunk)]
+    events = [
+        (metacog_field(chunk)["event"], metacog_field(chunk)["data"])
+        for chunk in chunks
+        if "event" in metacog_field(chunk)
+    ]
     check_order(events)
     check_account(run["deliberation"], run, events)
     assert text_of(chunks).strip() == run["answer"] == run["deliberation"]["answer"]
@@ -81,7 +85,7 @@ async def test_a_real_model_deliberates_under_the_eyes_of_the_watcher(
 
 
 def check_order(events: list[tuple[str, Any]]) -> None:
-    """The course is as it must be, whatever is said; measurements come when they are ready."""
+    """The stages follow one another as they must, whatever the texts; measurements come when they are ready."""
     course = [name for name, _ in groupby(name for name, _ in events if name != "stage_measured")]
     stage = ["stage_started", "stage_token", "stage_finished"]
     assert course == ["routed", "agent_assessed", "roles_assigned", *stage * 5]

@@ -1,4 +1,4 @@
-"""Who goes away stops the generation, whatever face and whatever way: told by what the backend itself counts."""
+"""A client that hangs up stops the generation, whatever the API and the way, as the backend itself counts."""
 
 import asyncio
 import time
@@ -43,9 +43,9 @@ async def answers(router: RunningRouter, *, events: bool) -> None:
 
 async def rpc(router: RunningRouter) -> None:
     query = COUNT[0]["content"]
-    ask = router_pb2.AnswerRequest(question=query, strategy="system1", max_tokens=TOKENS)
+    request = router_pb2.AnswerRequest(question=query, strategy="system1", max_tokens=TOKENS)
     async with aio.insecure_channel(router.grpc) as channel:
-        async for _ in router_pb2_grpc.RouterServiceStub(channel).Answer(ask):
+        async for _ in router_pb2_grpc.RouterServiceStub(channel).Answer(request):
             pass
 
 
@@ -78,8 +78,8 @@ async def router(own_llama: str, database_url: str, tmp_path: Path) -> AsyncIter
 
 async def counted(url: str, name: str) -> int:
     """What llama.cpp counts."""
-    told = (await asyncio.to_thread(lambda: urlopen(f"{url}/metrics").read().decode())).splitlines()
-    (line,) = [line for line in told if line.startswith(f"llamacpp:{name} ")]
+    lines = (await asyncio.to_thread(lambda: urlopen(f"{url}/metrics").read().decode())).splitlines()
+    (line,) = [line for line in lines if line.startswith(f"llamacpp:{name} ")]
     return int(float(line.split()[1]))
 
 

@@ -12,7 +12,7 @@ import pytest
 from openai.types.chat import ChatCompletionChunk
 from pydantic import BaseModel
 
-from tests.support.gateway import HELLO, Suite, gateway, text_of, told
+from tests.support.gateway import HELLO, Suite, gateway, metacog_field, text_of
 from tests.support.scripted_llm import LLAMACPP, MINIMAL, Cut, Refuse, Said, Say, ScriptedLLM, Shape, Stall
 from tests.support.stack import NOBODY, At, cast, router_at, stage_of
 
@@ -87,9 +87,9 @@ async def lines(suite: Suite, **body: Any) -> list[str]:  # noqa: ANN401
     return [line for line in reply.text.splitlines() if line]
 
 
-def documents(told: list[str]) -> list[dict[str, Any]]:
+def documents(lines: list[str]) -> list[dict[str, Any]]:
     """The chunks among `lines`."""
-    return [json.loads(line.removeprefix("data: ")) for line in told if line.startswith("data: {")]
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
 
 
 # What goes in
@@ -164,7 +164,7 @@ async def test_a_negative_seed_is_a_seed_too(suite: Suite, scripted: ScriptedLLM
     assert all(body["seed"] >= 0 for body in scripted.bodies)
 
 
-async def test_a_document_by_schema_comes_from_a_plain_call(suite: Suite, scripted: ScriptedLLM) -> None:
+async def test_a_document_by_schema_comes_from_a_single_pass_call(suite: Suite, scripted: ScriptedLLM) -> None:
     class Point(BaseModel):
         x: int
         name: str
@@ -176,20 +176,20 @@ async def test_a_document_by_schema_comes_from_a_plain_call(suite: Suite, script
     assert parsed.choices[0].message.parsed == Point(x=1, name="word")
     assert scripted.bodies[0]["response_format"]["json_schema"]["schema"]["required"] == ["x", "name"]
     assert scripted.bodies[1]["response_format"] == {"type": "json_object"}
-    assert [told(answer)["reason"] for answer in (parsed, loose)] == ["format", "format"]
+    assert [metacog_field(answer)["reason"] for answer in (parsed, loose)] == ["format", "format"]
 
 
 @pytest.mark.parametrize("part", [IMAGE, AUDIO, FILE], ids=["image", "audio", "file"])
-async def test_what_is_no_text_is_for_a_plain_call_alone(suite: Suite, scripted: ScriptedLLM, part: Any) -> None:  # noqa: ANN401
+async def test_what_is_no_text_is_for_a_single_pass_call_alone(suite: Suite, scripted: ScriptedLLM, part: Any) -> None:  # noqa: ANN401
     seen: Any = [*HELLO, {"role": "user", "content": [{"type": "text", "text": "What is this?"}, part]}]
 
     answer = await suite.ask(messages=seen)
-    with pytest.raises(openai.BadRequestError) as refused:
+    with pytest.raises(openai.BadRequestError) as raised:
         await suite.ask("metacog/dialectic", messages=seen)
 
-    assert (told(answer)["strategy"], told(answer)["reason"]) == ("system1", "format")
+    assert (metacog_field(answer)["strategy"], metacog_field(answer)["reason"]) == ("system1", "format")
     assert scripted.bodies[0]["messages"] == seen
-    assert refused.value.param == "messages.1.content"
+    assert raised.value.param == "messages.1.content"
     assert len(scripted.bodies) == 1
 
 
@@ -228,7 +228,7 @@ async def test_the_result_of_a_tool_goes_back_under_the_name_of_its_call(
 
 
 @pytest.mark.parametrize("model", ["metacog/system1", "metacog/dialectic", "metacog"])
-async def test_a_conversation_that_used_tools_goes_on_without_them(
+async def test_a_conversation_that_used_tools_continues_without_them(
     suite: Suite, scripted: ScriptedLLM, model: str
 ) -> None:
     turns: Any = [*HELLO, {"role": "assistant", "content": None, "tool_calls": [CALL]},
@@ -236,7 +236,7 @@ async def test_a_conversation_that_used_tools_goes_on_without_them(
 
     answer = await suite.ask(model, messages=turns)
 
-    assert told(answer)["outcome"] == "ANSWERED"
+    assert metacog_field(answer)["outcome"] == "ANSWERED"
     read = next(body for body in scripted.bodies if stage_of(body) in ("system1", "thesis"))["messages"]
     if stage_of(scripted.bodies[-1]) == "system1":
         assert read == turns
@@ -257,7 +257,7 @@ async def test_the_call_of_a_named_tool_is_an_answer_though_it_ends_with_stop(
         async with gateway(llm, database_url, tmp_path) as suite:
             answer = await suite.ask(tools=TOOLS, tool_choice=named)
 
-    assert (told(answer)["outcome"], answer.choices[0].finish_reason) == ("ANSWERED", "stop")
+    assert (metacog_field(answer)["outcome"], answer.choices[0].finish_reason) == ("ANSWERED", "stop")
 
 
 # Usage
@@ -276,7 +276,7 @@ async def test_usage_comes_once_and_last_and_is_null_before(suite: Suite, model:
     assert last["usage"]["total_tokens"] == totals["prompt_tokens"] + totals["completion_tokens"]
 
 
-async def test_without_being_asked_for_no_chunk_tells_of_usage(suite: Suite) -> None:
+async def test_without_being_asked_for_no_chunk_reports_usage(suite: Suite) -> None:
     for model in ("metacog/system1", "metacog/dialectic"):
         assert not any("usage" in chunk for chunk in documents(await lines(suite, model=model)))
 
@@ -285,14 +285,14 @@ async def test_usage_counts_the_assessment_too(suite: Suite) -> None:
     whole = await suite.ask("metacog")
     chunks = await suite.chunks("metacog", stream_options=USAGE)
 
-    for told_of, usage in ((told(whole), whole.usage), (told(chunks[-1]), chunks[-1].usage)):
+    for told_of, usage in ((metacog_field(whole), whole.usage), (metacog_field(chunks[-1]), chunks[-1].usage)):
         stages = told_of["usage"]["stages"]
         assert set(stages) == {"assess", "system1"}
         assert usage.completion_tokens == sum(spent["completion_tokens"] for spent in stages.values())
 
 
 @pytest.mark.parametrize("shape", [LLAMACPP, MINIMAL], ids=["once a choice", "never"])
-async def test_usage_is_right_where_the_backend_tells_it_otherwise(
+async def test_usage_is_right_where_the_backend_reports_it_otherwise(
     database_url: str, tmp_path: Path, shape: Shape
 ) -> None:
     n = 2 if shape is LLAMACPP else 1
@@ -313,8 +313,8 @@ async def test_usage_is_right_where_the_backend_tells_it_otherwise(
 @pytest.mark.parametrize("stop", ["END", ["never", "END"]], ids=["text", "list"])
 @pytest.mark.parametrize("model", ["metacog/system1", "metacog/dialectic"])
 async def test_a_stop_text_ends_the_answer(suite: Suite, scripted: ScriptedLLM, model: str, stop: Any) -> None:  # noqa: ANN401
-    said = "one two EN three END four"
-    scripted.answer = cast(system1=said, synthesis=said)
+    answer = "one two EN three END four"
+    scripted.answer = cast(system1=answer, synthesis=answer)
 
     whole = await suite.ask(model, stop=stop)
     streamed = await suite.chunks(model, stop=stop)
@@ -338,20 +338,20 @@ async def test_an_answer_that_stops_at_once_is_empty_and_no_abstention(suite: Su
     streamed = await suite.chunks("metacog/dialectic", stop="the")
 
     assert whole.choices[0].message.content == text_of(streamed) == ""
-    assert told(whole)["outcome"] == "ANSWERED"
+    assert metacog_field(whole)["outcome"] == "ANSWERED"
     assert streamed[-1].choices[0].delta.role == "assistant"
 
 
-async def test_a_stop_text_has_no_say_over_the_stages_before(suite: Suite, scripted: ScriptedLLM) -> None:
+async def test_a_stop_text_has_no_effect_on_the_stages_before(suite: Suite, scripted: ScriptedLLM) -> None:
     answer = await suite.ask("metacog/dialectic", stop="the")
 
     assert all("stop" not in body for body in scripted.bodies)
-    assert len(told(answer)["stages"]) == 4
+    assert len(metacog_field(answer)["stages"]) == 4
 
 
 @pytest.mark.parametrize("model", ["metacog/system1", "metacog/dialectic"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-async def test_an_answer_that_the_bound_cut_says_so(
+async def test_an_answer_that_the_bound_cut_reports_it(
     suite: Suite, scripted: ScriptedLLM, model: str, stream: bool
 ) -> None:
     scripted.answer = cast(system1="one two three", synthesis="one two three")
@@ -388,7 +388,7 @@ async def test_all_chunks_of_an_answer_have_one_name(suite: Suite, scripted: Scr
     scripted.fault(*[None] * 5, *[Refuse(500, "broken")] * 3)
     fallen = await suite.chunks("metacog/dialectic", metacog={"stage_events": True}, stream_options=USAGE)
 
-    assert told(fallen[-1])["strategy"] == "system1"
+    assert metacog_field(fallen[-1])["strategy"] == "system1"
     for chunks in (plain, fallen):
         assert len({(chunk.id, chunk.model) for chunk in chunks}) == 1
 
@@ -427,7 +427,7 @@ async def test_a_stream_begins_even_if_the_first_token_is_long_in_coming(
 
 @pytest.fixture(scope="module")
 async def refusing(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
-    """A plain client of a router that many refusals may share; no backend is there to be asked."""
+    """A plain client of a router that many errors may share; it has no backend."""
     nobody = At(f"http://{NOBODY}", "any")
     async with (
         router_at(nobody, database_url, tmp_path_factory.mktemp("refusing")) as router,
@@ -458,7 +458,7 @@ async def refusing(database_url: str, tmp_path_factory: pytest.TempPathFactory) 
         ({"metacog": {"colour": "red"}}, "metacog.colour"),
     ],
 )
-async def test_a_refusal_names_the_field(refusing: httpx.AsyncClient, body: Any, param: str) -> None:  # noqa: ANN401
+async def test_an_error_names_the_field(refusing: httpx.AsyncClient, body: Any, param: str) -> None:  # noqa: ANN401
     sent = {"model": "metacog/system1", "messages": HELLO, **body}
 
     reply = await refusing.post("/v1/chat/completions", json=sent)
@@ -468,7 +468,7 @@ async def test_a_refusal_names_the_field(refusing: httpx.AsyncClient, body: Any,
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "kind"),
+    ("status", "text", "kind"),
     [
         (400, "temperature must be non-negative", openai.BadRequestError),
         (404, "The model `scripted` does not exist.", openai.NotFoundError),
@@ -478,14 +478,14 @@ async def test_a_refusal_names_the_field(refusing: httpx.AsyncClient, body: Any,
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_an_error_after_the_run_began_names_the_run(
-    suite: Suite, scripted: ScriptedLLM, status: int, said: str, kind: type[openai.APIStatusError], stream: bool
+    suite: Suite, scripted: ScriptedLLM, status: int, text: str, kind: type[openai.APIStatusError], stream: bool
 ) -> None:
-    scripted.fault(*[Refuse(status, said, {"retry-after": "60"} if status == 429 else {})] * 4)
+    scripted.fault(*[Refuse(status, text, {"retry-after": "60"} if status == 429 else {})] * 4)
 
-    with pytest.raises(kind) as refused:
+    with pytest.raises(kind) as raised:
         await suite.ask("metacog/system1", stream=stream)
 
-    run_id = refused.value.response.headers["x-metacog-run-id"]
+    run_id = raised.value.response.headers["x-metacog-run-id"]
     await suite.router.journal.close()  # type: ignore[attr-defined]
     assert (await suite.runs.get(run_id, key_name="")).error_reason
 
@@ -513,17 +513,17 @@ async def test_an_error_in_the_middle_of_a_stream_is_raised_by_the_client(suite:
         async for chunk in await suite.ask("metacog/system1", stream=True):
             chunks.append(chunk)
 
-    with pytest.raises(openai.APIError) as refused:
+    with pytest.raises(openai.APIError) as raised:
         await read()
 
-    assert (refused.value.code, text_of(chunks)) == ("backend_unavailable", "one two")
+    assert (raised.value.code, text_of(chunks)) == ("backend_unavailable", "one two")
 
 
 async def test_a_model_that_does_not_exist_is_not_found(suite: Suite) -> None:
-    with pytest.raises(openai.NotFoundError) as refused:
+    with pytest.raises(openai.NotFoundError) as raised:
         await suite.client.models.retrieve("gpt-9")
 
-    assert (refused.value.code, refused.value.param) == ("model_not_found", "model")
+    assert (raised.value.code, raised.value.param) == ("model_not_found", "model")
 
 
 async def test_the_client_comes_back_by_itself_when_the_backend_was_full(suite: Suite, scripted: ScriptedLLM) -> None:

@@ -160,7 +160,7 @@ async def test_its_own_parameters_reach_the_backend(router: Running, scripted: S
     assert answer.response_metadata["logprobs"]["content"][0]["token"] == "the"
 
 
-async def test_refusals_are_the_errors_that_it_knows(router: Running, scripted: ScriptedLLM) -> None:
+async def test_errors_are_the_errors_that_it_knows(router: Running, scripted: ScriptedLLM) -> None:
     with pytest.raises(openai.NotFoundError):
         await chat_openai(router, "gpt-9").ainvoke("Is it so?")
     with pytest.raises(openai.BadRequestError):
@@ -170,7 +170,7 @@ async def test_refusals_are_the_errors_that_it_knows(router: Running, scripted: 
         await chat_openai(router, "metacog/system1").ainvoke("Is it so?")
 
 
-async def test_a_prompt_that_is_too_long_is_told_apart(router: Running) -> None:
+async def test_a_prompt_that_is_too_long_has_an_error_of_its_own(router: Running) -> None:
     from langchain_core.exceptions import ContextOverflowError
 
     with pytest.raises(ContextOverflowError):

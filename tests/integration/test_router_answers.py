@@ -1,4 +1,4 @@
-"""The router's own faces over real parts: assess, route, answer, and fall back."""
+"""The router's own APIs over real parts: assess, route, answer, and fall back."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,12 +33,12 @@ class Suite:
 
     @property
     def rest(self) -> RestFace:
-        """Its REST face."""
+        """Its REST API."""
         return RestFace(self.router.rest, ROUTER)
 
     @property
     def rpc(self) -> RpcFace:
-        """Its gRPC face."""
+        """Its gRPC API."""
         return RpcFace(self.router.grpc, ROUTER)
 
 
@@ -53,13 +53,13 @@ async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> Asy
 
 
 @pytest.fixture(params=["rest", "rpc"])
-def face(suite: Suite, request: pytest.FixtureRequest) -> Face:
-    """Each face in turn."""
+def api(suite: Suite, request: pytest.FixtureRequest) -> Face:
+    """Each API in turn."""
     return suite.rest if request.param == "rest" else suite.rpc
 
 
-async def test_an_assessment_is_one_short_rating(face: Face, scripted: ScriptedLLM) -> None:
-    reply = await face.ask("Assess", question="I am delighted and very happy!", seed=3)
+async def test_an_assessment_is_one_short_rating(api: Face, scripted: ScriptedLLM) -> None:
+    reply = await api.ask("Assess", question="I am delighted and very happy!", seed=3)
 
     assert [stage_of(body) for body in scripted.bodies] == ["assess"]
     assert scripted.bodies[0]["max_tokens"] <= 64
@@ -70,17 +70,17 @@ async def test_an_assessment_is_one_short_rating(face: Face, scripted: ScriptedL
     assert reply["usage"]["generations"] == 1
 
 
-async def test_a_query_with_a_ready_state_is_routed_without_a_model(face: Face, scripted: ScriptedLLM) -> None:
-    reply = await face.ask("Route", msv={"correctness": 0.45, "conflict": 0.72, "importance": 0.85, "experience": 1.0})
+async def test_a_query_with_a_ready_state_is_routed_without_a_model(api: Face, scripted: ScriptedLLM) -> None:
+    reply = await api.ask("Route", msv={"correctness": 0.45, "conflict": 0.72, "importance": 0.85, "experience": 1.0})
 
     assert (reply["activation"]["value"], reply["system"]) == (0.5575, "SYSTEM_TWO")
     assert scripted.bodies == []
 
 
-async def test_system_one_answers_word_by_word(face: Face, scripted: ScriptedLLM) -> None:
+async def test_system_one_answers_word_by_word(api: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(system1="It is so.")
 
-    events = await face.events("Answer", question="Is it so?", max_tokens=20, temperature=0.2, seed=5)
+    events = await api.events("Answer", question="Is it so?", max_tokens=20, temperature=0.2, seed=5)
 
     assert [name for name, _ in events] == ["run_started", "routed", *["answer_token"] * 3, "run_finished"]
     run = events[-1][1]["run"]
@@ -90,10 +90,10 @@ async def test_system_one_answers_word_by_word(face: Face, scripted: ScriptedLLM
     assert (sent["max_tokens"], sent["temperature"], sent["seed"]) == (20, 0.2, 5)
 
 
-async def test_the_events_of_a_deliberation_pass_through(face: Face, scripted: ScriptedLLM) -> None:
+async def test_the_events_of_a_deliberation_pass_through(api: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
-    events = await face.events("Answer", question="Is it so?")
+    events = await api.events("Answer", question="Is it so?")
 
     names = [name for name, _ in groupby(name for name, _ in events if name not in ("stage_measured", "answer_token"))]
     course = ["run_started", "routed", "agent_assessed", "roles_assigned", *STAGE * 5, "run_finished"]
@@ -104,11 +104,11 @@ async def test_the_events_of_a_deliberation_pass_through(face: Face, scripted: S
     assert run["deliberation"]["note"] == "the note"
 
 
-async def test_the_roles_of_a_deliberation_can_be_chosen(face: Face) -> None:
+async def test_the_roles_of_a_deliberation_can_be_chosen(api: Face) -> None:
     roles = {"EXPERT": "eve", "CRITIC": "dan", "EVALUATOR": "cleo", "SYNTHESIZER": "ben", "GENERALIST": "ada"}
 
     run = (
-        await face.ask(
+        await api.ask(
             "Answer", question="Is it so?", strategy="dialectic", assignment_kind="FIXED", fixed_assignment=roles
         )
     )["run"]
@@ -117,60 +117,60 @@ async def test_the_roles_of_a_deliberation_can_be_chosen(face: Face) -> None:
     assert [stage["agent"] for stage in run["deliberation"]["stages"]] == ["eve", "dan", "cleo", "ben"]
 
 
-async def test_an_envelope_holds_over_the_whole_fan_out(face: Face, scripted: ScriptedLLM) -> None:
+async def test_an_envelope_holds_over_the_whole_fan_out(api: Face, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
-    run = (await face.ask("Answer", question="Is it so?", envelope={"max_generations": 5}))["run"]
+    run = (await api.ask("Answer", question="Is it so?", envelope={"max_generations": 5}))["run"]
 
     assert run["usage"]["generations"] == len(scripted.bodies) <= 5
     assert (run["outcome"], run["budget_exhausted"], run["degraded"]) == ("ANSWERED", True, True)
     assert run["envelope"]["max_generations"] == 5
 
 
-async def test_a_strategy_that_fails_gives_way_to_system_one(face: Face, scripted: ScriptedLLM) -> None:
+async def test_a_strategy_that_fails_gives_way_to_system_one(api: Face, scripted: ScriptedLLM) -> None:
     scripted.fault(*[None] * 5, *[Refuse(500, "broken")] * 3)
 
-    events = await face.events("Answer", question="Is it so?", strategy="dialectic")
+    events = await api.events("Answer", question="Is it so?", strategy="dialectic")
 
     fell = next(data for name, data in events if name == "fell_back")
     assert (fell["from_strategy"], fell["to_strategy"]) == ("dialectic", "system1")
     assert fell["reason"] == "BACKEND_UNAVAILABLE"
     run = events[-1][1]["run"]
     assert (run["answer"], run["strategy"], run["degraded"]) == ("the system1", "system1", True)
-    assert [told["reason"] for told in run["fallbacks"]] == ["BACKEND_UNAVAILABLE"]
+    assert [fallback["reason"] for fallback in run["fallbacks"]] == ["BACKEND_UNAVAILABLE"]
 
 
-async def test_without_a_fallback_the_strategys_refusal_is_the_answer(face: Face, scripted: ScriptedLLM) -> None:
+async def test_without_a_fallback_the_strategys_error_is_the_response(api: Face, scripted: ScriptedLLM) -> None:
     scripted.fault(*[None] * 5, *[Refuse(500, "broken")] * 3)
 
-    with pytest.raises(Refused) as refused:
-        await face.ask("Answer", question="Is it so?", strategy="dialectic", fallback=False)
+    with pytest.raises(Refused) as raised:
+        await api.ask("Answer", question="Is it so?", strategy="dialectic", fallback=False)
 
-    assert (refused.value.code, refused.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
+    assert (raised.value.code, raised.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
 
 
-async def test_a_slow_strategy_leaves_system_one_some_time(face: Face, scripted: ScriptedLLM) -> None:
+async def test_a_slow_strategy_leaves_system_one_some_time(api: Face, scripted: ScriptedLLM) -> None:
     scripted.fault(*[None] * 5, *[Stall()] * 3)
 
-    run = (await face.ask("Answer", question="Is it so?", strategy="dialectic", envelope={"timeout_ms": 5000}))["run"]
+    run = (await api.ask("Answer", question="Is it so?", strategy="dialectic", envelope={"timeout_ms": 5000}))["run"]
 
     assert (run["answer"], run["strategy"], run["degraded"]) == ("the system1", "system1", True)
     assert run["fallbacks"][0]["reason"] == "DEADLINE_EXCEEDED"
 
 
-async def test_what_the_caller_got_wrong_no_fallback_mends(face: Face) -> None:
-    with pytest.raises(Refused) as refused:
-        await face.ask("Answer", question="Is it so?", strategy="dialectic", assignment_kind="FIXED")
+async def test_what_the_caller_got_wrong_no_fallback_mends(api: Face) -> None:
+    with pytest.raises(Refused) as raised:
+        await api.ask("Answer", question="Is it so?", strategy="dialectic", assignment_kind="FIXED")
 
-    assert refused.value.reason == "MALFORMED_REQUEST"
+    assert raised.value.reason == "MALFORMED_REQUEST"
 
 
 async def test_a_caller_that_goes_away_stops_the_generation_and_is_recorded(
-    face: Face, suite: Suite, scripted: ScriptedLLM
+    api: Face, suite: Suite, scripted: ScriptedLLM
 ) -> None:
     scripted.fault(Stall())
 
-    asking = asyncio.create_task(face.ask("Answer", question="Is it so?", strategy="system1"))
+    asking = asyncio.create_task(api.ask("Answer", question="Is it so?", strategy="system1"))
     await scripted.until(lambda llm: len(llm.bodies) == 1)
     asking.cancel()
     await scripted.until(lambda llm: llm.disconnects == 1)
@@ -181,10 +181,10 @@ async def test_a_caller_that_goes_away_stops_the_generation_and_is_recorded(
     assert runs[0]["error_reason"] == "CANCELLED"
 
 
-async def test_a_refused_run_is_recorded_with_its_reason(face: Face, suite: Suite, scripted: ScriptedLLM) -> None:
+async def test_a_failed_run_is_recorded_with_its_reason(api: Face, suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.fault(Refuse(500, "broken"))
     with pytest.raises(Refused):
-        await face.ask("Answer", question="Is it so?", strategy="system1")
+        await api.ask("Answer", question="Is it so?", strategy="system1")
 
     await suite.router.journal.close()
 
@@ -193,13 +193,13 @@ async def test_a_refused_run_is_recorded_with_its_reason(face: Face, suite: Suit
 
 
 async def test_a_run_that_failed_leaves_its_name_to_the_next_attempt(
-    face: Face, suite: Suite, scripted: ScriptedLLM, tmp_path: Path
+    api: Face, suite: Suite, scripted: ScriptedLLM, tmp_path: Path
 ) -> None:
     scripted.fault(Refuse(500, "broken"))
     with pytest.raises(Refused):
-        await face.ask("Answer", question="Is it so?", strategy="system1", request_id=tmp_path.name)
+        await api.ask("Answer", question="Is it so?", strategy="system1", request_id=tmp_path.name)
 
-    run = (await face.ask("Answer", question="Is it so?", strategy="system1", request_id=tmp_path.name))["run"]
+    run = (await api.ask("Answer", question="Is it so?", strategy="system1", request_id=tmp_path.name))["run"]
 
     await suite.router.journal.close()
     assert (await suite.rpc.ask("GetRun", run_id=run["run_id"]))["run"]["answer"] == "the system1"
@@ -222,9 +222,9 @@ async def test_an_event_stream_is_kept_alive_and_named(suite: Suite) -> None:
 async def test_a_real_model_is_assessed_and_answers(llm_url: str, database_url: str, tmp_path: Path) -> None:
     llm = At(llm_url, "smollm2")
     async with router_at(llm, database_url, tmp_path) as router:
-        face = RpcFace(router.grpc, ROUTER)
-        assessed = await face.ask("Assess", question="What is two and two?", assessor="probe")
-        events = await face.events("Answer", question="What is two and two?", strategy="system1", max_tokens=24, seed=1)
+        api = RpcFace(router.grpc, ROUTER)
+        assessed = await api.ask("Assess", question="What is two and two?", assessor="probe")
+        events = await api.events("Answer", question="What is two and two?", strategy="system1", max_tokens=24, seed=1)
 
     assert assessed["msv"]["correctness"] is not None
     assert assessed["usage"]["completion_tokens"] <= 64

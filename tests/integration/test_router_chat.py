@@ -1,4 +1,4 @@
-"""The OpenAI face of the router, by the stock `openai` client."""
+"""The OpenAI API of the router, by the stock `openai` client."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from tests.support.gateway import HELLO, Suite, gateway, text_of, told
+from tests.support.gateway import HELLO, Suite, gateway, metacog_field, text_of
 from tests.support.scripted_llm import Refuse, Said, ScriptedLLM, Shape, Stall
 from tests.support.stack import TROUBLED, At, cast, router_at, stage_of
 
@@ -29,7 +29,7 @@ async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> Asy
 # System 1
 
 
-async def test_the_named_system_one_is_one_plain_call(suite: Suite, scripted: ScriptedLLM) -> None:
+async def test_the_named_system_one_is_one_single_pass_call(suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(system1="Hello.")
 
     answer = await suite.ask("metacog/system1")
@@ -77,14 +77,14 @@ async def test_tool_calls_and_their_names_survive(database_url: str, tmp_path: P
     assert answer.choices[0].message.tool_calls is not None
     assert answer.choices[0].message.tool_calls[0].model_dump() == call
     assert (llm.bodies[0]["messages"], llm.bodies[0]["tools"]) == (turns, TOOLS)
-    assert told(answer)["outcome"] == "ANSWERED"
+    assert metacog_field(answer)["outcome"] == "ANSWERED"
 
 
 async def test_several_choices_come_from_one_call(suite: Suite, scripted: ScriptedLLM) -> None:
     answer = await suite.ask("metacog/system1", n=3, temperature=1.0)
 
     assert [choice.index for choice in answer.choices] == [0, 1, 2]
-    assert (len(scripted.bodies), told(answer)["usage"]["generations"]) == (1, 3)
+    assert (len(scripted.bodies), metacog_field(answer)["usage"]["generations"]) == (1, 3)
 
 
 async def test_several_choices_are_streamed_apart(suite: Suite, scripted: ScriptedLLM) -> None:
@@ -132,15 +132,15 @@ async def test_the_answer_names_its_run(suite: Suite) -> None:
     raw = await suite.client.chat.completions.with_raw_response.create(model="metacog/system1", messages=HELLO)
 
     answer = raw.parse()
-    assert raw.headers["x-metacog-run-id"] == told(answer)["run_id"]
-    assert told(answer)["system"] == "SYSTEM_ONE"
+    assert raw.headers["x-metacog-run-id"] == metacog_field(answer)["run_id"]
+    assert metacog_field(answer)["system"] == "SYSTEM_ONE"
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (2, 2, 4)
 
 
-async def test_only_the_last_chunk_of_a_stream_carries_what_explains_it(suite: Suite) -> None:
+async def test_only_the_last_chunk_of_a_stream_has_its_explanation(suite: Suite) -> None:
     chunks = await suite.chunks("metacog/system1")
 
-    assert [bool(told(chunk)) for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    assert [bool(metacog_field(chunk)) for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
     assert text_of(chunks) == "the system1"
     assert all(len(chunk.choices) == 1 for chunk in chunks)
     assert (chunks[-1].choices[0].finish_reason, chunks[-1].usage) == ("stop", None)
@@ -150,7 +150,7 @@ async def test_usage_comes_with_the_stream_that_asks_for_it(suite: Suite) -> Non
     chunks = await suite.chunks("metacog/system1", stream_options={"include_usage": True})
 
     last = chunks[-1]
-    assert (last.choices, bool(told(last))) == ([], True)
+    assert (last.choices, bool(metacog_field(last))) == ([], True)
     assert last.usage is not None
     assert (last.usage.prompt_tokens, last.usage.completion_tokens, last.usage.total_tokens) == (2, 2, 4)
 
@@ -162,7 +162,7 @@ async def test_a_stream_names_its_run_before_it_ends(suite: Suite) -> None:
 
     chunks = [chunk async for chunk in raw.parse()]
     assert raw.headers["content-type"].startswith("text/event-stream")
-    assert raw.headers["x-metacog-run-id"] == told(chunks[-1])["run_id"]
+    assert raw.headers["x-metacog-run-id"] == metacog_field(chunks[-1])["run_id"]
 
 
 # The router decides
@@ -172,7 +172,7 @@ async def test_a_calm_rating_is_answered_by_system_one(suite: Suite, scripted: S
     answer = await suite.ask()
 
     assert [stage_of(body) for body in scripted.bodies] == ["assess", "system1"]
-    field = told(answer)
+    field = metacog_field(answer)
     assert (field["system"], field["strategy"], field["reason"]) == ("SYSTEM_ONE", "system1", "activation")
     assert field["activation"]["value"] == pytest.approx((0.30 * 0.1 + 0.25 * 0.05 + 0.25 * 0.1) / 0.8)
     assert field["msv"]["experience"] is None
@@ -187,7 +187,7 @@ async def test_a_troubled_rating_is_deliberated_in_four_stages(suite: Suite, scr
 
     answer = await suite.ask()
 
-    field = told(answer)
+    field = metacog_field(answer)
     assert answer.choices[0].message.content == "the synthesis"
     assert (field["system"], field["strategy"], field["outcome"]) == ("SYSTEM_TWO", "dialectic", "ANSWERED")
     assert [stage["stage"] for stage in field["stages"]] == ["THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS"]
@@ -200,7 +200,7 @@ async def test_the_usage_of_a_deliberation_is_the_sum_of_its_stages(suite: Suite
 
     answer = await suite.ask()
 
-    field = told(answer)["usage"]
+    field = metacog_field(answer)["usage"]
     assert set(field["stages"]) == {
         "assess", "self_assessment", "thesis", "antithesis", "resolution", "synthesis", "note", "measure"
     }  # fmt: skip
@@ -217,9 +217,9 @@ async def test_the_final_text_of_a_deliberation_is_streamed(suite: Suite, script
 
     assert text_of(chunks) == "All in all, yes."
     assert len([chunk for chunk in chunks if chunk.choices[0].delta.content]) == 4
-    assert [bool(told(chunk)) for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    assert [bool(metacog_field(chunk)) for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
     assert chunks[0].choices[0].delta.role == "assistant"
-    assert {chunk.id for chunk in chunks} == {f"chatcmpl-{told(chunks[-1])['run_id']}"}
+    assert {chunk.id for chunk in chunks} == {f"chatcmpl-{metacog_field(chunks[-1])['run_id']}"}
 
 
 async def test_stage_events_are_chunks_with_an_empty_delta_for_those_who_ask(
@@ -229,13 +229,13 @@ async def test_stage_events_are_chunks_with_an_empty_delta_for_those_who_ask(
 
     chunks = await suite.chunks(metacog={"stage_events": True})
 
-    events = [told(chunk)["event"] for chunk in chunks if "event" in told(chunk)]
+    events = [metacog_field(chunk)["event"] for chunk in chunks if "event" in metacog_field(chunk)]
     assert events[0] == "routed"
     assert [name for name in events if name == "stage_started"] == ["stage_started"] * 5
     assert events.index("roles_assigned") < events.index("stage_started")
     for chunk in chunks:
         assert len(chunk.choices) == 1
-        if "event" in told(chunk):
+        if "event" in metacog_field(chunk):
             assert chunk.choices[0].delta.model_dump(exclude_none=True) == {}
     assert text_of(chunks) == "the synthesis"
 
@@ -246,7 +246,7 @@ async def test_the_usage_of_a_deliberation_comes_with_its_last_chunk(suite: Suit
     chunks = await suite.chunks(stream_options={"include_usage": True})
 
     assert chunks[-1].usage is not None
-    assert chunks[-1].usage.completion_tokens == told(chunks[-1])["usage"]["completion_tokens"]
+    assert chunks[-1].usage.completion_tokens == metacog_field(chunks[-1])["usage"]["completion_tokens"]
     assert chunks[-2].choices[0].finish_reason == "stop"
 
 
@@ -279,25 +279,25 @@ async def test_a_ready_state_spares_the_assessment(suite: Suite, scripted: Scrip
     answer = await suite.ask(metacog={"msv": {"correctness": 0.92, "conflict": 0.12}})
 
     assert [stage_of(body) for body in scripted.bodies] == ["system1"]
-    assert told(answer)["activation"]["unknown"] == ["importance", "experience"]
+    assert metacog_field(answer)["activation"]["unknown"] == ["importance", "experience"]
 
 
 async def test_a_rating_that_cannot_be_read_is_unknown_and_never_zero(suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.answer = cast("I would rather not say.")
 
-    field = told(await suite.ask())
+    field = metacog_field(await suite.ask())
 
     assert (field["reason"], field["system"], field["activation"]["value"]) == ("undetermined", "SYSTEM_TWO", None)
     assert field["msv"]["correctness"] is None
     assert "UNPARSABLE_OUTPUT" in field["msv"]["unknown_reasons"]["correctness"]
 
 
-async def test_what_only_a_plain_call_can_do_goes_to_system_one(suite: Suite, scripted: ScriptedLLM) -> None:
+async def test_what_only_a_single_pass_call_can_do_goes_to_system_one(suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
     answer = await suite.ask("metacog", n=2, temperature=1.0)
 
-    assert (told(answer)["strategy"], len(answer.choices)) == ("system1", 2)
+    assert (metacog_field(answer)["strategy"], len(answer.choices)) == ("system1", 2)
 
 
 async def test_an_alias_stands_for_its_model(suite: Suite, scripted: ScriptedLLM) -> None:
@@ -305,7 +305,7 @@ async def test_an_alias_stands_for_its_model(suite: Suite, scripted: ScriptedLLM
 
     answer = await suite.ask("gpt-4o-mini")
 
-    assert (answer.model, told(answer)["strategy"]) == ("gpt-4o-mini", "dialectic")
+    assert (answer.model, metacog_field(answer)["strategy"]) == ("gpt-4o-mini", "dialectic")
 
 
 async def test_the_models_are_listed(suite: Suite) -> None:
@@ -318,28 +318,28 @@ async def test_the_models_are_listed(suite: Suite) -> None:
     assert one.id == "metacog/dialectic"
 
 
-async def test_nothing_said_is_an_abstention_that_says_so(suite: Suite, scripted: ScriptedLLM) -> None:
+async def test_an_answer_without_text_is_an_abstention_and_reports_it(suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(system1=" ")
 
     answer = await suite.ask("metacog/system1")
 
-    assert (told(answer)["outcome"], answer.choices[0].finish_reason) == ("ABSTAINED", "stop")
+    assert (metacog_field(answer)["outcome"], answer.choices[0].finish_reason) == ("ABSTAINED", "stop")
 
 
 # Falling back
 
 
 @pytest.mark.parametrize("strategy", ["arbiter", "delegation"])
-async def test_a_strategy_that_is_away_falls_back_and_says_so(suite: Suite, strategy: str) -> None:
+async def test_a_strategy_that_is_away_falls_back_and_reports_it(suite: Suite, strategy: str) -> None:
     answer = await suite.ask(f"metacog/{strategy}")
 
-    field = told(answer)
+    field = metacog_field(answer)
     assert (field["strategy"], field["degraded"]) == ("dialectic", True)
     assert field["degraded_reasons"][0].startswith(f"{strategy}: PEER_UNAVAILABLE: ")
     assert answer.choices[0].message.content == "the synthesis"
 
 
-async def test_without_the_assigner_system_one_answers_and_says_so(
+async def test_without_the_assigner_system_one_answers_and_reports_it(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(TROUBLED)
@@ -353,39 +353,44 @@ async def test_without_the_assigner_system_one_answers_and_says_so(
 
     assert whole.choices[0].message.content == text_of(stream) == "the system1"
     for answer in (whole, stream[-1]):
-        assert (told(answer)["system"], told(answer)["strategy"]) == ("SYSTEM_TWO", "system1")
-        assert told(answer)["degraded_reasons"][0].startswith("dialectic: PEER_UNAVAILABLE: assigner at 127.0.0.1:1")
-    assert [told(chunk)["event"] for chunk in stream if "event" in told(chunk)] == ["routed", "fell_back"]
+        assert (metacog_field(answer)["system"], metacog_field(answer)["strategy"]) == ("SYSTEM_TWO", "system1")
+        assert metacog_field(answer)["degraded_reasons"][0].startswith(
+            "dialectic: PEER_UNAVAILABLE: assigner at 127.0.0.1:1"
+        )
+    assert [metacog_field(chunk)["event"] for chunk in stream if "event" in metacog_field(chunk)] == [
+        "routed",
+        "fell_back",
+    ]
 
 
 async def test_a_caller_may_have_the_error_instead(suite: Suite) -> None:
-    with pytest.raises(openai.InternalServerError) as refused:
+    with pytest.raises(openai.InternalServerError) as raised:
         await suite.ask("metacog/arbiter", metacog={"fallback": False})
 
-    assert refused.value.status_code == 503
-    assert refused.value.code == "peer_unavailable"
+    assert raised.value.status_code == 503
+    assert raised.value.code == "peer_unavailable"
 
 
 async def test_of_everything_failing_the_last_error_remains(suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.fault(Refuse(500, "broken"))
 
-    with pytest.raises(openai.InternalServerError) as refused:
+    with pytest.raises(openai.InternalServerError) as raised:
         await suite.ask("metacog/system1")
 
-    assert (refused.value.status_code, refused.value.code, refused.value.type) == (
+    assert (raised.value.status_code, raised.value.code, raised.value.type) == (
         503,
         "backend_unavailable",
         "server_error",
     )
 
 
-async def test_a_backend_that_is_full_says_when_to_come_back(suite: Suite, scripted: ScriptedLLM) -> None:
+async def test_a_backend_that_is_full_contains_when_to_retry(suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.fault(Refuse(429, "busy", {"retry-after": "90"}))
 
-    with pytest.raises(openai.RateLimitError) as refused:
+    with pytest.raises(openai.RateLimitError) as raised:
         await suite.ask("metacog/system1")
 
-    assert (refused.value.code, refused.value.response.headers["retry-after"]) == ("backend_overloaded", "90")
+    assert (raised.value.code, raised.value.response.headers["retry-after"]) == ("backend_overloaded", "90")
 
 
 # Refusals
@@ -393,7 +398,7 @@ async def test_a_backend_that_is_full_says_when_to_come_back(suite: Suite, scrip
 
 @pytest.fixture(scope="module")
 async def gate(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
-    """A plain client of a router that many refusals may share."""
+    """A plain client of a router that many errors may share."""
     with ScriptedLLM() as llm:
         async with (
             router_at(llm, database_url, tmp_path_factory.mktemp("gate")) as router,
@@ -433,7 +438,7 @@ async def gate(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
     ],
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-async def test_a_wrong_request_is_refused_in_openais_shape(
+async def test_a_wrong_request_is_rejected_in_openais_shape(
     gate: httpx.AsyncClient,
     body: dict[str, Any],
     status: int,
@@ -454,7 +459,7 @@ async def test_a_wrong_request_is_refused_in_openais_shape(
     assert error["message"]
 
 
-async def test_a_body_that_is_no_json_is_refused_in_openais_shape(gate: httpx.AsyncClient) -> None:
+async def test_a_body_that_is_no_json_is_rejected_in_openais_shape(gate: httpx.AsyncClient) -> None:
     reply = await gate.post("/v1/chat/completions", content=b"{model")
 
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "malformed_request")
@@ -514,7 +519,7 @@ async def test_repeating_a_request_repeats_the_answer_without_a_model(
 
     assert len(scripted.bodies) == spent
     assert again.choices[0].message.content == first.choices[0].message.content == text_of(streamed)
-    assert told(again)["run_id"] == told(streamed[-1])["run_id"] == told(first)["run_id"]
+    assert metacog_field(again)["run_id"] == metacog_field(streamed[-1])["run_id"] == metacog_field(first)["run_id"]
 
 
 async def test_requests_made_at_once_under_one_name_are_answered_by_one_call(
@@ -525,7 +530,7 @@ async def test_requests_made_at_once_under_one_name_are_answered_by_one_call(
             group.create_task(suite.ask("metacog/system1", metacog={"request_id": tmp_path.name})) for _ in range(5)
         ]
 
-    assert len({told(task.result())["run_id"] for task in asking}) == 1
+    assert len({metacog_field(task.result())["run_id"] for task in asking}) == 1
     assert len(scripted.bodies) == 1
 
 
@@ -533,13 +538,13 @@ async def test_the_name_of_a_request_is_not_for_another_one(suite: Suite, tmp_pa
     await suite.ask("metacog/system1", metacog={"request_id": tmp_path.name})
 
     other: Any = [{"role": "user", "content": "Something else."}]
-    with pytest.raises(openai.ConflictError) as refused:
+    with pytest.raises(openai.ConflictError) as raised:
         await suite.ask("metacog/system1", messages=other, metacog={"request_id": tmp_path.name})
 
-    assert refused.value.code == "request_id_reused"
+    assert raised.value.code == "request_id_reused"
 
 
-async def test_a_request_that_failed_may_be_made_again_under_its_name(
+async def test_a_request_that_failed_may_be_repeated_with_its_request_id(
     suite: Suite, scripted: ScriptedLLM, tmp_path: Path
 ) -> None:
     scripted.fault(Refuse(500, "broken"))
@@ -565,7 +570,7 @@ async def test_a_real_model_answers_by_system_one(llm_url: str, database_url: st
         assessed = await suite.ask("metacog", max_tokens=16, metacog={"stage_max_tokens": 16, "assessor": "probe"})
 
     assert answer.choices[0].message.content
-    assert (answer.model, told(answer)["outcome"]) == ("smollm2", "ANSWERED")
-    assert told(answer)["usage"]["stages"]["system1"]["completion_tokens"] <= 16
-    assert told(assessed)["msv"]["correctness"] is not None
-    assert 0 <= told(assessed)["activation"]["value"] <= 1
+    assert (answer.model, metacog_field(answer)["outcome"]) == ("smollm2", "ANSWERED")
+    assert metacog_field(answer)["usage"]["stages"]["system1"]["completion_tokens"] <= 16
+    assert metacog_field(assessed)["msv"]["correctness"] is not None
+    assert 0 <= metacog_field(assessed)["activation"]["value"] <= 1

@@ -23,9 +23,9 @@ def settings(llm: ScriptedLLM, database_url: str, spool: Path, **more: object) -
     }
 
 
-def chat(*said: str) -> dict[str, Any]:
+def chat(*texts: str) -> dict[str, Any]:
     roles = ("user", "assistant")
-    messages = [{"role": roles[place % 2], "content": text} for place, text in enumerate(said)]
+    messages = [{"role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
     return {"model": "metacog", "messages": messages}
 
 
@@ -51,7 +51,7 @@ async def test_files_decide_and_are_named_with_each_decision(
     assert again["config_version"] == routed["config_version"]
 
 
-async def test_a_chat_pays_for_one_assessment_while_its_task_goes_on(
+async def test_a_chat_pays_for_one_assessment_while_its_task_continues(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(CALM)
@@ -73,7 +73,7 @@ async def test_a_chat_pays_for_one_assessment_while_its_task_goes_on(
     assert set(run["usage"]["stages"]) == {"system1"}
 
 
-async def test_where_decisions_are_not_kept_every_turn_is_assessed(
+async def test_where_decisions_are_not_cached_every_turn_is_assessed(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(CALM)
@@ -84,14 +84,14 @@ async def test_where_decisions_are_not_kept_every_turn_is_assessed(
         ) as router,
         httpx.AsyncClient(base_url=router.rest) as client,
     ):
-        for said in ([CITY], [CITY, "Paris.", "why?"]):
-            await client.post("/v1/chat/completions", json=chat(*said))
+        for texts in ([CITY], [CITY, "Paris.", "why?"]):
+            await client.post("/v1/chat/completions", json=chat(*texts))
 
     assert [stage_of(body) for body in scripted.bodies] == ["assess", "system1"] * 2
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"METACOG_ROUTER_THRESHOLD": "0.5"}, "METACOG_ROUTER_ROUTING_FILE and METACOG_ROUTER_THRESHOLD are both set"),
         ({"METACOG_ROUTER_ROUTING_FILE": "/nowhere.yaml"}, "/nowhere.yaml: cannot be read: No such file"),
@@ -100,7 +100,7 @@ async def test_where_decisions_are_not_kept_every_turn_is_assessed(
     ],
 )
 def test_a_configuration_that_cannot_be_used_ends_the_start_with_one_line(
-    tmp_path: Path, more: dict[str, str], said: str
+    tmp_path: Path, more: dict[str, str], message: str
 ) -> None:
     routing = tmp_path / "routing.yaml"
     routing.write_text("threshold: 0.5\n")
@@ -109,4 +109,4 @@ def test_a_configuration_that_cannot_be_used_ends_the_start_with_one_line(
     done = refused_start("router", **{"METACOG_ROUTER_ROUTING_FILE": routing, **given})
 
     assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1)
-    assert said in done.stderr
+    assert message in done.stderr

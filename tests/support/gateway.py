@@ -16,9 +16,8 @@ from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletionChunk
 
 from kernel.prices import Prices
-from services.router.store.runs import PostgresRuns
-from tests.support.faces import Running
-from tests.support.stack import NO_PRICES, Server, assigner_at, router_at
+from services.router.compose import RunRecordStore
+from tests.support.stack import NO_PRICES, RunningRouter, Server, assigner_at, router_at
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
 
@@ -27,8 +26,8 @@ HELLO: Any = [{"role": "user", "content": "Say hello."}]
 class Suite:
     """A router with an assigner behind it, and clients of it."""
 
-    router: Running
-    runs: PostgresRuns
+    router: RunningRouter
+    runs: RunRecordStore
     client: AsyncOpenAI
 
     @property
@@ -71,7 +70,7 @@ def text_of(chunks: list[ChatCompletionChunk]) -> str:
     return "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices if choice.index == 0)
 
 
-def told(answer: Any) -> dict[str, Any]:  # noqa: ANN401
+def metacog_field(answer: Any) -> dict[str, Any]:  # noqa: ANN401
     """The `metacog` field of an answer or of a chunk."""
     field: dict[str, Any] = (answer.model_extra or {}).get("metacog") or {}
     return field

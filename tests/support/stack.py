@@ -23,11 +23,8 @@ from types import MappingProxyType
 from typing import Any, Protocol, Self
 
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
-from metacog.router.v1 import router_pb2, router_pb2_grpc
 
-from chassis import database as db
 from chassis.serving.auth import Keyring
-from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from chassis.serving.server import grpc_server
@@ -45,35 +42,33 @@ from services.assigner import rest as assigner_rest
 from services.assigner import rpc as assigner_rpc
 from services.assigner.service.assign import assign
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
-from services.router import openai_rest, relay
-from services.router import rest as router_rest
-from services.router import rpc as router_rpc
-from services.router.compose import FeedbackReceivers, RunStorageOptions, build_calibration, build_records
+from services.router.compose import (
+    CONTRACT,
+    Paces,
+    Parts,
+    RunRecordStore,
+    RunStorageOptions,
+    Service,
+    compose,
+    postgres_database,
+)
 from services.router.core.calibration import FittingRules
-from services.router.core.strategies import Strategy
 from services.router.relay import Peer
 from services.router.service.answering.admission import Admission
-from services.router.service.answering.answer import AnswerContext, answer
-from services.router.service.answering.idempotency import IdempotentAnswers
-from services.router.service.answering.system_one import SystemOne
-from services.router.service.assessment.assess import VERBALIZED, Assessors, assess, build_assessors
-from services.router.service.assessment.measures import AffectMeasure, ExperienceMatching, ExperienceMeasure
-from services.router.service.assessment.route import RoutingConfig, RoutingContext, route
-from services.router.service.calibration.calibration import CalibrationUseCases
+from services.router.service.assessment.assess import VERBALIZED
+from services.router.service.assessment.measures import ExperienceMatching
 from services.router.service.calibration.recalibration import Calibrator
 from services.router.service.knowledge.add import AddLimits
-from services.router.service.knowledge.knowledge import KnowledgeBase, KnowledgeUseCases
+from services.router.service.knowledge.knowledge import KnowledgeBase
 from services.router.service.knowledge.values import KnowledgeStore
 from services.router.service.runs.journal import Journal
-from services.router.store.knowledge import PostgresKnowledge
-from services.router.store.runs import PostgresRuns
+from services.router.settings import Settings
 from tests.support.faces import Running, serving
 
 ROOT = Path(__file__).parents[2]
 NOBODY = "127.0.0.1:1"
 MAX_BODY_BYTES = 1 << 20
-BODY_LIMITS = {"/v1/knowledge": 8 << 20}
-ROUTER = router_pb2.DESCRIPTOR.services_by_name["RouterService"]
+ROUTER = CONTRACT
 ASSIGNER = assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"]
 NO_PRICES: Prices = MappingProxyType({})
 LIMITS = Limits(max_generations=32, max_generated_tokens=8192, timeout_ms=60_000)
@@ -176,10 +171,11 @@ class At:
 class RunningRouter(Running):
     """A router, with what it keeps runs in and what it knows."""
 
-    runs: PostgresRuns
+    runs: RunRecordStore
     journal: Journal
     known: KnowledgeBase
     calibrator: Calibrator
+    admission: Admission
 
 
 def voices_of(llm: Server, prices: Prices = NO_PRICES) -> ModelClients:
@@ -235,126 +231,102 @@ async def router_at(
     peer_key: str = "",
     limits: Limits = LIMITS,
     max_body_bytes: int = MAX_BODY_BYTES,
-    admission: Admission | None = None,
+    max_in_flight: int = 512,
+    max_deliberations: int = 32,
     assessor: str = VERBALIZED,
     encoder_url: str = "",
     keeping: RunStorageOptions | None = None,
     fitting: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
     prices: Prices = NO_PRICES,
 ) -> AsyncIterator[RunningRouter]:
-    """A router on `llm`, both faces; `others` are the addresses of the other services, nobody's if left out.
+    """Serve a router on `llm` by both APIs; `others` are the addresses of the other services, away if left out.
 
-    Without an encoder it looks up nothing.
+    Without an encoder it compares conversations with nothing.
     """
-    keyring = keyring or Keyring()
-    engine = db.build_engine(database)
-    voices = voices_of(llm, prices)
-    known = knowledge_base(encoder_url or f"http://{NOBODY}/v1", PostgresKnowledge(db.build_sessions(engine)))
-    without_model = [AffectMeasure(vader), *([ExperienceMeasure(known.match)] if encoder_url else [])]
-    names = ("assigner", "arbiter", "delegation")
-    reached = {name: Peer(name, (others or {}).get(name, NOBODY), key=peer_key) for name in names}
-    sessions = db.build_sessions(engine)
-    calibration = build_calibration(sessions, RoutingConfig(), fitting, pause_s=0.05)
-    learning = FeedbackReceivers(
-        delegation=reached["delegation"],
-        experience=known.experience if encoder_url else None,
-        judged=calibration.calibrator.judged,
+    storage = keeping or quick_keeping(spool)
+    settings = router_settings(
+        limits,
+        model_aliases=dict(aliases or {}),
+        max_body_bytes=max_body_bytes,
+        max_in_flight=max_in_flight,
+        max_deliberations=max_deliberations,
+        assessor=assessor,
+        streamed_assessor=assessor,
+        spool_dir=storage.spool.parent,
+        spool_max_bytes=storage.spool_max_bytes,
+        keep_contents=storage.contents,
+        retention_days=storage.days,
+        calibration_minimum=fitting.minimum,
+        calibration_growth=fitting.growth,
     )
-    records = build_records(sessions, keeping or quick_keeping(spool), learning)
-    system_one = SystemOne(voices.assessor())
-    assessors = Assessors(
-        by_name=build_assessors(voices.assessor(), without_model), default=assessor, streamed=assessor
+    parts = Parts(
+        model_clients=voices_of(llm, prices),
+        database=postgres_database(database),
+        embeddings=Embeddings(encoder_url or f"http://{NOBODY}/v1"),
+        has_encoder=bool(encoder_url),
+        peers=peers(others or {}, key=peer_key),
+        home=spool,
+        keyring=keyring or Keyring(),
+        paces=Paces(
+            journal_retry_s=storage.journal_retry_s,
+            outbox_poll_s=storage.outbox_poll_s,
+            outbox_first_pause_s=storage.outbox_first_pause_s,
+            outbox_late_s=storage.outbox_late_s,
+            retention_every_s=storage.retention_every_s,
+            calibration_pause_s=0.05,
+        ),
     )
-    desk = AnswerContext(
-        deciding=RoutingContext(config=RoutingConfig(), assessors=assessors),
-        drafter=system_one.drafter,
-        answerers={
-            Strategy.SYSTEM_ONE: system_one,
-            Strategy.DIALECTIC: relay.dialectic(reached["assigner"]),
-            Strategy.ARBITER: relay.arbitration(reached["arbiter"]),
-            Strategy.DELEGATION: relay.delegation(reached["delegation"]),
-        },
-        limits=dict.fromkeys([None, *Strategy], limits),
-        models=[voices.assessor()],
-        recorder=records.journal,
-        repeats=IdempotentAnswers(records.runs.by_request, records.journal.recent),
-        admission=admission or Admission(),
-        recalibrated=calibration.calibrator,
-    )
-    use = use_cases(
-        desk,
-        get_run=records.get_run,
-        list_runs=records.runs.page,
-        submit_feedback=records.submit_feedback,
-        knowledge=known.use,
-        calibration=calibration.use,
-        limits=limits,
-    )
-    health = Health({"inference": voices.default.probe}, {"database": partial(db.check, engine), **records.checks})
-    app = build_app("router", health=health, keyring=keyring, max_body_bytes=max_body_bytes, body_limits=BODY_LIMITS)
-    router_rest.add_decision_paths(app, assess=use.assess, route=use.route, answer=use.answer)
-    router_rest.add_run_paths(app, get_run=use.get_run, list_runs=use.list_runs, submit_feedback=use.submit_feedback)
-    router_rest.add_knowledge_paths(app, use.knowledge)
-    router_rest.add_calibration_paths(app, use.calibration)
-    openai_rest.add_paths(app, desk=desk, backend=voices.default, aliases=aliases or {})
-    refuse_unserved_paths(app, ROUTER)
-    server = grpc_server(keyring)
-    servicer = refuse_unserved_calls(router_rpc.Servicer, ROUTER)(use, keyring)
-    router_pb2_grpc.add_RouterServiceServicer_to_server(servicer, server)
-    records.start()
-    calibration.calibrator.start()
-    async with serving(app, server) as running:
+    async with served(compose(settings, parts)) as running:
+        yield running
+
+
+@asynccontextmanager
+async def served(service: Service) -> AsyncIterator[RunningRouter]:
+    """Serve a composed router by both APIs, and close it at the end."""
+    service.start()
+    async with serving(service.app, service.rpc) as running:
         yield RunningRouter(
             rest=running.rest,
             grpc=running.grpc,
-            runs=records.runs,
-            journal=records.journal,
-            known=known,
-            calibrator=calibration.calibrator,
+            runs=service.records.runs,
+            journal=service.records.journal,
+            known=service.knowledge,
+            calibrator=service.calibrator,
+            admission=service.context.admission,
         )
-    await records.close()
-    await calibration.calibrator.close()
-    await known.embeddings.close()
-    await voices.close()
-    for peer in reached.values():
-        await peer.close()
-    await engine.dispose()
+    await service.close()
+
+
+def router_settings(limits: Limits = LIMITS, **settings: Any) -> Settings:  # noqa: ANN401
+    """Return the settings that ship, with the same limits for each strategy; no environment variable is read."""
+    values = {
+        "cache_decisions": False,
+        "max_generations": limits.max_generations,
+        "max_generated_tokens": limits.max_generated_tokens,
+        "timeout_ms": limits.timeout_ms,
+        "system_one_max_generated_tokens": limits.max_generated_tokens,
+        "arbiter_max_generations": limits.max_generations,
+        "arbiter_max_generated_tokens": limits.max_generated_tokens,
+        "arbiter_timeout_ms": limits.timeout_ms,
+    }
+    return Settings.model_construct(**{**values, **settings})
+
+
+def peers(addresses: Mapping[str, str], *, key: str = "") -> dict[str, Peer]:
+    """Return clients of the other services; those without an address are away."""
+    names = ("assigner", "arbiter", "delegation")
+    return {name: Peer(name, addresses.get(name, NOBODY), key=key) for name in names}
 
 
 def quick_keeping(spool: Path, **more: Any) -> RunStorageOptions:  # noqa: ANN401
-    """What ships, at a test's pace."""
+    """Return the storage of runs that ships, at a test's pace."""
     paces: dict[str, Any] = {"journal_retry_s": 0.05, "outbox_poll_s": 0.05, "outbox_first_pause_s": 0.05}
     return RunStorageOptions(spool=spool / "runs.jsonl", **{**paces, **more})
 
 
 def knowledge_base(encoder_url: str, library: KnowledgeStore) -> KnowledgeBase:
-    """A knowledge base with the sizes that ship."""
+    """Return a knowledge base with the sizes that ship."""
     return KnowledgeBase(Embeddings(encoder_url), library, ExperienceMatching(), AddLimits())
-
-
-def use_cases(
-    desk: AnswerContext,
-    *,
-    get_run: Any,  # noqa: ANN401
-    list_runs: Any,  # noqa: ANN401
-    submit_feedback: Any,  # noqa: ANN401
-    knowledge: KnowledgeUseCases,
-    calibration: CalibrationUseCases,
-    limits: Limits = LIMITS,
-) -> router_rpc.UseCases:
-    """What a router with `desk` can do."""
-    bounding = desk.admission.bounding
-    usual: dict[str, Any] = {"default": limits, "drafter": desk.drafter, "models": desk.models}
-    return router_rpc.UseCases(
-        assess=bounding(partial(assess, assessors=desk.deciding.assessors, **usual)),
-        route=bounding(partial(route, deciding=desk.deciding, **usual)),
-        answer=partial(answer, desk=desk),
-        get_run=get_run,
-        list_runs=list_runs,
-        submit_feedback=submit_feedback,
-        knowledge=knowledge,
-        calibration=calibration,
-    )
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:

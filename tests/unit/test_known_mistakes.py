@@ -34,7 +34,7 @@ from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.assess import build_assessors
 from services.router.service.assessment.subject import DraftAnswer, Subject
 from services.router.service.assessment.values import Routed
-from tests.contract.fakes import FakeVoices
+from tests.contract.fakes import FakeModelClients
 
 LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]
 LIMITS = Limits(max_generations=32, max_generated_tokens=8192, timeout_ms=60_000)
@@ -71,7 +71,7 @@ def test_no_roles_experience_term_is_dropped(role: Role) -> None:
     assert made.fitness[row, 1] - made.fitness[row, 0] == pytest.approx(weight)
 
 
-def test_a_duplicate_key_is_refused_and_drops_nothing_silently(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_rejected_and_drops_nothing_silently(tmp_path: Path) -> None:
     file = tmp_path / "routing.yaml"
     file.write_text("weights: {correctness: 0.5, conflict: 0.25, importance: 0.25, experience: 0.5, experience: 0}\n")
 
@@ -107,9 +107,9 @@ def test_importance_is_judged_on_the_request_and_not_on_an_answer(prompt: Prompt
     assert all(word in asked for word in ("harm", "urgen", "how many people or things"))
 
 
-def test_whoever_rates_importance_for_the_router_is_shown_no_answer() -> None:
-    for ask in (router_prompts.rating, router_prompts.importance):
-        assert list(inspect.signature(ask).parameters) == ["conversation"]
+def test_the_rating_of_importance_for_the_router_sees_no_answer() -> None:
+    for build_prompt in (router_prompts.rating, router_prompts.importance):
+        assert list(inspect.signature(build_prompt).parameters) == ["conversation"]
 
 
 @pytest.mark.parametrize("name", ["rating", "self_assessment", "text_assessment"])
@@ -193,26 +193,26 @@ async def test_a_decision_costs_a_few_calls_and_not_twenty_one(name: str, calls:
 async def deliberated(agents: int, msv: MSV) -> DeliberationFinished:
     """The end of a deliberation by so many agents."""
     seated = [AgentConfig(id=f"a{number}") for number in range(agents)]
-    bench = DeliberationContext(
+    context = DeliberationContext(
         agents=lambda: seated,
-        voices=FakeVoices(),
+        voices=FakeModelClients(),
         affect=lambda _: {"intensity": 0.25},
         defaults=DialecticDefaults(limits=LIMITS),
     )
-    events = [event async for event in deliberate(DeliberateRequest(question="Is it so?", msv=msv), bench=bench)]
+    events = [event async for event in deliberate(DeliberateRequest(question="Is it so?", msv=msv), bench=context)]
     finished = events[-1]
     assert isinstance(finished, DeliberationFinished)
     return finished
 
 
-async def test_the_generalist_has_something_to_say() -> None:
+async def test_the_generalist_writes_a_note() -> None:
     finished = await deliberated(5, MSV(importance=0.9, experience=0.1))
 
     assert finished.note == "the note"
     assert "importance 0.90 reaches" in finished.note_reason
 
 
-async def test_a_generalist_that_stays_silent_says_why() -> None:
+async def test_a_generalist_without_a_note_gives_the_reason() -> None:
     finished = await deliberated(5, MSV(importance=0.2, experience=0.9))
 
     assert (finished.note, bool(finished.note_reason)) == ("", True)
@@ -247,21 +247,21 @@ class Silent:
 @pytest.mark.parametrize("fallback", [True, False])
 async def test_no_call_between_the_systems_is_without_a_time_limit(fallback: bool) -> None:
     service = Silent()
-    dialogue = RelayedCall(
+    call = RelayedCall(
         method=None,
         request=service.asked,
         finished="finished",
-        silent=frozenset(),
+        own=frozenset(),
         token=lambda _name, _data: "",
-        answered=lambda _data: StrategyResult(text=""),
+        result=lambda _data: StrategyResult(text=""),
     )
     task = StrategyTask(
-        ask=AnswerRequest(question="?", fallback=fallback), messages=ASKED.messages, route=ROUTED, run_id="run"
+        request=AnswerRequest(question="?", fallback=fallback), messages=ASKED.messages, route=ROUTED, run_id="run"
     )
     spend = Spend(Limits(max_generations=8, max_generated_tokens=1024, timeout_ms=10_000))
 
     with pytest.raises(MetacogError, match="in time"):
-        _ = [event async for event in Relay(cast(Peer, service), dialogue)(task, spend)]
+        _ = [event async for event in Relay(cast(Peer, service), call)(task, spend)]
 
     assert 0 < service.timeout_s <= (8 if fallback else 10)  # a fallback has the rest of the time
     assert service.told_ms is not None

@@ -1,15 +1,15 @@
-"""When something that could not be delivered is tried again, and when it never will be."""
+"""Retries of a failed delivery: when it is tried again, and when it is given up."""
 
 from kernel.errors import Code
 
 FIRST_S = 1.0
 MOST_S = 300.0
 
-# The receiver has understood, and will never take it.
-REFUSED = frozenset(
+# The receiver has understood, and will never accept it.
+REJECTED = frozenset(
     {Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.ALREADY_EXISTS, Code.FAILED_PRECONDITION, Code.OUT_OF_RANGE}
 )
-# The receiver is away, busy, not yet able, or does not yet know our key: it may come any day.
+# The receiver is away, busy, not yet able, or does not yet know our key: a later attempt may succeed.
 AWAY = frozenset(
     {
         Code.UNAVAILABLE,
@@ -22,22 +22,22 @@ AWAY = frozenset(
         Code.PERMISSION_DENIED,
     }
 )
-# Attempts after which a receiver that keeps breaking is left alone [count].
+# Attempts after which a delivery to a receiver that keeps failing is given up [count].
 MOST_ATTEMPTS = 20
 
 
 def is_final(code: Code, attempts: int) -> bool:
-    """Whether a delivery that was refused with `code` is given up after so many attempts [count, >= 1].
+    """Whether a delivery that failed with `code` is given up after so many attempts [count, >= 1].
 
     Example:
         >>> is_final(Code.NOT_FOUND, 1), is_final(Code.UNAVAILABLE, 1000), is_final(Code.INTERNAL, MOST_ATTEMPTS)
         (True, False, True)
     """
-    return code in REFUSED or (code not in AWAY and attempts >= MOST_ATTEMPTS)
+    return code in REJECTED or (code not in AWAY and attempts >= MOST_ATTEMPTS)
 
 
 def pause_s(attempts: int, chance: float, *, first_s: float = FIRST_S, most_s: float = MOST_S) -> float:
-    """Time until the next attempt [s]: doubled each time up to a bound, and spread by half of it either way.
+    """Return the time until the next attempt [s]: doubled each time up to a bound, and spread by half of it either way.
 
     Args:
         attempts: Attempts so far [count, >= 1].

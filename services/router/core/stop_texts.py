@@ -1,4 +1,4 @@
-"""Texts that end an answer, which may come in pieces.
+"""Stop texts end an answer, which may come in pieces.
 
 Source: `stop` as OpenAI's chat completions have it: the answer ends before the first of these texts.
 """
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 
 class StopFilter:
-    """Lets text pass until one of the `stops` begins.
+    """Passes text until one of the `stops` begins.
 
-    What may yet turn out to be the beginning of one is held back until it shows.
+    What may be the beginning of one is held back until that is certain.
 
     Args:
         stops: Texts that end the answer; empty ones end nothing.
@@ -18,8 +18,8 @@ class StopFilter:
         stopped: Whether one of them came.
 
     Example:
-        >>> until = StopFilter(["END"])
-        >>> [until.passed("one E"), until.passed("N two EN"), until.passed("D three"), until.rest(), until.stopped]
+        >>> filter = StopFilter(["END"])
+        >>> [filter.passed("one E"), filter.passed("N two EN"), filter.passed("D three"), filter.rest(), filter.stopped]
         ['one ', 'EN two ', '', '', True]
     """
 
@@ -29,27 +29,27 @@ class StopFilter:
         self.stopped = False
 
     def passed(self, text: str) -> str:
-        """What `text` lets pass, with what was held back before."""
+        """Return what passes of `text`, with what was held back before."""
         if self.stopped:
             return ""
         self._held += text
-        kept = before_stop(self._held, self._stops)
-        if kept is not None:
+        before = before_stop(self._held, self._stops)
+        if before is not None:
             self.stopped = True
             self._held = ""
-            return kept
+            return before
         free = len(self._held) - _longest_beginning(self._held, self._stops)
         passed, self._held = self._held[:free], self._held[free:]
         return passed
 
     def rest(self) -> str:
-        """What is still held back when no more text comes."""
+        """Return what is still held back when no more text comes."""
         rest, self._held = self._held, ""
         return rest
 
 
 def before_stop(text: str, stops: Sequence[str]) -> str | None:
-    """What stands in `text` before the first of the `stops`; None if none is in it.
+    """Return the part of `text` before the first of the `stops`; None if it contains none.
 
     Example:
         >>> before_stop("a, b; c", [";", ","]), before_stop("a b", [";"]), before_stop("a b", [""])
@@ -60,7 +60,7 @@ def before_stop(text: str, stops: Sequence[str]) -> str | None:
 
 
 def _longest_beginning(text: str, stops: Sequence[str]) -> int:
-    """Length of the longest end of `text` with which one of the `stops` begins [count]."""
+    """Return the length of the longest end of `text` with which one of the `stops` begins [count]."""
     longest = max((len(stop) for stop in stops), default=1) - 1
     return next(
         (length for length in range(min(longest, len(text)), 0, -1) if _begins(stops, text[-length:])),

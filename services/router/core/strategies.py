@@ -1,20 +1,12 @@
-"""The ways in which a request can be answered, and what stands in when one of them fails.
+"""The ways in which a request can be answered.
 
-Source: DESIGN "One request": System 2 is the dialectic unless the caller names another strategy; a failed strategy
-falls back to another one, then to System 1.
+Source: DESIGN "One request": System 2 is the dialectic unless the caller names another strategy.
 """
 
 from enum import StrEnum
 
 from kernel.activation import Route
-from kernel.errors import Code, MetacogError
-
-
-class UnknownStrategy(MetacogError):
-    """The request names a strategy that the router does not have."""
-
-    code = Code.INVALID_ARGUMENT
-    reason = "UNKNOWN_STRATEGY"
+from services.router.errors import UnknownStrategy
 
 
 class Strategy(StrEnum):
@@ -30,7 +22,7 @@ DEFAULT_SYSTEM_TWO = Strategy.DIALECTIC
 
 
 def named_strategy(name: str) -> Strategy | None:
-    """The strategy called `name`; None for an empty name, which leaves the choice to the router.
+    """Return the strategy called `name`; None for an empty name, which leaves the choice to the router.
 
     Raises:
         UnknownStrategy: For any other name.
@@ -45,17 +37,5 @@ def named_strategy(name: str) -> Strategy | None:
 
 
 def system_of(strategy: Strategy) -> Route:
-    """System that a strategy belongs to."""
+    """Return the system that a strategy belongs to."""
     return Route.SYSTEM_ONE if strategy is Strategy.SYSTEM_ONE else Route.SYSTEM_TWO
-
-
-def stand_ins(failed: Strategy) -> tuple[Strategy, ...]:
-    """Strategies that may stand in for `failed`, in order; System 1 is always last and has none.
-
-    Example:
-        >>> [s.value for s in stand_ins(Strategy.ARBITER)], stand_ins(Strategy.SYSTEM_ONE)
-        (['dialectic', 'system1'], ())
-    """
-    if failed is Strategy.SYSTEM_ONE:
-        return ()
-    return tuple(s for s in (DEFAULT_SYSTEM_TWO, Strategy.SYSTEM_ONE) if s is not failed)

@@ -1,8 +1,8 @@
-"""Whether the next turn of a conversation still belongs to the task that was assessed.
+"""Task change: whether the next turn of a conversation still belongs to the task that was assessed.
 
 Source: the words alone, without a model call; the rules are ours. They know English and err towards a new assessment: a
-decision kept wrongly may give a hard question a hasty answer, one made anew only costs a little time. So a turn counts
-as a follow-up only where it leans on what was said (`and in Celsius?`, `make it shorter`) and brings hardly a new word.
+decision cached wrongly may give a hard question a hasty answer, a new one only costs a little time. So a turn counts
+as a follow-up only where it leans on earlier turns (`and in Celsius?`, `make it shorter`) and brings hardly a new word.
 """
 
 import re
@@ -12,8 +12,8 @@ from enum import StrEnum
 from kernel.activation import Route
 
 
-class Turned(StrEnum):
-    """What a turn is to the task before it."""
+class TurnKind(StrEnum):
+    """The relation of a turn to the task before it."""
 
     FOLLOW_UP = "FOLLOW_UP"
     THANKS = "THANKS"
@@ -22,8 +22,8 @@ class Turned(StrEnum):
     NEW = "NEW"
 
 
-# Longer turns say enough to stand on their own [words].
-LONGEST = 25
+# Longer turns have enough content to stand on their own [words].
+LONGEST_FOLLOW_UP = 25
 # Words with a meaning of their own that a follow-up may bring, and one that asks for an edit, which is then a demand.
 NEW_WORDS, NEW_WORDS_EDIT = 1, 3
 # Words shared with the task that show it is still the same one, in a turn that leans on nothing.
@@ -88,58 +88,58 @@ ABOUT = re.compile(r"(and |so |but |ok |okay )?(what|how) about\b")
 POLITE = re.compile(r"((please|can you|could you|would you|will you|now|then|also|and|ok|okay|just) )*")
 
 
-def turned(last: str, asked: Sequence[str], answered: Sequence[str] = ()) -> Turned:
-    """What the turn `last` is to a task.
+def turn_kind(last: str, questions: Sequence[str], answers: Sequence[str] = ()) -> TurnKind:
+    """Return the relation of the turn `last` to a task.
 
     Args:
         last: The new turn of the user.
-        asked: What the user has said of the task so far, at least one turn.
-        answered: What was answered.
+        questions: Turns of the user on the task so far, at least one.
+        answers: Answers to them.
 
     Returns:
         `NEW` wherever nothing shows that it is the same task.
 
     Example:
-        >>> turned("and in Celsius?", ["How hot is it on Venus, in Fahrenheit?"]).value
+        >>> turn_kind("and in Celsius?", ["How hot is it on Venus, in Fahrenheit?"]).value
         'FOLLOW_UP'
-        >>> turned("Why is the sky blue?", ["How hot is it on Venus, in Fahrenheit?"]).value
+        >>> turn_kind("Why is the sky blue?", ["How hot is it on Venus, in Fahrenheit?"]).value
         'NEW'
     """
     text = " ".join(last.casefold().replace("\u2019", "'").split())
     words = _tokens(text)
-    if not words or len(words) > LONGEST or SWITCH.search(text) or MATERIAL.search(last):
-        return Turned.NEW
+    if not words or len(words) > LONGEST_FOLLOW_UP or SWITCH.search(text) or MATERIAL.search(last):
+        return TurnKind.NEW
     if "?" not in text and set(words) <= PLEASANTRIES and THANKFUL & set(words):
-        return Turned.THANKS
-    said = _content([*asked, *answered])
-    if not _follows(text, words, _content(asked), said):
-        return Turned.NEW
+        return TurnKind.THANKS
+    known = _content([*questions, *answers])
+    if not _follows(text, words, _content(questions), known):
+        return TurnKind.NEW
     if DOUBTS & set(words):
-        return Turned.DOUBT
-    demands = DEMANDS & set(words) or len(_content([text]) - said) > NEW_WORDS
-    return Turned.DEMAND if demands else Turned.FOLLOW_UP
+        return TurnKind.DOUBT
+    demands = DEMANDS & set(words) or len(_content([text]) - known) > NEW_WORDS
+    return TurnKind.DEMAND if demands else TurnKind.FOLLOW_UP
 
 
-def keeps(turn: Turned, system: Route) -> bool:
+def decision_holds(turn: TurnKind, system: Route) -> bool:
     """Whether a decision for `system` holds for such a turn.
 
     A doubted or more demanding question is never left to System 1 unseen, and thanks are not deliberated on.
     """
     match turn:
-        case Turned.FOLLOW_UP:
+        case TurnKind.FOLLOW_UP:
             return True
-        case Turned.THANKS:
+        case TurnKind.THANKS:
             return system is Route.SYSTEM_ONE
-        case Turned.DOUBT | Turned.DEMAND:
+        case TurnKind.DOUBT | TurnKind.DEMAND:
             return system is Route.SYSTEM_TWO
-        case Turned.NEW:
+        case TurnKind.NEW:
             return False
 
 
-def _follows(text: str, words: Sequence[str], task: frozenset[str], said: frozenset[str]) -> bool:
-    """Whether a short turn leans on the task, or speaks of the same things."""
+def _follows(text: str, words: Sequence[str], task: frozenset[str], known: frozenset[str]) -> bool:
+    """Whether a short turn leans on the task, or is about the same things."""
     content = _content([text])
-    new, points = content - said, bool(POINTERS & set(words))
+    new, points = content - known, bool(POINTERS & set(words))
     opens = _without_thanks(words)[:1]
     leans = points or bool(OPENERS & set(opens)) or bool(DOUBTS & set(words)) or bool(ABOUT.match(text))
     edits = bool(EDITS & set(_tokens(text[_end(POLITE, text) :])[:1]))
@@ -147,12 +147,12 @@ def _follows(text: str, words: Sequence[str], task: frozenset[str], said: frozen
         return leans or edits or bool((MANNER | DEMANDS) & set(words))
     if not (leans or edits):
         return len(content & task) >= SHARED_WORDS and len(new) <= NEW_WORDS and not any(map(str.isdigit, new))
-    if not points and not content & said and _asks_anew(words) and not ABOUT.match(text):
+    if not points and not content & known and _is_whole_question(words) and not ABOUT.match(text):
         return False
-    return len(new) <= (NEW_WORDS_EDIT if edits and (points or content & said) else NEW_WORDS)
+    return len(new) <= (NEW_WORDS_EDIT if edits and (points or content & known) else NEW_WORDS)
 
 
-def _asks_anew(words: Sequence[str]) -> bool:
+def _is_whole_question(words: Sequence[str]) -> bool:
     """Whether, after words that only lead over, a whole question follows: it can stand on its own."""
     rest = [word for word in _without_thanks(words) if word not in OPENERS - {"why"}]
     return bool(rest) and rest[0] in QUESTIONS and len(rest) > 2

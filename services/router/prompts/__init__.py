@@ -11,12 +11,12 @@ def rating(*, conversation: str) -> Prompt:
 
 
 def importance(*, conversation: str) -> Prompt:
-    """Ask a model what hangs on the request."""
+    """Ask a model how important the request is."""
     return render(_HERE, "importance", {"conversation": quoted("conversation", conversation)})
 
 
 def probe() -> Prompt:
-    """Ask a model for its answer at once; said at the end of the conversation."""
+    """Ask a model for its answer at once; stands at the end of the conversation."""
     return render(_HERE, "probe", {})
 
 

@@ -76,7 +76,7 @@ def test_the_depth_is_how_many_containers_are_around_the_text(held: object, dept
     assert depth_of(held, MARKER) == depth
 
 
-def test_bytes_are_looked_through_when_they_are_asked_for() -> None:
+def test_bytes_are_searched_when_they_are_asked_for() -> None:
     assert depth_of([b"an elephant"], MARKER, (bytes,)) == 1
 
 
@@ -110,7 +110,7 @@ def _module(folder: Path, name: str, text: str) -> ModuleType:
     return module
 
 
-def test_calls_that_bring_the_text_in_are_told_with_file_function_and_argument(
+def test_calls_that_bring_the_text_in_are_listed_with_file_function_and_argument(
     tmp_path: Path, traced: Callable[[Callable[[], object]], list[Call]]
 ) -> None:
     outer = _module(tmp_path, "outer", OUTER)
@@ -130,7 +130,7 @@ def test_calls_that_bring_the_text_in_are_told_with_file_function_and_argument(
     assert "asked" not in [call.function for call in Definition(depth=1).entries(calls, answered=float("inf"))]
 
 
-def test_a_coroutine_that_goes_on_enters_nothing_again(
+def test_a_coroutine_that_resumes_enters_nothing_again(
     tmp_path: Path, traced: Callable[[Callable[[], object]], list[Call]]
 ) -> None:
     class Pause:

@@ -1,4 +1,4 @@
-"""How much may be under way, and when who is turned away may come back."""
+"""How much may be in flight, and when a rejected request may be retried."""
 
 from collections.abc import AsyncGenerator, Iterator
 
@@ -6,11 +6,13 @@ import pytest
 
 from inference.errors import BackendOverloaded
 from kernel.errors import Code
-from services.router.service.answering.admission import Admission, AdmissionLimit, Overloaded
+from services.router.core.strategies import Strategy
+from services.router.errors import Overloaded
+from services.router.service.answering.admission import Admission, AdmissionLimit
 
 
 class Clock:
-    """Time that passes when told to."""
+    """A clock that is set by hand."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -30,14 +32,14 @@ def served(bound: AdmissionLimit, clock: Clock, *seconds: float) -> None:
             clock.now += each
 
 
-def test_one_more_than_may_be_is_refused_by_name() -> None:
+def test_one_more_than_may_be_is_rejected_by_name() -> None:
     admission = Admission(max_in_flight=2)
 
-    with admission.request(), admission.request(), pytest.raises(Overloaded) as refused, admission.request():
+    with admission.request(), admission.request(), pytest.raises(Overloaded) as raised, admission.request():
         pass
 
-    assert (refused.value.code, refused.value.reason) == (Code.RESOURCE_EXHAUSTED, "OVERLOADED")
-    assert refused.value.metadata == {"kind": "requests", "in_flight": "2", "retry_after_s": "1"}
+    assert (raised.value.code, raised.value.reason) == (Code.RESOURCE_EXHAUSTED, "OVERLOADED")
+    assert raised.value.metadata == {"kind": "requests", "in_flight": "2", "retry_after_s": "1"}
 
 
 def test_a_place_is_free_again_however_its_request_ended() -> None:
@@ -54,19 +56,19 @@ def test_a_place_is_free_again_however_its_request_ended() -> None:
 def test_deliberations_have_a_bound_of_their_own() -> None:
     admission = Admission(max_in_flight=8, max_deliberations=1)
 
-    with admission.request(), admission.deliberation():
-        with pytest.raises(Overloaded) as refused, admission.request(), admission.deliberation():
+    with admission.request(), admission.attempt(Strategy.DIALECTIC):
+        with pytest.raises(Overloaded) as raised, admission.request(), admission.attempt(Strategy.DIALECTIC):
             pass
         assert admission.requests.in_flight == 1
 
-    assert refused.value.metadata["kind"] == "deliberations"
+    assert raised.value.metadata["kind"] == "deliberations"
 
 
 @pytest.mark.parametrize(
     ("seconds", "wait"),
     [((), 1), ((0.01, 0.01), 1), ((4.2,), 5), ((300.0,), 30), ((10.0, 0.0), 9), ((2.0, *[8.0] * 100), 8)],
 )
-def test_who_is_turned_away_may_come_back_after_about_the_time_that_requests_take(
+def test_a_rejected_request_may_be_retried_after_about_the_time_that_requests_take(
     clock: Clock, seconds: tuple[float, ...], wait: int
 ) -> None:
     bound = AdmissionLimit("requests", 1, clock)

@@ -9,7 +9,7 @@ from chassis.serving.sse import HEARTBEAT
 from kernel.envelope import Envelope
 from kernel.outcomes import Outcome
 from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
-from services.router.service.gateway.chat_completions import understood
+from services.router.service.gateway.chat_completions import parsed_request
 from services.router.service.gateway.chat_stream import DONE, Writer
 from services.router.service.runs.values import FellBack, Run
 
@@ -48,71 +48,73 @@ async def events(*items: object) -> AsyncGenerator[Sequence[object], None]:
 
 
 async def written(*items: object, **body: object) -> list[bytes]:
-    chat = understood({"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True, **body}, {})
-    return [chunk async for chunk in Writer("r", chat).written(events(*items))]
+    chat = parsed_request(
+        {"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True, **body}, {}
+    )
+    return [chunk async for chunk in Writer("r", chat).chunks(events(*items))]
 
 
 async def chunks(*items: object, **body: object) -> list[dict[str, Any]]:
-    *told, done = b"".join(await written(*items, **body)).split(b"\n\n")[:-1]
+    *parts, done = b"".join(await written(*items, **body)).split(b"\n\n")[:-1]
     assert done + b"\n\n" == DONE
-    return [json.loads(chunk.removeprefix(b"data: ")) for chunk in told]
+    return [json.loads(chunk.removeprefix(b"data: ")) for chunk in parts]
 
 
-def text(told: list[dict[str, Any]]) -> str:
-    return "".join(choice["delta"].get("content", "") for chunk in told for choice in chunk["choices"])
+def text(sent: list[dict[str, Any]]) -> str:
+    return "".join(choice["delta"].get("content", "") for chunk in sent for choice in chunk["choices"])
 
 
 async def test_the_backends_bytes_pass_as_they_came() -> None:
     raw = b'data: {"id":"theirs",  "choices":[{"delta":{"content":"a"}}],"x":1}\r\n\r\n'
 
-    told = await written(PassedThrough(raw=raw), ended(), finished("a"))
+    sent = await written(PassedThrough(raw=raw), ended(), finished("a"))
 
-    assert told[0] == raw
-
-
-async def test_what_was_said_by_a_strategy_that_failed_is_set_off_from_the_answer() -> None:
-    told = await chunks(AnswerToken(text="It may"), FELL, passed("It is."), ended(), finished("It is."))
-
-    assert text(told) == "It may\n\nIt is."
-    assert {chunk["id"] for chunk in told} == {"chatcmpl-r"}
+    assert sent[0] == raw
 
 
-async def test_a_stream_has_one_id_and_one_model_whoever_speaks() -> None:
+async def test_the_text_of_a_strategy_that_failed_is_set_off_from_the_answer() -> None:
+    sent = await chunks(AnswerToken(text="It may"), FELL, passed("It is."), ended(), finished("It is."))
+
+    assert text(sent) == "It may\n\nIt is."
+    assert {chunk["id"] for chunk in sent} == {"chatcmpl-r"}
+
+
+async def test_a_stream_has_one_id_and_one_model_whichever_strategy_answers() -> None:
     theirs = {"id": "theirs", "model": "small", "choices": [{"index": 0, "delta": {"content": '"model":"small"'}}]}
     spaced = PassedThrough(raw=b"data: " + json.dumps(theirs).encode() + b"\n\n")
     compact = PassedThrough(raw=b"data: " + json.dumps(theirs, separators=(",", ":")).encode() + b"\n\n")
     last = PassedThrough(raw=b"", document={**theirs, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
 
-    told = await chunks(AnswerToken(text="Half"), FELL, spaced, compact, last, finished(""))
+    sent = await chunks(AnswerToken(text="Half"), FELL, spaced, compact, last, finished(""))
 
-    assert {(chunk["id"], chunk["model"]) for chunk in told} == {("chatcmpl-r", "metacog")}
-    assert text(told).count('"model":"small"') == 2
-
-
-async def test_a_final_text_that_was_begun_anew_is_told_whole() -> None:
-    told = await chunks(AnswerToken(text="It may"), AGAIN, AnswerToken(text="It is."), finished("It is."))
-
-    assert text(told) == "It may\n\nIt is."
+    assert {(chunk["id"], chunk["model"]) for chunk in sent} == {("chatcmpl-r", "metacog")}
+    assert text(sent).count('"model":"small"') == 2
 
 
-async def test_only_what_is_new_of_the_final_text_is_told_at_the_end() -> None:
+async def test_a_final_text_that_was_restarted_is_sent_whole() -> None:
+    sent = await chunks(AnswerToken(text="It may"), AGAIN, AnswerToken(text="It is."), finished("It is."))
+
+    assert text(sent) == "It may\n\nIt is."
+
+
+async def test_only_the_new_part_of_the_final_text_is_sent_at_the_end() -> None:
     assert text(await chunks(AnswerToken(text="\n It "), AnswerToken(text="is "), finished("It is so."))) == "It is so."
 
 
 async def test_the_final_text_of_a_strategy_without_tokens_comes_in_one_piece() -> None:
-    told = await chunks(finished("It is."))
+    sent = await chunks(finished("It is."))
 
-    assert [chunk["choices"][0]["delta"] for chunk in told] == [{"role": "assistant", "content": "It is."}, {}]
+    assert [chunk["choices"][0]["delta"] for chunk in sent] == [{"role": "assistant", "content": "It is."}, {}]
 
 
 async def test_every_chunk_has_a_usage_and_only_the_last_one_has_figures() -> None:
-    spoken = passed('it says "usage" a lot')
+    quoting = passed('it says "usage" a lot')
 
-    told = await chunks(spoken, ended(), finished("a"), stream_options={"include_usage": True})
+    sent = await chunks(quoting, ended(), finished("a"), stream_options={"include_usage": True})
 
-    assert [chunk["usage"] is None for chunk in told] == [True, True, False]
-    assert text(told) == 'it says "usage" a lot'
-    assert (told[-1]["choices"], told[-1]["id"]) == ([], "theirs")
+    assert [chunk["usage"] is None for chunk in sent] == [True, True, False]
+    assert text(sent) == 'it says "usage" a lot'
+    assert (sent[-1]["choices"], sent[-1]["id"]) == ([], "theirs")
 
 
 async def test_silence_is_a_comment() -> None:
@@ -124,19 +126,19 @@ async def test_what_came_together_is_written_together() -> None:
         yield [AnswerToken(text="a "), AnswerToken(text="b")]
         yield [finished("a b")]
 
-    chat = understood({"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True}, {})
-    pieces = [piece async for piece in Writer("r", chat).written(batches())]
+    chat = parsed_request({"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True}, {})
+    pieces = [piece async for piece in Writer("r", chat).chunks(batches())]
 
     assert [piece.count(b"data: ") for piece in pieces] == [2, 1, 1]
 
 
-async def test_a_failure_after_the_beginning_is_told_in_openais_shape() -> None:
+async def test_a_failure_after_the_beginning_is_sent_in_openais_shape() -> None:
     async def failing() -> AsyncGenerator[Sequence[object], None]:
         yield [AnswerToken(text="a")]
         raise ValueError("of no concern to a client")
 
-    chat = understood({"model": "metacog", "messages": [{"role": "user", "content": "?"}]}, {})
-    *_, error, done = [chunk async for chunk in Writer("r", chat).written(failing())]
+    chat = parsed_request({"model": "metacog", "messages": [{"role": "user", "content": "?"}]}, {})
+    *_, error, done = [chunk async for chunk in Writer("r", chat).chunks(failing())]
 
     assert json.loads(error.removeprefix(b"data: "))["error"]["code"] == "internal"
     assert b"concern" not in error

@@ -1,4 +1,4 @@
-"""ER: what is heard of a conversation."""
+"""ER: which turns of a conversation count."""
 
 import pytest
 
@@ -15,7 +15,7 @@ RESULT = Turn(role="tool", content="42")
 
 
 @pytest.mark.parametrize(
-    ("turns", "heard"),
+    ("turns", "text"),
     [
         ([LAST], "Why?"),
         ([SYSTEM, FIRST, ANSWER, LAST], "I am furious.\nWhy?"),
@@ -24,7 +24,7 @@ RESULT = Turn(role="tool", content="42")
     ],
     ids=["one turn", "every turn of the user", "a tool has the last word", "no user"],
 )
-async def test_what_the_user_said_is_heard_in_every_turn(turns: list[Turn], heard: str) -> None:
+async def test_the_affect_of_every_turn_of_the_user_counts(turns: list[Turn], text: str) -> None:
     texts: list[str] = []
 
     def analyse(text: str) -> dict[str, float]:
@@ -33,5 +33,5 @@ async def test_what_the_user_said_is_heard_in_every_turn(turns: list[Turn], hear
 
     reading = await AffectMeasure(analyse)(Subject(messages=turns), SPEND)
 
-    assert texts == [heard]
+    assert texts == [text]
     assert (reading.components, reading.parts) == ({"emotional_response": 0.25}, {"emotion.negative": 0.5})

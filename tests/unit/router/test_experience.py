@@ -1,17 +1,24 @@
-from services.router.service.assessment.measures import matched_texts
+from kernel.conversation import Turn, latest_texts
+
+
+def turns(*contents: str) -> list[Turn]:
+    return [Turn(role="user", content=content) for content in contents]
 
 
 def test_a_single_turn_is_looked_up_once() -> None:
-    assert matched_texts([" Where is Oslo? "], most=100) == ("Where is Oslo?",)
+    assert latest_texts(turns(" Where is Oslo? "), longest=100) == ("Where is Oslo?",)
 
 
 def test_a_conversation_is_looked_up_by_its_last_turn_and_by_its_end() -> None:
-    assert matched_texts(["Where is Oslo?", "", "And Bergen?"], most=18) == ("And Bergen?", "Oslo?\n\nAnd Bergen?")
+    assert latest_texts(turns("Where is Oslo?", "", "And Bergen?"), longest=18) == (
+        "And Bergen?",
+        "Oslo?\n\nAnd Bergen?",
+    )
 
 
 def test_the_end_of_a_long_turn_is_looked_up() -> None:
-    assert matched_texts(["a" * 10 + "b" * 10], most=10) == ("b" * 10,)
+    assert latest_texts(turns("a" * 10 + "b" * 10), longest=10) == ("b" * 10,)
 
 
-def test_nothing_said_is_nothing_to_look_up() -> None:
-    assert matched_texts(["", " "], most=10) == ()
+def test_a_conversation_without_text_is_not_looked_up() -> None:
+    assert latest_texts(turns("", " "), longest=10) == ()

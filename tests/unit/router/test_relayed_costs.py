@@ -35,7 +35,7 @@ ROUTED = Routed(
 THESIS = StageUsage(generations=1, prompt_tokens=1000, completion_tokens=50, cost=0.0011)
 
 
-class Plain:
+class Model:
     """System 1's model: a prompt token costs 1e-6, a generated one 2e-6."""
 
     model = "m"
@@ -43,7 +43,7 @@ class Plain:
 
 
 class Service:
-    """A service that ends as it is told to, and notes what it was granted."""
+    """A service that ends as given, and notes the envelope that it gets."""
 
     name = "assigner"
 
@@ -62,23 +62,25 @@ class Service:
 
 
 async def relayed(service: Service, spend: Spend, *, fallback: bool = False) -> None:
-    dialogue = RelayedCall(
+    call = RelayedCall(
         method=None,
         request=service.asked,
         finished="deliberation_finished",
-        silent=frozenset(),
+        own=frozenset(),
         token=lambda _name, _data: "",
-        answered=lambda _data: StrategyResult(text=""),
+        result=lambda _data: StrategyResult(text=""),
     )
     turns = [Turn(role="user", content="?")]
-    task = StrategyTask(ask=AnswerRequest(question="?", fallback=fallback), messages=turns, route=ROUTED, run_id="run")
-    async for _ in Relay(cast(Peer, service), dialogue)(task, spend):
+    task = StrategyTask(
+        request=AnswerRequest(question="?", fallback=fallback), messages=turns, route=ROUTED, run_id="run"
+    )
+    async for _ in Relay(cast(Peer, service), call)(task, spend):
         pass
 
 
 def spend_of(max_cost: float | None = 0.01) -> Spend:
     limits = Limits(max_generations=8, max_generated_tokens=4096, timeout_ms=10_000, max_cost=max_cost)
-    return Spend(limits, models=[Plain()])
+    return Spend(limits, models=[Model()])
 
 
 async def test_a_service_is_granted_what_is_left_and_what_it_cost_is_booked_by_stage() -> None:
@@ -102,7 +104,7 @@ async def test_a_service_is_granted_what_is_left_and_what_it_cost_is_booked_by_s
         (0.001, pytest.approx(300e-6 + 175e-6, abs=20e-6)),
     ],
 )
-async def test_what_a_fallback_may_cost_is_kept_back(max_cost: float, kept: float) -> None:
+async def test_the_cost_of_a_fallback_is_reserved(max_cost: float, kept: float) -> None:
     service, spend = Service(Usage()), spend_of(max_cost)
 
     await relayed(service, spend, fallback=True)
@@ -111,7 +113,7 @@ async def test_what_a_fallback_may_cost_is_kept_back(max_cost: float, kept: floa
     assert max_cost - service.granted.max_cost == kept
 
 
-async def test_a_service_whose_outcome_nobody_knows_has_spent_all_it_was_granted() -> None:
+async def test_a_service_whose_outcome_is_unknown_has_spent_all_it_was_granted() -> None:
     service, spend = Service(PeerUnavailable("it died", **{REPLIES: "3"})), spend_of()
 
     with pytest.raises(PeerUnavailable):
@@ -140,7 +142,7 @@ async def test_a_service_that_does_not_know_its_cost_leaves_nothing_of_a_limit()
     assert spend.ledger.usage().cost is None
 
 
-async def test_without_a_limit_nothing_is_granted_and_costs_are_told_all_the_same() -> None:
+async def test_without_a_limit_nothing_is_granted_and_costs_are_reported_all_the_same() -> None:
     service, spend = Service(Usage(stages={"thesis": THESIS})), spend_of(None)
 
     await relayed(service, spend)

@@ -15,7 +15,7 @@ from services.router.service.assessment.assess import Assessors
 from services.router.service.assessment.measures import Assessment
 from services.router.service.assessment.route import RoutingConfig, RoutingContext, RoutingQuestion, decide, version_of
 from services.router.service.assessment.subject import Subject
-from services.router.service.gateway.chat_completions import understood
+from services.router.service.gateway.chat_completions import parsed_request
 
 ASKED = Subject(messages=(Turn(role="user", content="Is it so?"),))
 
@@ -30,7 +30,7 @@ class Troubled:
         return ledger.generations_left > 1 and ledger.tokens_left >= 128
 
 
-DECIDING = RoutingContext(config=RoutingConfig(), assessors=Assessors(by_name={"fake": Troubled()}, default="fake"))
+ROUTING = RoutingContext(config=RoutingConfig(), assessors=Assessors(by_name={"fake": Troubled()}, default="fake"))
 
 
 def spend(generations: int, tokens: int) -> Spend:
@@ -38,14 +38,14 @@ def spend(generations: int, tokens: int) -> Spend:
 
 
 @pytest.mark.parametrize(("generations", "tokens"), [(1, 4096), (32, 127)])
-async def test_an_envelope_with_room_for_one_call_gets_a_plain_one(generations: int, tokens: int) -> None:
-    routed = (await decide(RoutingQuestion(subject=ASKED), spend(generations, tokens), DECIDING)).routed
+async def test_an_envelope_with_room_for_one_call_gets_a_single_pass_call(generations: int, tokens: int) -> None:
+    routed = (await decide(RoutingQuestion(subject=ASKED), spend(generations, tokens), ROUTING)).routed
 
     assert (routed.system, routed.reason, routed.msv) == (Route.SYSTEM_ONE, "envelope", None)
 
 
 async def test_an_envelope_with_room_for_a_rating_and_an_answer_is_assessed() -> None:
-    routed = (await decide(RoutingQuestion(subject=ASKED), spend(2, 128), DECIDING)).routed
+    routed = (await decide(RoutingQuestion(subject=ASKED), spend(2, 128), ROUTING)).routed
 
     assert (routed.system, routed.reason) == (Route.SYSTEM_TWO, "activation")
 
@@ -58,8 +58,8 @@ def test_the_papers_configuration_is_called_so_and_no_other_is() -> None:
 
 
 @pytest.mark.parametrize("more", [{"n": 2}, {"logprobs": True}, {"tools": [{"type": "function"}]}])
-def test_what_is_more_than_one_text_cannot_be_repeated_by_its_name(more: dict[str, object]) -> None:
+def test_an_answer_of_more_than_one_text_cannot_be_repeated_by_its_request_id(more: dict[str, object]) -> None:
     body = {"model": "metacog", "messages": [{"role": "user", "content": "?"}], "metacog": {"request_id": "r"}, **more}
 
     with pytest.raises(MalformedRequest, match="request_id"):
-        understood(body, {})
+        parsed_request(body, {})

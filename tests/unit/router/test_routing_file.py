@@ -11,7 +11,7 @@ from kernel.msv import MSV
 from kernel.policy import Policy, PolicyRow
 from services.router.service.assessment.route import RoutingConfig
 from services.router.service.assessment.routing_config import routing_config
-from tests.unit.router.test_kept_decisions import Chats
+from tests.unit.router.test_cached_decisions import Chats
 
 PAPER = RoutingConfig()
 SPRING = """\
@@ -44,7 +44,7 @@ def test_a_file_is_in_force_under_its_own_version(file: Path) -> None:
     )
 
 
-def test_a_file_without_a_version_is_named_by_a_digest_of_what_it_says(file: Path) -> None:
+def test_a_file_without_a_version_is_named_by_a_digest_of_its_content(file: Path) -> None:
     versions = []
     for threshold in (0.5, 0.5, 0.6):
         file.write_text(f"# {len(versions)}\nthreshold: {threshold}\n")
@@ -54,7 +54,7 @@ def test_a_file_without_a_version_is_named_by_a_digest_of_what_it_says(file: Pat
     assert len(set(versions)) == 2
 
 
-def test_a_file_that_says_what_the_paper_says_is_the_papers(file: Path) -> None:
+def test_a_file_with_the_papers_values_is_the_papers(file: Path) -> None:
     file.write_text("threshold: 0.45\n")
 
     assert routing_config(PAPER, file=file) == PAPER
@@ -73,13 +73,13 @@ def test_a_file_that_says_what_the_paper_says_is_the_papers(file: Path) -> None:
         ),
     ],
 )
-def test_a_file_and_a_single_setting_together_are_refused(
+def test_a_file_and_a_single_setting_together_are_rejected(
     file: Path, stated: RoutingConfig, version: str, named: str
 ) -> None:
-    with pytest.raises(ConfigurationInvalid) as refused:
+    with pytest.raises(ConfigurationInvalid) as raised:
         routing_config(stated, version, file=file)
 
-    assert refused.value.message.startswith(f"METACOG_ROUTER_ROUTING_FILE and {named} are both set; ")
+    assert raised.value.message.startswith(f"METACOG_ROUTER_ROUTING_FILE and {named} are both set; ")
 
 
 def test_a_policy_table_is_part_of_the_name_of_what_decided() -> None:
@@ -88,23 +88,23 @@ def test_a_policy_table_is_part_of_the_name_of_what_decided() -> None:
 
 async def test_a_row_of_the_policy_table_decides_and_is_named() -> None:
     chats = Chats()
-    chats.deciding = replace(chats.deciding, policy=POLICY)
+    chats.routing = replace(chats.routing, policy=POLICY)
     chats.msv = MSV(correctness=0.1, conflict=0.9, importance=0.9)
 
-    routed = await chats.say("Is it so?")
-    kept = await chats.say("Is it so?", "It is.", "why?")
+    routed = await chats.decide_on("Is it so?")
+    kept = await chats.decide_on("Is it so?", "It is.", "why?")
 
     assert (routed.strategy, routed.reason, routed.policy_row) == ("delegation", "policy", "all")
     assert (kept.strategy, kept.reason, kept.policy_row) == ("delegation", "cached", "all")
 
 
-async def test_a_policy_table_is_not_asked_where_the_strategy_is_given() -> None:
+async def test_a_policy_table_does_not_apply_where_the_strategy_is_given() -> None:
     chats = Chats()
-    chats.deciding = replace(
-        chats.deciding, policy=Policy(version="v", rows=[PolicyRow(name="all", strategy="delegation", always=True)])
+    chats.routing = replace(
+        chats.routing, policy=Policy(version="v", rows=[PolicyRow(name="all", strategy="delegation", always=True)])
     )
 
-    decided = [await chats.say("Is it so?"), await chats.say("Is it?", generations=1)]
+    decided = [await chats.decide_on("Is it so?"), await chats.decide_on("Is it?", generations=1)]
 
     assert [(routed.strategy, routed.reason) for routed in decided] == [
         ("delegation", "policy"),

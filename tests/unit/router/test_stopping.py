@@ -7,39 +7,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.router.core.stop_texts import StopFilter, before_stop
-from services.router.service.answering.answer import Made, StrategyResult
+from services.router.service.answering.answer import StrategyEvent, StrategyResult
 from services.router.service.answering.stop_texts import until_stop
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 
 WORDS = st.text(alphabet="abE N", max_size=12)
 
 
-def told(pieces: Sequence[str], stops: Sequence[str]) -> str:
+def metacog_field(pieces: Sequence[str], stops: Sequence[str]) -> str:
     until = StopFilter(stops)
     return "".join([*(until.passed(piece) for piece in pieces), until.rest()])
 
 
 def test_a_text_without_a_stop_passes_whole() -> None:
-    assert told(["one ", "two"], ["END"]) == "one two"
+    assert metacog_field(["one ", "two"], ["END"]) == "one two"
 
 
 def test_a_stop_that_two_pieces_share_ends_the_text_before_it() -> None:
-    assert told(["one E", "N", "D two"], ["END"]) == "one "
+    assert metacog_field(["one E", "N", "D two"], ["END"]) == "one "
 
 
-def test_what_only_looks_like_a_stop_is_held_back_and_then_told() -> None:
+def test_what_only_looks_like_a_stop_is_held_back_and_then_passed() -> None:
     until = StopFilter(["END"])
 
     assert [until.passed("one EN"), until.passed("Dless"), until.stopped] == ["one ", "", True]
-    assert told(["one EN", "E two"], ["END"]) == "one ENE two"
+    assert metacog_field(["one EN", "E two"], ["END"]) == "one ENE two"
 
 
 def test_a_beginning_of_a_stop_at_the_very_end_is_text() -> None:
-    assert told(["one EN"], ["END"]) == "one EN"
+    assert metacog_field(["one EN"], ["END"]) == "one EN"
 
 
 def test_the_first_of_several_stops_ends_the_text() -> None:
-    assert told(["a, b; c"], [";", ","]) == "a"
+    assert metacog_field(["a, b; c"], [";", ","]) == "a"
     assert before_stop("a; b", [",", ";"]) == "a"
 
 
@@ -55,7 +55,7 @@ def test_how_a_text_is_cut_into_pieces_changes_nothing(pieces: list[str], stops:
     whole = "".join(pieces)
     kept = before_stop(whole, stops)
 
-    assert told(pieces, stops) == (whole if kept is None else kept)
+    assert metacog_field(pieces, stops) == (whole if kept is None else kept)
 
 
 @given(pieces=st.lists(WORDS, max_size=6))
@@ -66,17 +66,17 @@ def test_no_more_is_held_back_than_may_begin_a_stop(pieces: list[str]) -> None:
     assert until.stopped or "".join(pieces).removeprefix(passed) in ("", "E", "EN")
 
 
-# Over what a deliberation makes
+# Over the events of a deliberation
 
 
-async def made(*items: Made) -> AsyncGenerator[Made, None]:
+async def events(*items: StrategyEvent) -> AsyncGenerator[StrategyEvent, None]:
     for item in items:
         yield item
 
 
-async def read(*items: Made, stops: Sequence[str] = ("END",)) -> tuple[str, StrategyResult]:
-    """Text that was streamed, and the answer."""
-    seen = [item async for item in until_stop(made(*items), stops)]
+async def read(*items: StrategyEvent, stops: Sequence[str] = ("END",)) -> tuple[str, StrategyResult]:
+    """Return the streamed text, and the result."""
+    seen = [item async for item in until_stop(events(*items), stops)]
     answered = seen[-1]
     assert isinstance(answered, StrategyResult)
     return "".join(item.text for item in seen if isinstance(item, AnswerToken)), answered
@@ -99,7 +99,7 @@ async def test_an_answer_without_a_stop_keeps_its_end() -> None:
 
 
 @pytest.mark.parametrize("stage", ["SYNTHESIS", "THESIS"])
-async def test_only_another_attempt_at_the_final_text_begins_anew(stage: str) -> None:
+async def test_only_another_attempt_at_the_final_text_restarts_the_answer(stage: str) -> None:
     again = RelayedEvent(name="stage_started", data={"stage": stage, "attempt": 2})
 
     streamed, _ = await read(AnswerToken(text="a END"), again, AnswerToken(text="b"), StrategyResult(text="b"))
@@ -107,7 +107,7 @@ async def test_only_another_attempt_at_the_final_text_begins_anew(stage: str) ->
     assert streamed == ("a b" if stage == "SYNTHESIS" else "a ")
 
 
-async def test_the_text_of_another_agent_begins_anew() -> None:
+async def test_the_text_of_another_agent_restarts_the_answer() -> None:
     again = RelayedEvent(name="mode_chosen", data={"reason": "agent_failed"})
 
     streamed, _ = await read(AnswerToken(text="a END"), again, AnswerToken(text="b"), StrategyResult(text="b"))

@@ -1,15 +1,10 @@
 import pytest
 
 from kernel.activation import Route
-from kernel.errors import Code
-from services.router.core.strategies import (
-    DEFAULT_SYSTEM_TWO,
-    Strategy,
-    UnknownStrategy,
-    named_strategy,
-    stand_ins,
-    system_of,
-)
+from kernel.errors import Code, MalformedRequest, MetacogError
+from services.router.core.fallback import attempts, fallbacks, forbids_fallback
+from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
+from services.router.errors import Overloaded, UnknownStrategy
 
 
 @pytest.mark.parametrize("name", ["system1", "dialectic", "arbiter", "delegation"])
@@ -22,13 +17,13 @@ def test_without_a_name_the_router_decides() -> None:
 
 
 @pytest.mark.parametrize("name", ["debate", "SYSTEM_ONE", "Dialectic", " dialectic", "system2"])
-def test_an_unknown_strategy_is_refused_and_the_known_ones_are_told(name: str) -> None:
-    with pytest.raises(UnknownStrategy) as refused:
+def test_an_unknown_strategy_is_rejected_and_the_known_ones_are_listed(name: str) -> None:
+    with pytest.raises(UnknownStrategy) as rejected:
         named_strategy(name)
 
-    assert refused.value.metadata == {"strategy": name}
-    assert refused.value.message.endswith("there are system1, dialectic, arbiter, delegation")
-    assert (refused.value.code, refused.value.reason) == (Code.INVALID_ARGUMENT, "UNKNOWN_STRATEGY")
+    assert rejected.value.metadata == {"strategy": name}
+    assert rejected.value.message.endswith("there are system1, dialectic, arbiter, delegation")
+    assert (rejected.value.code, rejected.value.reason) == (Code.INVALID_ARGUMENT, "UNKNOWN_STRATEGY")
 
 
 @pytest.mark.parametrize(
@@ -60,15 +55,54 @@ def test_system_two_is_the_dialectic_unless_the_caller_names_another() -> None:
 def test_a_failed_strategy_falls_back_to_another_and_at_last_to_system_one(
     failed: Strategy, after: tuple[Strategy, ...]
 ) -> None:
-    assert stand_ins(failed) == after
+    assert fallbacks(failed) == after
 
 
 @pytest.mark.parametrize("failed", Strategy)
 def test_falling_back_always_ends(failed: Strategy) -> None:
     tried = [failed]
 
-    while following := stand_ins(tried[-1]):
+    while following := fallbacks(tried[-1]):
         tried.append(following[0])
 
     assert len(tried) == len(set(tried))
     assert tried[-1] is Strategy.SYSTEM_ONE
+
+
+def test_every_attempt_names_the_one_that_follows_it() -> None:
+    assert attempts(Strategy.DIALECTIC, fallback=True) == [
+        (Strategy.DIALECTIC, Strategy.SYSTEM_ONE),
+        (Strategy.SYSTEM_ONE, None),
+    ]
+    assert attempts(Strategy.DIALECTIC, fallback=False) == [(Strategy.DIALECTIC, None)]
+
+
+class Slow(MetacogError):
+    """A strategy was slow."""
+
+    reason = "DEADLINE_EXCEEDED"
+
+
+class TooMuch(MetacogError):
+    """A request is over the limit of the strategy that it names."""
+
+    reason = "REQUEST_OVER_LIMIT"
+
+
+@pytest.mark.parametrize(
+    ("error", "named", "seconds_left", "forbidden"),
+    [
+        (Slow("late"), False, 1.0, False),
+        (Slow("late"), True, 1.0, False),
+        (Slow("late"), False, 0.0, True),
+        (MalformedRequest("bad"), False, 1.0, True),
+        (Overloaded("busy"), False, 1.0, False),
+        (Overloaded("busy"), True, 1.0, True),
+        (TooMuch("large"), False, 1.0, False),
+        (TooMuch("large"), True, 1.0, True),
+    ],
+)
+def test_a_wrong_request_a_late_one_and_a_busy_named_strategy_have_no_fallback(
+    error: MetacogError, named: bool, seconds_left: float, forbidden: bool
+) -> None:
+    assert forbids_fallback(error, named=named, seconds_left=seconds_left) is forbidden

@@ -3,7 +3,7 @@
 import pytest
 
 from kernel.activation import Route
-from services.router.core.task_change import Turned, keeps, turned
+from services.router.core.task_change import TurnKind, decision_holds, turn_kind
 
 VENUS = (["How hot is it on the surface of Venus, in Fahrenheit?"], ["About 867 °F on average."])
 FRANCE = (["What is the capital of France?"], ["The capital of France is Paris."])
@@ -48,7 +48,7 @@ LEASE = (
     ],
 )
 def test_a_turn_that_leans_on_the_task_follows_it_up(task: tuple[list[str], list[str]], last: str) -> None:
-    assert turned(last, *task) is Turned.FOLLOW_UP
+    assert turn_kind(last, *task) is TurnKind.FOLLOW_UP
 
 
 @pytest.mark.parametrize(
@@ -89,15 +89,15 @@ def test_a_turn_that_leans_on_the_task_follows_it_up(task: tuple[list[str], list
     ],
 )
 def test_a_turn_that_could_stand_alone_is_a_new_task(task: tuple[list[str], list[str]], last: str) -> None:
-    assert turned(last, *task) is Turned.NEW
+    assert turn_kind(last, *task) is TurnKind.NEW
 
 
 @pytest.mark.parametrize(
     "last",
     ["thanks", "Thank you very much!", "ok, got it", "Great, that helps.", "Perfect!", "I see. Thanks a lot", "bye"],
 )
-def test_thanks_ask_nothing(last: str) -> None:
-    assert turned(last, *FRANCE) is Turned.THANKS
+def test_thanks_are_no_question(last: str) -> None:
+    assert turn_kind(last, *FRANCE) is TurnKind.THANKS
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,17 @@ def test_thanks_ask_nothing(last: str) -> None:
     ],
 )
 def test_a_turn_that_disputes_the_answer_is_a_doubt(last: str) -> None:
-    assert turned(last, *PRIMES) is Turned.DOUBT
+    assert turn_kind(last, *PRIMES) is TurnKind.DOUBT
 
 
 @pytest.mark.parametrize("last", ["now make it handle empty lists and add a docstring", "Use a heap queue instead"])
 def test_an_edit_that_brings_more_than_a_word_is_a_demand(last: str) -> None:
-    assert turned(last, *MERGE) is Turned.DEMAND
+    assert turn_kind(last, *MERGE) is TurnKind.DEMAND
 
 
 @pytest.mark.parametrize("last", ["Prove it.", "Can you verify that?", "Now derive it", "analyse its complexity"])
 def test_a_follow_up_that_asks_for_rigour_is_a_demand(last: str) -> None:
-    assert turned(last, *MERGE) is Turned.DEMAND
+    assert turn_kind(last, *MERGE) is TurnKind.DEMAND
 
 
 @pytest.mark.parametrize(
@@ -138,18 +138,18 @@ def test_a_follow_up_that_asks_for_rigour_is_a_demand(last: str) -> None:
 def test_a_harder_turn_on_the_same_task_is_assessed_again_after_system_one(
     task: tuple[list[str], list[str]], last: str
 ) -> None:
-    assert not keeps(turned(last, *task), Route.SYSTEM_ONE)
+    assert not decision_holds(turn_kind(last, *task), Route.SYSTEM_ONE)
 
 
 @pytest.mark.parametrize(
     ("turn", "one", "two"),
     [
-        (Turned.FOLLOW_UP, True, True),
-        (Turned.THANKS, True, False),
-        (Turned.DOUBT, False, True),
-        (Turned.DEMAND, False, True),
-        (Turned.NEW, False, False),
+        (TurnKind.FOLLOW_UP, True, True),
+        (TurnKind.THANKS, True, False),
+        (TurnKind.DOUBT, False, True),
+        (TurnKind.DEMAND, False, True),
+        (TurnKind.NEW, False, False),
     ],
 )
-def test_what_is_doubted_or_hard_is_not_left_to_system_one_unseen(turn: Turned, one: bool, two: bool) -> None:
-    assert (keeps(turn, Route.SYSTEM_ONE), keeps(turn, Route.SYSTEM_TWO)) == (one, two)
+def test_what_is_doubted_or_hard_is_not_left_to_system_one_unseen(turn: TurnKind, one: bool, two: bool) -> None:
+    assert (decision_holds(turn, Route.SYSTEM_ONE), decision_holds(turn, Route.SYSTEM_TWO)) == (one, two)

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Answering: admission, strategies, fallback and the run of a request."""

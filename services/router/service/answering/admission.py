@@ -1,4 +1,4 @@
-"""How much may be under way at once: what is over the bound is refused at once and told when to come back.
+"""Admission bounds how much is in flight at once: a request over the limit is rejected at once, with a time to retry.
 
 Nothing waits here, so no queue grows. A place is held until its request has ended, however it ends.
 """
@@ -6,29 +6,25 @@ Nothing waits here, so no queue grows. A place is held until its request has end
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from typing import ParamSpec, TypeVar
 
-from kernel.errors import Code, MetacogError
+from kernel.activation import Route
+from kernel.errors import MetacogError
 from services.router import metrics
+from services.router.core.strategies import Strategy, system_of
+from services.router.errors import Overloaded
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-LEAST_RETRY_S = 1
-MOST_RETRY_S = 30
+SHORTEST_RETRY_S = 1
+LONGEST_RETRY_S = 30
 # Weight of the newest service time in the moving estimate; the last twenty or so count.
-NEWEST = 0.1
+NEWEST_WEIGHT = 0.1
 
-# Refusals of overload; that of a backend may not say when to come back.
-OVERLOADS = frozenset({"OVERLOADED", "BACKEND_OVERLOADED"})
-
-
-class Overloaded(MetacogError):
-    """As much is in flight as may be."""
-
-    code = Code.RESOURCE_EXHAUSTED
-    reason = "OVERLOADED"
+# Reasons of errors of overload; that of a backend may have no time to retry.
+OVERLOAD_REASONS = frozenset({"OVERLOADED", "BACKEND_OVERLOADED"})
 
 
 class AdmissionLimit:
@@ -53,15 +49,15 @@ class AdmissionLimit:
 
     @property
     def retry_after_s(self) -> int:
-        """When to come back: about when what is under way now will have ended [s, 1..30]."""
-        return min(MOST_RETRY_S, max(LEAST_RETRY_S, math.ceil(self._service_s or 0.0)))
+        """When to retry: about when the work in flight will have ended [s, 1..30]."""
+        return min(LONGEST_RETRY_S, max(SHORTEST_RETRY_S, math.ceil(self._service_s or 0.0)))
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Hold a place. A refusal that passes by and tells of overload gets a time to come back, if it has none.
+        """Hold a place. An error of overload that is raised inside gets a time to retry, if it has none.
 
         Raises:
-            Overloaded: When none is free; says when to come back.
+            Overloaded: When none is free; contains when to retry.
         """
         if self.in_flight >= self._places:
             metrics.OVERLOADED.labels(self.kind).inc()
@@ -76,17 +72,17 @@ class AdmissionLimit:
         began = self._clock()
         try:
             yield
-        except MetacogError as refusal:
-            if refusal.reason in OVERLOADS:
-                refusal.metadata.setdefault("retry_after_s", str(self.retry_after_s))
+        except MetacogError as error:
+            if error.reason in OVERLOAD_REASONS:
+                error.metadata.setdefault("retry_after_s", str(self.retry_after_s))
             raise
         finally:
             self.in_flight -= 1
             self._gauge.dec()
-            self._note(self._clock() - began)
+            self._update_estimate(self._clock() - began)
 
     def bounding(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-        """`work`, which holds a place while it runs."""
+        """Return `work` as a function that holds a place while it runs."""
 
         async def bounded(*args: P.args, **named: P.kwargs) -> T:
             with self.place():
@@ -95,7 +91,7 @@ class AdmissionLimit:
         return bounded
 
     def bounding_events(self, work: Callable[P, AsyncGenerator[T, None]]) -> Callable[P, AsyncGenerator[T, None]]:
-        """The same for work that tells how it goes."""
+        """Return `work`, which yields events, as a generator that holds a place while it runs."""
 
         async def bounded(*args: P.args, **named: P.kwargs) -> AsyncGenerator[T, None]:
             with self.place():
@@ -105,9 +101,9 @@ class AdmissionLimit:
 
         return bounded
 
-    def _note(self, seconds: float) -> None:
+    def _update_estimate(self, seconds: float) -> None:
         known = self._service_s
-        self._service_s = seconds if known is None else known + NEWEST * (seconds - known)
+        self._service_s = seconds if known is None else known + NEWEST_WEIGHT * (seconds - known)
 
 
 class Admission:
@@ -130,13 +126,16 @@ class Admission:
         self.deliberations = AdmissionLimit("deliberations", max_deliberations, clock)
 
     def request(self) -> AbstractContextManager[None]:
-        """A place for one request; entering it may raise `Overloaded`."""
+        """Hold a place for one request; entering may raise `Overloaded`."""
         return self.requests.place()
 
-    def deliberation(self) -> AbstractContextManager[None]:
-        """A place for one deliberation; entering it may raise `Overloaded`."""
-        return self.deliberations.place()
+    def attempt(self, strategy: Strategy) -> AbstractContextManager[None]:
+        """Hold the place that `strategy` needs while it works: one of System 2 deliberates.
+
+        Entering may raise `Overloaded`.
+        """
+        return self.deliberations.place() if system_of(strategy) is Route.SYSTEM_TWO else nullcontext()
 
     def bounding(self, work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-        """`work`, which holds a request's place while it runs."""
+        """Return `work` as a function that holds a request's place while it runs."""
         return self.requests.bounding(work)

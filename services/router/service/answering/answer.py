@@ -1,4 +1,4 @@
-"""What a request comes to: its default envelope, and the digests by which it is known again."""
+"""Answering assesses, routes and answers a request inside its envelope, and records the run."""
 
 import asyncio
 import time
@@ -16,17 +16,17 @@ from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
 from inference.spend import Priced, Spend
-from kernel.conversation import Turn, conversation
+from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, limits, widest
 from kernel.errors import Bug, MetacogError
-from kernel.outcomes import Outcome
+from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
 from kernel.values import value
 from services.router import metrics
+from services.router.core.fallback import attempts, forbids_fallback
 from services.router.core.strategies import Strategy, named_strategy
 from services.router.service.answering.admission import Admission
-from services.router.service.answering.fallback import attempts, is_final, place_for
-from services.router.service.answering.idempotency import IdempotentAnswers, told_again
+from services.router.service.answering.idempotency import IdempotentAnswers, replayed_events
 from services.router.service.answering.values import (
     AnswerRequest,
     AnswerToken,
@@ -39,22 +39,22 @@ from services.router.service.answering.values import (
 )
 from services.router.service.assessment.assess import milliseconds_since
 from services.router.service.assessment.route import RoutingContext, RoutingQuestion, decide
-from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Message, Subject
+from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, as_it_is, served
 from services.router.service.runs.values import FellBack, Run
 
-# What the arbiter draws where a request leaves it open (SPEC 2.1): each of its samples may be the answer.
+# Samples of the arbiter where a request leaves them open (SPEC 2.1): each may be the answer.
 SOLVERS, SOLVER_SAMPLES, ARBITRATION_SAMPLES = 2, 5, 50
-ARBITRATED = SOLVERS * (SOLVER_SAMPLES + 1) + ARBITRATION_SAMPLES
+DEFAULT_ARBITRATION_GENERATIONS = SOLVERS * (SOLVER_SAMPLES + 1) + ARBITRATION_SAMPLES
 
 
 def default_limits(
     usual: Limits, own: Mapping[Strategy, Limits], policy: Policy | None
 ) -> Mapping[Strategy | None, Limits]:
-    """Default envelope by strategy; `None` is for requests that leave it to the router.
+    """Return the default envelope by strategy; `None` is for requests that leave the strategy to the router.
 
-    What a request may spend is settled before its strategy is: so an open choice has room for whatever may be chosen.
+    The envelope of a request is fixed before its strategy is: so an open choice has room for every possible one.
 
     Args:
         usual: The envelope of a strategy without one of its own.
@@ -67,39 +67,41 @@ def default_limits(
     return by_strategy | {None: reduce(widest, chosen, usual)}
 
 
-def wide_enough(
-    default: Limits, ask: AnswerRequest, samples: int, named: Strategy | None = None, *, answer_tokens: int = 0
+def widened_limits(
+    default: Limits, request: AnswerRequest, samples: int, named: Strategy | None = None, *, answer_tokens: int = 0
 ) -> Limits:
-    """The default envelope, never narrower than the answers, or the arbitration, that the caller asked for.
+    """Return the default envelope, widened to the answers, or the arbitration, that the caller asks for.
 
     Args:
         default: The envelope of a request that asks for nothing out of the ordinary.
-        ask: The request.
-        samples: Answers that it wants of a plain call [count, >= 1].
+        request: The request.
+        samples: Answers that it asks of a single-pass call [count, >= 1].
         named: The strategy that it names.
         answer_tokens: Tokens of each of several answers where the request states none [count, >= 0].
     """
-    drawn = arbitrated(ask.arbitration) if named is Strategy.ARBITER else 0
-    more = max(1.0, drawn / ARBITRATED)
-    each = ask.max_tokens or (answer_tokens if samples > 1 else 0)
-    wide = (drawn or 2 * samples) * each
+    generations = arbitration_generations(request.arbitration) if named is Strategy.ARBITER else 0
+    factor = max(1.0, generations / DEFAULT_ARBITRATION_GENERATIONS)
+    tokens_each = request.max_tokens or (answer_tokens if samples > 1 else 0)
+    tokens = (generations or 2 * samples) * tokens_each
     return Limits(
-        max_generations=_held(max(ceil(default.max_generations * more), samples + 1)),
-        max_generated_tokens=_held(max(ceil(default.max_generated_tokens * more), wide)),
+        max_generations=_capped(max(ceil(default.max_generations * factor), samples + 1)),
+        max_generated_tokens=_capped(max(ceil(default.max_generated_tokens * factor), tokens)),
         timeout_ms=default.timeout_ms,
     )
 
 
-def _held(limit: int) -> int:
+def _capped(limit: int) -> int:
     return min(LARGEST_LIMIT, limit)
 
 
-def arbitrated(options: ArbitrationOptions | None) -> int:
-    """Generations of an arbitration that draws every sample [count].
+def arbitration_generations(options: ArbitrationOptions | None) -> int:
+    """Return the generations of an arbitration that draws every sample [count].
 
     Example:
-        >>> arbitrated(None), arbitrated(ArbitrationOptions(solvers=3, arbitration_samples=20))
-        (62, 38)
+        >>> arbitration_generations(None)
+        62
+        >>> arbitration_generations(ArbitrationOptions(solvers=3, arbitration_samples=20))
+        38
     """
     options = options or ArbitrationOptions()
     solvers, each = options.solvers or SOLVERS, options.solver_samples or SOLVER_SAMPLES
@@ -107,26 +109,27 @@ def arbitrated(options: ArbitrationOptions | None) -> int:
     return max(full, options.self_consistency_samples or 0)
 
 
-def chosen(options: ArbitrationOptions | None) -> Mapping[str, Any]:
-    """The options that the caller chose, by name."""
+def given_options(options: ArbitrationOptions | None) -> Mapping[str, Any]:
+    """Return the options that the caller gave, by name."""
     if options is None:
         return {}
-    given = {one.name: getattr(options, one.name) for one in fields(options)}
-    return {name: value for name, value in given.items() if value not in (None, "", ())}
+    every = {one.name: getattr(options, one.name) for one in fields(options)}
+    return {name: value for name, value in every.items() if value not in (None, "", ())}
 
 
-def request_digest(ask: AnswerRequest, request: bytes) -> str:
-    """Digest of all that was asked [sha256, hexadecimal]: a repetition has the same.
+def request_digest(request: AnswerRequest, client_request: bytes) -> str:
+    """Return the digest of the whole request [sha256, hexadecimal]: a repetition has the same.
 
     Args:
-        ask: The request.
-        request: The client's own, which tells more; empty: there is none.
+        request: The request.
+        client_request: The client's own request, which contains more; empty: there is none.
     """
-    return sha256(request or dumps(replace(ask, request_id="") if ask.request_id else ask)).hexdigest()
+    content = client_request or dumps(replace(request, request_id="") if request.request_id else request)
+    return sha256(content).hexdigest()
 
 
 def messages_digest(messages: Sequence[Turn]) -> str:
-    """Digest of a conversation [sha256, hexadecimal]."""
+    """Return the digest of a conversation [sha256, hexadecimal]."""
     return sha256(dumps(list(messages))).hexdigest()
 
 
@@ -135,7 +138,7 @@ _log = logger(__name__)
 
 @value
 class StrategyResult:
-    """What a strategy arrived at.
+    """The result of a strategy.
 
     Attributes:
         text: The answer.
@@ -143,9 +146,9 @@ class StrategyResult:
         model: Model that wrote it.
         finish_reason: Why it ended: `stop`, `length`, `tool_calls`, `content_filter`.
         confidence: Belief that it is right [0..1]; None without a source.
-        confidence_source: Where that comes from.
+        confidence_source: Source of the confidence.
         deliberation: The strategy's own account, as REST spells it.
-        degraded_reasons: Why it is less than what was asked for.
+        degraded_reasons: Reasons why it is less than what was asked for, as `CODE: message`.
         budget_exhausted: Whether a limit was reached.
     """
 
@@ -162,73 +165,73 @@ class StrategyResult:
 
 @value
 class StrategyTask:
-    """What a strategy is given; `drafted` is the System 1 answer, where assessing made it already."""
+    """The input of a strategy; `draft` is the System 1 answer, where the assessment wrote it already."""
 
-    ask: AnswerRequest
+    request: AnswerRequest
     messages: Sequence[Turn]
     route: Routed
     run_id: str
-    drafted: DraftAnswer | None = None
+    draft: DraftAnswer | None = None
 
 
-Made = AnswerToken | PassedThrough | RelayedEvent | StrategyResult
+StrategyEvent = AnswerToken | PassedThrough | RelayedEvent | StrategyResult
 
 
 class AnswerStrategy(Protocol):
-    """A strategy at work."""
+    """A way to answer."""
 
-    def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[Made, None]:
-        """Events while it works, then what it arrived at."""
+    def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[StrategyEvent, None]:
+        """Yield events while it works, then its result."""
 
 
-class Recorder(Protocol):
-    """Where runs are remembered."""
+class RunRecorder(Protocol):
+    """A recorder stores runs."""
 
     def record(self, run: Run) -> None:
-        """Queue `run` to be remembered; never lost, never waited for."""
+        """Queue `run` to be stored; never lost, never waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerContext:
-    """Everything that answering needs from the world.
+    """Everything that answering needs beside the request.
 
     Attributes:
-        deciding: How the system is chosen.
-        answerers: The strategies.
-        drafter: Makes the System 1 answer for assessors that judge it.
+        routing: How the system is chosen.
+        strategies: The strategies.
+        drafter: Writes the System 1 answer for assessors that judge it.
         limits: Default envelope by strategy; `None` is for requests that leave the strategy to the router.
         answer_tokens: Tokens of a System 1 answer whose request states none [count].
-        models: Models that assessors and System 1 ask.
-        recorder: Where runs are remembered.
-        repeats: Answers to requests that were made before.
-        admission: How much may be under way.
-        recalibrated: Maps the confidence that comes to the one that is served.
+        models: Models that assessors and System 1 call.
+        recorder: Where runs are recorded.
+        idempotency: Finds answers to repeated requests.
+        admission: Bounds how much is in flight.
+        recalibrated: Maps the confidence of a strategy to the one that is served.
         now: Wall clock.
     """
 
-    deciding: RoutingContext
-    answerers: Mapping[Strategy, AnswerStrategy]
+    routing: RoutingContext
+    strategies: Mapping[Strategy, AnswerStrategy]
     drafter: DrafterFactory
     limits: Mapping[Strategy | None, Limits]
-    recorder: Recorder
-    repeats: IdempotentAnswers
+    recorder: RunRecorder
+    idempotency: IdempotentAnswers
     answer_tokens: int = 1024
     models: Sequence[Priced] = ()
     admission: Admission = field(default_factory=Admission)
     recalibrated: Recalibration = as_it_is
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def with_system_one(self, answerer: AnswerStrategy, drafter: DrafterFactory) -> "AnswerContext":
-        """The same with another System 1; field by field, for `replace` is slow and every chat request does this."""
+    def with_system_one(self, strategy: AnswerStrategy, drafter: DrafterFactory) -> "AnswerContext":
+        """Return a copy with another System 1; by field, since `replace` is slow and every chat request does this."""
         return AnswerContext(
-            deciding=self.deciding,
-            answerers={**self.answerers, Strategy.SYSTEM_ONE: answerer},
+            routing=self.routing,
+            strategies={**self.strategies, Strategy.SYSTEM_ONE: strategy},
             drafter=drafter,
             limits=self.limits,
             answer_tokens=self.answer_tokens,
             models=self.models,
             recorder=self.recorder,
-            repeats=self.repeats,
+            idempotency=self.idempotency,
             admission=self.admission,
             recalibrated=self.recalibrated,
             now=self.now,
@@ -237,212 +240,217 @@ class AnswerContext:
 
 @value
 class RequestOrigin:
-    """What a face knows of a request beyond the request itself.
+    """What an API knows of a request beyond the request itself.
 
     Attributes:
-        key_name: Name of the API key it came in with.
-        because: Why its strategy is named, if it is.
-        samples: Answers that the client wants of a plain call [count, >= 1].
-        request: The client's own request, by which a repetition is told from another one; empty: ours.
+        key_name: Name of the API key of the request.
+        reason: Why its strategy is named, if it is.
+        samples: Answers that the client asks of a single-pass call [count, >= 1].
+        client_request: The client's own request, by which a repetition is recognised; empty: ours.
         chat: The conversation as the client sent it, with what is not text; empty: as the request has it.
-        streamed: Whether the client watches the answer being written.
+        streamed: Whether the answer is streamed to the client.
     """
 
     key_name: str = ""
     reason: str = "requested"
     samples: int = 1
-    request: bytes = b""
-    chat: Sequence[Message] = ()
+    client_request: bytes = b""
+    chat: Sequence[ChatMessage] = ()
     streamed: bool = False
 
 
-NOWHERE = RequestOrigin()
+UNKNOWN_ORIGIN = RequestOrigin()
 
 
 async def answer(
-    ask: AnswerRequest, *, desk: AnswerContext, origin: RequestOrigin = NOWHERE
+    request: AnswerRequest, *, context: AnswerContext, origin: RequestOrigin = UNKNOWN_ORIGIN
 ) -> AsyncGenerator[Event | PassedThrough, None]:
-    """Events of one run; the last is `RunFinished`. Closing the generator stops the work.
+    """Yield the events of one run; the last is `RunFinished`. Closing the generator stops the work.
 
     Args:
-        ask: The request.
-        desk: What answering needs from the world.
-        origin: Where it came from.
+        request: The request.
+        context: What answering needs beside it.
+        origin: Where the request came from.
 
     Raises:
         Overloaded: When as much is in flight as may be; nothing was done, and no run recorded.
         MalformedRequest: When there is nothing to answer.
         UnknownStrategy: For a strategy that the router does not have.
-        MetacogError: The refusal that left no answer; the run is recorded with its reason.
+        MetacogError: The error that left no answer; the run is recorded with its reason.
     """
-    with desk.admission.request():
-        messages = conversation(ask.question, ask.messages)
-        named = named_strategy(ask.strategy)
-        record = RunInProgress(desk, ask, messages, named, origin)
-        async with desk.repeats.once(origin.key_name, ask.request_id, record.digest, record.spend) as earlier:
+    with context.admission.request():
+        messages = conversation(request.question, request.messages)
+        named = named_strategy(request.strategy)
+        run = RunInProgress(context, request, messages, named, origin)
+        async with context.idempotency.once(origin.key_name, request.request_id, run.digest, run.spend) as earlier:
             if earlier is not None:
-                for told in told_again(earlier):
-                    yield told
+                for replayed in replayed_events(earlier):
+                    yield replayed
                 return
-            async with aclosing(_recorded(record, desk, named)) as events:
-                async for made in events:
-                    yield made
+            async with aclosing(_run_events(run, context, named)) as events:
+                async for event in events:
+                    yield event
 
 
-async def _recorded(
-    record: "RunInProgress", desk: AnswerContext, named: Strategy | None
+async def _run_events(
+    run: "RunInProgress", context: AnswerContext, named: Strategy | None
 ) -> AsyncGenerator[Event | PassedThrough, None]:
     try:
-        yield RunStarted(run_id=record.run_id)
-        decision = await decide(record.question(named), record.spend, desk.deciding)
-        record.route, record.drafted = decision.routed, decision.drafted
-        metrics.of_route(record.route)
-        yield record.route
-        async with aclosing(_answered(record, desk)) as events:
+        yield RunStarted(run_id=run.run_id)
+        decision = await decide(run.routing_question(named), run.spend, context.routing)
+        run.route, run.draft = decision.routed, decision.draft
+        metrics.count_route(run.route.system, run.route.strategy, run.route.reason, run.route.activation)
+        yield run.route
+        async with aclosing(_strategy_events(run, context)) as events:
             async for event in events:
                 yield event
-    except MetacogError as refusal:
-        refusal.metadata.setdefault("run_id", record.run_id)
-        record.refused(refusal)
+    except MetacogError as error:
+        error.metadata.setdefault("run_id", run.run_id)
+        run.record_failure(error)
         raise
     except (asyncio.CancelledError, GeneratorExit):
-        record.refused(ClientGone("the client went away"))
+        run.record_failure(ClientGone("the client went away"))
         raise
     except Exception:
-        record.refused(Bug())
+        run.record_failure(Bug())
         raise
-    yield RunFinished(run=record.finished())
+    yield RunFinished(run=run.record())
 
 
-async def _answered(record: "RunInProgress", desk: AnswerContext) -> AsyncGenerator[Event | PassedThrough, None]:
-    assert record.route is not None
-    chosen = Strategy(record.route.strategy)
-    for strategy, following in attempts(chosen, fallback=record.ask.fallback):
-        record.strategy = strategy
-        task = record.task(record.route)
+async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> AsyncGenerator[Event | PassedThrough, None]:
+    assert run.route is not None
+    chosen = Strategy(run.route.strategy)
+    for strategy, following in attempts(chosen, fallback=run.request.fallback):
+        run.strategy = strategy
+        task = run.task(run.route)
         try:
-            with place_for(strategy, desk.admission):
-                async with aclosing(desk.answerers[strategy](task, record.spend)) as events:
+            with context.admission.attempt(strategy):
+                async with aclosing(context.strategies[strategy](task, run.spend)) as events:
                     async for event in events:
                         if isinstance(event, StrategyResult):
-                            record.answered = event
+                            run.result = event
                         else:
-                            record.note_first_token(event)
+                            run.note_first_token(event)
                             yield event
-        except MetacogError as refusal:
-            named, left_s = bool(record.ask.strategy), record.spend.seconds_left()
-            if following is None or is_final(refusal, named=named, seconds_left=left_s):
+        except MetacogError as error:
+            named, left_s = bool(run.request.strategy), run.spend.seconds_left()
+            if following is None or forbids_fallback(error, named=named, seconds_left=left_s):
                 raise
-            _log.warning("fell back", run_id=record.run_id, strategy=strategy, to=following, reason=refusal.reason)
-            yield record.fell_back(strategy, following, refusal)
+            _log.warning("fell back", run_id=run.run_id, strategy=strategy, to=following, reason=error.reason)
+            yield run.fall_back(strategy, following, error)
         else:
             return
 
 
 class RunInProgress:
-    """A run while it is under way; `finished` or `refused` puts it into the journal."""
+    """A run while it is in progress; `record` or `record_failure` puts it into the journal."""
 
     def __init__(
         self,
-        desk: AnswerContext,
-        ask: AnswerRequest,
+        context: AnswerContext,
+        request: AnswerRequest,
         messages: Sequence[Turn],
         named: Strategy | None,
         origin: RequestOrigin,
     ) -> None:
         self.run_id = new_id()
-        self.ask = ask
+        self.request = request
         self.messages = messages
         self.route: Routed | None = None
-        self.drafted: DraftAnswer | None = None
+        self.draft: DraftAnswer | None = None
         self.strategy: Strategy | None = named
-        self.answered = StrategyResult(text="", outcome=Outcome.ABSTAINED, finish_reason="")
-        self._desk = desk
+        self.result = StrategyResult(text="", outcome=Outcome.ABSTAINED, finish_reason="")
+        self._context = context
         self.origin = origin
-        self.digest = request_digest(ask, origin.request)
-        self._created_at = desk.now()
+        self.digest = request_digest(request, origin.client_request)
+        self._created_at = context.now()
         self._began = time.monotonic()
         self._first_token_ms: float | None = None
         self._fallbacks: list[FellBack] = []
-        default = wide_enough(desk.limits[named], ask, origin.samples, named, answer_tokens=desk.answer_tokens)
-        self._limits = limits(ask.envelope, default)
-        self.spend = Spend(self._limits, models=desk.models)
+        default = widened_limits(
+            context.limits[named], request, origin.samples, named, answer_tokens=context.answer_tokens
+        )
+        self._limits = limits(request.envelope, default)
+        self.spend = Spend(self._limits, models=context.models)
 
-    def question(self, named: Strategy | None) -> RoutingQuestion:
-        """What is to be decided on."""
+    def routing_question(self, named: Strategy | None) -> RoutingQuestion:
+        """Return what is to be decided on."""
         subject = Subject(
             messages=self.messages,
             chat=self.origin.chat,
             key_name=self.origin.key_name,
-            seed=self.ask.seed,
-            draft=self._desk.drafter(self.ask, self.messages),
+            seed=self.request.seed,
+            draft=self._context.drafter(self.request, self.messages),
         )
         return RoutingQuestion(
             subject=subject,
-            msv=self.ask.msv,
+            msv=self.request.msv,
             named=named,
             reason=self.origin.reason,
-            assessor=self.ask.assessor,
+            assessor=self.request.assessor,
             streamed=self.origin.streamed,
             run_id=self.run_id,
         )
 
     def task(self, route: Routed) -> StrategyTask:
-        """What a strategy is given."""
-        return StrategyTask(ask=self.ask, messages=self.messages, route=route, run_id=self.run_id, drafted=self.drafted)
+        """Return the input of a strategy."""
+        return StrategyTask(
+            request=self.request, messages=self.messages, route=route, run_id=self.run_id, draft=self.draft
+        )
 
     def note_first_token(self, event: Event | PassedThrough) -> None:
-        """Remember when text of the answer came first."""
+        """Note when the first text of the answer came."""
         if self._first_token_ms is None and isinstance(event, AnswerToken | PassedThrough):
             self._first_token_ms = milliseconds_since(self._began)
 
-    def fell_back(self, failed: Strategy, following: Strategy, refusal: MetacogError) -> FellBack:
-        """Remember, and tell, that another strategy stands in."""
-        told = FellBack(from_strategy=failed, to_strategy=following, reason=refusal.reason, message=refusal.message)
-        self._fallbacks.append(told)
+    def fall_back(self, failed: Strategy, following: Strategy, error: MetacogError) -> FellBack:
+        """Note that another strategy is tried, and return the event."""
+        event = FellBack(from_strategy=failed, to_strategy=following, reason=error.reason, message=error.message)
+        self._fallbacks.append(event)
         self._first_token_ms = None
-        metrics.of_fallback(told)
-        return told
+        metrics.count_fallback(failed, following, error.reason)
+        return event
 
-    def finished(self) -> Run:
+    def record(self) -> Run:
         """Record the run as it ended, and return it."""
-        return self._record(error_reason="")
+        return self._record(error_reason="", failures=())
 
-    def refused(self, refusal: MetacogError) -> Run:
+    def record_failure(self, error: MetacogError) -> Run:
         """Record the run that ended without an answer, and return it."""
-        return self._record(error_reason=refusal.reason)
+        return self._record(error_reason=error.reason, failures=[f"{error.reason}: {error.message}"])
 
-    def _record(self, *, error_reason: str) -> Run:
-        done = self.answered
-        reasons = [f"{f.from_strategy}: {f.reason}: {f.message}" for f in self._fallbacks] + list(done.degraded_reasons)
+    def _record(self, *, error_reason: str, failures: Sequence[str]) -> Run:
+        result = self.result
+        fallbacks = [f"{one.from_strategy}: {one.reason}: {one.message}" for one in self._fallbacks]
+        reasons = degraded_reasons(result.outcome, fallbacks, result.degraded_reasons, failures)
         run = Run(
             run_id=self.run_id,
             created_at=self._created_at,
-            request_id=self.ask.request_id,
+            request_id=self.request.request_id,
             key_name=self.origin.key_name,
             messages=self.messages,
             messages_digest=messages_digest(self.messages),
             request_digest=self.digest,
             route=self.route,
             strategy=self.strategy or "",
-            answer=done.text,
-            outcome=done.outcome,
-            **served(self._desk.recalibrated, self.strategy or "", done.confidence_source, done.confidence),
-            confidence_source=done.confidence_source,
-            deliberation=done.deliberation,
+            answer=result.text,
+            outcome=result.outcome,
+            **served(self._context.recalibrated, self.strategy or "", result.confidence_source, result.confidence),
+            confidence_source=result.confidence_source,
+            deliberation=result.deliberation,
             usage=self.spend.ledger.usage(),
             envelope=self._limits.envelope,
-            degraded=bool(reasons),
+            degraded=is_degraded(reasons),
             degraded_reasons=reasons,
             fallbacks=self._fallbacks,
-            budget_exhausted=done.budget_exhausted or self.spend.ledger.exhausted,
-            finish_reason=done.finish_reason,
+            budget_exhausted=result.budget_exhausted or self.spend.ledger.exhausted,
+            finish_reason=result.finish_reason,
             error_reason=error_reason,
             duration_ms=milliseconds_since(self._began),
             first_token_ms=self._first_token_ms,
             config_version=self.route.config_version if self.route else "",
-            model=done.model,
+            model=result.model,
         )
-        metrics.of_run(run)
-        self._desk.recorder.record(run)
+        metrics.count_run(run.strategy, run.outcome, error_reason, run.duration_ms, run.usage)
+        self._context.recorder.record(run)
         return run

@@ -1,4 +1,4 @@
-"""A request made twice is answered once."""
+"""Idempotency: a request that is sent twice is answered once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,13 +21,13 @@ _log = logger(__name__)
 
 
 class _Lock(asyncio.Lock):
-    """A lock that counts who holds it or waits for it."""
+    """A lock that counts the tasks that hold it or wait for it."""
 
     users = 0
 
 
 class IdempotentAnswers:
-    """Finds the run of a request that was made before, and makes a repetition wait for one under way.
+    """Finds the run of a request that was sent before, and makes a repetition wait for one in progress.
 
     Args:
         find: Looks a recorded run up by key name and request identifier.
@@ -42,10 +42,10 @@ class IdempotentAnswers:
     def once(
         self, key_name: str, request_id: str, digest: str, spend: Spend
     ) -> AbstractAsyncContextManager[Run | None]:
-        """A context that gives the earlier run, or None for the caller to make it; it holds one caller a request.
+        """Return a context that gives the earlier run, or None for a new request; one task at a time enters it.
 
-        A run that ended in a refusal is no answer and may be made again, and so may one whose contents were not kept,
-        once this process has forgotten it. While the database is away, only runs that this process still holds are
+        A run that ended in an error is no answer and may be repeated, and so may one whose contents are not stored,
+        once this process no longer holds it. While the database is away, only runs that this process still holds are
         known.
 
         Raises:
@@ -68,8 +68,8 @@ class IdempotentAnswers:
                 async with asyncio.timeout(spend.seconds_left()):
                     await lock.acquire()
             except TimeoutError as late:
-                said = f"the first request with request_id {name[1]!r} is still running"
-                raise RequestInProgress(said, request_id=name[1]) from late
+                message = f"the first request with request_id {name[1]!r} is still running"
+                raise RequestInProgress(message, request_id=name[1]) from late
             try:
                 yield
             finally:
@@ -85,21 +85,21 @@ class IdempotentAnswers:
             return held
         try:
             return await self._find(key_name, request_id)
-        except DatabaseUnavailable as refusal:
-            _log.warning("repetitions cannot be told while the database is away", problem=refusal.message)
+        except DatabaseUnavailable as error:
+            _log.warning("repetitions are not recognised while the database is away", problem=error.message)
             return None
 
     def _same(self, earlier: Run | None, digest: str, request_id: str) -> Run | None:
         if earlier is None or earlier.error_reason:
             return None
         if earlier.request_digest != digest:
-            said = f"request_id {request_id!r} was used for another request; choose a new one"
-            raise RequestIdReused(said, request_id=request_id, run_id=earlier.run_id)
+            message = f"request_id {request_id!r} was used for another request; choose a new one"
+            raise RequestIdReused(message, request_id=request_id, run_id=earlier.run_id)
         return earlier if has_contents(earlier) else None
 
 
-def told_again(run: Run) -> list[Event]:
-    """The events of a run that was answered before."""
+def replayed_events(run: Run) -> list[Event]:
+    """Return the events of a run that was answered before."""
     events: list[Event] = [RunStarted(run_id=run.run_id)]
     if run.route is not None:
         events.append(Routed(**{f.name: getattr(run.route, f.name) for f in fields(run.route)}))

@@ -1,44 +1,46 @@
-"""The answer of a deliberation ends before the first of the texts that the caller named."""
+"""The answer of a deliberation ends before the first of the stop texts that the caller gave."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from services.router.core.stop_texts import StopFilter, before_stop
-from services.router.service.answering.answer import Made, StrategyResult
+from services.router.service.answering.answer import StrategyEvent, StrategyResult
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 
 
-async def until_stop(made: AsyncGenerator[Made, None], stops: Sequence[str]) -> AsyncGenerator[Made, None]:
-    """What a strategy made, its answer cut before the first of the `stops`; closing it closes `made`.
+async def until_stop(
+    events: AsyncGenerator[StrategyEvent, None], stops: Sequence[str]
+) -> AsyncGenerator[StrategyEvent, None]:
+    """Yield the events of a strategy, its answer cut before the first of the `stops`; closing it closes `events`.
 
-    The deliberation itself goes on to its end: later stages judge the whole text, and what it cost is told.
+    The deliberation itself goes on to its end: later stages judge the whole text, and its cost is reported.
     """
-    until, begun = StopFilter(stops), False
-    async with aclosing(made) as items:
-        async for item in items:
-            if isinstance(item, AnswerToken):
-                text = item.text if begun else item.text.lstrip()  # blanks before the answer are no part of it
+    stop_filter, begun = StopFilter(stops), False
+    async with aclosing(events) as source:
+        async for event in source:
+            if isinstance(event, AnswerToken):
+                text = event.text if begun else event.text.lstrip()  # blanks before the answer are no part of it
                 begun = begun or bool(text)
-                if passed := until.passed(text):
+                if passed := stop_filter.passed(text):
                     yield AnswerToken(text=passed)
                 continue
-            if isinstance(item, RelayedEvent) and begins_anew(item):
-                until, begun = StopFilter(stops), False
-            elif isinstance(item, StrategyResult):
-                if rest := until.rest():
+            if isinstance(event, RelayedEvent) and restarts_answer(event):
+                stop_filter, begun = StopFilter(stops), False
+            elif isinstance(event, StrategyResult):
+                if rest := stop_filter.rest():
                     yield AnswerToken(text=rest)
-                item = _cut(item, stops)
-            yield item
+                event = _cut(event, stops)
+            yield event
 
 
-def begins_anew(event: RelayedEvent) -> bool:
+def restarts_answer(event: RelayedEvent) -> bool:
     """Whether the text of the answer so far is void: its stage is tried once more, or another agent answers."""
     data = event.data
-    again = event.name == "stage_started" and data.get("stage") == "SYNTHESIS" and data.get("attempt", 1) > 1
-    return again or event.name == "mode_chosen"
+    repeated = event.name == "stage_started" and data.get("stage") == "SYNTHESIS" and data.get("attempt", 1) > 1
+    return repeated or event.name == "mode_chosen"
 
 
-def _cut(answered: StrategyResult, stops: Sequence[str]) -> StrategyResult:
-    kept = before_stop(answered.text, stops)
-    return answered if kept is None else replace(answered, text=kept, finish_reason="stop")
+def _cut(result: StrategyResult, stops: Sequence[str]) -> StrategyResult:
+    text = before_stop(result.text, stops)
+    return result if text is None else replace(result, text=text, finish_reason="stop")

@@ -1,4 +1,4 @@
-"""Requests, results and events of the router; field names are the contract's."""
+"""Requests and events of an answer; field names are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -29,7 +29,7 @@ Temperature = Annotated[float, Field(ge=0, le=2)]
 
 @value
 class AdaptiveOptions:
-    """When the arbiter's adaptive mode stops; None takes its default."""
+    """When the arbiter's adaptive mode stops; None is its default."""
 
     agreement_entropy: Annotated[float, Field(ge=0, le=1e9)] | None = None
     stopping_probability: Annotated[float, Field(ge=0.5, le=1)] | None = None
@@ -39,7 +39,7 @@ class AdaptiveOptions:
 
 @value
 class ArbitrationOptions:
-    """How the arbiter settles a question; None takes its default."""
+    """How the arbiter answers a question; None is its default."""
 
     mode: ArbitrationMode | None = None
     variant: ArbitrationVariant | None = None
@@ -62,7 +62,7 @@ class ArbitrationOptions:
 
 @value
 class AnswerRequest:
-    """Asks for an answer to `question`, or to the last turn of `messages`."""
+    """A request for an answer to `question`, or to the last turn of `messages`."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -86,7 +86,7 @@ class AnswerRequest:
 
 @value
 class RunStarted:
-    """The run begins."""
+    """The run has started."""
 
     run_id: str
 
@@ -100,7 +100,7 @@ class AnswerToken:
 
 @value
 class RelayedEvent:
-    """An event of a strategy's own service, passed on as it came.
+    """An event of a strategy's own service, relayed unchanged.
 
     Attributes:
         name: Its name in the contract.
@@ -113,7 +113,7 @@ class RelayedEvent:
 
 @value
 class PassedThrough:
-    """A piece of the backend's own answer, passed on as it came.
+    """A piece of the backend's own answer, passed through unchanged.
 
     Attributes:
         raw: The bytes of one server-sent event; empty for a whole answer.

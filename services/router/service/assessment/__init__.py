@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""Assessment: the state of a question, and the choice of system."""

@@ -1,4 +1,4 @@
-"""Measure the state of a query before, or as, it is answered.
+"""Assessing measures the state of a question before, or while, it is answered.
 
 Source: SPEC 1.1. What could not be measured is unknown, with its reason; assessing never fails a request.
 """
@@ -10,10 +10,10 @@ from typing import Protocol
 from inference.spend import Priced, Spend
 from kernel.conversation import assessable, conversation
 from kernel.envelope import Limits, limits
-from kernel.errors import Code, MetacogError
 from kernel.msv.ratings import RATING_MAX_TOKENS
 from kernel.msv.signals import EQUAL, PartWeights
 from kernel.values import value
+from services.router.errors import UnknownAssessor
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.measures import (
     CHECK_TOKENS,
@@ -30,8 +30,8 @@ from services.router.service.assessment.measures import (
     ShortAnswerModelClient,
     ShortAnswerSampler,
     Similarities,
-    importance,
-    verbalized,
+    importance_measure,
+    rating_measure,
 )
 from services.router.service.assessment.subject import DrafterFactory, Subject
 from services.router.service.assessment.values import AssessRequest, AssessResponse
@@ -39,44 +39,41 @@ from services.router.service.assessment.values import AssessRequest, AssessRespo
 VERBALIZED, PROBE, HYBRID, DRAFT = NAMES = ("verbalized", "probe", "hybrid", "draft")
 
 
-class UnknownAssessor(MetacogError):
-    """The request names an assessor that the router does not have."""
-
-    code = Code.INVALID_ARGUMENT
-    reason = "UNKNOWN_ASSESSOR"
-
-
 class AssessorModelClient(RatingModelClient, ShortAnswerModelClient, Protocol):
-    """The model that would answer."""
+    """The client of the model that would answer."""
 
 
 def build_assessors(
-    voice: AssessorModelClient,
-    beside: Sequence[Measure],
+    model_client: AssessorModelClient,
+    other_measures: Sequence[Measure],
     similarities: Similarities | None = None,
     weights: PartWeights = EQUAL,
 ) -> Mapping[str, CompositeAssessor]:
-    """The assessors by name.
+    """Return the assessors by name.
 
     Args:
-        voice: The model that would answer.
-        beside: Measures that need no model, part of each assessor.
-        similarities: Tells how near short texts are in meaning.
+        model_client: Client of the model that would answer.
+        other_measures: Measures that need no model, part of each assessor.
+        similarities: Computes how near short texts are in meaning; None: words alone are compared.
         weights: Weights of parts inside their component.
     """
-    sampler = ShortAnswerSampler(voice, similarities)
-    probe, rating, pressing = ProbeMeasure(sampler, weights), verbalized(voice, weights), importance(voice, weights)
-    drawn, rated, checked = (SAMPLES, SAMPLES * SAMPLE_TOKENS), (1, RATING_MAX_TOKENS), (1, CHECK_TOKENS)
+    sampler = ShortAnswerSampler(model_client, similarities)
+    probe = ProbeMeasure(sampler, weights)
+    rating, importance = rating_measure(model_client, weights), importance_measure(model_client, weights)
+    short_answers, one_rating, one_check = (SAMPLES, SAMPLES * SAMPLE_TOKENS), (1, RATING_MAX_TOKENS), (1, CHECK_TOKENS)
     measures: Mapping[str, tuple[Sequence[Measure], Sequence[tuple[int, int]]]] = {
-        VERBALIZED: ([rating], [rated]),
-        PROBE: ([probe], [drawn]),
-        HYBRID: ([probe, pressing], [drawn, rated]),
-        DRAFT: ([pressing, DraftMeasure(voice, sampler, weights)], [drawn, rated, checked]),
+        VERBALIZED: ([rating], [one_rating]),
+        PROBE: ([probe], [short_answers]),
+        HYBRID: ([probe, importance], [short_answers, one_rating]),
+        DRAFT: (
+            [importance, DraftMeasure(model_client, sampler, weights)],
+            [short_answers, one_rating, one_check],
+        ),
     }
     return {
         name: CompositeAssessor(
             name,
-            [*own, *beside],
+            [*own, *other_measures],
             generations=sum(samples for samples, _ in costs),
             tokens=sum(tokens for _, tokens in costs),
         )
@@ -86,33 +83,33 @@ def build_assessors(
 
 @value
 class Assessors:
-    """The assessors, and which of them is asked.
+    """The assessors, and which of them are the defaults.
 
     Attributes:
         by_name: All of them.
-        default: The one for answers that are made as a whole.
-        streamed: The one for answers that are streamed, which have no use for a draft.
+        default: Name of the one for answers that are returned as a whole.
+        streamed: Name of the one for answers that are streamed, which have no use for a draft.
     """
 
     by_name: Mapping[str, Assessor]
     default: str = HYBRID
     streamed: str = HYBRID
 
-    def chosen(self, name: str, *, streamed: bool = False) -> Assessor:
-        """The assessor called `name`, or the configured one.
+    def named(self, name: str, *, streamed: bool = False) -> Assessor:
+        """Return the assessor called `name`, or the configured one for an empty name.
 
         Raises:
             UnknownAssessor: When there is none of that name.
         """
         wanted = name or (self.streamed if streamed else self.default)
         if wanted not in self.by_name:
-            said = f"assessor {wanted!r} is unknown; there are {', '.join(self.by_name)}"
-            raise UnknownAssessor(said, assessor=wanted)
+            message = f"assessor {wanted!r} is unknown; there are {', '.join(self.by_name)}"
+            raise UnknownAssessor(message, assessor=wanted)
         return self.by_name[wanted]
 
 
 async def assess(
-    ask: AssessRequest,
+    request: AssessRequest,
     *,
     assessors: Assessors,
     default: Limits,
@@ -120,32 +117,32 @@ async def assess(
     models: Sequence[Priced] = (),
     key_name: str = "",
 ) -> AssessResponse:
-    """State of the query.
+    """Return the state of a question.
 
     Raises:
-        UnpricedModel: When the cost is limited, and one of `models`, which may be asked, has no price.
+        UnpricedModel: When the cost is limited, and one of `models`, which may be called, has no price.
         MalformedRequest: When there is nothing to assess.
         UnknownAssessor: For an assessor that the router does not have.
     """
-    began, spend = time.monotonic(), Spend(limits(ask.envelope, default), models=models)
-    messages = assessable(conversation(ask.question, ask.messages))
-    draft = drafter(AnswerRequest(messages=messages, seed=ask.seed), messages)
-    subject = Subject(messages=messages, key_name=key_name, seed=ask.seed, draft=draft)
-    made = await assessors.chosen(ask.assessor)(subject, spend)
-    assert made.msv is not None, "an assessor always makes a state"
+    began, spend = time.monotonic(), Spend(limits(request.envelope, default), models=models)
+    messages = assessable(conversation(request.question, request.messages))
+    draft = drafter(AnswerRequest(messages=messages, seed=request.seed), messages)
+    subject = Subject(messages=messages, key_name=key_name, seed=request.seed, draft=draft)
+    assessment = await assessors.named(request.assessor)(subject, spend)
+    assert assessment.msv is not None, "an assessor always measures a state"
     return AssessResponse(
-        msv=made.msv,
-        assessor=made.assessor,
-        prompt_digests=made.prompt_digests,
+        msv=assessment.msv,
+        assessor=assessment.assessor,
+        prompt_digests=assessment.prompt_digests,
         usage=spend.ledger.usage(),
         duration_ms=milliseconds_since(began),
-        draft=made.drafted.text if made.drafted else "",
-        samples=made.samples,
+        draft=assessment.draft.text if assessment.draft else "",
+        samples=assessment.samples,
     )
 
 
 def milliseconds_since(began: float) -> float:
-    """Time since `began` on the monotonic clock [ms]."""
+    """Return the time since `began` on the monotonic clock [ms]."""
     return round((time.monotonic() - began) * 1000, 3)
 
 

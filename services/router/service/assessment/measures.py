@@ -1,4 +1,4 @@
-"""What one measure found, and the state that several make together."""
+"""Measures find components of the state of a question; an assessor combines several into a state."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ from inference.errors import CircuitOpen, DeadlineExceeded
 from inference.http.breaker import Breaker, BreakerPermit
 from inference.spend import Spend
 from inference.values import Call, Completion, CompletionSample, WorkKind
-from kernel.conversation import Turn, transcript
+from kernel.conversation import Turn, latest_texts, transcript, user_text
 from kernel.errors import MetacogError
 from kernel.ledger import Ledger, Reservation
 from kernel.msv import COMPONENTS, CONFLICT_PARTS, CORRECTNESS_PARTS, IMPORTANCE_PARTS, MSV, MSVKind
@@ -49,7 +49,7 @@ NOT_MEASURED = "this assessor does not measure it"
 
 @value
 class MeasureResult:
-    """What one measure found.
+    """The result of one measure.
 
     Attributes:
         components: Value by component of the state [0..1].
@@ -57,7 +57,7 @@ class MeasureResult:
         parts: Finer measurements by name [0..1].
         prompt_digests: Digest of each prompt template used, by its name.
         samples: Short answers that were drawn.
-        drafted: The System 1 answer, if one was made.
+        draft: The System 1 answer, if one was written.
     """
 
     components: Mapping[str, float] = field(default_factory=dict)
@@ -65,22 +65,22 @@ class MeasureResult:
     parts: Mapping[str, float] = field(default_factory=dict)
     prompt_digests: Mapping[str, str] = field(default_factory=dict)
     samples: Sequence[str] = ()
-    drafted: DraftAnswer | None = None
+    draft: DraftAnswer | None = None
 
 
 class Measure(Protocol):
-    """One source of evidence on a query."""
+    """A measure is one source of evidence on a question."""
 
     async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
-        """What it finds inside `spend`; never refuses: what cannot be measured is unknown, with its reason."""
+        """Return what it finds inside `spend`; never raises: what cannot be measured is unknown, with its reason."""
 
 
 @asynccontextmanager
-async def in_part_of_the_time(spend: Spend) -> AsyncIterator[None]:
-    """Bound what is inside to its share of the time that is left.
+async def within_time_share(spend: Spend) -> AsyncIterator[None]:
+    """Bound the block to its share of the time that is left.
 
     Raises:
-        DeadlineExceeded: When it takes longer; calls that it waited for are cancelled.
+        DeadlineExceeded: When it takes longer; calls that it waits for are cancelled.
     """
     share_s = spend.seconds_left() * TIME_SHARE
     try:
@@ -90,23 +90,23 @@ async def in_part_of_the_time(spend: Spend) -> AsyncIterator[None]:
         raise DeadlineExceeded(f"assessing had {share_s:.1f} s, its share of the request's time") from late
 
 
-def state_of(readings: Sequence[MeasureResult], *, kind: MSVKind) -> MSV:
-    """The state that `readings` make together; where two know a component, the earlier one is taken.
+def state_of(results: Sequence[MeasureResult], *, kind: MSVKind) -> MSV:
+    """Return the state that `results` give together; where two know a component, the earlier one is taken.
 
     Example:
-        >>> told = MeasureResult(components={"correctness": 0.9, "importance": 0.3})
-        >>> shown = MeasureResult(components={"correctness": 0.4}, reasons={"conflict": "one sample only"})
-        >>> state = state_of([shown, told], kind=MSVKind.PROSPECTIVE)
+        >>> rated = MeasureResult(components={"correctness": 0.9, "importance": 0.3})
+        >>> sampled = MeasureResult(components={"correctness": 0.4}, reasons={"conflict": "one sample only"})
+        >>> state = state_of([sampled, rated], kind=MSVKind.PROSPECTIVE)
         >>> state.correctness, state.importance, state.unknown_reasons["conflict"]
         (0.4, 0.3, 'one sample only')
     """
     values: dict[str, float] = {}
     reasons: dict[str, str] = {}
     parts: dict[str, float] = {}
-    for reading in readings:
-        values = {**reading.components, **values}
-        reasons = {**reading.reasons, **reasons}
-        parts = {**reading.parts, **parts}
+    for result in results:
+        values = {**result.components, **values}
+        reasons = {**result.reasons, **reasons}
+        parts = {**result.parts, **parts}
     unknown = {name: reasons.get(name, NOT_MEASURED) for name in COMPONENTS if name not in values}
     return MSV(**values, kind=kind, unknown_reasons=unknown, parts=parts)
 
@@ -115,40 +115,39 @@ EMOTIONAL, EXPERIENCE = "emotional_response", "experience"
 
 
 class AffectMeasure:
-    """ER: affect of what the user said, in every turn of the conversation."""
+    """Measures ER: affect of what the user wrote, in every turn of the conversation."""
 
     def __init__(self, analyse: AffectAnalyser) -> None:
         self._analyse = analyse
 
     async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
-        """The affect, and its parts by emotion."""
-        turns = [turn for turn in subject.messages if turn.role == "user"] or subject.messages[-1:]
-        found = dict(self._analyse("\n".join(turn.content for turn in turns)))
-        return MeasureResult(components={EMOTIONAL: found.pop("intensity")}, parts=found)
+        """Return the affect, and its parts by emotion."""
+        parts = dict(self._analyse(user_text(subject.messages)))
+        return MeasureResult(components={EMOTIONAL: parts.pop("intensity")}, parts=parts)
 
 
 class Matcher(Protocol):
-    """Compares a conversation with what is stored."""
+    """A matcher compares a conversation with what is stored."""
 
     async def __call__(self, messages: Sequence[Turn], key_name: str, spend: Spend) -> ExperienceMatch:
-        """How well it is known; never refuses."""
+        """Return how well it is known; never raises."""
 
 
 class ExperienceMeasure:
-    """EM: similarity to the knowledge base and to verified answers."""
+    """Measures EM: similarity to the knowledge base and to verified answers."""
 
     def __init__(self, match: Matcher) -> None:
         self._match = match
 
     async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
-        """The experience, or why it is unknown."""
-        found = await self._match(subject.messages, subject.key_name, spend)
-        if found.value is None:
-            return MeasureResult(reasons={EXPERIENCE: found.reason}, parts=found.parts)
-        return MeasureResult(components={EXPERIENCE: found.value}, parts=found.parts)
+        """Return the experience, or why it is unknown."""
+        match = await self._match(subject.messages, subject.key_name, spend)
+        if match.value is None:
+            return MeasureResult(reasons={EXPERIENCE: match.reason}, parts=match.parts)
+        return MeasureResult(components={EXPERIENCE: match.value}, parts=match.parts)
 
 
-# Which of the numbers make which component, in the order in which readers look for them.
+# Numbers of a rating by the component that they give, in the order in which readers look for them.
 PARTS: Mapping[str, tuple[str, ...]] = {
     "correctness": CORRECTNESS_PARTS,
     "conflict": CONFLICT_PARTS,
@@ -157,44 +156,48 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 
 
 class RatingModelClient(Protocol):
-    """A model that rates."""
+    """The client of a model that rates."""
 
     async def rate(self, call: Call, spend: Spend, order: Sequence[str]) -> Mapping[str, float]:
-        """The numbers of one structured rating, by the names of `order`."""
+        """Return the numbers of one structured rating, by the names of `order`."""
 
 
 class RatingMeasure:
-    """CE, CI and PI in words, or PI alone.
+    """Measures CE, CI and PI as the model rates them, or PI alone.
 
     Args:
-        voice: The model.
+        model_client: Client of the model.
         order: The numbers it is asked for, in this order.
-        ask: Its prompt.
+        build_prompt: Renders its prompt.
         weights: Weights of the numbers inside their component.
     """
 
     def __init__(
-        self, voice: RatingModelClient, order: tuple[str, ...], ask: Callable[..., Prompt], weights: PartWeights = EQUAL
+        self,
+        model_client: RatingModelClient,
+        order: tuple[str, ...],
+        build_prompt: Callable[..., Prompt],
+        weights: PartWeights = EQUAL,
     ) -> None:
-        self._voice = voice
+        self._model_client = model_client
         self._order = order
-        self._ask = ask
+        self._build_prompt = build_prompt
         self._weights = weights
         self._components = [name for name, parts in PARTS.items() if set(parts) & set(order)]
 
     async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
-        """The components that the numbers make; each is the mean of its parts."""
-        prompt = self._ask(conversation=transcript(subject.messages))
+        """Return the components that the numbers give; each is the mean of its parts."""
+        prompt = self._build_prompt(conversation=transcript(subject.messages))
         digests = {prompt.name: prompt.digest}
         try:
-            async with in_part_of_the_time(spend):
-                rated = await self._voice.rate(self._call(prompt, subject.seed), spend, self._order)
-        except MetacogError as refusal:
-            reason = f"{refusal.reason}: {refusal.message}"
+            async with within_time_share(spend):
+                rated = await self._model_client.rate(self._call(prompt, subject.seed), spend, self._order)
+        except MetacogError as error:
+            reason = f"{error.reason}: {error.message}"
             return MeasureResult(reasons=dict.fromkeys(self._components, reason), prompt_digests=digests)
         parts = {name: number / SCALE for name, number in rated.items()}
-        found = {name: self._mean(parts, PARTS[name]) for name in self._components}
-        known = {name: level for name, level in found.items() if level is not None}
+        means = {name: self._mean(parts, PARTS[name]) for name in self._components}
+        known = {name: level for name, level in means.items() if level is not None}
         return MeasureResult(components=known, parts=parts, prompt_digests=digests)
 
     def _mean(self, parts: Mapping[str, float], names: tuple[str, ...]) -> float | None:
@@ -214,37 +217,37 @@ class RatingMeasure:
         )
 
 
-def verbalized(voice: RatingModelClient, weights: PartWeights = EQUAL) -> RatingMeasure:
-    """The rating of the answer that the model would give, and of the request."""
-    return RatingMeasure(voice, ORDER, prompts.rating, weights)
+def rating_measure(model_client: RatingModelClient, weights: PartWeights = EQUAL) -> RatingMeasure:
+    """Return the measure that has the model rate the answer that it would give, and the request."""
+    return RatingMeasure(model_client, ORDER, prompts.rating, weights)
 
 
-def importance(voice: RatingModelClient, weights: PartWeights = EQUAL) -> RatingMeasure:
-    """The rating of the request alone."""
-    return RatingMeasure(voice, IMPORTANCE_PARTS, prompts.importance, weights)
+def importance_measure(model_client: RatingModelClient, weights: PartWeights = EQUAL) -> RatingMeasure:
+    """Return the measure that has the model rate the request alone."""
+    return RatingMeasure(model_client, IMPORTANCE_PARTS, prompts.importance, weights)
 
 
 # Five samples of twelve tokens are within the 64 tokens that a part of an assessment may generate.
 SAMPLES = 5
 SAMPLE_TOKENS = 12
 TEMPERATURE = 0.8
-# Answers that say something, below which nothing can be told from them.
-ENOUGH = 2
+# Answers with content, below which they show nothing.
+LEAST_SAMPLES = 2
 
-# Cosines of texts with one another, in their order; None where they cannot be had.
+# Cosines of texts with one another, in their order; None where they cannot be computed.
 Similarities = Callable[[Sequence[str], Spend], Awaitable[Sequence[Sequence[float]] | None]]
 
 
 class ShortAnswerModelClient(Protocol):
-    """A model that answers."""
+    """The client of a model that answers."""
 
     async def complete(self, call: Call, spend: Spend) -> Completion:
-        """The samples of one call."""
+        """Return the samples of one call."""
 
 
 @value
 class ShortAnswers:
-    """Short samples that agree with one another, group by group, the largest first."""
+    """Short samples, grouped by agreement, the largest group first."""
 
     samples: Sequence[CompletionSample]
     groups: GroupedAnswers
@@ -254,23 +257,23 @@ class ShortAnswerSampler:
     """Draws short answers and groups them by meaning.
 
     Args:
-        voice: The model that would answer.
-        similarities: Tells how near short texts are in meaning, for those that words alone keep apart.
+        model_client: Client of the model that would answer.
+        similarities: Computes how near short texts are in meaning, for those that words alone keep apart.
     """
 
-    def __init__(self, voice: ShortAnswerModelClient, similarities: Similarities | None = None) -> None:
-        self._voice = voice
+    def __init__(self, model_client: ShortAnswerModelClient, similarities: Similarities | None = None) -> None:
+        self._model_client = model_client
         self._similarities = similarities
 
-    async def drawn(self, subject: Subject, spend: Spend) -> ShortAnswers:
-        """Five short answers to the last turn, without those that say nothing.
+    async def draw(self, subject: Subject, spend: Spend) -> ShortAnswers:
+        """Return five short answers to the last turn, without those that have no content.
 
         Raises:
-            MetacogError: When they cannot be had.
+            MetacogError: When they cannot be drawn.
         """
         prompt = prompts.probe()
         call = Call(
-            messages=subject.asked(prompt.text),
+            messages=subject.chat_with_instruction(prompt.text),
             samples=SAMPLES,
             max_tokens=SAMPLE_TOKENS,
             floor_tokens=SAMPLE_TOKENS,
@@ -282,9 +285,9 @@ class ShortAnswerSampler:
             stage=STAGE,
             work=WorkKind.ASSESS,
         )
-        async with in_part_of_the_time(spend):
-            made = (await self._voice.complete(call, spend)).samples
-        samples = [sample for sample in made if key_of(sample.text) is not None]
+        async with within_time_share(spend):
+            drawn = (await self._model_client.complete(call, spend)).samples
+        samples = [sample for sample in drawn if key_of(sample.text) is not None]
         return ShortAnswers(samples=samples, groups=await self._by_meaning([sample.text for sample in samples], spend))
 
     async def _by_meaning(self, texts: Sequence[str], spend: Spend) -> GroupedAnswers:
@@ -296,22 +299,22 @@ class ShortAnswerSampler:
 
 
 class ProbeMeasure:
-    """CE and CI of short samples: how probable the leading one is, and how far they agree."""
+    """Measures CE and CI by short samples: how probable the leading one is, and how far they agree."""
 
     def __init__(self, sampler: ShortAnswerSampler, weights: PartWeights = EQUAL) -> None:
         self._sampler = sampler
         self._weights = weights
 
     async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
-        """CE as the mean of the leading answer's share and probability, CI as the share of pairs that differ."""
+        """Return CE as the mean of the leading answer's share and probability, CI as the share of pairs that differ."""
         prompt = prompts.probe()
         digests = {prompt.name: prompt.digest}
         try:
-            drawn = await self._sampler.drawn(subject, spend)
-        except MetacogError as refusal:
-            reason = f"{refusal.reason}: {refusal.message}"
+            drawn = await self._sampler.draw(subject, spend)
+        except MetacogError as error:
+            reason = f"{error.reason}: {error.message}"
             return MeasureResult(reasons=dict.fromkeys(("correctness", "conflict"), reason), prompt_digests=digests)
-        if len(drawn.samples) < ENOUGH:
+        if len(drawn.samples) < LEAST_SAMPLES:
             reasons = dict.fromkeys(
                 ("correctness", "conflict"), f"{len(drawn.samples)} of {SAMPLES} short answers say anything"
             )
@@ -319,9 +322,9 @@ class ProbeMeasure:
                 reasons=reasons, prompt_digests=digests, samples=[sample.text for sample in drawn.samples]
             )
         parts = {"sample_agreement": drawn.groups.share, "sample_likelihood": leading_likelihood(drawn)}
-        found = {"correctness": mean_of(parts, self._weights), "conflict": disagreement(drawn.groups.sizes)}
+        levels = {"correctness": mean_of(parts, self._weights), "conflict": disagreement(drawn.groups.sizes)}
         return MeasureResult(
-            components={name: level for name, level in found.items() if level is not None},
+            components={name: level for name, level in levels.items() if level is not None},
             parts={name: level for name, level in parts.items() if level is not None},
             prompt_digests=digests,
             samples=[sample.text for sample in drawn.samples],
@@ -329,7 +332,7 @@ class ProbeMeasure:
 
 
 def leading_likelihood(drawn: ShortAnswers) -> float | None:
-    """Mean probability of the samples in the largest group [0..1]; None where the backend tells none."""
+    """Return the mean probability of the samples in the largest group [0..1]; None where the backend returns none."""
     leading = [drawn.samples[index] for index in drawn.groups.members[0]]
     levels = {str(i): likelihood([t.logprob for t in s.logprobs or ()]) for i, s in enumerate(leading)}
     return mean_of(levels)
@@ -337,26 +340,26 @@ def leading_likelihood(drawn: ShortAnswers) -> float | None:
 
 # Time that comparing a handful of words may take, inside the request's own [s].
 TIMEOUT_S = 0.5
-LEFT_ALONE = BreakerSettings(failures=3, cool_down_s=10.0)
+MEANING_BREAKER = BreakerSettings(failures=3, cool_down_s=10.0)
 
 
 class MeaningSimilarity:
-    """Cosines of short texts; none while the encoder is away, which is then left alone for a while."""
+    """Computes cosines of short texts; none while the encoder is away, which is then not called for a while."""
 
     def __init__(self, embeddings: Embeddings) -> None:
         self._embeddings = embeddings
-        self._breaker = Breaker("meaning", LEFT_ALONE, time.monotonic)
+        self._breaker = Breaker("meaning", MEANING_BREAKER, time.monotonic)
 
     async def __call__(self, texts: Sequence[str], spend: Spend) -> Sequence[Sequence[float]] | None:
-        """Cosine of each text with each other, in their order [-1..1]."""
+        """Return the cosine of each text with each other, in their order [-1..1]."""
         try:
-            with self._breaker.admitted() as admission:
+            with self._breaker.admitted() as permit:
                 try:
                     embedded = await self._embeddings.embed(texts, timeout_s=min(TIMEOUT_S, spend.seconds_left()))
                 except EncoderUnavailable:
-                    admission.failed()
+                    permit.failed()
                     return None
-                admission.worked()
+                permit.worked()
         except CircuitOpen:
             return None
         lengths = np.linalg.norm(embedded.vectors, axis=1, keepdims=True)
@@ -373,64 +376,64 @@ _log = logger(__name__)
 
 @value
 class MeasureError:
-    """Why a step brought nothing."""
+    """The reason why a step of a measure failed."""
 
     reason: str
 
 
 class DraftMeasure:
-    """CE and CI of the System 1 answer itself.
+    """Measures CE and CI of the System 1 answer itself.
 
     Args:
-        voice: The model that made it, which checks it.
+        model_client: Client of the model that wrote it, which checks it.
         sampler: Draws the short answers that it is compared with.
         weights: Weights of the parts inside CE.
     """
 
     def __init__(
-        self, voice: ShortAnswerModelClient, sampler: ShortAnswerSampler, weights: PartWeights = EQUAL
+        self, model_client: ShortAnswerModelClient, sampler: ShortAnswerSampler, weights: PartWeights = EQUAL
     ) -> None:
-        self._voice = voice
+        self._model_client = model_client
         self._sampler = sampler
         self._weights = weights
 
     async def __call__(self, subject: Subject, spend: Spend) -> MeasureResult:
-        """CE as the mean of what is known of check, likelihood and support; CI as the lack of support."""
-        kept = _kept_for_the_check(spend)
+        """Return CE as the mean of what is known of check, likelihood and support; CI as the lack of support."""
+        reservation = _reserve_check(spend)
         digests = {prompt.name: prompt.digest for prompt in (prompts.probe(), prompts.check())}
         async with asyncio.TaskGroup() as group:  # the samples first: the draft takes what the envelope has left
-            drawing = group.create_task(_drawn(self._sampler, subject, spend))
-            drafting = group.create_task(_drafted(subject, spend))
-        drafted, drawn = drafting.result(), drawing.result()
-        if kept is not None:
-            kept.release()
+            sampling = group.create_task(_draw(self._sampler, subject, spend))
+            drafting = group.create_task(_draft(subject, spend))
+        draft, drawn = drafting.result(), sampling.result()
+        if reservation is not None:
+            reservation.release()
         samples = [sample.text for sample in drawn.samples] if isinstance(drawn, ShortAnswers) else []
-        if isinstance(drafted, MeasureError):
-            reasons = dict.fromkeys(("correctness", "conflict"), f"there is no draft: {drafted.reason}")
+        if isinstance(draft, MeasureError):
+            reasons = dict.fromkeys(("correctness", "conflict"), f"there is no draft: {draft.reason}")
             return MeasureResult(reasons=reasons, prompt_digests=digests, samples=samples)
-        supported = support(drafted.text, samples)
+        supported = support(draft.text, samples)
         parts = {
-            "check": await self._checked(subject, drafted, spend),
-            "draft_likelihood": conclusion_likelihood(drafted.logprobs or ()),
+            "check": await self._check(subject, draft, spend),
+            "draft_likelihood": conclusion_likelihood(draft.logprobs or ()),
             "draft_support": supported,
         }
-        found = {
+        levels = {
             "correctness": mean_of(parts, self._weights),
             "conflict": None if supported is None else round(1 - supported, 12),
         }
         return MeasureResult(
-            components={name: level for name, level in found.items() if level is not None},
+            components={name: level for name, level in levels.items() if level is not None},
             reasons=_reasons(drawn),
             parts={name: level for name, level in parts.items() if level is not None},
             prompt_digests=digests,
             samples=samples,
-            drafted=drafted,
+            draft=draft,
         )
 
-    async def _checked(self, subject: Subject, drafted: DraftAnswer, spend: Spend) -> float | None:
-        """Probability of a yes to "is that right" [0..1]; None where it cannot be had."""
+    async def _check(self, subject: Subject, draft: DraftAnswer, spend: Spend) -> float | None:
+        """Return the probability of a yes to "is that right" [0..1]; None where it cannot be measured."""
         call = Call(
-            messages=subject.answered(drafted.text, prompts.check().text),
+            messages=subject.chat_after_answer(draft.text, prompts.check().text),
             max_tokens=CHECK_TOKENS,
             logprobs=True,
             top_logprobs=ALTERNATIVES,
@@ -439,42 +442,44 @@ class DraftMeasure:
             work=WorkKind.ASSESS,
         )
         try:
-            async with in_part_of_the_time(spend):
-                sample = (await self._voice.complete(call, spend)).samples[0]
-        except MetacogError as refusal:
-            _log.info("the check of a draft was refused", reason=refusal.reason, problem=refusal.message)
+            async with within_time_share(spend):
+                sample = (await self._model_client.complete(call, spend)).samples[0]
+        except MetacogError as error:
+            _log.info("the check of a draft failed", reason=error.reason, problem=error.message)
             return None
         first = sample.logprobs[0].top if sample.logprobs else ()
         return yes_probability((other.token, other.logprob) for other in first)
 
 
-def _kept_for_the_check(spend: Spend) -> Reservation | None:
-    """Room for the check, which a draft would take; None where there is none."""
+def _reserve_check(spend: Spend) -> Reservation | None:
+    """Reserve room for the check, which a draft would take; None where there is none."""
     if spend.ledger.generations_left < 2 or spend.ledger.tokens_left <= CHECK_TOKENS:
         return None
     return spend.ledger.reserve(STAGE, 1, CHECK_TOKENS)
 
 
-async def _drafted(subject: Subject, spend: Spend) -> DraftAnswer | MeasureError:
+async def _draft(subject: Subject, spend: Spend) -> DraftAnswer | MeasureError:
     if subject.draft is None:
-        return MeasureError(reason="nobody makes one here")
+        return MeasureError(reason="this request has no use for one")
     try:
-        drafted = await subject.draft(spend)
-    except MetacogError as refusal:
-        return MeasureError(reason=f"{refusal.reason}: {refusal.message}")
-    return drafted if drafted.text.strip() else MeasureError(reason="it has no text")
+        draft = await subject.draft(spend)
+    except MetacogError as error:
+        return MeasureError(reason=f"{error.reason}: {error.message}")
+    return draft if draft.text.strip() else MeasureError(reason="it has no text")
 
 
-async def _drawn(sampler: ShortAnswerSampler, subject: Subject, spend: Spend) -> ShortAnswers | MeasureError:
+async def _draw(sampler: ShortAnswerSampler, subject: Subject, spend: Spend) -> ShortAnswers | MeasureError:
     try:
-        return await sampler.drawn(subject, spend)
-    except MetacogError as refusal:
-        return MeasureError(reason=f"{refusal.reason}: {refusal.message}")
+        return await sampler.draw(subject, spend)
+    except MetacogError as error:
+        return MeasureError(reason=f"{error.reason}: {error.message}")
 
 
 def _reasons(drawn: ShortAnswers | MeasureError) -> Mapping[str, str]:
-    why = drawn.reason if isinstance(drawn, MeasureError) else "the short samples cannot be compared with the draft"
-    return {"conflict": why, "correctness": "the backend tells no probabilities, and nothing supports the draft"}
+    conflict = (
+        drawn.reason if isinstance(drawn, MeasureError) else "the short samples cannot be compared with the draft"
+    )
+    return {"conflict": conflict, "correctness": "the backend returns no probabilities, and nothing supports the draft"}
 
 
 # An envelope that would leave an answer less than this is not spent on an assessment [tokens].
@@ -483,31 +488,31 @@ LEAST_ANSWER_TOKENS = 64
 
 @value
 class Assessment:
-    """A state, and what measured it; without a name it came ready, or there is none."""
+    """A state, and the assessor that measured it; without a name the state was given, or there is none."""
 
     msv: MSV | None
     assessor: str
     prompt_digests: Mapping[str, str] = field(default_factory=dict)
     samples: Sequence[str] = ()
-    drafted: DraftAnswer | None = None
+    draft: DraftAnswer | None = None
 
 
 class Assessor(Protocol):
-    """Measures the state of a conversation's last turn."""
+    """An assessor measures the state of a conversation's last turn."""
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
-        """State, inside `spend`; never refuses."""
+        """Return the state, measured inside `spend`; never raises."""
 
     def fits(self, ledger: Ledger) -> bool:
         """Whether the envelope carries the assessment and still an answer."""
 
 
 class CompositeAssessor:
-    """An assessor made of measures that all run at once; where two know a component, the earlier one counts.
+    """An assessor of several measures that run at once; where two know a component, the earlier one counts.
 
     Args:
         name: Its name.
-        measures: What it measures by.
+        measures: Its measures.
         generations: Samples that it draws at most [count].
         tokens: Tokens that these may have in all [count].
     """
@@ -523,31 +528,31 @@ class CompositeAssessor:
         return ledger.generations_left > self._generations and ledger.tokens_left >= self._tokens + LEAST_ANSWER_TOKENS
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
-        """The state that the measures make together."""
+        """Return the state that the measures give together."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_read(measure, subject, spend)) for measure in self._measures]
-        readings = [task.result() for task in tasks]
-        drafted = next((reading.drafted for reading in readings if reading.drafted), None)
-        kind = MSVKind.PROSPECTIVE if drafted is None else MSVKind.RETROSPECTIVE
+            tasks = [group.create_task(_measure(measure, subject, spend)) for measure in self._measures]
+        results = [task.result() for task in tasks]
+        draft = next((result.draft for result in results if result.draft), None)
+        kind = MSVKind.PROSPECTIVE if draft is None else MSVKind.RETROSPECTIVE
         return Assessment(
-            msv=state_of(readings, kind=kind),
+            msv=state_of(results, kind=kind),
             assessor=self.name,
-            prompt_digests={name: digest for reading in readings for name, digest in reading.prompt_digests.items()},
-            samples=[sample for reading in readings for sample in reading.samples],
-            drafted=drafted,
+            prompt_digests={name: digest for result in results for name, digest in result.prompt_digests.items()},
+            samples=[sample for result in results for sample in result.samples],
+            draft=draft,
         )
 
 
-async def _read(measure: Measure, subject: Subject, spend: Spend) -> MeasureResult:
+async def _measure(measure: Measure, subject: Subject, spend: Spend) -> MeasureResult:
     return await measure(subject, spend)
 
 
-LEFT_ALONE = BreakerSettings(failures=5, cool_down_s=5.0)
+EXPERIENCE_BREAKER = BreakerSettings(failures=5, cool_down_s=5.0)
 
 
 @value
 class ExperienceMatching:
-    """How EM is made.
+    """How EM is measured.
 
     Attributes:
         weights: What documents and experience count.
@@ -563,49 +568,48 @@ class ExperienceMatching:
 
 
 class ExperienceMatcher:
-    """EM by one call of the encoder and one statement; never a model call.
+    """Measures EM by one call of the encoder and one statement; never by a model call.
 
-    An encoder or a database that keeps failing is left alone for a while, so that no request waits for it.
+    An encoder or a database that keeps failing is not called for a while, so that no request waits for it.
     """
 
-    def __init__(self, embeddings: Embeddings, library: KnowledgeStore, matching: ExperienceMatching) -> None:
+    def __init__(self, embeddings: Embeddings, store: KnowledgeStore, matching: ExperienceMatching) -> None:
         self._embeddings = embeddings
-        self._library = library
+        self._store = store
         self._matching = matching
-        self._breaker = Breaker("experience", LEFT_ALONE, time.monotonic)
+        self._breaker = Breaker("experience", EXPERIENCE_BREAKER, time.monotonic)
         self._last_failure = ""
 
     async def __call__(self, messages: Sequence[Turn], key_name: str, spend: Spend) -> ExperienceMatch:
-        """EM of `messages` by what the key of that name may see; never refuses."""
+        """Return EM of `messages` by what the key of that name may see; never raises."""
         timeout_s = min(spend.seconds_left(), self._matching.timeout_s)
-        texts = matched_texts([turn.content for turn in messages if turn.role != "system"], most=self._matching.most)
+        texts = latest_texts(messages, longest=self._matching.most)
         if not texts:
             return _unknown("there is no text to look up")
         try:
-            with self._breaker.admitted() as admission:
-                matched = await self._tried(texts, key_name, timeout_s, admission)
+            with self._breaker.admitted() as permit:
+                return await self._attempt(texts, key_name, timeout_s, permit)
         except CircuitOpen:
             return _unknown(f"{self._last_failure} (tried again in some seconds)")
-        return matched
 
-    async def _tried(
-        self, texts: Sequence[str], key_name: str, timeout_s: float, admission: BreakerPermit
+    async def _attempt(
+        self, texts: Sequence[str], key_name: str, timeout_s: float, permit: BreakerPermit
     ) -> ExperienceMatch:
         try:
             async with asyncio.timeout(timeout_s):
-                matched = await self._matched(texts, key_name, timeout_s)
-        except MetacogError as refusal:
-            self._last_failure = f"{refusal.reason}: {refusal.message}"
+                match = await self._lookup(texts, key_name, timeout_s)
+        except MetacogError as error:
+            self._last_failure = f"{error.reason}: {error.message}"
         except TimeoutError:
             self._last_failure = f"looking it up took more than {timeout_s:.3g} s"
         else:
-            admission.worked()
-            return matched
-        if timeout_s == self._matching.timeout_s:  # less time tells nothing of the encoder
-            admission.failed()
+            permit.worked()
+            return match
+        if timeout_s == self._matching.timeout_s:  # less time shows nothing of the encoder
+            permit.failed()
         return _unknown(self._last_failure)
 
-    async def _matched(self, texts: Sequence[str], key_name: str, timeout_s: float) -> ExperienceMatch:
+    async def _lookup(self, texts: Sequence[str], key_name: str, timeout_s: float) -> ExperienceMatch:
         query = await self._embeddings.embed(texts, timeout_s=timeout_s)
         measured_on = self._matching.calibration.encoder
         if query.encoder.name != measured_on:
@@ -613,13 +617,13 @@ class ExperienceMatcher:
                 f"similarities are calibrated for the encoder {measured_on} and {query.encoder.name} is in use; "
                 "set METACOG_ROUTER_SIMILARITY_ENCODER, _FLOOR and _CEILING to what `python -m bench similarity` prints"
             )
-        cosines = await self._library.nearest(query, key_name=key_name)
+        cosines = await self._store.nearest(query, key_name=key_name)
         if not any(cosine is not None for cosine in cosines.values()):
-            return _unknown(await self._why_nothing(query.encoder, key_name))
+            return _unknown(await self._no_match_reason(query.encoder, key_name))
         return experience_match(cosines, weights=self._matching.weights, calibration=self._matching.calibration)
 
-    async def _why_nothing(self, encoder: Encoder, key_name: str) -> str:
-        others = [name for name in await self._library.encoders(key_name=key_name) if name != encoder.name]
+    async def _no_match_reason(self, encoder: Encoder, key_name: str) -> str:
+        others = [name for name in await self._store.encoders(key_name=key_name) if name != encoder.name]
         if not others:
             return experience_match({}, weights=self._matching.weights, calibration=self._matching.calibration).reason
         return f"nothing is stored yet for the encoder {encoder.name}; what is stored is of {', '.join(others)}"
@@ -627,22 +631,3 @@ class ExperienceMatcher:
 
 def _unknown(reason: str) -> ExperienceMatch:
     return ExperienceMatch(value=None, reason=reason, parts={})
-
-
-def matched_texts(turns: Sequence[str], *, most: int) -> Sequence[str]:
-    r"""The texts by which a conversation is looked up: its last turn, and its last turns together.
-
-    The last turn alone finds what is asked again; a follow-up means something only with what came before it.
-
-    Args:
-        turns: Contents, oldest first.
-        most: Length of a text at most [characters, >= 1]; the end is kept, as it is nearest to what is asked.
-
-    Example:
-        >>> matched_texts(["Where is Oslo?", "In Norway.", "And Bergen?"], most=40)
-        ('And Bergen?', 'Where is Oslo?\n\nIn Norway.\n\nAnd Bergen?')
-    """
-    said = [turn.strip() for turn in turns if turn.strip()]
-    together = "\n\n".join(said)[-most:].strip()
-    last = said[-1][-most:].strip() if said else ""
-    return tuple(dict.fromkeys(text for text in (last, together) if text))

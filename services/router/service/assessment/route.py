@@ -1,8 +1,8 @@
-"""A decision is kept while a conversation goes on with the same task.
+"""Routing chooses the system for a question, and caches the choice while a conversation stays on the same task.
 
 The whole conversation comes with each turn, so the turn before is known by the digest of everything up to the user's
-turn before this one. Decisions are held in memory, by this process alone: another replica, or this one after a restart,
-assesses the turn anew, and so does everything that is in doubt.
+turn before this one. Decisions are cached in memory, by this process alone: another replica, or this one after a
+restart, assesses the turn again, and so does everything that is in doubt.
 """
 
 import time
@@ -21,16 +21,16 @@ from kernel.msv import MSV
 from kernel.policy import Policy, ruling
 from kernel.values import value
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
-from services.router.core.task_change import keeps, turned
+from services.router.core.task_change import decision_holds, turn_kind
 from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.assess import Assessors, milliseconds_since
-from services.router.service.assessment.cost_reserve import affords_assessing, kept_for_an_answer
+from services.router.service.assessment.cost_reserve import affords_assessment, answer_reserved
 from services.router.service.assessment.measures import Assessment, Assessor
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed, RouteRequest, RouteResponse
 
 CACHED = "cached"
-# Reasons of decisions that rest on a measured state, and so may be kept.
+# Reasons of decisions that rest on a measured state, and so may be cached.
 MEASURED = frozenset({"activation", "policy", CACHED})
 
 Key = tuple[str, bytes]
@@ -38,14 +38,14 @@ Key = tuple[str, bytes]
 
 @value
 class CachedDecision:
-    """A decision and what became of it.
+    """A cached decision.
 
     Attributes:
         routed: The decision, as it was made.
         run_id: Run that it was made for.
         began: When [s, monotonic].
         first: Place of the turn that it was made for.
-        turns: Turns it was kept for since [count].
+        turns: Turns it was used for since [count].
     """
 
     routed: Routed
@@ -56,97 +56,99 @@ class CachedDecision:
 
 
 class DecisionCache:
-    """The last decisions by conversation, the least recently used dropped first.
+    """A cache of the last decisions by conversation, the least recently used dropped first.
 
     Args:
-        most_turns: Turns that a decision is kept for at most [count].
-        max_age_s: Time that it is kept for at most [s].
-        most: Decisions held [count].
+        max_turns: Turns that a decision is used for at most [count].
+        max_age_s: Time that it is used for at most [s].
+        max_decisions: Decisions held [count].
         clock: Monotonic clock [s].
     """
 
     def __init__(
         self,
         *,
-        most_turns: int = 4,
+        max_turns: int = 4,
         max_age_s: float = 900.0,
-        most: int = 4096,
+        max_decisions: int = 4096,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._most_turns = most_turns
+        self._max_turns = max_turns
         self._max_age_s = max_age_s
-        self._most = most
+        self._max_decisions = max_decisions
         self._clock = clock
-        self._held: OrderedDict[Key, CachedDecision] = OrderedDict()
+        self._decisions: OrderedDict[Key, CachedDecision] = OrderedDict()
 
     def earlier(self, subject: Subject) -> Routed | None:
-        """The decision of the turn before, as this turn's own, if the task is clearly still the same."""
-        held = self._before(subject)
-        if held is None or held.turns >= self._most_turns or self._clock() - held.began > self._max_age_s:
+        """Return the decision of the turn before, as this turn's own, if the task is clearly still the same."""
+        cached = self._before(subject)
+        if cached is None or cached.turns >= self._max_turns or self._clock() - cached.began > self._max_age_s:
             return None
-        since = subject.messages[held.first : -1]
-        asked = [turn.content for turn in since if turn.role == "user"]
-        answered = [turn.content for turn in since if turn.role == "assistant"]
-        if not asked or not keeps(turned(subject.messages[-1].content, asked, answered), held.routed.system):
+        since = subject.messages[cached.first : -1]
+        questions = [turn.content for turn in since if turn.role == "user"]
+        answers = [turn.content for turn in since if turn.role == "assistant"]
+        if not questions:
+            return None
+        if not decision_holds(turn_kind(subject.messages[-1].content, questions, answers), cached.routed.system):
             return None
         return replace(
-            held.routed,
+            cached.routed,
             reason=CACHED,
-            cached_from=held.run_id,
+            cached_from=cached.run_id,
             assessor="",
             prompt_digests={},
             usage=Usage(),
             duration_ms=0.0,
         )
 
-    def remember(self, subject: Subject, routed: Routed, run_id: str) -> None:
-        """Hold what was decided for `subject`, if it rests on a measured state."""
+    def store(self, subject: Subject, routed: Routed, run_id: str) -> None:
+        """Cache the decision for `subject`, if it rests on a measured state."""
         if not run_id or routed.reason not in MEASURED or routed.activation is None or routed.activation.value is None:
             return
         bare = replace(routed, draft="", samples=())
-        held = CachedDecision(routed=bare, run_id=run_id, began=self._clock(), first=len(subject.messages) - 1)
+        cached = CachedDecision(routed=bare, run_id=run_id, began=self._clock(), first=len(subject.messages) - 1)
         if routed.reason == CACHED:
             before = self._before(subject)
             if before is None:
                 return
-            held = replace(before, turns=before.turns + 1)
-        self._held[_key(subject, len(subject.messages))] = held
-        if len(self._held) > self._most:
-            self._held.popitem(last=False)
+            cached = replace(before, turns=before.turns + 1)
+        self._decisions[_key(subject, len(subject.messages))] = cached
+        if len(self._decisions) > self._max_decisions:
+            self._decisions.popitem(last=False)
 
     def _before(self, subject: Subject) -> CachedDecision | None:
         length = _turn_before(subject)
         if not length:
             return None
         key = _key(subject, length)
-        if key in self._held:
-            self._held.move_to_end(key)
-        return self._held.get(key)
+        if key in self._decisions:
+            self._decisions.move_to_end(key)
+        return self._decisions.get(key)
 
 
 def _turn_before(subject: Subject) -> int:
-    """Turns of the request before this one [count]: all before the last answer; 0 when this is no next turn of text."""
-    *said, last = subject.messages
+    """Return the turns of the request before [count]: all before the last answer; 0 if this is no next turn."""
+    *before, last = subject.messages
     if last.role != "user" or (subject.chat and not isinstance(subject.chat[-1].get("content"), str)):
         return 0
     answers = 0
-    for turn in reversed(said):
+    for turn in reversed(before):
         if turn.role != "assistant":
             break
         answers += 1
-    length = len(said) - answers
-    return length if answers and length and said[length - 1].role == "user" else 0
+    length = len(before) - answers
+    return length if answers and length and before[length - 1].role == "user" else 0
 
 
 def _key(subject: Subject, length: int) -> Key:
-    """Name of the first `length` turns, as the client sent them, among those of one API key."""
+    """Return the key of the first `length` turns, as the client sent them, among those of one API key."""
     turns: Sequence[Any] = subject.chat or subject.messages
     return subject.key_name, sha256(dumps(list(turns[:length]))).digest()
 
 
 @value
 class RoutingConfig:
-    """How the choice is made.
+    """The configuration of the choice.
 
     Attributes:
         version: Name under which weights and threshold are recorded with each decision.
@@ -163,33 +165,33 @@ class RoutingConfig:
 
 @value
 class RoutingContext:
-    """What a decision needs.
+    """Everything that a decision needs beside the question.
 
     Attributes:
         config: The configuration in force.
-        assessors: Who measures a state.
+        assessors: The assessors, which measure a state.
         policy: The policy table; None where it is off.
-        kept: Decisions of conversations that may go on; None where every turn is assessed.
+        cache: Decisions of conversations that may continue; None where every turn is assessed.
     """
 
     config: RoutingConfig
     assessors: Assessors
     policy: Policy | None = None
-    kept: DecisionCache | None = None
+    cache: DecisionCache | None = None
 
 
 @value
 class RoutingQuestion:
-    """What is to be decided on.
+    """The input of a decision.
 
     Attributes:
         subject: The conversation; None when a state is given or a strategy named.
-        msv: A ready state.
+        msv: A given state.
         named: The strategy that is given, by the caller or by what the request needs.
-        because: Why it is given.
+        reason: Why it is given.
         assessor: Name of the assessor; empty for the configured one.
-        streamed: Whether the answer is streamed, so that there is no use for one that is there before it is chosen.
-        run_id: Run that the decision is for; empty: none, and it is not kept for the next turn.
+        streamed: Whether the answer is streamed, so that there is no use for a draft.
+        run_id: Run that the decision is for; empty: none, and it is not cached for the next turn.
     """
 
     subject: Subject | None = None
@@ -203,130 +205,138 @@ class RoutingQuestion:
 
 @value
 class RoutingDecision:
-    """The choice, and the System 1 answer if assessing made one."""
+    """The choice, and the System 1 answer if the assessment wrote one."""
 
     routed: Routed
-    drafted: DraftAnswer | None = None
+    draft: DraftAnswer | None = None
 
 
 def version_of(config: RoutingConfig) -> str:
-    """Name of a configuration: `paper` for the paper's, else a digest of it, so that no two share a name."""
+    """Return the name of a configuration: `paper` for the paper's, else a digest of it, so that no two share a name."""
     if config == RoutingConfig():
         return "paper"
     return sha256(dumps(replace(config, version=""))).hexdigest()[:12]
 
 
 async def route(
-    ask: RouteRequest,
+    request: RouteRequest,
     *,
-    deciding: RoutingContext,
+    context: RoutingContext,
     default: Limits,
     drafter: DrafterFactory,
     models: Sequence[Priced] = (),
     key_name: str = "",
 ) -> RouteResponse:
-    """The choice for a question, or for a ready state.
+    """Return the choice for a question, or for a given state.
 
     Raises:
-        UnpricedModel: When the cost is limited, and one of `models`, which may be asked, has no price.
+        UnpricedModel: When the cost is limited, and one of `models`, which may be called, has no price.
         UnknownStrategy: For a strategy that the router does not have.
         UnknownAssessor: For an assessor that the router does not have.
         MalformedRequest: When there is nothing to decide on.
     """
-    named = named_strategy(ask.strategy)
+    named = named_strategy(request.strategy)
     subject = None
-    if ask.msv is None and not named:
-        messages = conversation(ask.question, ask.messages)
-        draft = drafter(AnswerRequest(messages=messages, seed=ask.seed), messages)
-        subject = Subject(messages=messages, key_name=key_name, seed=ask.seed, draft=draft)
-    question = RoutingQuestion(subject=subject, msv=ask.msv, named=named, assessor=ask.assessor)
-    return (await decide(question, Spend(limits(ask.envelope, default), models=models), deciding)).routed
+    if request.msv is None and not named:
+        messages = conversation(request.question, request.messages)
+        draft = drafter(AnswerRequest(messages=messages, seed=request.seed), messages)
+        subject = Subject(messages=messages, key_name=key_name, seed=request.seed, draft=draft)
+    question = RoutingQuestion(subject=subject, msv=request.msv, named=named, assessor=request.assessor)
+    return (await decide(question, Spend(limits(request.envelope, default), models=models), context)).routed
 
 
-async def decide(question: RoutingQuestion, spend: Spend, deciding: RoutingContext) -> RoutingDecision:
-    """The choice as named, else by the activation of the state, which is measured when missing.
+async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContext) -> RoutingDecision:
+    """Return the choice as named, else by the activation of the state, which is measured when missing.
 
-    An envelope with no room for more than a plain call gets one.
+    An envelope with no room for more than a single-pass call gets one.
 
     Raises:
         UnknownAssessor: For an assessor that the router does not have.
         MalformedRequest: When there is nothing to decide on.
     """
-    began, made = time.monotonic(), Assessment(msv=question.msv, assessor="")
-    assessor = deciding.assessors.chosen(question.assessor, streamed=question.streamed)
-    if question.msv is None and question.named is None and not _carries(question, assessor, spend):
+    began, assessment = time.monotonic(), Assessment(msv=question.msv, assessor="")
+    assessor = context.assessors.named(question.assessor, streamed=question.streamed)
+    if question.msv is None and question.named is None and not _affords(question, assessor, spend):
         question = replace(question, named=Strategy.SYSTEM_ONE, reason="envelope")
     if question.msv is None and question.named is None:
-        if (kept := _kept(question, deciding)) is not None:
-            return RoutingDecision(routed=kept)
-        made = await _assessed(question.subject, assessor, spend)
-    config = deciding.config
-    level = None if made.msv is None else activation(made.msv, config.weights, config.threshold)
-    chosen = _chosen(question, made.msv, level, deciding)
+        if (cached := _cached(question, context)) is not None:
+            return RoutingDecision(routed=cached)
+        assessment = await _assess(question.subject, assessor, spend)
+    config = context.config
+    level = None if assessment.msv is None else activation(assessment.msv, config.weights, config.threshold)
+    choice = _choose(question, assessment.msv, level, context)
     routed = Routed(
-        system=system_of(chosen.strategy),
-        strategy=chosen.strategy,
+        system=system_of(choice.strategy),
+        strategy=choice.strategy,
         activation=level,
-        msv=made.msv,
-        reason=chosen.reason,
-        policy_row=chosen.policy_row,
+        msv=assessment.msv,
+        reason=choice.reason,
+        policy_row=choice.policy_row,
         config_version=config.version,
-        assessor=made.assessor,
+        assessor=assessment.assessor,
         usage=spend.ledger.usage(),
         duration_ms=milliseconds_since(began),
-        prompt_digests=made.prompt_digests,
-        draft=made.drafted.text if made.drafted else "",
-        samples=made.samples,
+        prompt_digests=assessment.prompt_digests,
+        draft=assessment.draft.text if assessment.draft else "",
+        samples=assessment.samples,
     )
-    if made.assessor:
-        _remember(question, routed, deciding)
-    return RoutingDecision(routed=routed, drafted=made.drafted)
+    if assessment.assessor:
+        _store(question, routed, context)
+    return RoutingDecision(routed=routed, draft=assessment.draft)
 
 
-async def _assessed(subject: Subject | None, assessor: Assessor, spend: Spend) -> Assessment:
-    assert subject is not None, "without a ready state or a named strategy there is a subject"
+async def _assess(subject: Subject | None, assessor: Assessor, spend: Spend) -> Assessment:
+    assert subject is not None, "without a given state or a named strategy there is a subject"
     assessable(subject.messages)
-    with kept_for_an_answer(spend, subject):
+    if spend.ledger.cost_left is None:
+        return await assessor(subject, spend)
+    with answer_reserved(spend, subject):
         return await assessor(subject, spend)
 
 
-def _carries(question: RoutingQuestion, assessor: Assessor, spend: Spend) -> bool:
-    """Whether the envelope carries an assessment and an answer."""
-    has_money = question.subject is None or affords_assessing(spend.ledger, question.subject)
-    return assessor.fits(spend.ledger) and has_money
+def _affords(question: RoutingQuestion, assessor: Assessor, spend: Spend) -> bool:
+    """Whether the envelope has room for an assessment and an answer."""
+    ledger = spend.ledger
+    if (
+        ledger.cost_left is not None
+        and question.subject is not None
+        and not affords_assessment(ledger, question.subject)
+    ):
+        return False
+    return assessor.fits(ledger)
 
 
-def _kept(question: RoutingQuestion, deciding: RoutingContext) -> Routed | None:
-    """The decision of the turn before, while the task goes on; who names an assessor wants an assessment."""
-    if deciding.kept is None or question.subject is None or question.assessor:
+def _cached(question: RoutingQuestion, context: RoutingContext) -> Routed | None:
+    """Return the decision of the turn before, while the task continues; a named assessor always assesses."""
+    if context.cache is None or question.subject is None or question.assessor:
         return None
-    routed = deciding.kept.earlier(question.subject)
+    routed = context.cache.earlier(question.subject)
     if routed is not None:
-        _remember(question, routed, deciding)
+        _store(question, routed, context)
     return routed
 
 
-def _remember(question: RoutingQuestion, routed: Routed, deciding: RoutingContext) -> None:
-    if deciding.kept is not None and question.subject is not None:
-        deciding.kept.remember(question.subject, routed, question.run_id)
+def _store(question: RoutingQuestion, routed: Routed, context: RoutingContext) -> None:
+    if context.cache is not None and question.subject is not None:
+        context.cache.store(question.subject, routed, question.run_id)
 
 
 @value
-class _Chosen:
-    """A strategy, and why it."""
+class _Choice:
+    """A strategy, with the reason of its choice."""
 
     strategy: Strategy
     reason: str
     policy_row: str = ""
 
 
-def _chosen(question: RoutingQuestion, msv: MSV | None, level: Activation | None, deciding: RoutingContext) -> _Chosen:
-    """The strategy as named, else by the policy table where it has a word in it, else by the activation."""
+def _choose(question: RoutingQuestion, msv: MSV | None, level: Activation | None, context: RoutingContext) -> _Choice:
+    """Return the strategy as named, else by the policy table where a row of it applies, else by the activation."""
     if question.named is not None or msv is None or level is None:
-        return _Chosen(strategy=question.named or DEFAULT_SYSTEM_TWO, reason=question.reason)
-    choice = choose(level, undetermined=deciding.config.undetermined)
-    row = ruling(deciding.policy, msv, level, choice) if deciding.policy else None
+        return _Choice(strategy=question.named or DEFAULT_SYSTEM_TWO, reason=question.reason)
+    choice = choose(level, undetermined=context.config.undetermined)
+    row = ruling(context.policy, msv, level, choice) if context.policy else None
     if row is not None:
-        return _Chosen(strategy=Strategy(row.strategy), reason="policy", policy_row=row.name)
+        return _Choice(strategy=Strategy(row.strategy), reason="policy", policy_row=row.name)
     strategy = DEFAULT_SYSTEM_TWO if choice.system is Route.SYSTEM_TWO else Strategy.SYSTEM_ONE
-    return _Chosen(strategy=strategy, reason=choice.reason)
+    return _Choice(strategy=strategy, reason=choice.reason)

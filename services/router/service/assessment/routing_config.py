@@ -1,4 +1,4 @@
-"""The configuration in force: from single settings, or from a routing file; never from both."""
+"""The routing configuration in force comes from single settings, or from a routing file; never from both."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -16,24 +16,24 @@ SETTING = "METACOG_ROUTER_ROUTING_FILE"
 def routing_config(
     stated: RoutingConfig, version: str = "", *, file: Path | None = None, policy: Policy | None = None
 ) -> RoutingConfig:
-    """The configuration in force, under the name that is recorded with each decision.
+    """Return the configuration in force, under the name that is recorded with each decision.
 
     Args:
-        stated: What the single settings say.
-        version: Name that they give to it; empty: none.
+        stated: The single settings.
+        version: The version among them; empty: none.
         file: The routing file; None: the single settings hold.
         policy: The policy table, whose digest becomes part of the name: it decides too.
 
     Raises:
-        ConfigurationInvalid: For a file that cannot be used, or beside single settings that say something else.
+        ConfigurationInvalid: For a file that cannot be used, or beside single settings other than the defaults.
     """
     config = stated
     if file is not None:
-        if clashing := _away_from_default(stated, version):
-            said = (
+        if clashing := _changed_settings(stated, version):
+            message = (
                 f"{SETTING} and {', '.join(clashing)} are both set; put all of it into the file, or leave the file out"
             )
-            raise ConfigurationInvalid(said, setting=SETTING)
+            raise ConfigurationInvalid(message, setting=SETTING)
         content = read_routing(file)
         config, version = _of_file(content), content.version
     name = version or version_of(config)
@@ -51,8 +51,8 @@ def _of_file(content: RoutingFile) -> RoutingConfig:
     return config
 
 
-def _away_from_default(stated: RoutingConfig, version: str) -> list[str]:
-    """Single settings that say something else than the paper."""
+def _changed_settings(stated: RoutingConfig, version: str) -> list[str]:
+    """Return the single settings that differ from the paper."""
     default = RoutingConfig()
     pairs: Mapping[str, tuple[object, object]] = {
         "THRESHOLD": (stated.threshold, default.threshold),

@@ -1,26 +1,24 @@
-"""What is assessed: a conversation, and how a System 1 answer to it is made."""
+"""The subject of an assessment is a conversation, and how a System 1 answer to it is drafted."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from inference.spend import Spend
-from kernel.conversation import Turn
+from kernel.conversation import ChatMessage, Turn, chat_of_turns
 from kernel.values import value
 from services.router.service.answering.values import AnswerRequest
-
-Message = Mapping[str, Any]
 
 
 @value
 class DraftAnswer:
-    """A System 1 answer that is there before it is chosen.
+    """A System 1 answer that exists before System 1 is chosen.
 
     Attributes:
         text: The answer, without reasoning.
         model: Model that wrote it.
-        finish_reason: Why it ended, as the backend says.
+        finish_reason: Why it ended, as the backend reports.
         logprobs: Its tokens with their log-probabilities [nats, <= 0]; None where the backend has none.
-        document: The backend's own reply, where the caller is to get it as it came.
+        document: The backend's own reply, where the caller gets it as it came.
         cut: Whether the envelope cut it.
     """
 
@@ -33,10 +31,10 @@ class DraftAnswer:
 
 
 class Drafter(Protocol):
-    """Makes the System 1 answer to one request."""
+    """A drafter writes the System 1 answer to one request."""
 
     async def __call__(self, spend: Spend) -> DraftAnswer:
-        """The answer, with log-probabilities where the backend has them.
+        """Return the answer, with log-probabilities where the backend has them.
 
         Raises:
             MetacogError: As a System 1 call.
@@ -44,10 +42,10 @@ class Drafter(Protocol):
 
 
 class DrafterFactory(Protocol):
-    """Who makes the System 1 answer to a request."""
+    """A factory of drafters."""
 
-    def __call__(self, ask: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
-        """Its maker."""
+    def __call__(self, request: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
+        """Return the drafter of the System 1 answer to `request`."""
 
 
 @value
@@ -57,20 +55,20 @@ class Subject:
     Attributes:
         messages: The conversation, last turn last.
         chat: The same as the client sent it, with everything that is not text; empty: as `messages` has it.
-        key_name: Name of the API key it came in with, whose own experience counts.
+        key_name: Name of the API key of the request, whose own experience counts.
         seed: Makes the assessment repeatable.
-        draft: Makes the System 1 answer; None where there is no use for one.
+        draft: Writes the System 1 answer; None where there is no use for one.
     """
 
     messages: Sequence[Turn]
-    chat: Sequence[Message] = ()
+    chat: Sequence[ChatMessage] = ()
     key_name: str = ""
     seed: int | None = None
     draft: Drafter | None = None
 
-    def asked(self, instruction: str) -> list[Message]:
-        """The conversation as a chat, with `instruction` at the end of its last turn."""
-        *before, last = self.chat or [{"role": turn.role, "content": turn.content} for turn in self.messages]
+    def chat_with_instruction(self, instruction: str) -> list[ChatMessage]:
+        """Return the conversation as a chat, with `instruction` at the end of its last turn."""
+        *before, last = self.chat or chat_of_turns(self.messages)
         if last.get("role") != "user":
             return [*before, last, {"role": "user", "content": instruction}]
         content = last.get("content")
@@ -78,7 +76,7 @@ class Subject:
             return [*before, {**last, "content": f"{content}\n\n{instruction}"}]
         return [*before, {**last, "content": [*(content or ()), {"type": "text", "text": instruction}]}]
 
-    def answered(self, answer: str, question: str) -> list[Message]:
-        """The conversation as a chat, gone on with `answer` and a `question` about it."""
-        chat = self.chat or [{"role": turn.role, "content": turn.content} for turn in self.messages]
+    def chat_after_answer(self, answer: str, question: str) -> list[ChatMessage]:
+        """Return the conversation as a chat, continued with `answer` and a `question` about it."""
+        chat = self.chat or chat_of_turns(self.messages)
         return [*chat, {"role": "assistant", "content": answer}, {"role": "user", "content": question}]

@@ -1,1 +1,1 @@
-"""TODO package docstring."""
+"""The gateway translates chat completions of the OpenAI API."""

@@ -1,4 +1,7 @@
-"""Reading the fields of a chat request: what is wrong is refused by name, whatever a backend would make of it."""
+"""The gateway reads chat requests of the OpenAI API, answers them on System 1, and writes their completions.
+
+Every field is checked: an invalid one is rejected by name, whatever a backend would do with it.
+"""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import field
@@ -14,15 +17,16 @@ from inference.sampling.reasoning import separated
 from inference.spend import Spend
 from inference.values import checked_body
 from kernel.answers import AnswerType
-from kernel.conversation import Turn
+from kernel.conversation import Turn, non_text_field, turns_of_chat
 from kernel.envelope import Envelope
 from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.msv import MSV
 from kernel.outcomes import Outcome
 from kernel.values import value
 from services.router.core.strategies import Strategy
+from services.router.errors import UnknownModel
 from services.router.service.answering.answer import RequestOrigin, StrategyResult, StrategyTask
-from services.router.service.answering.system_one import STAGE, answered, assessed_confidence
+from services.router.service.answering.system_one import STAGE, assessed_confidence, result_of_draft
 from services.router.service.answering.values import (
     AnswerRequest,
     AnswerToken,
@@ -31,23 +35,21 @@ from services.router.service.answering.values import (
     PassedThrough,
 )
 from services.router.service.assessment.subject import DraftAnswer, Drafter
-from services.router.service.gateway import chat_completions as fields
 from services.router.service.runs.values import Run
 
 COUNTS = ("n", "max_tokens", "max_completion_tokens")
-TEXT_PARTS = ("text", "refusal")
 
 
-def flag(body: Mapping[str, Any], name: str) -> bool:
-    """Whether `name` is true; null and nothing are false."""
+def bool_field(body: Mapping[str, Any], name: str) -> bool:
+    """Whether `name` is true; null and a missing field are false."""
     given = body.get(name)
     if given is not None and not isinstance(given, bool):
         raise MalformedRequest(f"{name}: it must be true or false, not {given!r}", field=name)
     return given is True
 
 
-def number(body: Mapping[str, Any], name: str, least: float, most: float) -> float | None:
-    """The number `name`, which lies in [least, most]."""
+def number_field(body: Mapping[str, Any], name: str, least: float, most: float) -> float | None:
+    """Return the number `name`, which lies in [least, most]."""
     given = body.get(name)
     if given is None:
         return None
@@ -56,42 +58,42 @@ def number(body: Mapping[str, Any], name: str, least: float, most: float) -> flo
     return given
 
 
-def whole_number(body: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
-    """The whole number `name`, which lies in [least, most]."""
-    given = number(body, name, least, most)
+def whole_number_field(body: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
+    """Return the whole number `name`, which lies in [least, most]."""
+    given = number_field(body, name, least, most)
     if given is not None and given != int(given):
         raise MalformedRequest(f"{name}: it must be a whole number, not {given!r}", field=name)
     return None if given is None else int(given)
 
 
-def count(body: Mapping[str, Any], name: str) -> int | None:
-    """The count `name`, at least 1."""
-    return whole_number(body, name, 1, MAX_COUNT)
+def count_field(body: Mapping[str, Any], name: str) -> int | None:
+    """Return the count `name`, at least 1."""
+    return whole_number_field(body, name, 1, MAX_COUNT)
 
 
-def seed(body: Mapping[str, Any]) -> int | None:
-    """The seed as ours are: OpenAI's may be negative, and some backends draw at random for a negative one."""
-    given = whole_number(body, "seed", -MAX_SEED - 1, MAX_SEED)
+def seed_field(body: Mapping[str, Any]) -> int | None:
+    """Return the seed as ours are: OpenAI's may be negative, and some backends draw at random for a negative one."""
+    given = whole_number_field(body, "seed", -MAX_SEED - 1, MAX_SEED)
     return None if given is None else given & MAX_SEED
 
 
-def whole(body: Mapping[str, Any]) -> Mapping[str, int]:
-    """The whole numbers of `body` as such, also where they came as 5.0; the seed as ours are."""
-    counts = {name: count(body, name) for name in COUNTS if name in body}
-    found = {**counts, "seed": seed(body)} if "seed" in body else counts
-    return {name: number for name, number in found.items() if number is not None}
+def whole_number_fields(body: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the whole numbers of `body` as integers, also where they came as 5.0; the seed as ours are."""
+    counts = {name: count_field(body, name) for name in COUNTS if name in body}
+    numbers = {**counts, "seed": seed_field(body)} if "seed" in body else counts
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
-def mapped(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The object `name`; empty for nothing."""
+def object_field(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the object `name`; empty for a missing field."""
     given = body.get(name)
     if given is not None and not isinstance(given, dict):
         raise MalformedRequest(f"{name}: it must be an object, not {given!r}", field=name)
     return given or {}
 
 
-def stops(body: Mapping[str, Any]) -> Sequence[str]:
-    """The texts that end an answer: one, a list of them, or none."""
+def stop_texts(body: Mapping[str, Any]) -> Sequence[str]:
+    """Return the texts that end an answer: one, a list of them, or none."""
     given = body.get("stop")
     texts = [given] if isinstance(given, str) else [] if given is None else given
     if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
@@ -99,72 +101,14 @@ def stops(body: Mapping[str, Any]) -> Sequence[str]:
     return texts
 
 
-def turns(messages: object) -> list[Turn]:
-    """The conversation as text, for whoever judges or deliberates on it."""
-    if not isinstance(messages, list) or not messages:
-        raise MalformedRequest("messages: give at least one message", field="messages")
-    return [_turn(place, message) for place, message in enumerate(messages)]
-
-
-def more_than_text(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Where the first part of `messages` is that is no text, such as an image; empty if all is text."""
-    for place, message in enumerate(messages):
-        content = message.get("content")
-        parts = content if isinstance(content, list) else []
-        if any(part.get("type", "text") not in TEXT_PARTS for part in parts):
-            return f"messages.{place}.content"
-    return ""
-
-
-def _turn(place: int, message: object) -> Turn:
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str) or not message["role"]:
-        raise MalformedRequest(f"messages.{place}: give an object with a role", field=f"messages.{place}")
-    said = [_text(place, message.get("content")), *_calls(message)]
-    return Turn(role=message["role"], content="\n".join(text for text in said if text))
-
-
-def _text(place: int, content: object) -> str:
-    """Text of a message's content; parts that are no text are named."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-        said = f"messages.{place}.content: give a text or a list of parts"
-        raise MalformedRequest(said, field=f"messages.{place}.content")
-    return "\n".join(_part(part) for part in content)
-
-
-def _part(part: Mapping[str, Any]) -> str:
-    kind = part.get("type", "text")
-    return str(part.get(kind, "")) if kind in TEXT_PARTS else f"[{kind}]"
-
-
-def _calls(message: Mapping[str, Any]) -> list[str]:
-    """The tools that a message calls, as text."""
-    calls = message.get("tool_calls")
-    asked = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    named = [call.get("function") or call.get("custom") for call in asked] + [message.get("function_call")]
-    return [
-        f"[calls {call.get('name', '')} with {call.get('arguments') or call.get('input') or ''}]"
-        for call in named
-        if isinstance(call, dict)
-    ]
-
-
 MODEL = "metacog"
-# Fields that System 2 has no use for, refused all the same where no model could take them: name, least, most.
+# Fields that System 2 has no use for, checked all the same: name, least, most.
 RANGES = (("presence_penalty", -2.0, 2.0), ("frequency_penalty", -2.0, 2.0))
 MODELS: Mapping[str, str] = {MODEL: "", **{f"{MODEL}/{strategy}": strategy for strategy in Strategy}}
 
 
-class UnknownModel(MetacogError):
-    """The request names a model that the gateway does not offer."""
-
-    code = Code.NOT_FOUND
-    reason = "MODEL_NOT_FOUND"
-
-
-def unknown(model: str) -> UnknownModel:
-    """The refusal of a model that the gateway does not offer."""
+def unknown_model(model: str) -> UnknownModel:
+    """Return the error for a model that the gateway does not offer."""
     return UnknownModel(
         f"the model {model!r} does not exist; there are {', '.join(MODELS)}", field="model", model=model
     )
@@ -176,10 +120,10 @@ class ChatOptions:
 
     Attributes:
         envelope: Hard limits over the whole fan-out.
-        msv: A ready state; then the conversation is not assessed.
-        fallback: Whether another strategy may stand in when the chosen one fails.
+        msv: A given state; then the conversation is not assessed.
+        fallback: Whether another strategy is tried when the chosen one fails.
         request_id: Repeating it repeats the answer.
-        stage_events: Whether a stream also tells of stages, in chunks with an empty delta.
+        stage_events: Whether a stream also contains events of stages, in chunks with an empty delta.
         note: Whether the generalist's note is appended to the answer.
         answer_type: Form of the answer.
         assignment_kind: How the dialectic gives its roles.
@@ -187,7 +131,7 @@ class ChatOptions:
         fixed_assignment: Agent by role, for a fixed assignment.
         stage_max_tokens: Tokens of each stage's text [count].
         assessor: Name of the assessor; empty for the configured one.
-        arbitration: How the arbiter settles the question.
+        arbitration: How the arbiter answers the question.
     """
 
     envelope: Envelope | None = None
@@ -210,12 +154,12 @@ NO_OPTIONS = ChatOptions()
 
 @value
 class ChatRequest:
-    """A chat request, understood.
+    """A chat request, parsed.
 
     Attributes:
-        body: The request for the backend: as it came, without what is ours.
-        options: What is ours.
-        ask: The same as a request of ours.
+        body: The request for the backend: as it came, without our options.
+        options: Our options.
+        request: The same as a request of ours.
         origin: What is known of it beyond that.
         model: Model name as the client wrote it.
         stream: Whether the client wants a stream.
@@ -224,24 +168,24 @@ class ChatRequest:
 
     body: Mapping[str, Any]
     options: ChatOptions
-    ask: AnswerRequest
+    request: AnswerRequest
     origin: RequestOrigin
     model: str
     stream: bool
     include_usage: bool
 
 
-def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") -> ChatRequest:
-    """The chat request in `body`.
+def parsed_request(body: object, aliases: Mapping[str, str], *, key_name: str = "") -> ChatRequest:
+    """Return the chat request in `body`.
 
     Args:
         body: The request as JSON has it.
         aliases: Model names that stand for ours.
-        key_name: Name of the API key it came in with.
+        key_name: Name of the API key of the request.
 
     Raises:
         MalformedRequest: For a body that is no chat request; names the field.
-        InvalidCall: For a field of the call that no backend takes; names it.
+        InvalidCall: For a field of the call that no backend accepts; names it.
         UnknownModel: For a model that the gateway does not offer.
     """
     if not isinstance(body, dict):
@@ -253,26 +197,24 @@ def understood(body: object, aliases: Mapping[str, str], *, key_name: str = "") 
         raise MalformedRequest("model: give a model name; /v1/models lists them", field="model")
     named = aliases.get(model, model)
     if named not in MODELS:
-        raise UnknownModel(
-            f"the model {model!r} does not exist; there are {', '.join(MODELS)}", field="model", model=model
-        )
-    turns = fields.turns(given.get("messages"))
-    stream = fields.flag(given, "stream")
-    given |= fields.whole(given)
+        raise unknown_model(model)
+    turns = turns_of_chat(given.get("messages"))
+    stream = bool_field(given, "stream")
+    given |= whole_number_fields(given)
     strategy, reason = _strategy(given, MODELS[named])
     if strategy != Strategy.SYSTEM_ONE:  # whose call is checked as it is made
         checked_body(given)
         for name, least, most in RANGES:
-            fields.number(given, name, least, most)
-    asked_usage = fields.flag(fields.mapped(given, "stream_options"), "include_usage")
+            number_field(given, name, least, most)
+    wants_usage = bool_field(object_field(given, "stream_options"), "include_usage")
     return ChatRequest(
         body=given,
         options=options,
-        ask=_ask(given, options, turns, strategy),
+        request=_answer_request(given, options, turns, strategy),
         origin=_origin(body, options, reason, key_name),
         model=model,
         stream=stream,
-        include_usage=stream and asked_usage,
+        include_usage=stream and wants_usage,
     )
 
 
@@ -288,65 +230,69 @@ def _options(given: object) -> ChatOptions:
 
 
 def _origin(body: Mapping[str, Any], options: ChatOptions, reason: str, key_name: str) -> RequestOrigin:
-    """What is known of the request beyond what we make of it.
+    """Return what is known of the request beyond its own fields.
 
     Raises:
-        MalformedRequest: For a request that cannot be repeated from its record.
+        MalformedRequest: For a request whose repetition cannot be answered from its record.
     """
-    samples = fields.count(body, "n") or 1
-    more_than_text = [name for name in ("tools", "functions", "logprobs", "audio") if body.get(name)]
-    if options.request_id and (more_than_text or samples > 1):
-        said = f"metacog.request_id: only one text can be repeated; leave request_id or {(*more_than_text, 'n')[0]} out"
-        raise MalformedRequest(said, field="metacog.request_id")
+    samples = count_field(body, "n") or 1
+    not_recorded = [name for name in ("tools", "functions", "logprobs", "audio") if body.get(name)]
+    if options.request_id and (not_recorded or samples > 1):
+        message = (
+            f"metacog.request_id: only one text can be repeated; leave request_id or {(*not_recorded, 'n')[0]} out"
+        )
+        raise MalformedRequest(message, field="metacog.request_id")
     lasting = {name: given for name, given in body.items() if name not in ("stream", "stream_options")}
     return RequestOrigin(
         key_name=key_name,
         reason=reason,
         samples=samples,
-        request=orjson.dumps(lasting, option=orjson.OPT_SORT_KEYS) if options.request_id else b"",
+        client_request=orjson.dumps(lasting, option=orjson.OPT_SORT_KEYS) if options.request_id else b"",
         chat=body["messages"],
         streamed=body.get("stream") is True,
     )
 
 
 def _strategy(body: Mapping[str, Any], named: str) -> tuple[str, str]:
-    """The strategy asked for, and why; what only a plain call can do takes System 1 where the router may decide.
+    """Return the strategy, and why; where none is named, System 1 takes what only a single-pass call can do.
 
     Raises:
         MalformedRequest: For something that the named strategy cannot do.
     """
     if body.get("tools") or body.get("functions"):
         return Strategy.SYSTEM_ONE, "requested" if named == Strategy.SYSTEM_ONE else "tools"
-    plain_only = _plain_only(body)
-    if not plain_only or named == Strategy.SYSTEM_ONE:
+    single_pass_field = _single_pass_field(body)
+    if not single_pass_field or named == Strategy.SYSTEM_ONE:
         return named, "requested"
     if not named:
         return Strategy.SYSTEM_ONE, "format"
-    said = f"{plain_only}: {MODEL}/{named} reads text and gives one plain text; use {MODEL}/system1 for more"
-    raise MalformedRequest(said, field=plain_only)
+    message = f"{single_pass_field}: {MODEL}/{named} reads text and gives one plain text; use {MODEL}/system1 for more"
+    raise MalformedRequest(message, field=single_pass_field)
 
 
-def _plain_only(body: Mapping[str, Any]) -> str:
-    """The first field that asks for what only a plain call can do: see an image, or give more than one plain text."""
+def _single_pass_field(body: Mapping[str, Any]) -> str:
+    """Return the first field that only a single-pass call can serve: an image, or more than one plain text."""
     needs = (
         ("n", (body.get("n") or 1) != 1),
-        ("logprobs", fields.flag(body, "logprobs")),
-        ("response_format", fields.mapped(body, "response_format").get("type", "text") != "text"),
+        ("logprobs", bool_field(body, "logprobs")),
+        ("response_format", object_field(body, "response_format").get("type", "text") != "text"),
         ("audio", bool(body.get("audio"))),
     )
-    return next((name for name, needed in needs if needed), "") or fields.more_than_text(body["messages"])
+    return next((name for name, needed in needs if needed), "") or non_text_field(body["messages"])
 
 
-def _ask(body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], strategy: str) -> AnswerRequest:
+def _answer_request(
+    body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], strategy: str
+) -> AnswerRequest:
     return AnswerRequest(
         messages=turns,
         strategy=strategy,
         msv=options.msv,
         answer_type=options.answer_type,
         envelope=options.envelope,
-        seed=fields.seed(body),
-        temperature=fields.number(body, "temperature", 0, 2),
-        max_tokens=fields.count(body, "max_completion_tokens") or fields.count(body, "max_tokens"),
+        seed=seed_field(body),
+        temperature=number_field(body, "temperature", 0, 2),
+        max_tokens=count_field(body, "max_completion_tokens") or count_field(body, "max_tokens"),
         fallback=options.fallback,
         request_id=options.request_id,
         assignment_kind=options.assignment_kind,
@@ -354,7 +300,7 @@ def _ask(body: Mapping[str, Any], options: ChatOptions, turns: Sequence[Turn], s
         fixed_assignment=options.fixed_assignment,
         stage_max_tokens=options.stage_max_tokens,
         assessor=options.assessor,
-        stop=fields.stops(body),
+        stop=stop_texts(body),
         arbitration=options.arbitration,
     )
 
@@ -374,14 +320,14 @@ ERROR_CODES: Mapping[str, str] = {
 
 
 def error_body(error: MetacogError) -> dict[str, Any]:
-    """A refusal in OpenAI's shape."""
+    """Return an error in OpenAI's shape."""
     kind = ERROR_TYPES.get(error.code, "invalid_request_error" if error.code.http < 500 else "server_error")
     code = ERROR_CODES.get(error.reason, error.reason.lower())
     return {"error": {"message": error.message, "type": kind, "param": error.metadata.get("field"), "code": code}}
 
 
-def told(run: Run) -> dict[str, Any]:
-    """The `metacog` field of an answer."""
+def explanation(run: Run) -> dict[str, Any]:
+    """Return the `metacog` field of an answer."""
     route, deliberation = run.route, run.deliberation or {}
     return {
         "run_id": run.run_id,
@@ -410,20 +356,20 @@ def told(run: Run) -> dict[str, Any]:
 
 
 def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:
-    shown = ("stage", "role", "agent", "model", "prompt_digest", "truncated", "attempts", "succeeded", "duration_ms")
-    return {name: stage[name] for name in shown}
+    names = ("stage", "role", "agent", "model", "prompt_digest", "truncated", "attempts", "succeeded", "duration_ms")
+    return {name: stage[name] for name in names}
 
 
 def content(run: Run, options: ChatOptions) -> str:
-    """Text of the answer for a chat client."""
-    plain = run.strategy == Strategy.SYSTEM_ONE  # whose backend has said what it said
-    text = run.answer if plain or run.outcome is Outcome.ANSWERED else run.answer or ABSTENTION
+    """Return the text of the answer for a chat client."""
+    unchanged = run.strategy == Strategy.SYSTEM_ONE  # whose backend's text is passed through
+    text = run.answer if unchanged or run.outcome is Outcome.ANSWERED else run.answer or ABSTENTION
     note = (run.deliberation or {}).get("note")
     return f"{text}\n\nNote: {note}" if options.note and note else text
 
 
 def usage(run: Run) -> dict[str, int]:
-    """OpenAI's usage: totals over everything the run spent."""
+    """Return OpenAI's usage: totals over everything the run spent."""
     spent = run.usage
     return {
         "prompt_tokens": spent.prompt_tokens,
@@ -433,19 +379,19 @@ def usage(run: Run) -> dict[str, int]:
 
 
 def completion(run: Run, chat: ChatRequest) -> dict[str, Any]:
-    """A chat completion that tells of a run on System 2."""
+    """Return a run on System 2 as a chat completion."""
     message = {"role": "assistant", "content": content(run, chat.options), "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": run.finish_reason or "stop"}
     return {**head(run.run_id, int(run.created_at.timestamp()), chat, "chat.completion"), "choices": [choice]}
 
 
 def head(run_id: str, created: int, chat: ChatRequest, kind: str) -> dict[str, Any]:
-    """The fields that every completion and every chunk begins with."""
+    """Return the fields that every completion and every chunk begins with."""
     return {"id": f"chatcmpl-{run_id}", "object": kind, "created": created, "model": chat.model}
 
 
 class Passthrough:
-    """System 1 for one chat request: the client's own request, passed on."""
+    """System 1 for one chat request: the client's own request, forwarded to the backend."""
 
     def __init__(self, backend: Backend, chat: ChatRequest) -> None:
         self._backend = backend
@@ -454,14 +400,14 @@ class Passthrough:
     async def __call__(
         self, task: StrategyTask, spend: Spend
     ) -> AsyncGenerator[AnswerToken | PassedThrough | StrategyResult, None]:
-        """What the backend sends, then the answer it amounts to; one that is there already is not made again."""
+        """Yield what the backend sends, then the result; a draft is not generated again."""
         body = {**self._chat.body, "model": self._backend.config.model}
-        if task.drafted is not None and self._chat.stream:
-            yield AnswerToken(text=task.drafted.text)
-            yield answered(task.drafted, task.route)
-        elif task.drafted is not None and task.drafted.document is not None:
-            yield PassedThrough(document=task.drafted.document)
-            yield _replied(task.drafted.document, task, cut=task.drafted.cut)
+        if task.draft is not None and self._chat.stream:
+            yield AnswerToken(text=task.draft.text)
+            yield result_of_draft(task.draft, task.route)
+        elif task.draft is not None and task.draft.document is not None:
+            yield PassedThrough(document=task.draft.document)
+            yield _reply_result(task.draft.document, task, cut=task.draft.cut)
         elif self._chat.stream:
             pieces: list[bytes] = []
             async with await self._backend.forward_stream(body, spend, STAGE) as stream:
@@ -469,20 +415,20 @@ class Passthrough:
                     if not event.done:
                         pieces.append(event.raw)
                         yield PassedThrough(raw=event.raw, document=event.document)
-            yield _streamed(pieces, task, cut=stream.cut)
+            yield _stream_result(pieces, task, cut=stream.cut)
         else:
             reply = await self._backend.forward(body, spend, STAGE)
             yield PassedThrough(document=reply.document)
-            yield _replied(reply.document, task, cut=reply.cut)
+            yield _reply_result(reply.document, task, cut=reply.cut)
 
-    def drafter(self, ask: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
-        """Makes the same answer before it is chosen, with the probabilities by which it can be judged."""
+    def drafter(self, request: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
+        """Return the drafter of the same answer, with the probabilities by which it can be judged."""
         return self._draft
 
     async def _draft(self, spend: Spend) -> DraftAnswer:
         body = {**self._chat.body, "model": self._backend.config.model, "stream": False}
-        asked = {} if self._backend.features.logprobs is False else {"logprobs": True, "top_logprobs": 1}
-        reply = await self._backend.forward({**body, **asked}, spend, STAGE)
+        with_logprobs = {} if self._backend.features.logprobs is False else {"logprobs": True, "top_logprobs": 1}
+        reply = await self._backend.forward({**body, **with_logprobs}, spend, STAGE)
         choice = next(iter(mappings(reply.document.get("choices"))), NOTHING)
         listed = mappings(mapping(choice.get("logprobs")).get("content"))
         return DraftAnswer(
@@ -490,7 +436,7 @@ class Passthrough:
             model=text(reply.document.get("model")),
             finish_reason=text(choice.get("finish_reason")),
             logprobs=[(text(token.get("token")), _logprob(token)) for token in listed] or None,
-            document=_as_asked(reply.document, choice),
+            document=_without_logprobs(reply.document, choice),
             cut=reply.cut,
         )
 
@@ -500,19 +446,19 @@ def _logprob(token: Mapping[str, object]) -> float:
     return min(0.0, level) if isinstance(level, int | float) else 0.0
 
 
-def _as_asked(reply: Mapping[str, object], choice: Mapping[str, object]) -> Mapping[str, object]:
-    """The reply without the probabilities that its client did not ask for."""
+def _without_logprobs(reply: Mapping[str, object], choice: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the reply without the probabilities that its client did not ask for."""
     return {**reply, "choices": [{**choice, "logprobs": None}]}
 
 
-def _streamed(pieces: Sequence[bytes], task: StrategyTask, *, cut: bool) -> StrategyResult:
+def _stream_result(pieces: Sequence[bytes], task: StrategyTask, *, cut: bool) -> StrategyResult:
     documents = [document(data) for piece in pieces if (data := parsed(piece).data)]
     choices = [c for d in documents for c in mappings(d.get("choices")) if not c.get("index")]
     deltas = [mapping(choice.get("delta")) for choice in choices]
     reasons = [text(choice.get("finish_reason")) for choice in choices if choice.get("finish_reason")]
-    return _answered(
+    return _result(
         "".join(text(delta.get("content")) for delta in deltas),
-        other=any(_is_more(delta) for delta in deltas),
+        has_more=any(_has_more(delta) for delta in deltas),
         finish_reason=reasons[-1] if reasons else "",
         model=text(documents[0].get("model")) if documents else "",
         task=task,
@@ -520,12 +466,12 @@ def _streamed(pieces: Sequence[bytes], task: StrategyTask, *, cut: bool) -> Stra
     )
 
 
-def _replied(reply: Mapping[str, object], task: StrategyTask, *, cut: bool) -> StrategyResult:
+def _reply_result(reply: Mapping[str, object], task: StrategyTask, *, cut: bool) -> StrategyResult:
     choice = next(iter(mappings(reply.get("choices"))), NOTHING)
     message = mapping(choice.get("message"))
-    return _answered(
+    return _result(
         text(message.get("content")),
-        other=_is_more(message),
+        has_more=_has_more(message),
         finish_reason=text(choice.get("finish_reason")),
         model=text(reply.get("model")),
         task=task,
@@ -533,19 +479,19 @@ def _replied(reply: Mapping[str, object], task: StrategyTask, *, cut: bool) -> S
     )
 
 
-def _is_more(message: Mapping[str, object]) -> bool:
-    """Whether `message` gives something beside text: a named tool's call ends with `stop` and has no content."""
+def _has_more(message: Mapping[str, object]) -> bool:
+    """Whether `message` has more than text: a named tool's call ends with `stop` and has no content."""
     return any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
 
 
-def _answered(
-    said: str, *, other: bool, finish_reason: str, model: str, task: StrategyTask, cut: bool
+def _result(
+    text_with_reasoning: str, *, has_more: bool, finish_reason: str, model: str, task: StrategyTask, cut: bool
 ) -> StrategyResult:
-    """What a plain answer amounts to; what a thinking model thought aloud is no part of it."""
-    _, answer = separated(said)
+    """Return the result of a single-pass call; the reasoning of a thinking model is no part of the answer."""
+    _, answer = separated(text_with_reasoning)
     return StrategyResult(
         text=answer,
-        outcome=Outcome.ANSWERED if other or answer.strip() else Outcome.ABSTAINED,
+        outcome=Outcome.ANSWERED if has_more or answer.strip() else Outcome.ABSTAINED,
         model=model,
         finish_reason=finish_reason,
         budget_exhausted=cut,

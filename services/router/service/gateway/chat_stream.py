@@ -1,4 +1,4 @@
-"""The chunks of a chat completion that is streamed."""
+"""A streamed chat completion is written chunk by chunk."""
 
 import re
 import time
@@ -11,7 +11,7 @@ from chassis.serving.sse import HEARTBEAT, told
 from chassis.serving.wire import event_name
 from inference.http.event_parser import parsed
 from inference.json_fields import document
-from services.router.service.answering.stop_texts import begins_anew
+from services.router.service.answering.stop_texts import restarts_answer
 from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.assessment.values import Routed
 from services.router.service.gateway import chat_completions
@@ -25,29 +25,29 @@ class Writer:
     """Writes the chunks of one stream.
 
     Args:
-        run_id: The run that it tells of.
-        chat: What was asked for.
+        run_id: The run that it is of.
+        chat: The chat request.
     """
 
     def __init__(self, run_id: str, chat: ChatRequest) -> None:
         self._chat = chat
         self._head = chat_completions.head(run_id, int(time.time()), chat, "chat.completion.chunk")
-        self._backend = _Passing(own=self._head, include_usage=chat.include_usage)
+        self._backend = _BackendChunks(own=self._head, include_usage=chat.include_usage)
         self._sent = ""
-        self._void = False
+        self._text_is_void = False
 
-    async def written(self, batches: AsyncGenerator[Sequence[Any], None]) -> AsyncIterator[bytes]:
-        """Chunks for the events, those of a batch together; the last has the `metacog` field, then comes the end mark.
+    async def chunks(self, batches: AsyncGenerator[Sequence[Any], None]) -> AsyncIterator[bytes]:
+        """Yield chunks for the events, those of a batch together; an empty batch is a heartbeat.
 
-        An empty batch is a heartbeat.
+        The last chunk has the `metacog` field, then comes the end mark.
         """
         try:
-            async with aclosing(batches) as taken:
-                async for batch in taken:
+            async with aclosing(batches) as source:
+                async for batch in source:
                     chunks = [chunk for event in batch for chunk in self._chunks(event)]
                     if chunks or not batch:
                         yield b"".join(chunks) or HEARTBEAT
-        except Exception as error:  # noqa: BLE001 - the edge: the status is sent, so the stream itself has to tell
+        except Exception as error:  # noqa: BLE001 - the edge: the status is sent, so the error goes into the stream
             yield data(chat_completions.error_body(told(error)))
         yield DONE
 
@@ -60,57 +60,59 @@ class Writer:
             case RunFinished():
                 return self._finish(event.run)
             case FellBack():
-                self._void = bool(self._sent)
-                return self._told(event)
+                self._text_is_void = bool(self._sent)
+                return self._stage_event(event)
             case Routed() | RelayedEvent():
-                self._void = self._void or (isinstance(event, RelayedEvent) and bool(self._sent) and begins_anew(event))
-                return self._told(event)
+                self._text_is_void = self._text_is_void or (
+                    isinstance(event, RelayedEvent) and bool(self._sent) and restarts_answer(event)
+                )
+                return self._stage_event(event)
         return []
 
-    def _told(self, event: Routed | RelayedEvent | FellBack) -> list[bytes]:
-        """A stage event, for those who ask: one choice, an empty delta, and the event beside it."""
+    def _stage_event(self, event: Routed | RelayedEvent | FellBack) -> list[bytes]:
+        """Return a stage event, where the client asks for them: one choice, an empty delta, and the event beside it."""
         if not self._chat.options.stage_events:
             return []
         name, content = (event.name, event.data) if isinstance(event, RelayedEvent) else (event_name(event), event)
         return [self._own({}, metacog={"event": name, "data": content})]
 
     def _pass(self, piece: PassedThrough) -> list[bytes]:
-        """The backend's own chunks; what a strategy that failed had said is set off from them."""
-        parting = [self._own({"content": "\n\n"})] if self._sent and not self._backend.began else []
-        return [*parting, *self._backend.passed(piece)]
+        """Return the backend's own chunks; the text of a strategy that failed is set off from them."""
+        separator = [self._own({"content": "\n\n"})] if self._sent and not self._backend.began else []
+        return [*separator, *self._backend.passed(piece)]
 
     def _token(self, text: str) -> list[bytes]:
-        if self._void or (not self._sent and not text.strip()):
+        if self._text_is_void or (not self._sent and not text.strip()):
             return []
-        return [self._said(text if self._sent else text.lstrip())]
+        return [self._content(text if self._sent else text.lstrip())]
 
-    def _said(self, text: str) -> bytes:
+    def _content(self, text: str) -> bytes:
         delta = {"content": text} if self._sent else {"role": "assistant", "content": text}
         self._sent += text
         return self._own(delta)
 
     def _finish(self, run: Run) -> list[bytes]:
-        """What is still to be said, and the last chunks."""
+        """Return the text that is still to be sent, and the last chunks."""
         if self._backend.began:
             last = self._backend.last or self._chunk({}, run.finish_reason or "stop")
             return self._ended(last, run, self._backend.usage)
         rest = self._rest(chat_completions.content(run, self._chat.options))
-        pieces = [self._said(rest)] if rest.strip() else []
+        pieces = [self._content(rest)] if rest.strip() else []
         delta = {} if self._sent else {"role": "assistant", "content": ""}
         return [*pieces, *self._ended(self._chunk(delta, run.finish_reason or "stop"), run, {})]
 
     def _rest(self, text: str) -> str:
-        """What of `text` has not been sent; all of it, set off, where something else was sent."""
-        if not self._void:
-            for said in (self._sent, self._sent.rstrip()):
-                if text.startswith(said):
-                    return text.removeprefix(said)
+        """Return the part of `text` that has not been sent; all of it, set off, where other text was sent."""
+        if not self._text_is_void:
+            for sent in (self._sent, self._sent.rstrip()):
+                if text.startswith(sent):
+                    return text.removeprefix(sent)
         return f"\n\n{text}"
 
     def _ended(self, last: Mapping[str, Any], run: Run, usage: Mapping[str, Any]) -> list[bytes]:
-        """The chunk that ends the choice and, for those who ask, one with usage alone; the last explains the run."""
+        """Return the chunk that ends the choice and, if asked for, one with usage alone; the last explains the run."""
         totals = {**usage, **chat_completions.usage(run)}
-        explained = {"metacog": chat_completions.told(run)}
+        explained = {"metacog": chat_completions.explanation(run)}
         if self._chat.include_usage:
             head = {name: last[name] for name in self._head if name in last}
             return [data({**last, "usage": None}), data({**head, "choices": [], "usage": totals, **explained})]
@@ -125,10 +127,10 @@ class Writer:
         return {**self._head, "choices": [choice], **({"usage": None} if self._chat.include_usage else {})}
 
 
-class _Passing:
-    """The backend's chunks on their way to the client: their bytes as they came, but for what OpenAI promises.
+class _BackendChunks:
+    """The backend's chunks on their way to the client: their bytes unchanged, but for what OpenAI promises.
 
-    The end of a choice is held back, for the last one carries more; usage comes once, last, and from us.
+    The end of a choice is held back, since the last one contains more; usage comes once, last, and from us.
 
     Args:
         own: The completion's `id` and `model`, where chunks of ours went before.
@@ -138,7 +140,7 @@ class _Passing:
         began: Whether there was a chunk.
         renamed: Whether chunks of ours went before, so that the backend's take their name.
         last: The end of a choice that is held back.
-        usage: Usage as the backend tells it.
+        usage: Usage as the backend reports it.
     """
 
     def __init__(self, *, own: Mapping[str, Any], include_usage: bool) -> None:
@@ -147,17 +149,17 @@ class _Passing:
         self.last: Mapping[str, Any] | None = None
         self.usage: Mapping[str, Any] = {}
         self._own = {name: own[name] for name in ("id", "model")}
-        self._theirs: Sequence[tuple[re.Pattern[bytes], bytes]] = ()
+        self._replacements: Sequence[tuple[re.Pattern[bytes], bytes]] = ()
         self._include_usage = include_usage
 
     def passed(self, piece: PassedThrough) -> list[bytes]:
-        """What goes to the client now."""
+        """Return what goes to the client now."""
         if not self.began and self.renamed:
-            self._theirs = _renaming(piece.raw, self._own)
+            self._replacements = _replacements(piece.raw, self._own)
         self.began = True
         chunk = piece.document
         if chunk is None:
-            return [*self._released(), self._marked(piece.raw)]
+            return [*self._released(), self._completed(piece.raw)]
         self.usage = chunk.get("usage") or self.usage
         if not chunk.get("choices"):
             return []
@@ -171,9 +173,9 @@ class _Passing:
             return []
         return [data({**held, "usage": None} if self._include_usage else held)]
 
-    def _marked(self, raw: bytes) -> bytes:
-        """`raw` under our name where it needs one, and with a null for its usage where each chunk has one."""
-        for theirs, ours in self._theirs:
+    def _completed(self, raw: bytes) -> bytes:
+        """Return `raw` with our id and model where it needs them, and with a null usage where each chunk has one."""
+        for theirs, ours in self._replacements:
             raw = theirs.sub(ours, raw, count=1)
         if self._include_usage and raw.startswith(b"data:"):
             chunk = raw.rstrip()
@@ -182,16 +184,16 @@ class _Passing:
         return raw
 
 
-def _renaming(raw: bytes, own: Mapping[str, Any]) -> Sequence[tuple[re.Pattern[bytes], bytes]]:
-    """What to look for in chunks like `raw`, and what to put there, so that they bear the `own` names."""
+def _replacements(raw: bytes, own: Mapping[str, Any]) -> Sequence[tuple[re.Pattern[bytes], bytes]]:
+    """Return what is replaced in chunks like `raw`, and by what, so that they have the `own` id and model."""
     theirs = document(parsed(raw).data or b"")
     pairs = [(name, dumps(theirs[name]), dumps({name: ours})[1:-1]) for name, ours in own.items() if theirs.get(name)]
     return [
-        (re.compile(rb'"%s"\s*:\s*%s' % (name.encode(), re.escape(said))), written.replace(b"\\", rb"\\"))
-        for name, said, written in pairs
+        (re.compile(rb'"%s"\s*:\s*%s' % (name.encode(), re.escape(old))), new.replace(b"\\", rb"\\"))
+        for name, old, new in pairs
     ]
 
 
 def data(document: object) -> bytes:
-    """One server-sent event of a stream of chunks."""
+    """Return one server-sent event of a stream of chunks."""
     return b"data: " + dumps(document) + b"\n\n"

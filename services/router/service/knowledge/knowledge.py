@@ -11,11 +11,12 @@ from typing import Protocol
 
 from chassis.serving.auth import ApiKey, demand_teacher
 from inference.embeddings import Embeddings
+from kernel.conversation import latest_texts
 from kernel.errors import MalformedRequest
 from kernel.outcomes import Outcome
 from services.router.service.answering.admission import AdmissionLimit
 from services.router.service.assessment.assess import milliseconds_since
-from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching, matched_texts
+from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching
 from services.router.service.knowledge.add import AddLimits, add_knowledge
 from services.router.service.knowledge.values import (
     AddEvent,
@@ -74,7 +75,7 @@ class VerifiedAnswers:
 
     async def learn(self, run: Run) -> None:
         """Store the verified answer of `run` as experience, once however often it is called."""
-        texts = matched_texts([turn.content for turn in run.messages if turn.role != "system"], most=self._most)
+        texts = latest_texts(run.messages, longest=self._most)
         if not texts or not run.answer.strip() or run.outcome is not Outcome.ANSWERED:
             return
         question = texts[-1]  # a follow-up has its meaning only with the turns before it

@@ -3,7 +3,7 @@
 from kernel.envelope import Limits
 from kernel.policy import Policy, PolicyRow
 from services.router.core.strategies import Strategy
-from services.router.service.answering.answer import chosen, default_limits, wide_enough
+from services.router.service.answering.answer import default_limits, given_options, widened_limits
 from services.router.service.answering.values import AdaptiveOptions, AnswerRequest, ArbitrationOptions
 
 USUAL = Limits(max_generations=32, max_generated_tokens=8000, timeout_ms=180_000)
@@ -31,35 +31,35 @@ def test_an_open_choice_has_room_for_what_the_table_may_choose() -> None:
 def test_the_envelope_carries_the_answers_that_were_asked_for() -> None:
     long = AnswerRequest(question="Why?", max_tokens=2000)
 
-    assert wide_enough(USUAL, ASK, 1) == USUAL
-    assert wide_enough(USUAL, long, 40).max_generations == 41
-    assert wide_enough(USUAL, long, 5).max_generated_tokens == 20_000
-    assert wide_enough(ARBITRATION, long, 1, Strategy.ARBITER).max_generated_tokens == 62 * 2000
+    assert widened_limits(USUAL, ASK, 1) == USUAL
+    assert widened_limits(USUAL, long, 40).max_generations == 41
+    assert widened_limits(USUAL, long, 5).max_generated_tokens == 20_000
+    assert widened_limits(ARBITRATION, long, 1, Strategy.ARBITER).max_generated_tokens == 62 * 2000
 
 
 def test_several_answers_without_a_limit_have_as_much_room_as_one() -> None:
-    assert wide_enough(USUAL, ASK, 10, answer_tokens=1024).max_generated_tokens == 2 * 10 * 1024
-    assert wide_enough(USUAL, ASK, 1, answer_tokens=100_000) == USUAL
+    assert widened_limits(USUAL, ASK, 10, answer_tokens=1024).max_generated_tokens == 2 * 10 * 1024
+    assert widened_limits(USUAL, ASK, 1, answer_tokens=100_000) == USUAL
 
 
 def test_the_envelope_carries_the_arbitration_that_was_asked_for() -> None:
     twice = AnswerRequest(question="Why?", arbitration=ArbitrationOptions(arbitration_samples=112))  # 124 of 62
     fewer = AnswerRequest(question="Why?", arbitration=ArbitrationOptions(arbitration_samples=10))
 
-    assert wide_enough(ARBITRATION, twice, 1, Strategy.ARBITER).max_generations == 208
-    assert wide_enough(ARBITRATION, twice, 1, Strategy.ARBITER).max_generated_tokens == 52_000
-    assert wide_enough(ARBITRATION, fewer, 1, Strategy.ARBITER) == ARBITRATION
-    assert wide_enough(USUAL, twice, 1) == USUAL
+    assert widened_limits(ARBITRATION, twice, 1, Strategy.ARBITER).max_generations == 208
+    assert widened_limits(ARBITRATION, twice, 1, Strategy.ARBITER).max_generated_tokens == 52_000
+    assert widened_limits(ARBITRATION, fewer, 1, Strategy.ARBITER) == ARBITRATION
+    assert widened_limits(USUAL, twice, 1) == USUAL
 
 
 def test_only_what_the_caller_chose_is_passed_on() -> None:
     options = ArbitrationOptions(mode="PAPER", embedding_measures=False, solver_temperature=0.0, critic_agent="ada")
 
-    assert chosen(None) == chosen(ArbitrationOptions()) == {}
-    assert chosen(options) == {
+    assert given_options(None) == given_options(ArbitrationOptions()) == {}
+    assert given_options(options) == {
         "mode": "PAPER",
         "embedding_measures": False,
         "solver_temperature": 0.0,
         "critic_agent": "ada",
     }
-    assert chosen(ArbitrationOptions(adaptive=AdaptiveOptions(stepwise_solving=True)))
+    assert given_options(ArbitrationOptions(adaptive=AdaptiveOptions(stepwise_solving=True)))

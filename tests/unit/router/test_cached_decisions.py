@@ -53,8 +53,8 @@ class Chats:
         self.assessed: list[str] = []
         self.msv = CALM
         assessors = Assessors(by_name={"fake": self, "other": self}, default="fake", streamed="fake")
-        kept = DecisionCache(clock=self.clock, **limits)
-        self.deciding = RoutingContext(config=RoutingConfig(), assessors=assessors, kept=kept)
+        cache = DecisionCache(clock=self.clock, **limits)
+        self.routing = RoutingContext(config=RoutingConfig(), assessors=assessors, cache=cache)
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
         self.assessed.append(subject.messages[-1].content)
@@ -64,23 +64,30 @@ class Chats:
     def fits(self, ledger: Ledger) -> bool:
         return ledger.generations_left > 1
 
-    async def say(self, *said: str, run: str = "", key: str = "", generations: int = 9, **more: Any) -> Routed:  # noqa: ANN401
-        """The decision on a conversation of these turns, user first."""
+    async def decide_on(
+        self,
+        *contents: str,
+        run: str = "",
+        key: str = "",
+        generations: int = 9,
+        **more: Any,  # noqa: ANN401
+    ) -> Routed:
+        """Return the decision on a conversation of these turns, user first."""
         spend = Spend(Limits(max_generations=generations, max_generated_tokens=4096, timeout_ms=1000))
-        subject = Subject(messages=turns(said), key_name=key)
-        query = RoutingQuestion(subject=subject, run_id=run or f"run-{len(said)}", **more)
-        return (await decide(query, spend, self.deciding)).routed
+        subject = Subject(messages=turns(contents), key_name=key)
+        question = RoutingQuestion(subject=subject, run_id=run or f"run-{len(contents)}", **more)
+        return (await decide(question, spend, self.routing)).routed
 
 
-def turns(said: Sequence[str]) -> list[Turn]:
-    return [Turn(role="assistant" if place % 2 else "user", content=text) for place, text in enumerate(said)]
+def turns(contents: Sequence[str]) -> list[Turn]:
+    return [Turn(role="assistant" if place % 2 else "user", content=text) for place, text in enumerate(contents)]
 
 
-async def test_a_follow_up_keeps_the_decision_and_calls_no_model() -> None:
+async def test_a_follow_up_uses_the_cached_decision_and_calls_no_model() -> None:
     chats = Chats()
-    first = await chats.say(CITY[0], run="the-first")
+    first = await chats.decide_on(CITY[0], run="the-first")
 
-    second = await chats.say(*CITY, "What is its population?")
+    second = await chats.decide_on(*CITY, "What is its population?")
 
     assert (second.reason, second.cached_from) == ("cached", "the-first")
     assert (second.system, second.strategy) == (Route.SYSTEM_ONE, "system1")
@@ -89,22 +96,22 @@ async def test_a_follow_up_keeps_the_decision_and_calls_no_model() -> None:
     assert chats.assessed == [CITY[0]]
 
 
-async def test_a_code_task_goes_on_with_system_two() -> None:
+async def test_a_code_task_continues_on_system_two() -> None:
     chats = Chats()
     chats.msv = TROUBLED
-    await chats.say(CODE[0])
+    await chats.decide_on(CODE[0])
 
-    second = await chats.say(*CODE, "now make it handle empty lists and add a docstring")
+    second = await chats.decide_on(*CODE, "now make it handle empty lists and add a docstring")
 
     assert (second.reason, second.system, second.strategy) == ("cached", Route.SYSTEM_TWO, "dialectic")
 
 
 async def test_a_new_topic_is_assessed() -> None:
     chats = Chats()
-    await chats.say(CITY[0])
+    await chats.decide_on(CITY[0])
     chats.msv = TROUBLED
 
-    second = await chats.say(*CITY, "Prove that there are infinitely many primes.")
+    second = await chats.decide_on(*CITY, "Prove that there are infinitely many primes.")
 
     assert (second.reason, second.system, second.cached_from) == ("activation", Route.SYSTEM_TWO, "")
     assert len(chats.assessed) == 2
@@ -122,125 +129,125 @@ async def test_a_new_topic_is_assessed() -> None:
 async def test_thanks_are_not_deliberated_on_and_doubts_not_waved_through(msv: MSV, last: str, reason: str) -> None:
     chats = Chats()
     chats.msv = msv
-    await chats.say(CITY[0])
+    await chats.decide_on(CITY[0])
 
-    second = await chats.say(*CITY, last)
+    second = await chats.decide_on(*CITY, last)
 
     assert second.reason == reason
 
 
-async def test_a_decision_is_kept_from_turn_to_turn_up_to_a_number_of_turns() -> None:
-    chats = Chats(most_turns=2)
-    said = [CITY[0]]
-    reason = [(await chats.say(*said)).reason]
+async def test_a_decision_is_cached_from_turn_to_turn_up_to_a_number_of_turns() -> None:
+    chats = Chats(max_turns=2)
+    contents = [CITY[0]]
+    reason = [(await chats.decide_on(*contents)).reason]
 
     for follow_up in ("why?", "And of Spain?", "And of Italy?", "And of Malta?"):
-        said += ["So it is.", follow_up]
-        reason.append((await chats.say(*said)).reason)
+        contents += ["So it is.", follow_up]
+        reason.append((await chats.decide_on(*contents)).reason)
 
     assert reason == ["activation", "cached", "cached", "activation", "cached"]
-    assert (await chats.say(*said)).cached_from == "run-7"
+    assert (await chats.decide_on(*contents)).cached_from == "run-7"
 
 
-async def test_a_decision_is_kept_for_some_time_only() -> None:
+async def test_a_decision_is_cached_for_some_time_only() -> None:
     chats = Chats(max_age_s=60)
-    await chats.say(CITY[0])
+    await chats.decide_on(CITY[0])
 
     chats.clock.now += 60
-    in_time = await chats.say(*CITY, "why?")
+    in_time = await chats.decide_on(*CITY, "why?")
     chats.clock.now += 1
-    late = await chats.say(*CITY, "why?", "For historical reasons.", "go on")
+    late = await chats.decide_on(*CITY, "why?", "For historical reasons.", "go on")
 
     assert (in_time.reason, late.reason) == ("cached", "activation")
 
 
 async def test_another_key_or_another_conversation_has_decisions_of_its_own() -> None:
     chats = Chats()
-    await chats.say(CITY[0], key="alice")
+    await chats.decide_on(CITY[0], key="alice")
 
     others = [
-        await chats.say(*CITY, "why?", key="bob"),
-        await chats.say("What is the capital of Spain?", "Madrid.", "why?", key="alice"),
-        await chats.say(CITY[0], key="alice"),
+        await chats.decide_on(*CITY, "why?", key="bob"),
+        await chats.decide_on("What is the capital of Spain?", "Madrid.", "why?", key="alice"),
+        await chats.decide_on(CITY[0], key="alice"),
     ]
 
     assert [routed.reason for routed in others] == ["activation"] * 3
-    assert (await chats.say(*CITY, "why?", key="alice")).reason == "cached"
+    assert (await chats.decide_on(*CITY, "why?", key="alice")).reason == "cached"
 
 
-async def test_what_was_said_in_answer_need_not_come_back_word_for_word() -> None:
+async def test_the_answer_need_not_come_back_word_for_word() -> None:
     chats = Chats()
-    await chats.say(CITY[0])
+    await chats.decide_on(CITY[0])
 
-    second = await chats.say(CITY[0], "It is Paris, as edited by the client.", "why?")
+    second = await chats.decide_on(CITY[0], "It is Paris, as edited by the client.", "why?")
 
     assert second.reason == "cached"
 
 
-async def test_a_decision_that_rests_on_too_little_is_not_kept() -> None:
+async def test_a_decision_that_rests_on_too_little_is_not_cached() -> None:
     chats = Chats()
     chats.msv = MSV(importance=0.5)
-    first = await chats.say(CITY[0])
+    first = await chats.decide_on(CITY[0])
 
-    second = await chats.say(*CITY, "why?")
+    second = await chats.decide_on(*CITY, "why?")
 
     assert (first.reason, second.reason) == ("undetermined", "undetermined")
     assert len(chats.assessed) == 2
 
 
-async def test_a_decision_that_the_envelope_made_is_not_kept() -> None:
+async def test_a_decision_by_the_envelope_is_not_cached() -> None:
     chats = Chats()
-    first = await chats.say(CITY[0], generations=1)
+    first = await chats.decide_on(CITY[0], generations=1)
 
-    second = await chats.say(*CITY, "why?")
+    second = await chats.decide_on(*CITY, "why?")
 
     assert (first.reason, second.reason) == ("envelope", "activation")
 
 
-async def test_an_envelope_of_one_call_stands_above_a_kept_decision() -> None:
+async def test_an_envelope_of_one_call_overrules_a_cached_decision() -> None:
     chats = Chats()
     chats.msv = TROUBLED
-    await chats.say(CITY[0])
+    await chats.decide_on(CITY[0])
 
-    second = await chats.say(*CITY, "why?", generations=1)
+    second = await chats.decide_on(*CITY, "why?", generations=1)
 
     assert (second.reason, second.system) == ("envelope", Route.SYSTEM_ONE)
 
 
 @pytest.mark.parametrize("more", [{"msv": CALM}, {"assessor": "other"}])
-async def test_who_brings_a_state_or_names_an_assessor_wants_a_decision_of_its_own(more: dict[str, Any]) -> None:
+async def test_a_request_with_a_state_or_an_assessor_gets_a_decision_of_its_own(more: dict[str, Any]) -> None:
     chats = Chats()
-    await chats.say(CITY[0])
+    await chats.decide_on(CITY[0])
 
-    second = await chats.say(*CITY, "why?", **more)
+    second = await chats.decide_on(*CITY, "why?", **more)
 
     assert second.reason == "activation"
 
 
-async def test_a_decision_on_a_state_that_the_caller_brought_is_not_kept() -> None:
+async def test_a_decision_on_a_given_state_is_not_cached() -> None:
     chats = Chats()
-    await chats.say(CITY[0], msv=CALM)
+    await chats.decide_on(CITY[0], msv=CALM)
 
-    second = await chats.say(*CITY, "why?")
+    second = await chats.decide_on(*CITY, "why?")
 
     assert (second.reason, chats.assessed) == ("activation", ["why?"])
 
 
-async def test_a_preview_shows_what_would_be_kept_and_leaves_no_trace() -> None:
+async def test_a_preview_returns_the_cached_decision_and_caches_nothing() -> None:
     chats = Chats()
-    await chats.say(CITY[0])
+    await chats.decide_on(CITY[0])
     spend = Spend(Limits(max_generations=9, max_generated_tokens=4096, timeout_ms=1000))
     preview = RoutingQuestion(subject=Subject(messages=turns([*CITY, "why?"])))
 
-    seen = (await decide(preview, spend, chats.deciding)).routed
+    seen = (await decide(preview, spend, chats.routing)).routed
 
     assert seen.reason == "cached"
-    assert (await chats.say(*CITY, "why?", "Because.", "go on")).reason == "activation"
+    assert (await chats.decide_on(*CITY, "why?", "Because.", "go on")).reason == "activation"
 
 
-async def test_pictures_tell_conversations_apart() -> None:
-    kept = DecisionCache()
-    routed = await Chats().say(CITY[0])
+async def test_conversations_with_different_pictures_are_different() -> None:
+    cache = DecisionCache()
+    routed = await Chats().decide_on(CITY[0])
     messages = turns(["What is this?\n[image_url]", "A cat.", "why?"])
 
     def subject(picture: str, upto: int) -> Subject:
@@ -248,28 +255,30 @@ async def test_pictures_tell_conversations_apart() -> None:
         chat: list[dict[str, Any]] = [{"role": turn.role, "content": turn.content} for turn in messages]
         return Subject(messages=messages[:upto], chat=[{"role": "user", "content": first}, *chat[1:]][:upto])
 
-    kept.remember(subject("a.png", 1), routed, "run")
+    cache.store(subject("a.png", 1), routed, "run")
 
-    assert kept.earlier(subject("a.png", 3)) is not None
-    assert kept.earlier(subject("b.png", 3)) is None
+    assert cache.earlier(subject("a.png", 3)) is not None
+    assert cache.earlier(subject("b.png", 3)) is None
 
 
 @pytest.mark.parametrize("role", ["tool", "assistant", "system"])
-async def test_only_a_users_own_turn_goes_on_with_a_task(role: str) -> None:
-    kept = DecisionCache()
-    routed = await Chats().say(CITY[0])
+async def test_only_a_users_own_turn_continues_a_task(role: str) -> None:
+    cache = DecisionCache()
+    routed = await Chats().decide_on(CITY[0])
     messages = turns([*CITY, "why?"])
-    kept.remember(Subject(messages=messages[:1]), routed, "run")
+    cache.store(Subject(messages=messages[:1]), routed, "run")
 
-    assert kept.earlier(Subject(messages=messages)) is not None
-    assert kept.earlier(Subject(messages=[*messages[:2], replace(messages[2], role=role)])) is None
+    assert cache.earlier(Subject(messages=messages)) is not None
+    assert cache.earlier(Subject(messages=[*messages[:2], replace(messages[2], role=role)])) is None
 
 
 async def test_the_least_recently_used_decision_is_dropped_first() -> None:
-    chats = Chats(most=2)
+    chats = Chats(max_decisions=2)
     for city in ("Rome", "Oslo"):
-        await chats.say(f"Where is {city}?")
-    await chats.say("Where is Rome?", "In Italy.", "Why Rome?")  # Rome is used again, and a third decision is held
+        await chats.decide_on(f"Where is {city}?")
+    await chats.decide_on(
+        "Where is Rome?", "In Italy.", "Why Rome?"
+    )  # Rome is used again, and a third decision is held
 
-    assert (await chats.say("Where is Rome?", "In Italy.", "Why Rome?")).reason == "cached"
-    assert (await chats.say("Where is Oslo?", "In Norway.", "Why Oslo?")).reason == "activation"
+    assert (await chats.decide_on("Where is Rome?", "In Italy.", "Why Rome?")).reason == "cached"
+    assert (await chats.decide_on("Where is Oslo?", "In Norway.", "Why Oslo?")).reason == "activation"

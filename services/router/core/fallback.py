@@ -1,0 +1,50 @@
+"""Which strategies are tried, in which order, and when an error ends that.
+
+Source: DESIGN "One request": a failed strategy falls back to another one, then to System 1.
+"""
+
+from kernel.errors import MetacogError
+from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy
+from services.router.errors import Overloaded
+
+# Errors that another strategy would not mend: what was asked is wrong.
+REQUEST_ERRORS = frozenset(
+    {"MALFORMED_REQUEST", "MSV_OUT_OF_RANGE", "INVALID_ENVELOPE", "INVALID_SAMPLING", "UNKNOWN_AGENT"}
+)
+# The same where the caller named the strategy: it knows what it may ask of that one.
+NAMED_STRATEGY_ERRORS = frozenset({"REQUEST_OVER_LIMIT"})
+
+
+def fallbacks(failed: Strategy) -> tuple[Strategy, ...]:
+    """Strategies that are tried after `failed`, in order; System 1 is always last and has none.
+
+    Example:
+        >>> [s.value for s in fallbacks(Strategy.ARBITER)], fallbacks(Strategy.SYSTEM_ONE)
+        (['dialectic', 'system1'], ())
+    """
+    if failed is Strategy.SYSTEM_ONE:
+        return ()
+    return tuple(s for s in (DEFAULT_SYSTEM_TWO, Strategy.SYSTEM_ONE) if s is not failed)
+
+
+def attempts(chosen: Strategy, *, fallback: bool) -> list[tuple[Strategy, Strategy | None]]:
+    """Strategies to try, each with the one that is tried when it fails.
+
+    Example:
+        >>> [(tried.value, after and after.value) for tried, after in attempts(Strategy.DIALECTIC, fallback=True)]
+        [('dialectic', 'system1'), ('system1', None)]
+    """
+    order = [chosen, *(fallbacks(chosen) if fallback else ())]
+    return list(zip(order, [*order[1:], None], strict=True))
+
+
+def forbids_fallback(error: MetacogError, *, named: bool, seconds_left: float) -> bool:
+    """Whether no fallback is tried: the request is wrong, its time is over, or the strategy that it names is busy.
+
+    Args:
+        error: Why the strategy failed.
+        named: Whether the caller named it.
+        seconds_left: Time until the request's deadline [s].
+    """
+    own_choice = named and (isinstance(error, Overloaded) or error.reason in NAMED_STRATEGY_ERRORS)
+    return own_choice or error.reason in REQUEST_ERRORS or seconds_left <= 0

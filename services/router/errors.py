@@ -1,0 +1,46 @@
+"""Errors of the router.
+
+MetacogError
+├── UnknownStrategy          the request names a strategy that the router does not have
+├── UnknownAssessor          the request names an assessor that the router does not have
+├── UnknownModel             the chat request names a model that the gateway does not offer
+├── Overloaded               as many requests, deliberations, uploads or searches are in flight as may be
+├── RunNotFound              service.runs.lookup: there is no such run for this key
+├── DocumentNotFound         service.knowledge.values: there is no such document
+├── CalibrationNotFound      service.calibration.calibration: there is no such recalibration map
+├── FeedbackConflict         chassis.errors: the run has a different label already
+├── RequestIdReused          chassis.idempotency: an identifier came back with another request
+├── RequestInProgress        chassis.idempotency: the first request with an identifier is still running
+├── PeerUnavailable          chassis.errors: another service could not be reached
+└── PeerRefused              chassis.errors: another service returned an error, with its own code and reason
+"""
+
+from kernel.errors import Code, MetacogError
+
+
+class UnknownStrategy(MetacogError):
+    """The request names a strategy that the router does not have."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "UNKNOWN_STRATEGY"
+
+
+class UnknownAssessor(MetacogError):
+    """The request names an assessor that the router does not have."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "UNKNOWN_ASSESSOR"
+
+
+class UnknownModel(MetacogError):
+    """The request names a model that the gateway does not offer."""
+
+    code = Code.NOT_FOUND
+    reason = "MODEL_NOT_FOUND"
+
+
+class Overloaded(MetacogError):
+    """As much is in flight as may be."""
+
+    code = Code.RESOURCE_EXHAUSTED
+    reason = "OVERLOADED"
