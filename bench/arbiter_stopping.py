@@ -26,9 +26,9 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from chassis.serving.wire import from_plain
-from kernel.arbitration.consensus import ranked
+from kernel.arbitration.consensus import ranked_answers
 from kernel.arbitration.modes import Mode
-from kernel.arbitration.polya import Floats, Look, changed, looked, reached
+from kernel.arbitration.polya import Floats, Look, change_probabilities, compositions_at_looks, continuation_shares
 from kernel.arbitration.stopping import StopRule, change_bound, is_uncatchable, largest_error
 from kernel.envelope import LARGEST_LIMIT, Limits
 from kernel.statistics.bootstrap import bootstrap_interval
@@ -57,7 +57,7 @@ class Outcome:
 
     spent: float
     whole: float
-    changed: float
+    change_probabilities: float
 
 
 def run_rule(drawn: Sequence[str | None], rule: StopRule) -> int:
@@ -82,7 +82,7 @@ def counted(drawn: Sequence[str | None]) -> dict[str, int]:
 def leader(drawn: Sequence[str | None]) -> str | None:
     """The answer of these samples."""
     counts = counted(drawn)
-    return ranked(counts, {})[0] if counts else None
+    return ranked_answers(counts, {})[0] if counts else None
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Known:
     """What a rule does to questions of one distribution: mean samples, and the share of questions that change."""
 
     used: float
-    changed: float
+    change_probabilities: float
 
 
 def known(shares: Sequence[float], rule: StopRule, repeats: int = REPEATS) -> Known:
@@ -103,10 +103,10 @@ def exact(shares: Sequence[float], rule: StopRule) -> Known:
     third, chance = _kinds(shares)
     looks = _looks(rule.looks, third)
     used = float(rule.samples)
-    for look, going in zip(looks, reached(looks, rule.level), strict=True):
+    for look, going in zip(looks, continuation_shares(looks, rule.level), strict=True):
         stops = float((multinomial(look.drawn, chance) * going)[look.bounds <= rule.level].sum())
         used -= stops * (rule.samples - look.drawn)
-    wrong = changed(looks, rule.samples, rule.level, third_answers=third)
+    wrong = change_probabilities(looks, rule.samples, rule.level, third_answers=third)
     return Known(used, float((multinomial(rule.samples, chance) * wrong).sum()))
 
 
@@ -137,8 +137,8 @@ def _of_prefix(shares: tuple[float, ...], drawn: int, repeats: int) -> float:
     if not _has_few_kinds(shares):
         return float(np.mean([leader(row[:drawn]) != leader(row) for row in drawn_at_random(shares, repeats)]))
     third, chance = _kinds(shares)
-    looks = looked((drawn, SAMPLES), lambda *_: 0.0, SAMPLES, third_answers=third)
-    wrong = changed(looks, SAMPLES, 0.0, third_answers=third)
+    looks = compositions_at_looks((drawn, SAMPLES), lambda *_: 0.0, SAMPLES, third_answers=third)
+    wrong = change_probabilities(looks, SAMPLES, 0.0, third_answers=third)
     silent = 0.0 if third else chance[2] ** drawn - chance[2] ** SAMPLES
     return float((multinomial(SAMPLES, chance) * wrong).sum()) + silent
 
@@ -175,7 +175,7 @@ def _looks(looks: Sequence[int], third: bool) -> tuple[Look, ...]:
     def bound(counts: Mapping[str, int], left: int) -> float:
         return 0.0 if is_uncatchable(counts, {}, left) else change_bound(counts, {}, left)
 
-    return looked(looks, bound, looks[-1], third_answers=third)
+    return compositions_at_looks(looks, bound, looks[-1], third_answers=third)
 
 
 def row(label: str, outcomes: Sequence[Outcome], fixed: str, *, orders: int) -> str:
@@ -303,8 +303,12 @@ def _equal_cost(replays: Replays, outcomes: Sequence[Outcome]) -> str:
     """The fixed K_a whose mean cost is nearest, and how often it changes the answer; each sample costs the same."""
     least = sum(one.spent for one in replays.fixed(1)) / len(outcomes)
     count = round(1 + sum(one.spent for one in outcomes) / len(outcomes) - least)
-    changed = float(np.mean([one.changed for one in replays.fixed(min(SAMPLES, max(1, count)))]))
-    return f"K_a {count}: {changed:.2%}" if count >= 1 else f"none is as cheap; K_a 1: {changed:.2%}"
+    change_probabilities = float(np.mean([one.changed for one in replays.fixed(min(SAMPLES, max(1, count)))]))
+    return (
+        f"K_a {count}: {change_probabilities:.2%}"
+        if count >= 1
+        else f"none is as cheap; K_a 1: {change_probabilities:.2%}"
+    )
 
 
 def main() -> None:

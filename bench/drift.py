@@ -14,8 +14,8 @@ from multiprocessing.pool import Pool
 
 import numpy as np
 
-from kernel.learning.drift import DriftLimits, detected
-from kernel.learning.profiles import START, Profile, interval, learned, memory
+from kernel.learning.drift import DriftLimits, detected_change
+from kernel.learning.profiles import INITIAL_COMPETENCE, Profile, interval, memory, updated_competence
 from kernel.statistics.intervals import wilson
 
 RUNS = int(os.environ.get("BENCH_RUNS", "200"))
@@ -41,7 +41,7 @@ def drawn(seed: Sequence[int], *parts: tuple[float, int]) -> list[int]:
 def alarm(outcomes: Sequence[int], limits: DriftLimits) -> int | None:
     """Return the outcomes after which a change is first detected [count]; None for never."""
     ends = range(2 * limits.least, len(outcomes) + 1)
-    return next((end for end in ends if detected(outcomes[max(0, end - limits.window) : end], limits)), None)
+    return next((end for end in ends if detected_change(outcomes[max(0, end - limits.window) : end], limits)), None)
 
 
 def steady(run: int, threshold: float, share: float) -> int | None:
@@ -91,9 +91,9 @@ def coverage() -> None:
 
 
 def _interval(outcomes: Sequence[int]) -> tuple[float, float]:
-    competence, weight, squares = START, 0.0, 0.0
+    competence, weight, squares = INITIAL_COMPETENCE, 0.0, 0.0
     for outcome in outcomes:
-        competence = learned(competence, outcome, RATE)
+        competence = updated_competence(competence, outcome, RATE)
         weight, squares = weight + RATE * (1 - weight), squares * (1 - RATE) ** 2 + RATE**2
     profile = Profile(agent="a", dimension="d", competence=competence, memory=memory(weight, squares), weight=weight)
     limits = interval(profile)

@@ -49,7 +49,7 @@ from types import CodeType, FrameType, MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from tests.support.llm_replies import Body, Said
+    from tests.support.llm_replies import Body, ScriptedChoice
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPTH = 4
@@ -378,17 +378,17 @@ def encoder() -> Iterator[str]:
         server.shutdown()
 
 
-def mind(*, sure: bool) -> "Callable[[Body], Sequence[str | Said]]":
+def mind(*, sure: bool) -> "Callable[[Body], Sequence[str | ScriptedChoice]]":
     """A model that is sure of its answers and finds nothing urgent, so that System 1 answers; or the contrary."""
-    from tests.support.llm_replies import Said, schema_of
+    from tests.support.llm_replies import ScriptedChoice, schema_of
 
-    def answer(body: "Body") -> "Sequence[str | Said]":
+    def answer(body: "Body") -> "Sequence[str | ScriptedChoice]":
         count = body.get("n") or 1
         if schema := schema_of(body):
             return [json.dumps(_rating(schema, 5 if sure else 90))] * count
         if body.get("logprobs") and body.get("max_tokens") == 1:
             yes = -0.01 if sure else -4.0
-            return [Said("Yes" if sure else "No", instead={"Yes": yes, "No": -4.01 - yes})] * count
+            return [ScriptedChoice("Yes" if sure else "No", instead={"Yes": yes, "No": -4.01 - yes})] * count
         if count > 1:
             return ["8"] * count if sure else [f"{number}" for number in range(count)]
         return ["It has eight.\nFinal Answer: 8"]

@@ -27,7 +27,7 @@ from typing import Any
 import orjson
 import psycopg
 
-from bench.load import Job, Told, generate
+from bench.load import Job, Times, generate
 from bench.servers import serve_fixed_time, serve_proxy, through_aiohttp, through_pyreqwest
 from tests.support.stack import Database, command, environment, process
 
@@ -63,7 +63,7 @@ class Target:
     pid: int
     stream: bool = False
     records: bool = False
-    told: dict[Cell, list[Told]] = field(default_factory=dict)
+    told: dict[Cell, list[Times]] = field(default_factory=dict)
     cpu_ms: dict[Cell, list[float]] = field(default_factory=dict)
 
     def body(self) -> bytes:
@@ -86,7 +86,7 @@ class Target:
         return p50, p99(mine) - p99(its)
 
 
-def _times(told: Sequence[Told], first: bool) -> list[list[float]]:
+def _times(told: Sequence[Times], first: bool) -> list[list[float]]:
     return [each.first_ms if first else each.whole_ms for each in told]
 
 
@@ -165,10 +165,10 @@ class Bench:
         target.told.setdefault(cell, []).append(told)
         target.cpu_ms.setdefault(cell, []).append((cpu_ms(target.pid) - before) / cell.requests)
 
-    def load(self, target: Target, clients: int, requests: int) -> Told:
+    def load(self, target: Target, clients: int, requests: int) -> Times:
         """Requests to a target; when it records them, until they are recorded."""
         self._load.send(Job(port=target.port, body=target.body(), clients=clients, requests=requests))
-        told: Told = self._load.recv()
+        told: Times = self._load.recv()
         if target.records:
             self.recorded += requests
             self.waited = max(self.waited, self.recorded - self.written())

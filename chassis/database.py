@@ -19,7 +19,7 @@ from kernel.errors import Code, MetacogError
 POOL = {"pool_size": 8, "max_overflow": 8, "pool_timeout": 2.0, "pool_pre_ping": True, "pool_recycle": 1800}
 CONNECT = {"connect_timeout": 3}
 
-# Errors that using the database may raise; `refusal` returns the named error for them.
+# Errors that using the database may raise; `database_error` returns the named error for them.
 ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 
 # Classes of SQLSTATE for a statement whose data can never be stored: data, integrity, size. Every other state is
@@ -50,7 +50,7 @@ class StatementRejected(MetacogError):
         self.state = state
 
 
-def refusal(error: BaseException) -> DatabaseUnavailable | StatementRejected:
+def database_error(error: BaseException) -> DatabaseUnavailable | StatementRejected:
     """Return the named error for one of `ERRORS`: unreachable for now, or a statement that can never succeed."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     state = getattr(cause, "sqlstate", None)
@@ -70,7 +70,7 @@ async def check(engine: AsyncEngine) -> None:
         async with engine.connect() as connection:
             await connection.execute(text("SELECT 1"))
     except ERRORS as error:
-        raise refusal(error) from error
+        raise database_error(error) from error
 
 
 def migrate(package: str, url: str) -> None:
@@ -88,7 +88,7 @@ def migrate(package: str, url: str) -> None:
     try:
         command.upgrade(config, "head")
     except ERRORS as error:
-        raise refusal(error) from error
+        raise database_error(error) from error
 
 
 LOCK = 0x6D657461

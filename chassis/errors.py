@@ -88,7 +88,7 @@ class ClientGone(MetacogError):
     reason = "CANCELLED"
 
 
-class PeerRefused(MetacogError):
+class PeerError(MetacogError):
     """Another service returned an error, with its own code and reason."""
 
     def __init__(self, message: str, code: Code, reason: str, /, **metadata: str) -> None:

@@ -4,7 +4,7 @@ import fcntl
 from typing import IO
 
 
-def locked(file: IO[bytes]) -> bool:
+def try_lock(file: IO[bytes]) -> bool:
     """Return whether this process has locked `file` until it is closed; False where another one has.
 
     Raises:

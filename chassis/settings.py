@@ -53,7 +53,7 @@ class SuiteSettings(BaseSettings):
     delegation_address: str = Field("127.0.0.1:50054", description="gRPC address of the delegation service")
 
 
-class FaceSettings(BaseSettings):
+class ApiSettings(BaseSettings):
     """These settings state where one service listens; environment variables `METACOG_<SERVICE>_...`."""
 
     model_config = SettingsConfigDict(env_ignore_empty=True, frozen=True)

@@ -13,7 +13,7 @@ import yaml
 
 from chassis.errors import ConfigurationInvalid
 from configuration.yaml_file import YamlFile
-from kernel.policy import COMPARISONS, MEASURES, Condition, Policy, PolicyRow, complaint, condition
+from kernel.policy import COMPARISONS, MEASURES, Condition, Policy, PolicyRow, condition, row_error
 from kernel.values import value
 
 
@@ -48,7 +48,7 @@ def read_policy(path: Path) -> Policy:
         raise file.wrong(["rows"], "rows: at least one row is needed; without a table, leave the setting out")
     rows = [_row(file, place, written) for place, written in enumerate(file.content.rows)]
     for place in range(len(rows)):
-        if problem := complaint(rows, place):
+        if problem := row_error(rows, place):
             raise file.wrong(["rows", place, problem.partition(":")[0]], f"rows.{place}: {problem}")
     return Policy(version=_digest(rows), rows=rows)
 

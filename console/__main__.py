@@ -5,7 +5,7 @@ import uvicorn
 
 from chassis import log
 from chassis.errors import ConfigurationInvalid
-from chassis.serving.auth import demand_keys_beyond_loopback, read_keys
+from chassis.serving.auth import check_keys_beyond_loopback, read_keys
 from chassis.serving.health import Health
 from chassis.serving.server import bound_socket, run
 from chassis.settings import SuiteSettings, is_loopback, read
@@ -22,7 +22,7 @@ async def main() -> None:
     suite, settings, addresses = read(SuiteSettings), read(Settings), read(Addresses)
     log.configure("console", suite.log_level)
     keyring = read_keys(suite.keys_file)
-    demand_keys_beyond_loopback(settings.host, keyring, "METACOG_CONSOLE_HOST")
+    check_keys_beyond_loopback(settings.host, keyring, "METACOG_CONSOLE_HOST")
     has_login = settings.login == "always" or not is_loopback(settings.host)
     if has_login and not keyring:
         raise ConfigurationInvalid(

@@ -8,7 +8,7 @@ import orjson
 
 from console.charts import calibration, series, state, tables
 from console.run_view import stage_panel, stage_text
-from kernel.answers.kinds import AnswerType
+from kernel.answers.answer_types import AnswerType
 from kernel.policy import STRATEGIES as STRATEGY_NAMES
 
 UNKNOWN = "unknown"

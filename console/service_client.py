@@ -9,7 +9,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from chassis.errors import PeerRefused, PeerUnavailable
+from chassis.errors import PeerError, PeerUnavailable
 from chassis.serving.auth import bearer
 from inference.http.event_parser import EventTooLong, Parser
 from kernel.errors import Code
@@ -133,7 +133,7 @@ class ServiceClient:
     def _url(self, path: str) -> URL:
         return URL(self.url + path, encoded=True)
 
-    def _error(self, raw: bytes, status: int) -> PeerRefused:
+    def _error(self, raw: bytes, status: int) -> PeerError:
         """Return the error in a problem document; without a document it has the status only."""
         try:
             problem = orjson.loads(raw)
@@ -141,8 +141,8 @@ class ServiceClient:
             metadata = {str(name): str(item) for name, item in (problem.get("metadata") or {}).items()}
         except (ValueError, KeyError, TypeError, AttributeError):
             code = Code.from_http(status)
-            return PeerRefused(f"{self.name} answered with HTTP status {status}", code, code.name)
-        return PeerRefused(detail, code, reason, **metadata)
+            return PeerError(f"{self.name} answered with HTTP status {status}", code, code.name)
+        return PeerError(detail, code, reason, **metadata)
 
     def _unavailable(self, broken: Exception) -> PeerUnavailable:
         timed_out = isinstance(broken, asyncio.TimeoutError)

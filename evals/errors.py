@@ -24,7 +24,7 @@ class RecordsUnusable(MetacogError):
     reason = "RECORDS_UNUSABLE"
 
 
-class RouterAway(MetacogError):
+class ServiceUnreachable(MetacogError):
     """A service of the suite cannot be reached, or cannot do its work now; what was recorded stays."""
 
     code = Code.UNAVAILABLE

@@ -6,7 +6,7 @@ from typing import Any
 from evals.errors import NotInstalled
 from evals.items import Item
 from kernel.answers import AnswerType, extract
-from sandbox import Locked
+from sandbox import CodeSandbox
 
 TEST_TIMEOUT_S = 5.0
 
@@ -19,7 +19,7 @@ class ProgramChecker:
     """
 
     def __init__(self) -> None:
-        self._locked = Locked()
+        self._locked = CodeSandbox()
         problem = self._locked.problem()
         if problem:
             message = f"this system has no sandbox to run programs in: {problem}; leave the sets with programs out"

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import orjson
 
-from chassis.locking import locked
+from chassis.locking import try_lock
 from evals.errors import RecordsUnusable
 
 Record = Mapping[str, Any]
@@ -55,7 +55,7 @@ class RecordFile:
     def __enter__(self) -> Self:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._lines = self._file.open("ab+")
-        if not locked(self._lines):
+        if not try_lock(self._lines):
             self._lines.close()
             raise RecordsUnusable(f"another run writes to {self._file}; wait for its end, or take another --out")
         self._lines.seek(0)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import aiohttp
 import orjson
 
-from evals.errors import RouterAway
+from evals.errors import ServiceUnreachable
 from evals.harness.failures import TRANSIENT
 from kernel.errors import Code, MetacogError
 from kernel.values import value
@@ -115,7 +115,7 @@ class RouterClient:
         except (aiohttp.ClientError, TimeoutError) as lost:
             message = str(lost) or type(lost).__name__
             hint = f"is it running? (--{self._service})"
-            raise RouterAway(f"no {self._service} answers at {self._url}: {message}; {hint}") from lost
+            raise ServiceUnreachable(f"no {self._service} answers at {self._url}: {message}; {hint}") from lost
 
 
 def _pause_s(status: int, headers: Mapping[str, str]) -> float | None:
@@ -144,4 +144,4 @@ def _reply(service: str, path: str, status: int, raw: bytes) -> Body:
     if status in OF_THE_REQUEST:
         raise RequestRejected(path, status, problem, service)
     hint = f"; set METACOG_API_KEY to a key of the {service}" if status in (401, 403) else ""
-    raise RouterAway(f"the {service} answered {path} with {status}: {problem.get('detail') or problem}{hint}")
+    raise ServiceUnreachable(f"the {service} answered {path} with {status}: {problem.get('detail') or problem}{hint}")

@@ -28,7 +28,7 @@ _SHORTEST: Body = {"question": "Say yes.", "strategy": "system1", "fallback": Fa
 _COUNTS = ("generations", "http_calls", "prompt_tokens", "completion_tokens")
 
 
-class Faces:
+class SuiteClient:
     """Clients of all services; an async context manager. A service that gets no request need not run.
 
     Args:
@@ -76,7 +76,7 @@ class RoutingFacts:
     spent: Body
 
 
-async def routing_facts(suite: Faces) -> RoutingFacts:
+async def routing_facts(suite: SuiteClient) -> RoutingFacts:
     """The router's configuration in force, by a decision that needs no model; and its model, by an answer of one token.
 
     Raises:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
     from inference.errors import (
         BackendOverloaded,
-        BackendRefused,
         BackendUnauthorized,
         BackendUnavailable,
         CircuitOpen,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         InvalidCall,
         ModelNotFound,
         PromptTooLong,
+        RequestRejected,
         UnparsableOutput,
     )
     from inference.http.breaker import Breaker, BreakerPermit
@@ -69,7 +69,7 @@ _NAMES = {
     "embeddings": ("Embedded", "Embeddings", "Encoder", "Vectors"),
     "errors": (
         "BackendOverloaded",
-        "BackendRefused",
+        "RequestRejected",
         "BackendUnauthorized",
         "BackendUnavailable",
         "CircuitOpen",
@@ -115,7 +115,6 @@ __all__ = [
     "BackendModelClient",
     "BackendModelClients",
     "BackendOverloaded",
-    "BackendRefused",
     "BackendUnauthorized",
     "BackendUnavailable",
     "Breaker",
@@ -145,6 +144,7 @@ __all__ = [
     "Priced",
     "PromptTooLong",
     "Reply",
+    "RequestRejected",
     "Retries",
     "SampleStream",
     "ServerSentEvent",

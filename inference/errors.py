@@ -5,7 +5,7 @@
         ├── InvalidCall             INVALID_SAMPLING       the call itself is wrong; nothing is sent
         ├── PromptTooLong           PROMPT_TOO_LONG
         ├── ModelNotFound           MODEL_NOT_FOUND
-        ├── BackendRefused          BACKEND_REFUSED        a 4xx that we cannot name better
+        ├── RequestRejected          BACKEND_REFUSED        a 4xx that we cannot name better
         ├── BackendOverloaded       BACKEND_OVERLOADED     try again after `retry_after_s`
         ├── BackendUnavailable      BACKEND_UNAVAILABLE
         │   ├── CircuitOpen         BACKEND_UNAVAILABLE    not sent: the backend failed too often just now
@@ -48,7 +48,7 @@ class ModelNotFound(InferenceError):
     reason = "MODEL_NOT_FOUND"
 
 
-class BackendRefused(InferenceError):
+class RequestRejected(InferenceError):
     """The backend rejected the request for a reason of its own.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import Protocol
 from chassis.deadline import CALLER_WAITS_UNTIL
 from kernel.envelope import Limits, UnpricedModel
 from kernel.ledger import Ledger
-from kernel.prices import Price, dearest
+from kernel.prices import Price, highest_price
 
 # Time before the caller's deadline at which the answer is sent [s]; at most a tenth of the time left.
 HEAD_START_S = 0.2
@@ -44,7 +44,7 @@ class Spend:
     ) -> None:
         self._clock = clock
         self.limits = limits
-        price = None if limits.max_cost is None else dearest([_price(model) for model in models])
+        price = None if limits.max_cost is None else highest_price([_price(model) for model in models])
         self.ledger = Ledger(limits.max_generations, limits.max_generated_tokens, limits.max_cost, price)
         until, now = CALLER_WAITS_UNTIL.get(), clock()
         self.deadline = now + limits.timeout_ms / 1000

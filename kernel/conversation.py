@@ -31,7 +31,7 @@ def conversation(question: str, messages: Sequence[Turn]) -> Sequence[Turn]:
     return messages or [Turn(role="user", content=question)]
 
 
-def assessable(messages: Sequence[Turn]) -> Sequence[Turn]:
+def checked_turns(messages: Sequence[Turn]) -> Sequence[Turn]:
     """Return `messages`, if their last turn has a text.
 
     Raises:

@@ -103,7 +103,7 @@ def limits(requested: Envelope | None, default: Limits) -> Limits:
     )
 
 
-def widest(one: Limits, other: Limits) -> Limits:
+def largest_limits(one: Limits, other: Limits) -> Limits:
     """Return the larger of each limit, and none on the cost.
 
     Example:
@@ -164,7 +164,7 @@ class StageUsage:
         return amount_of(units_of(self.cost) + units_of(other.cost))
 
 
-NOTHING_SPENT = StageUsage()
+NO_USAGE = StageUsage()
 
 
 @value
@@ -195,7 +195,7 @@ def total_usage(
     unknown_cost: float | None = None,
 ) -> Usage:
     """Return the totals over `stages`."""
-    total = reduce(StageUsage.plus, stages.values()) if stages else NOTHING_SPENT
+    total = reduce(StageUsage.plus, stages.values()) if stages else NO_USAGE
     return Usage(
         generations=total.generations,
         http_calls=total.http_calls,

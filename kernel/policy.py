@@ -144,7 +144,7 @@ class Policy:
         return next((row for row in tried if row.matches(levels)), None)
 
 
-def complaint(rows: Sequence[PolicyRow], place: int) -> str:
+def row_error(rows: Sequence[PolicyRow], place: int) -> str:
     """Return the error of the row at `place` of a table; empty when it has none."""
     row = rows[place]
     if not row.name.strip():
@@ -165,7 +165,7 @@ def _rows_before(rows: Sequence[PolicyRow], place: int) -> Sequence[PolicyRow]:
     return of_its_kind if rows[place].always else [*(row for row in rows if row.always), *of_its_kind]
 
 
-def ruling(policy: Policy, msv: MSV, level: Activation, choice: SystemChoice) -> PolicyRow | None:
+def deciding_row(policy: Policy, msv: MSV, level: Activation, choice: SystemChoice) -> PolicyRow | None:
     """Return the row of `policy` that decides on a question; None where the choice by activation stands.
 
     Args:

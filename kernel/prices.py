@@ -99,7 +99,7 @@ def _read_price(model: str, stated: object) -> Price:
         raise ValueError(f"the price of {model!r}: {wrong}") from wrong
 
 
-def dearest(prices: Sequence[Price]) -> Price | None:
+def highest_price(prices: Sequence[Price]) -> Price | None:
     """Return the highest price of each kind; None of no prices."""
     if not prices:
         return None

@@ -32,7 +32,7 @@ class Role(StrEnum):
 
 
 ROLES = tuple(Role)
-TERMS = ("correctness", "incorrectness", "experience", "conflict", "importance", "emotional_response")
+FITNESS_TERMS = ("correctness", "incorrectness", "experience", "conflict", "importance", "emotional_response")
 
 RoleWeights = Mapping[Role, Mapping[str, float]]
 
@@ -82,9 +82,9 @@ def checked_weights(
         InvalidWeights: For a negative weight, a sum other than 1, or a name that is no component.
     """
     for role, weights in requested.items():
-        wrong = [name for name in weights if name not in TERMS]
+        wrong = [name for name in weights if name not in FITNESS_TERMS]
         if wrong:
-            message = f"weights of {role} name {wrong[0]!r}; components are {', '.join(TERMS)}"
+            message = f"weights of {role} name {wrong[0]!r}; components are {', '.join(FITNESS_TERMS)}"
             raise InvalidWeights(message, role=role, component=wrong[0])
         if not sums_to_one(weights.values()):
             message = f"weights of {role} must be >= 0 and sum to 1; they sum to {sum(weights.values()):g}"
@@ -117,7 +117,9 @@ class FitnessMatrix:
     def unknown(self, role: Role, agent: int) -> tuple[str, ...]:
         """Return the components that the fitness of `agent` for `role` had to leave out."""
         row = self.terms[ROLES.index(role), agent]
-        return tuple(t for t, term in zip(TERMS, row, strict=True) if self.weights[role].get(t) and np.isnan(term))
+        return tuple(
+            t for t, term in zip(FITNESS_TERMS, row, strict=True) if self.weights[role].get(t) and np.isnan(term)
+        )
 
 
 def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeights = DEFAULT_WEIGHTS) -> FitnessMatrix:
@@ -136,7 +138,7 @@ def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeig
         (0.74, ('conflict',))
     """
     levels = term_levels(msvs)
-    weight = np.array([[weights[role].get(term, 0.0) for term in TERMS] for role in ROLES])
+    weight = np.array([[weights[role].get(term, 0.0) for term in FITNESS_TERMS] for role in ROLES])
     known = ~np.isnan(levels)
     known_weight = np.where(known[None], weight[:, None], 0.0).sum(axis=2)
     scale = np.divide(1.0, known_weight, out=np.full_like(known_weight, np.nan), where=known_weight > 0)
@@ -147,15 +149,15 @@ def fitness_matrix(agents: Sequence[str], msvs: Sequence[MSV], weights: RoleWeig
 
 
 def term_levels(msvs: Sequence[MSV]) -> Floats:
-    """Return the level of each of `TERMS` in each state [states x TERMS, 0..1]; NaN where it is unknown.
+    """Return the level of each of `FITNESS_TERMS` in each state [states x TERMS, 0..1]; NaN where it is unknown.
 
     Example:
         >>> term_levels([MSV(correctness=0.75, conflict=0.5)]).tolist()
         [[0.75, 0.25, nan, 0.5, nan, nan]]
     """
     known = [(m.correctness, m.experience, m.conflict, m.importance, m.emotional_response) for m in msvs]
-    levels = np.array(known, dtype=float).reshape(len(msvs), len(TERMS) - 1)  # None becomes NaN
-    return np.insert(levels, TERMS.index("incorrectness"), 1 - levels[:, 0], axis=1)
+    levels = np.array(known, dtype=float).reshape(len(msvs), len(FITNESS_TERMS) - 1)  # None becomes NaN
+    return np.insert(levels, FITNESS_TERMS.index("incorrectness"), 1 - levels[:, 0], axis=1)
 
 
 class Stage(StrEnum):
@@ -193,8 +195,8 @@ CHAIN_ROLES = tuple(AUTHOR[stage] for stage in CHAIN)
 
 
 # Importance from which the generalist writes its note, and experience above which it does not [0..1].
-IMPORTANT = 0.7
-FAMILIAR = 0.4
+NOTE_IMPORTANCE = 0.7
+NOTE_EXPERIENCE = 0.4
 
 
 @value
@@ -205,7 +207,7 @@ class Concern:
     reason: str
 
 
-def cross_domain_concern(msv: MSV, *, important: float = IMPORTANT, familiar: float = FAMILIAR) -> Concern:
+def cross_domain_concern(msv: MSV, *, important: float = NOTE_IMPORTANCE, familiar: float = NOTE_EXPERIENCE) -> Concern:
     """Return whether the question's state calls for the generalist's note.
 
     Example:

@@ -32,14 +32,14 @@ NOT_LOCKED = 77
 
 
 @value
-class Ran:
+class CodeResult:
     """The result of code is whether it passed; None when the sandbox itself failed."""
 
     passed: bool | None
     detail: str
 
 
-class Locked:
+class CodeSandbox:
     """The sandbox runs code in restricted processes."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Locked:
                 return f"it did not start within {CHECK_S:g} s; try again"
         return self._problem
 
-    async def run(self, code: str, tests: str, *, timeout_s: float) -> Ran:
+    async def run(self, code: str, tests: str, *, timeout_s: float) -> CodeResult:
         """Run `code`, then `tests`, which raise when it is wrong.
 
         Args:
@@ -80,31 +80,31 @@ class Locked:
                 async with asyncio.timeout(timeout_s + 1.0):
                     output = await _output(process, given)
             except TimeoutError:
-                return Ran(passed=False, detail=f"not done within {timeout_s:g} s")
+                return CodeResult(passed=False, detail=f"not done within {timeout_s:g} s")
             finally:
                 await _ended(process)
         if len(output) > MOST_OUTPUT:
-            return Ran(passed=False, detail=f"the code wrote more than {MOST_OUTPUT} bytes")
+            return CodeResult(passed=False, detail=f"the code wrote more than {MOST_OUTPUT} bytes")
         return _read(process.returncode, output, nonce, timeout_s)
 
 
-def _read(status: int | None, output: bytes, nonce: str, timeout_s: float) -> Ran:
+def _read(status: int | None, output: bytes, nonce: str, timeout_s: float) -> CodeResult:
     """Return the result of a runner that has ended: without the nonce of this run, the code has ended the process.
 
     The nonce is no secret from the code, which shares the runner's process and can find it there.
     """
     if status == NOT_LOCKED:
-        return Ran(passed=None, detail=f"the sandbox failed: {output.decode(errors='replace')[:MOST_DETAIL]}")
+        return CodeResult(passed=None, detail=f"the sandbox failed: {output.decode(errors='replace')[:MOST_DETAIL]}")
     if status == -signal.SIGXCPU:
-        return Ran(passed=False, detail=f"not done within {timeout_s:g} s")
+        return CodeResult(passed=False, detail=f"not done within {timeout_s:g} s")
     try:
         report = json.loads(output.splitlines()[-1]) if output.strip() else {}
     except ValueError:
         report = {}
     if not isinstance(report, dict) or report.get("word") != nonce:
-        return Ran(passed=False, detail=f"the code ended the process by itself, with status {status}")
+        return CodeResult(passed=False, detail=f"the code ended the process by itself, with status {status}")
     failure = str(report.get("failure", ""))
-    return Ran(passed=not failure, detail=failure[:MOST_DETAIL] or "all tests passed")
+    return CodeResult(passed=not failure, detail=failure[:MOST_DETAIL] or "all tests passed")
 
 
 def _command(timeout_s: float) -> list[str]:

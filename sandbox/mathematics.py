@@ -72,13 +72,13 @@ class Calculator:
         """Return the identifier of the process; None without one."""
         return self._process.pid if self._process else None
 
-    def within(self, seconds_left: Callable[[], float] = lambda: MOST_SECONDS) -> "Limited":
+    def within(self, seconds_left: Callable[[], float] = lambda: MOST_SECONDS) -> "LimitedMathematics":
         """Return the mathematics of one question.
 
         Args:
             seconds_left: Time that the question has left [s]; never more than `MOST_SECONDS` are used in all.
         """
-        return Limited(self.ask, seconds_left)
+        return LimitedMathematics(self.ask, seconds_left)
 
     def ask(self, job: Job, seconds: float) -> Any:  # noqa: ANN401
         """Return the reply of the process.
@@ -148,22 +148,22 @@ class Calculator:
         self._process = None
 
 
-class Calculating(Protocol):
+class MathematicsSource(Protocol):
     """A calculator gives each question its mathematics."""
 
-    def within(self, seconds_left: Callable[[], float] = ...) -> "Limited":
+    def within(self, seconds_left: Callable[[], float] = ...) -> "LimitedMathematics":
         """Return the mathematics of one question."""
 
 
-class Here:
+class InProcessCalculator:
     """This calculator compares in the process of its caller: for tools and tests, which read nothing hostile."""
 
-    def within(self, seconds_left: Callable[[], float] = lambda: inf) -> "Limited":
+    def within(self, seconds_left: Callable[[], float] = lambda: inf) -> "LimitedMathematics":
         """Return the mathematics of one question; whatever time it has, a comparison goes on to its end."""
-        return Limited(lambda job, _: _compute(list(job)), lambda: inf, most=inf)
+        return LimitedMathematics(lambda job, _: _compute(list(job)), lambda: inf, most=inf)
 
 
-class Limited:
+class LimitedMathematics:
     """Limited mathematics belong to one question; comparisons that exceed its time count as different.
 
     Attributes:

@@ -88,7 +88,7 @@ def read_keys(path: Path | None) -> Keyring:
     return Keyring(listed.keys)
 
 
-def demand_keys_beyond_loopback(host: str, keyring: Keyring, setting: str) -> None:
+def check_keys_beyond_loopback(host: str, keyring: Keyring, setting: str) -> None:
     """Check that a service which other machines can reach has keys.
 
     Raises:
@@ -114,7 +114,7 @@ class TeachingNotAllowed(MetacogError):
     reason = "TEACHING_NOT_ALLOWED"
 
 
-def demand_teacher(key: ApiKey) -> None:
+def check_may_teach(key: ApiKey) -> None:
     """Return if `key` may change what the suite has learned.
 
     Raises:

@@ -19,7 +19,7 @@ def http_rule(method: MethodDescriptor) -> tuple[str, str]:
     return verb.upper(), getattr(rule, verb)
 
 
-def refuse_unserved_paths(app: FastAPI, service: ServiceDescriptor) -> None:
+def reject_unserved_paths(app: FastAPI, service: ServiceDescriptor) -> None:
     """Answer `NOT_IMPLEMENTED` on every path of the contract that `app` does not have."""
     routes = [route for route in app.routes if isinstance(route, APIRoute)]
     served = {(verb, route.path) for route in routes for verb in route.methods or ()}
@@ -36,7 +36,7 @@ def refuse_unserved_paths(app: FastAPI, service: ServiceDescriptor) -> None:
             )
 
 
-def refuse_unserved_calls(servicer: type, service: ServiceDescriptor) -> type:
+def reject_unserved_calls(servicer: type, service: ServiceDescriptor) -> type:
     """Return `servicer` with every method of the contract that it lacks answering `NOT_IMPLEMENTED`."""
     missing = {
         method.name: _rejecting_stream(method) if method.server_streaming else _rejecting_call(method)

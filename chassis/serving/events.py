@@ -8,7 +8,7 @@ E = TypeVar("E")
 Emit = Callable[[E], None]
 
 
-async def emitted(produce: Callable[[Emit[E]], Awaitable[None]]) -> AsyncGenerator[E, None]:
+async def stream_of(produce: Callable[[Emit[E]], Awaitable[None]]) -> AsyncGenerator[E, None]:
     """Return the events that `produce` emits; its error comes last.
 
     Closing the iterator early cancels the work.

@@ -23,7 +23,7 @@ from chassis.log import logger
 from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.rpc import Context, RpcEdge
-from chassis.settings import FaceSettings
+from chassis.settings import ApiSettings
 from kernel.errors import MetacogError
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
@@ -112,7 +112,7 @@ class Service:
     app: FastAPI
     rpc: aio.Server
     grpc_names: Sequence[str]
-    settings: FaceSettings
+    settings: ApiSettings
     health: Health
     close: Callable[[], Awaitable[None]]
 

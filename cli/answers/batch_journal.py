@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from chassis.locking import locked
+from chassis.locking import try_lock
 from cli.answers.batch_lines import BatchRequest, BatchResult, result_line
 from cli.terminal.exits import UnusableInput
 
@@ -85,7 +85,7 @@ def open_journal(out: Path) -> Iterator[BatchJournal]:
         raise UnusableInput(f"{path} cannot be written: {wrong.strerror}") from wrong
     with file:
         try:
-            if not locked(file):
+            if not try_lock(file):
                 raise UnusableInput(f"another process works on {out}")
             opened = BatchJournal(file, path)
         except (ValueError, TypeError) as wrong:

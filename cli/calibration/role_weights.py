@@ -13,8 +13,8 @@ from chassis.errors import ConfigurationInvalid
 from cli.calibration.recorded_deliberations import DeliberationSample
 from kernel.learning.contrasts import contrasts, counting_weights
 from kernel.learning.evidence import Evidence, WeightsMerit, evidence
-from kernel.learning.fitting import FOLDS, told_apart
-from kernel.roles import ROLES, TERMS, Role, RoleWeights, VersionedWeights
+from kernel.learning.fitting import FOLDS, informative_weights
+from kernel.roles import FITNESS_TERMS, ROLES, Role, RoleWeights, VersionedWeights
 from kernel.statistics.bootstrap import Estimate
 from kernel.statistics.samples import RIGHT
 from kernel.values import value
@@ -63,14 +63,16 @@ def fitted(sample: DeliberationSample, before: VersionedWeights, *, anyway: bool
         )
     found = evidence(deliberations, before.weights, rng=rng)
     taken = found.shown or anyway
-    apart = told_apart(contrasts(deliberations), counting_weights(deliberations), before.weights)
+    apart = informative_weights(contrasts(deliberations), counting_weights(deliberations), before.weights)
     return RoleFit(
         weights=found.fitted if taken else before.weights,
         before=before,
         found=found,
         left_out=sample.left_out,
         kept={
-            role: tuple(term for term in before.weights[role] if row >= len(apart) or not apart[row, TERMS.index(term)])
+            role: tuple(
+                term for term in before.weights[role] if row >= len(apart) or not apart[row, FITNESS_TERMS.index(term)]
+            )
             for row, role in enumerate(ROLES)
         },
         taken=taken,

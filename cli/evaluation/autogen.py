@@ -26,7 +26,7 @@ def autogen(  # noqa: PLR0913 - each is an option of the command
     A task that fails is recorded with its error, and repeated by the same command.
     """
     from configuration.agents import read_agents
-    from evals.autogen.running import Team, run_team
+    from evals.autogen.session import Team, run_team
     from evals.items import read_items
 
     items = read_items(tasks, 100_000, programs=True)

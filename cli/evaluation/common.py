@@ -61,7 +61,7 @@ def numbers(written: str, option: str) -> tuple[int, ...]:
 
 def items_of(data: Path | None, hub: str, sets: str, per_set: int, *, programs: bool = True) -> "Sequence[Item]":
     """Return the selected items of a folder or of public sets."""
-    from evals.hub.loading import load_sets
+    from evals.hub.loader import load_sets
     from evals.items import read_sets
 
     if hub:
@@ -150,10 +150,10 @@ def interruptible(work: "Coroutine[None, None, None]", folder: Path) -> None:
 
 async def _recorded(plan: "Plan", session: "Session", addresses: "Addresses", advance: Callable[[], None]) -> None:
     from evals.harness.session import record as record_all
-    from evals.suite import Faces
+    from evals.suite import SuiteClient
 
     key = os.environ.get("METACOG_API_KEY", "")
-    async with Faces(addresses, key=key, timeout_s=plan.timeout_ms / 1000) as faces:
+    async with SuiteClient(addresses, key=key, timeout_s=plan.timeout_ms / 1000) as faces:
         await record_all(session, plan, faces, advance)
 
 

@@ -37,8 +37,8 @@ from cli.evaluation.outcomes import OutcomeOptions, score_again, score_outcomes
 from cli.terminal.output import stderr
 
 if TYPE_CHECKING:
-    from evals.routing.asking import Plan
-    from evals.routing.running import Source
+    from evals.routing.requests import Plan
+    from evals.routing.session import Source
 
 # A quick evaluation stops after QUICK_S: with the report it takes less than five minutes.
 QUICK_S, QUICK_REQUEST_S = 250.0, 200
@@ -90,7 +90,7 @@ def routing(  # noqa: PLR0913 - each is an option of the command
     (a timeout, too many requests, a failure of the router). The key is METACOG_API_KEY.
     """
     from evals.routing.files import REPORT
-    from evals.routing.running import rewrite
+    from evals.routing.session import rewrite
 
     reject_two_sources(ctx)
     reject_with(ctx, "outcomes", "data", "hub", "sets", "quick", "plain")
@@ -110,8 +110,8 @@ def routing(  # noqa: PLR0913 - each is an option of the command
 
 
 def _whole(data: Path | None, hub: str, sets: str, items: int, assessors: tuple[str, ...]) -> "tuple[Plan, Source]":
-    from evals.routing.asking import Plan
-    from evals.routing.running import public_source, source
+    from evals.routing.requests import Plan
+    from evals.routing.session import public_source, source
 
     if data is None and not hub:
         raise typer.BadParameter("give the folder with the data sets, --hub or --quick", param_hint="--data")
@@ -121,8 +121,8 @@ def _whole(data: Path | None, hub: str, sets: str, items: int, assessors: tuple[
 
 def _quick(assessors: tuple[str, ...], seed: int) -> "tuple[Plan, Source]":
     from evals.quick import quick_items
-    from evals.routing.asking import Plan
-    from evals.routing.running import Source
+    from evals.routing.requests import Plan
+    from evals.routing.session import Source
 
     items = quick_items(QUICK_ITEMS, seed)
     plan = Plan(items=items, assessors=assessors, timeout_ms=QUICK_REQUEST_S * 1000)
@@ -130,7 +130,7 @@ def _quick(assessors: tuple[str, ...], seed: int) -> "tuple[Plan, Source]":
 
 
 def _known(names: tuple[str, ...], quick: bool) -> tuple[str, ...]:
-    from evals.routing.asking import ASSESSORS
+    from evals.routing.requests import ASSESSORS
 
     unknown = [name for name in names if name not in ASSESSORS]
     if unknown:
@@ -140,7 +140,7 @@ def _known(names: tuple[str, ...], quick: bool) -> tuple[str, ...]:
 
 
 def _record(plan: "Plan", source: "Source", router: str, out: Path, seconds: float | None) -> None:
-    from evals.routing.asking import asks
+    from evals.routing.requests import asks
 
     with Progress(*COLUMNS, console=stderr) as progress:
         task = progress.add_task(f"{len(plan.items)} items", total=len(asks(plan)))
@@ -152,7 +152,7 @@ async def _recorded(
     plan: "Plan", source: "Source", url: str, advance: Callable[[], None], *, folder: Path, seconds: float | None
 ) -> None:
     from evals.router_client import RouterClient
-    from evals.routing.running import record
+    from evals.routing.session import record
 
     key = os.environ.get("METACOG_API_KEY", "")
     async with RouterClient(url, key=key, timeout_s=plan.timeout_ms / 1000) as router:

@@ -63,7 +63,7 @@ def mc_mas(  # noqa: PLR0913 - each is an option of the command
     from evals.harness.session import REPORT, Session, records_in
     from evals.mc_mas.arms import Sampling, arms
     from evals.mc_mas.files import COMMAND, report_recordings, write_report
-    from evals.mc_mas.replaying import replay_plan
+    from evals.mc_mas.replays import replay_plan
     from evals.suite import Addresses
 
     reject_two_sources(ctx)

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings
 
 import encoder.settings
-from chassis.settings import FaceSettings, SuiteSettings
+from chassis.settings import ApiSettings, SuiteSettings
 from console.settings import Settings as ConsoleSettings
 from embedded.settings import DEFAULT_PORTS
 from services.arbiter.settings import Settings as ArbiterSettings
@@ -82,7 +82,7 @@ def _of_class(part: str, kind: type[BaseSettings]) -> list[Row]:
     for name, field in kind.model_fields.items():
         rules = _rules(schema["properties"][name], schema.get("$defs", {}))
         row = _row(f"{prefix}{name}".upper(), part, field.description or "", _default(field.default), rules)
-        found.append({**row, "secret": field.annotation is SecretStr, "face": name in FaceSettings.model_fields})
+        found.append({**row, "secret": field.annotation is SecretStr, "face": name in ApiSettings.model_fields})
     return found
 
 

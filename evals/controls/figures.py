@@ -9,12 +9,12 @@ from scipy.special import expit
 
 from evals.controls.arms import SYSTEM_ONE, control_names
 from evals.harness.arm_figures import ArmFigures, Means, arm_figures, means
-from evals.harness.rows import Recorded, Row
+from evals.harness.rows import RecordedEvaluation, Row
 from evals.harness.scores import by_item, gain_over, paired
 from evals.stats.chance import Chance
 from evals.stats.gains import Conclusion, Scores, conclusion, mean_interval
-from evals.stats.mixing import Pair, highest, mixed, shuffled_mixes, worth_interval
 from evals.stats.recovery import ShuffledCosts, cost_at_half, cost_at_most, mean_recovered, shuffled_costs
+from evals.stats.routing_worth import Pair, highest, mixed, shuffled_mixes, worth_interval
 from evals.stats.separation import Band, Flags
 from evals.strategies import AGENT, ROUTE
 from kernel.statistics.bootstrap import Estimate, bootstrap_interval
@@ -133,7 +133,7 @@ class Figures:
     best_agent: str
 
 
-def figures(evaluation: Recorded, system_two: str, chance: Chance) -> Figures:
+def figures(evaluation: RecordedEvaluation, system_two: str, chance: Chance) -> Figures:
     """The figures of a recorded comparison of `system_two`."""
     answering = [name for name in evaluation.arms if name != ROUTE]
     found = [arm_figures(name, evaluation.of(name), chance, evaluation.failed_of(name)) for name in answering]
@@ -149,7 +149,7 @@ def figures(evaluation: Recorded, system_two: str, chance: Chance) -> Figures:
     )
 
 
-def _gain(evaluation: Recorded, before: str, after: str, chance: Chance) -> Gain:
+def _gain(evaluation: RecordedEvaluation, before: str, after: str, chance: Chance) -> Gain:
     first, second = evaluation.failed_of(before), evaluation.failed_of(after)
     found = gain_over(evaluation.of(before), evaluation.of(after), chance)
     strict = (
@@ -160,12 +160,16 @@ def _gain(evaluation: Recorded, before: str, after: str, chance: Chance) -> Gain
     return Gain(arm=after, over=before, found=found, strict=strict)
 
 
-def _by_set(evaluation: Recorded, answering: Sequence[str], system_two: str, chance: Chance) -> Mapping[str, InSet]:
+def _by_set(
+    evaluation: RecordedEvaluation, answering: Sequence[str], system_two: str, chance: Chance
+) -> Mapping[str, InSet]:
     names = dict.fromkeys(row.item.dataset for row in evaluation.rows)
     return {name: _in_set(name, evaluation, answering, system_two, chance) for name in names}
 
 
-def _in_set(name: str, evaluation: Recorded, answering: Sequence[str], system_two: str, chance: Chance) -> InSet:
+def _in_set(
+    name: str, evaluation: RecordedEvaluation, answering: Sequence[str], system_two: str, chance: Chance
+) -> InSet:
     rows = {arm: [row for row in evaluation.of(arm) if row.item.dataset == name] for arm in answering}
     gain = gain_over(rows.get(SYSTEM_ONE, []), rows.get(system_two, []), chance)
     return InSet(
@@ -203,7 +207,7 @@ class _Columns:
     length: Scores
 
 
-def _routings(evaluation: Recorded, system_two: str, chance: Chance) -> Sequence[Routing]:
+def _routings(evaluation: RecordedEvaluation, system_two: str, chance: Chance) -> Sequence[Routing]:
     known = _columns(evaluation, system_two)
     if known is None:
         return []
@@ -251,7 +255,7 @@ def _quality(levels: Scores, pair: Pair, chance: Chance) -> Quality:
     return Quality(recovered=recovered, at_half=at_half, at_most=at_most, shuffled=shuffled)
 
 
-def _columns(evaluation: Recorded, system_two: str) -> _Columns | None:
+def _columns(evaluation: RecordedEvaluation, system_two: str) -> _Columns | None:
     """The columns of the first seed alone: decisions are made on single answers."""
     seed = evaluation.rows[0].seed
     first, second, decided = (

@@ -7,7 +7,7 @@ from evals.controls.arms import SYSTEM_TWOS
 from evals.controls.figures import figures
 from evals.controls.report import pictures, report
 from evals.errors import RecordsUnusable
-from evals.harness.rows import recorded
+from evals.harness.rows import recorded_evaluation
 from evals.harness.session import REPORT
 from evals.records import Record
 from evals.stats.chance import Chance, seeded
@@ -22,7 +22,7 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     Raises:
         RecordsUnusable: When they are no comparison.
     """
-    evaluation = recorded(records, COMMAND)
+    evaluation = recorded_evaluation(records, COMMAND)
     chance = chance or seeded(SEED)
     found = figures(evaluation, _compared(evaluation.arms), chance)
     text = report(evaluation, found)

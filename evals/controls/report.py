@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from evals.controls.figures import ORACLE, Figures, Routing
 from evals.harness.arm_figures import ArmFigures, Means, accuracy_by, bar, difficulties, dimensions
 from evals.harness.heading_text import opening, settings_table
-from evals.harness.rows import Recorded
+from evals.harness.rows import RecordedEvaluation
 from evals.markdown import area, band, estimate, gain, number, table
 from evals.plots.charts import Bar, against_tokens, grouped_bars, reliability_diagram
 from evals.stats.chance import Chance
@@ -17,7 +17,7 @@ UNDECIDED = "`undecided`: no rule can judge the answer (a long free text, a prog
 TOKENS, GROUPS, RELIABILITY = "tokens.svg", "groups.svg", "reliability.svg"
 
 
-def report(evaluation: Recorded, found: Figures) -> str:
+def report(evaluation: RecordedEvaluation, found: Figures) -> str:
     """The whole report."""
     sections = [
         opening(f"What is {found.system_two} worth?", evaluation),
@@ -52,7 +52,7 @@ def sets_section(found: Figures) -> str:
     return f"By data set{left_out}:\n\n{table(head, rows)}"
 
 
-def pictures(evaluation: Recorded, found: Figures, chance: Chance) -> Mapping[str, str]:
+def pictures(evaluation: RecordedEvaluation, found: Figures, chance: Chance) -> Mapping[str, str]:
     """The pictures of the report, by file name."""
     answering = [name for name in evaluation.arms if name != ROUTE]
     grouped: dict[str, dict[str, Bar]] = {}

@@ -14,7 +14,7 @@ from evals.delegation.report import pictures, sections
 from evals.delegation.tasks import Task, left_out, tasks
 from evals.errors import RecordsUnusable
 from evals.harness.heading_text import opening, settings_table
-from evals.harness.rows import Recorded, recorded
+from evals.harness.rows import RecordedEvaluation, recorded_evaluation
 from evals.harness.session import REPORT
 from evals.records import Record
 from evals.stats.chance import Chance, seeded
@@ -41,7 +41,7 @@ def write_report(
     others = [record for record in beside if record["kind"] == "reply"]
     asked = {record["id"]: record for record in records if record["kind"] == "item"}
     fitting = [record for record in others if _is_about(record, asked.get(record["item"]))]
-    evaluation = recorded([*records, *fitting], COMMAND)
+    evaluation = recorded_evaluation([*records, *fitting], COMMAND)
     known = tasks(evaluation)
     if not known:
         raise RecordsUnusable("there is nothing to report on yet: no task has every agent's rating and answer")
@@ -57,7 +57,7 @@ def write_report(
     return text
 
 
-def _failed(evaluation: Recorded) -> Mapping[str, str]:
+def _failed(evaluation: RecordedEvaluation) -> Mapping[str, str]:
     """Return how many tasks no replay has, because a rating or an answer failed."""
     lost = left_out(evaluation)
     if not lost:
@@ -74,7 +74,7 @@ def _is_about(reply: Record, item: Record | None) -> bool:
     return len(set(settings_reported)) < 2
 
 
-def _autogen(evaluation: Recorded, unknown: int) -> Mapping[str, str]:
+def _autogen(evaluation: RecordedEvaluation, unknown: int) -> Mapping[str, str]:
     """The settings of AutoGen, where it was run, and the number of its replies to other tasks."""
     settings_reported: Mapping[str, Any] = next(
         (row.reply["settings"] for row in evaluation.of(AUTOGEN) if "settings" in row.reply), {}

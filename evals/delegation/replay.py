@@ -10,12 +10,12 @@ from string import ascii_uppercase
 
 from evals.delegation.tasks import Task
 from kernel.answers import AnswerType
-from kernel.confidence.decision import AssessedAgent, decided, is_confident
-from kernel.confidence.decision import standing as assessed
+from kernel.confidence.decision import AssessedAgent, executor_decision, is_confident
+from kernel.confidence.decision import assessed_agent as assessed
 from kernel.confidence.rules import PAPER_RULES, Ablation, TaskMode
 from kernel.confidence.rules import Rules as DelegationRules
-from kernel.confidence.voting import Ballot, VoteCount, counted
-from kernel.learning.profiles import Profile, ProfileEstimate, learned, lessons, reading
+from kernel.confidence.voting import Ballot, VoteCount, count_votes
+from kernel.learning.profiles import Profile, ProfileEstimate, lessons, profile_estimate, updated_competence
 from kernel.values import value
 
 # Without these parts no agent rates itself.
@@ -95,13 +95,13 @@ class ProfileRecords:
 
     def estimate(self, agent: str, kinds: Sequence[str]) -> ProfileEstimate:
         """Return what the profiles of `agent` show about a task of these kinds."""
-        return reading([self.profile(agent, kind) for kind in kinds])
+        return profile_estimate([self.profile(agent, kind) for kind in kinds])
 
     def learn(self, agent: str, kinds: Sequence[str], outcome: int) -> None:
         """Move the profiles of `agent` toward an outcome, in every kind."""
         for kind in kinds:
             before = self.profile(agent, kind)
-            competence = learned(before.competence, outcome, self._learning_rate)
+            competence = updated_competence(before.competence, outcome, self._learning_rate)
             self.profiles[agent, kind] = replace(before, competence=competence, observations=before.observations + 1)
 
 
@@ -144,7 +144,7 @@ def vote(task: Task, weights: Mapping[str, float]) -> VoteCount:
     given = {agent: solved.answer for agent, solved in task.solved.items() if agent in weights and solved.answer}
     letters = dict(zip(sorted(set(given.values())), ascii_uppercase, strict=False))
     ballots = [Ballot(agent=agent, answer=letters[answer], weight=weights[agent]) for agent, answer in given.items()]
-    return counted(ballots, AnswerType.CHOICE)
+    return count_votes(ballots, AnswerType.CHOICE)
 
 
 def _processed(task: Task, first: str, agents: Sequence[str], rules: Rules, records: ProfileRecords) -> ReplayedTask:
@@ -156,7 +156,7 @@ def _processed(task: Task, first: str, agents: Sequence[str], rules: Rules, reco
         unrated = assessed(None, records.estimate(peer, task.kinds), rules.numbers, profile_alone=True)
         return _by_one(task, TaskMode.DELEGATED, first, unrated, rated=_rated(rules, [first]))
     peers = [assessed_agent(task, agent, rules, records) for agent in agents if agent != first]
-    decision = decided(own, peers, rules.numbers)
+    decision = executor_decision(own, peers, rules.numbers)
     if decision.mode is TaskMode.COLLABORATED:
         return _by_all(task, first, [own, *peers], rated=_rated(rules, agents))
     executor = next(agent for agent in (own, *peers) if agent.agent == decision.executor)

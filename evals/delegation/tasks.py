@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from evals.delegation.arms import ASSESS, SAME_CALLS, SKILL, SOLVE, all_have_answered, all_have_rated, calls_of
-from evals.harness.rows import Recorded, RecordedItem, Row
+from evals.harness.rows import RecordedEvaluation, RecordedItem, Row
 from evals.records import Record
 from evals.scorers.answers import Known
 from kernel.answers import AnswerType, cluster, extract, is_right
@@ -89,7 +89,7 @@ class Task:
         return frozenset(agent for agent, solved in self.solved.items() if solved.right)
 
 
-def tasks(made: Recorded) -> Sequence[Task]:
+def tasks(made: RecordedEvaluation) -> Sequence[Task]:
     """The tasks on which every agent both rated itself and answered, in the order of the records."""
     rated = {_key(row): row for row in made.of(ASSESS)}
     chosen = {_key(row): row.reply["executor"] for row in made.of(SKILL)}
@@ -102,7 +102,7 @@ def tasks(made: Recorded) -> Sequence[Task]:
     ]
 
 
-def left_out(made: Recorded) -> frozenset[Key]:
+def left_out(made: RecordedEvaluation) -> frozenset[Key]:
     """Tasks that no replay has: a rating or an answer failed, as a whole or of one of the agents."""
     failed = {_key(row) for arm in (ASSESS, SOLVE) for row in made.failed_of(arm)}
     unrated = {_key(row) for row in made.of(ASSESS) if not all_have_rated(row.reply)}

@@ -12,7 +12,7 @@ from evals.errors import RecordsUnusable
 from evals.harness.arm_figures import bar
 from evals.harness.arms import Arm
 from evals.harness.heading_text import opening, settings_table
-from evals.harness.rows import recorded
+from evals.harness.rows import recorded_evaluation
 from evals.harness.session import REPORT
 from evals.markdown import estimate, gain, number, table
 from evals.plots.charts import curve
@@ -52,7 +52,7 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     Raises:
         RecordsUnusable: When they are no evaluation of the dialectic.
     """
-    made, chance = recorded(records, COMMAND), chance or seeded(SEED)
+    made, chance = recorded_evaluation(records, COMMAND), chance or seeded(SEED)
     if DIALECTIC not in made.arms:
         raise RecordsUnusable("there is nothing to report on yet: no deliberation is recorded")
     found, moved = figures(made, DIALECTIC, chance), evolution(made.of(DIALECTIC), chance)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.harness.provenance import collected_digests, digests_text
-from evals.harness.rows import Recorded
+from evals.harness.rows import RecordedEvaluation
 from evals.markdown import number, table
 
 READING = (
@@ -16,7 +16,7 @@ READING = (
 )
 
 
-def opening(title: str, evaluation: Recorded, *, reading: str = READING, **more: str) -> str:
+def opening(title: str, evaluation: RecordedEvaluation, *, reading: str = READING, **more: str) -> str:
     """Title and everything that the figures were made with.
 
     Args:
@@ -43,7 +43,7 @@ def opening(title: str, evaluation: Recorded, *, reading: str = READING, **more:
     return f"### {title}\n\n{typed}\n\n{lines}\n\n{reading}"
 
 
-def spent_text(evaluation: Recorded) -> str:
+def spent_text(evaluation: RecordedEvaluation) -> str:
     """The total spending, with the request for the router's model; replays spend nothing."""
     answers = [row.said for row in evaluation.rows if not row.replayed]
     spent = [answer.spent for answer in answers]
@@ -59,7 +59,7 @@ def spent_text(evaluation: Recorded) -> str:
     )
 
 
-def settings_table(evaluation: Recorded) -> str:
+def settings_table(evaluation: RecordedEvaluation) -> str:
     """Return what each arm is made with."""
     arms: dict[str, Any] = {}
     for run in evaluation.runs:
@@ -68,7 +68,7 @@ def settings_table(evaluation: Recorded) -> str:
     return table(["arm", "is"], rows)
 
 
-def _items(evaluation: Recorded) -> str:
+def _items(evaluation: RecordedEvaluation) -> str:
     """Return what was answered, of what was asked for."""
     answered = len({row.item.id for row in evaluation.rows})
     answers = max(run["items"] for run in evaluation.runs)
@@ -76,7 +76,7 @@ def _items(evaluation: Recorded) -> str:
     return f"{answered} of {sets}" + (f" ({answers} were asked for)" if answers > answered else "")
 
 
-def _models(evaluation: Recorded) -> Sequence[str]:
+def _models(evaluation: RecordedEvaluation) -> Sequence[str]:
     """Models that took part, and the one behind the router where that was asked."""
     answering = [model for row in evaluation.rows for model in row.said.models]
     return list(
@@ -84,11 +84,11 @@ def _models(evaluation: Recorded) -> Sequence[str]:
     )
 
 
-def _configurations(evaluation: Recorded) -> Sequence[str]:
+def _configurations(evaluation: RecordedEvaluation) -> Sequence[str]:
     return list(dict.fromkeys(row.said.configuration for row in evaluation.rows if row.said.configuration))
 
 
-def _seeds(evaluation: Recorded) -> str:
+def _seeds(evaluation: RecordedEvaluation) -> str:
     seeds: Sequence[int] = sorted({row.seed for row in evaluation.rows})
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
@@ -100,18 +100,18 @@ def _configuration(suite: Mapping[str, Any]) -> str:
     return f"`{suite['config_version']}`, threshold {suite['threshold']}, weights {weights}"
 
 
-def _digests(evaluation: Recorded) -> Mapping[str, tuple[str, ...]]:
+def _digests(evaluation: RecordedEvaluation) -> Mapping[str, tuple[str, ...]]:
     return collected_digests(
         [*(run["prompt_digests"] for run in evaluation.runs), *(row.said.digests for row in evaluation.rows)]
     )
 
 
-def _recorded(evaluation: Recorded) -> str:
+def _recorded(evaluation: RecordedEvaluation) -> str:
     first = evaluation.runs[0]
     starts = f", in {len(evaluation.runs)} starts" if len(evaluation.runs) > 1 else ""
     return f"{first['time']}, {first['concurrency']} at a time, {first['timeout_ms'] / 1000:g} s for a request{starts}"
 
 
-def _failures(evaluation: Recorded) -> str:
+def _failures(evaluation: RecordedEvaluation) -> str:
     counts = sorted(evaluation.failures.items())
     return ", ".join(f"{arm}: {reason} {count} times" for (arm, reason), count in counts)

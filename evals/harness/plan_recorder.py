@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from evals.harness.arms import Arm, Call, Case, Plan
 from evals.harness.failures import is_final, replies_in_force
-from evals.harness.introducing import Introduce, introduction
+from evals.harness.item_records import Introduce, introduction
 from evals.harness.provenance import Provenance
 from evals.harness.recorder import RecordingContext, RecordSink, ReplyRecorder, Request, run_concurrently
 from evals.harness.replies import read_answer, texts

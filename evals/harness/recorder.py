@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from evals import prompts
 from evals.harness.arms import Call
-from evals.harness.introducing import Introduce, introduction
+from evals.harness.item_records import Introduce, introduction
 from evals.harness.provenance import Provenance, recorded_provenance
 from evals.items import Item
 from evals.records import Record

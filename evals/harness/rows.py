@@ -74,7 +74,7 @@ class Row:
 
 
 @value
-class Recorded:
+class RecordedEvaluation:
     """An evaluation as it was recorded.
 
     Attributes:
@@ -103,7 +103,7 @@ class Recorded:
         return [row for row in self.failed if row.arm == arm]
 
 
-def recorded(records: Sequence[Record], command: str) -> Recorded:
+def recorded_evaluation(records: Sequence[Record], command: str) -> RecordedEvaluation:
     """The evaluation that `records` hold.
 
     Args:
@@ -121,7 +121,7 @@ def recorded(records: Sequence[Record], command: str) -> Recorded:
     if not rows:
         raise RecordsUnusable("there is nothing to report on yet: no request has a reply")
     failed = [record for record in replies if "refusal" in record]
-    return Recorded(
+    return RecordedEvaluation(
         runs=runs,
         rows=rows,
         failures=Counter((record["arm"], error_reason(record["refusal"])) for record in failed),

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from evals.harness.arms import Plan
-from evals.harness.introducing import Introduce, introduction, require_same_items
+from evals.harness.item_records import Introduce, introduction, require_same_items
 from evals.harness.manifest import FIXED, heading, require_resumable
 from evals.harness.plan_recorder import PlanContext, record_plan
 from evals.items import Item
 from evals.program_checks import ProgramChecker
 from evals.records import Record, RecordFile, read_records
-from evals.suite import Faces, RoutingFacts, routing_facts
+from evals.suite import RoutingFacts, SuiteClient, routing_facts
 from kernel.answers import AnswerType
 from kernel.values import value
 
@@ -65,7 +65,7 @@ def start_run(start: RunStart, records: Sequence[Record], file: RecordFile) -> N
     file.add(start.heading)
 
 
-async def record(session: Session, plan: Plan, suite: Faces, on_progress: Callable[[], None]) -> None:
+async def record(session: Session, plan: Plan, suite: SuiteClient, on_progress: Callable[[], None]) -> None:
     """Record everything in `plan` that the session's folder does not hold yet, and ask again after a transient error.
 
     Args:

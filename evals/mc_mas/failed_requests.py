@@ -1,6 +1,6 @@
 """Failed requests as wrong answers, beside the tables, which leave them out. Pure."""
 
-from evals.harness.rows import Recorded
+from evals.harness.rows import RecordedEvaluation
 from evals.harness.scores import by_item, gain_over
 from evals.markdown import estimate, gain, table
 from evals.mc_mas.arms import FULL, SAME_GENERATIONS
@@ -13,7 +13,7 @@ NOTE = (
 )
 
 
-def failed_requests_section(evaluation: Recorded, chance: Chance) -> str:
+def failed_requests_section(evaluation: RecordedEvaluation, chance: Chance) -> str:
     """Shares right of arbitration and self-consistency with failed requests as wrong; empty where none failed."""
     failed = {arm: evaluation.failed_of(arm) for arm in (FULL, SAME_GENERATIONS)}
     if not any(failed.values()):

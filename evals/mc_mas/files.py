@@ -9,7 +9,7 @@ import numpy as np
 from evals.commit import commit
 from evals.errors import RecordsUnusable
 from evals.harness.heading_text import opening, settings_table
-from evals.harness.rows import Recorded, Row, recorded
+from evals.harness.rows import RecordedEvaluation, Row, recorded_evaluation
 from evals.harness.scores import by_item
 from evals.harness.session import RECORDS, REPORT
 from evals.markdown import number
@@ -17,7 +17,7 @@ from evals.mc_mas.arms import FULL, REPLAYS, SAME_GENERATIONS
 from evals.mc_mas.failed_requests import failed_requests_section
 from evals.mc_mas.figures import figures, means_by_item
 from evals.mc_mas.questions import Question, about, made_with, questions, read_recordings
-from evals.mc_mas.replaying import AGAIN
+from evals.mc_mas.replays import REPLAY_FULL
 from evals.mc_mas.report import Replayed, pictures, sections
 from evals.records import Record, read_records
 from evals.stats.chance import Chance, seeded
@@ -36,7 +36,7 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     Raises:
         RecordsUnusable: When they are no evaluation of arbitration, or hold no samples yet.
     """
-    evaluation = recorded(records, COMMAND)
+    evaluation = recorded_evaluation(records, COMMAND)
     recorded_questions = questions(evaluation.of(FULL))
     if not recorded_questions:
         raise RecordsUnusable("there is nothing to report on yet: no question has samples")
@@ -73,15 +73,15 @@ def report_recordings(file: Path, folder: Path, chance: Chance | None = None) ->
     return _written(recorded_questions, [], (head, replayed), folder, chance)
 
 
-def _again(folder: Path) -> Recorded | None:
+def _again(folder: Path) -> RecordedEvaluation | None:
     """The replays that `folder` holds; None without any."""
     file = folder / RECORDS
-    return recorded(read_records(file), COMMAND) if file.exists() else None
+    return recorded_evaluation(read_records(file), COMMAND) if file.exists() else None
 
 
-def _measures(again: Recorded | None) -> Mapping[str, Mapping[str, Any]]:
+def _measures(again: RecordedEvaluation | None) -> Mapping[str, Mapping[str, Any]]:
     """The arbiter's measures by question."""
-    return {row.item.id: row.reply["arbitration"]["measures"] for row in again.of(AGAIN)} if again else {}
+    return {row.item.id: row.reply["arbitration"]["measures"] for row in again.of(REPLAY_FULL)} if again else {}
 
 
 def _made_with(file: Path) -> Mapping[str, str]:
@@ -111,7 +111,7 @@ def _written(
     return text
 
 
-def _replayed(evaluation: Recorded, chance: Chance) -> Replayed:
+def _replayed(evaluation: RecordedEvaluation, chance: Chance) -> Replayed:
     """Return what the replays in the records show."""
     novelty = {}
     for name in REPLAYS:

@@ -11,7 +11,7 @@ import numpy as np
 
 from evals.mc_mas.questions import Question, Sampled
 from kernel.answers import entropy
-from kernel.arbitration.consensus import ranked
+from kernel.arbitration.consensus import ranked_answers
 from kernel.thresholds import exceeds
 from kernel.values import value
 
@@ -49,7 +49,7 @@ def vote(question: Question, samples: Sequence[Sampled]) -> Vote:
     if not counts:
         return Vote(answer=None, confidence=None, entropy=None, right=0.0, overconfident=0.0)
     behind = Counter(sample.answer for sample in question.solved if sample.answer is not None)
-    answer = ranked(counts, behind)[0]
+    answer = ranked_answers(counts, behind)[0]
     confidence = counts[answer] / counts.total()
     right = answer in question.right
     return Vote(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evals.harness.commands import OUTCOMES
 from evals.harness.heading_text import opening
-from evals.harness.rows import recorded
+from evals.harness.rows import recorded_evaluation
 from evals.harness.session import REPORT
 from evals.markdown import area, band, estimate, gain, number, table
 from evals.outcomes.figures import ORACLE, RANDOM, Scored, SetScores, figures, routed_questions
@@ -33,7 +33,7 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     Raises:
         RecordsUnusable: When they are no scoring on outcomes.
     """
-    evaluation = recorded(records, COMMAND)
+    evaluation = recorded_evaluation(records, COMMAND)
     found = figures(routed_questions(records), chance or seeded(SEED))
     head = opening(TITLE, evaluation, reading=READING, outcomes=_models(records))
     text = "\n\n".join([head, *(_set(each) for each in found)]) + "\n"

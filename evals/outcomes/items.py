@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.errors import ItemsUnreadable
-from evals.harness.introducing import introduction
+from evals.harness.item_records import introduction
 from evals.items import Item, interleaved, unique
 from evals.records import Record
 from kernel.answers import AnswerType

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import binom
 
-from evals.routing.asking import DRAFT
+from evals.routing.requests import DRAFT
 from evals.routing.rows import Row, Spent
 from evals.stats.bootstrap_means import NOTHING
 from evals.stats.chance import seeded

@@ -8,7 +8,7 @@ import numpy as np
 
 from evals.routing.costs import AnswerCosts, Costs, answer_costs, costs
 from evals.routing.parts import Ablation, Part, ablations, parts
-from evals.routing.rows import Reading, Recorded, Row
+from evals.routing.rows import Reading, RecordedRouting, Row
 from evals.routing.separation import Level, Separation, columns, discrimination, separation
 from evals.stats.chance import Chance
 from evals.stats.separation import Band, area_gain, flags, random_band, shuffled_band, shuffled_within_band
@@ -102,7 +102,7 @@ class Figures:
     repeated: Share
 
 
-def figures(evaluation: Recorded, chance: Chance) -> Figures:
+def figures(evaluation: RecordedRouting, chance: Chance) -> Figures:
     """The figures of a recorded evaluation.
 
     Args:

@@ -11,7 +11,7 @@ from evals.records import Record
 from evals.routing.figures import figures, level_of
 from evals.routing.plots import outcome_plot, receiver_plot
 from evals.routing.report import report
-from evals.routing.rows import Recorded, Row, recorded
+from evals.routing.rows import RecordedRouting, Row, recorded
 from evals.routing.separation import columns
 from evals.stats.chance import Chance, seeded
 
@@ -45,7 +45,7 @@ def write_report(records: Sequence[Record], folder: Path, chance: Chance | None 
     return text
 
 
-def _names(evaluation: Recorded) -> Sequence[str]:
+def _names(evaluation: RecordedRouting) -> Sequence[str]:
     return list(dict.fromkeys(name for row in evaluation.rows for name in row.readings))
 
 

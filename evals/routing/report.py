@@ -7,9 +7,9 @@ from evals.harness.provenance import digests_text
 from evals.harness.typed_command import typed, unusual
 from evals.markdown import UNKNOWN, area, band, estimate, gain, number, ranged, share, table
 from evals.records import Record
-from evals.routing.asking import Plan
 from evals.routing.figures import LENGTH, AssessorFigures, Difference, Figures
-from evals.routing.rows import Recorded
+from evals.routing.requests import Plan
+from evals.routing.rows import RecordedRouting
 from evals.routing.thresholds import SHARES, Caught, catching
 from evals.stats.chance import seeded
 from evals.stats.gains import LEAST_ITEMS, Conclusion, conclusion
@@ -30,7 +30,7 @@ READING = (
 )
 
 
-def report(evaluation: Recorded, found: Figures) -> str:
+def report(evaluation: RecordedRouting, found: Figures) -> str:
     """The whole report."""
     sections = [
         _heading(evaluation, found),
@@ -47,7 +47,7 @@ def report(evaluation: Recorded, found: Figures) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _heading(evaluation: Recorded, found: Figures) -> str:
+def _heading(evaluation: RecordedRouting, found: Figures) -> str:
     first, spent = evaluation.runs[0], evaluation.spent
     models = sorted({row.single_pass.model for row in evaluation.rows if row.single_pass is not None})
     lines_by_name = {
@@ -92,7 +92,7 @@ def _weights(run: Record) -> str:
     return "weights " + ", ".join(f"{name} {weight:g}" for name, weight in run["weights"].items())
 
 
-def _sets(evaluation: Recorded, found: Figures) -> str:
+def _sets(evaluation: RecordedRouting, found: Figures) -> str:
     rows = [[each.name, str(each.wrong.of), share(each.wrong), str(each.unreadable)] for each in found.sets]
     rows.append(["all", str(found.wrong.of), share(found.wrong), str(found.unreadable)])
     undecided = sum(not row.label.decided for row in evaluation.rows)
@@ -191,7 +191,7 @@ def _threshold(found: Figures) -> str:
     return f"At the threshold in force:\n\n{table(head, rows)}"
 
 
-def _caught(evaluation: Recorded, found: Figures) -> str:
+def _caught(evaluation: RecordedRouting, found: Figures) -> str:
     """Cost at quality without a single System 2 answer: what sending more would catch."""
     shares = [f"{100 * each:.0f} %" for each in SHARES]
     each_caught = [catching(each.name, evaluation.rows, seeded(SEED)) for each in found.assessors]

@@ -10,7 +10,7 @@ from evals.harness.commands import ROUTING, runs_of
 from evals.harness.failures import error_reason
 from evals.harness.provenance import collected_digests
 from evals.records import Record
-from evals.routing.asking import DRAFT, SINGLE_PASS
+from evals.routing.requests import DRAFT, SINGLE_PASS
 from evals.scorers.answers import Known, ScoredAnswer, scored
 from kernel.answers import AnswerType
 from kernel.values import value
@@ -99,7 +99,7 @@ class Row:
 
 
 @value
-class Recorded:
+class RecordedRouting:
     """An evaluation as it was recorded.
 
     Attributes:
@@ -121,7 +121,7 @@ class Recorded:
     hours: float
 
 
-def recorded(records: Sequence[Record]) -> Recorded:
+def recorded(records: Sequence[Record]) -> RecordedRouting:
     """The evaluation that `records` hold.
 
     Raises:
@@ -141,7 +141,7 @@ def recorded(records: Sequence[Record]) -> Recorded:
     if not answered:
         raise RecordsUnusable("there is nothing to report on yet: no item has a System 1 answer")
     all_replies = [reply for each in replies.values() for reply in each.values()]
-    return Recorded(
+    return RecordedRouting(
         runs=runs,
         rows=answered,
         unanswered=len(rows) - len(answered),

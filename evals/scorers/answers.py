@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from kernel.answers.answer_types import AnswerType
 from kernel.answers.equality import is_right
 from kernel.answers.extraction import extract
-from kernel.answers.kinds import AnswerType
 from kernel.values import value
 
 

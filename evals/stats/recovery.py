@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evals.stats.chance import Chance
-from evals.stats.mixing import SHUFFLES
+from evals.stats.routing_worth import SHUFFLES
 from evals.stats.separation import Band, Flags, Levels
 from kernel.values import value
 

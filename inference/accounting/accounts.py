@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from kernel.envelope import NOTHING_SPENT, StageUsage
+from kernel.envelope import NO_USAGE, StageUsage
 from kernel.ledger import Ledger
 from kernel.prices import Price, amount_of
 from kernel.values import value
@@ -77,7 +77,7 @@ class CallAccount:
         self._reservations = [ledger.reserve(stage, generations, generations * self.tokens_each, worst)]
         self._lost = [0, 0]
         self._open = True
-        self.spent = NOTHING_SPENT
+        self.spent = NO_USAGE
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +107,7 @@ class CallAccount:
 
     def add(self, usage: StageUsage) -> None:
         """Add `usage` to what was spent."""
-        self.spent = usage if self.spent is NOTHING_SPENT else self.spent.plus(usage)
+        self.spent = usage if self.spent is NO_USAGE else self.spent.plus(usage)
 
     def release_prompt(self) -> None:
         """Let another exchange use what is reserved for a prompt that was not read."""
@@ -136,7 +136,7 @@ class CallAccount:
         first, *retries = self._reservations
         for retry in retries:
             retry.release()
-        if self.spent == NOTHING_SPENT:
+        if self.spent == NO_USAGE:
             first.release()
         else:
             first.settle(self.spent)
@@ -160,7 +160,7 @@ class ExchangeAccount:
         self._generations = generations
         self._calls = 0
         self._is_sent = False
-        self._usage = NOTHING_SPENT
+        self._usage = NO_USAGE
 
     def __enter__(self) -> Self:
         return self
@@ -171,7 +171,7 @@ class ExchangeAccount:
         self._account.add(self.usage)
         if self._is_sent:
             self._account.count_lost(self._generations)
-        elif self._usage is NOTHING_SPENT:
+        elif self._usage is NO_USAGE:
             self._account.release_prompt()
 
     @property

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 from inference.accounting.accounts import CallAccount
 from inference.config import BackendConfig
 from inference.values import WorkKind
-from kernel.envelope import NOTHING_SPENT, StageUsage
+from kernel.envelope import NO_USAGE, StageUsage
 from kernel.errors import MetacogError
 from kernel.values import value
 
@@ -95,7 +95,7 @@ class CallReport:
 
     def __init__(self, send: Callable[[StageUsage, BaseException | None], None]) -> None:
         self._send: Callable[[StageUsage, BaseException | None], None] | None = send
-        self.usage = NOTHING_SPENT
+        self.usage = NO_USAGE
 
     def __enter__(self) -> Self:
         return self

@@ -4,13 +4,13 @@ import re
 
 from inference.errors import (
     BackendOverloaded,
-    BackendRefused,
     BackendUnauthorized,
     BackendUnavailable,
     InferenceError,
     InvalidCall,
     ModelNotFound,
     PromptTooLong,
+    RequestRejected,
 )
 from inference.http.transport import HttpReply
 from inference.json_fields import count_of, object_of, parse_object, text_of
@@ -77,7 +77,7 @@ def request_error(backend: str, status: int, body: bytes) -> InferenceError:
     named = next((name for name in _FIELDS if re.search(rf"\b{name}\b", message)), None)
     if named and _RANGE.search(message):
         return InvalidCall(named, message)
-    return BackendRefused(backend, status, message)
+    return RequestRejected(backend, status, message)
 
 
 def prompt_too_long(backend: str, body: bytes) -> PromptTooLong:

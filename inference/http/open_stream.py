@@ -46,7 +46,7 @@ class OpenStream:
 
         Raises:
             BackendUnavailable: When the connection breaks, or the backend reports a failure of its own.
-            BackendRefused, InvalidCall, PromptTooLong: When it finds, this late, the request to be wrong.
+            RequestRejected, InvalidCall, PromptTooLong: When it finds, this late, the request to be wrong.
             DeadlineExceeded: When the request's time is over.
         """
         while (chunk := await self._next()) is not None:

@@ -9,7 +9,7 @@ import orjson
 
 from inference.accounting.accounts import CallAccount
 from inference.config import BackendConfig
-from inference.errors import BackendRefused, InvalidCall
+from inference.errors import InvalidCall, RequestRejected
 from inference.features import Features, LearnedFeatures, denied_features, samples_limit
 from inference.http.backend_connection import BackendConnection
 from inference.json_fields import count_of, object_of
@@ -361,7 +361,7 @@ class Sampler:
         known = self._learned.now
         try:
             raw = await self._request(portion, known)
-        except (BackendRefused, InvalidCall) as rejected:
+        except (RequestRejected, InvalidCall) as rejected:
             if self._changes_request(portion, known, rejected):
                 return await self.samples(portion.offset, portion.samples)
             return SampleBatch(failure=rejected)

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from inference.accounting.stream_cost import StreamMeter
-from inference.errors import BackendRefused, InvalidCall
+from inference.errors import InvalidCall, RequestRejected
 from inference.features import Features, LearnedFeatures, samples_limit
 from inference.http import event_parser
 from inference.http.open_stream import OpenStream
@@ -37,7 +37,7 @@ def check_stream_samples(samples: int, backend: str, learned: LearnedFeatures) -
     check_samples(samples, backend, learned.now.samples_per_call)
     try:
         yield
-    except BackendRefused as rejected:
+    except RequestRejected as rejected:
         limit = samples_limit(rejected.message) if samples > 1 else None
         if limit is not None:
             learned.learn(Features(samples_per_call=limit))

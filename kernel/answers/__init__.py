@@ -5,6 +5,7 @@ The names below are what services use; the modules behind them hold the rules of
 """
 
 from kernel.answers.answer_type_inference import InferredType, inferred_type, listed_options
+from kernel.answers.answer_types import AnswerType, AnswerTypeRules, rules_of
 from kernel.answers.canonical import canonical
 from kernel.answers.clusters import (
     Agreement,
@@ -18,7 +19,6 @@ from kernel.answers.clusters import (
 )
 from kernel.answers.equality import is_right, same_answer, same_canonical
 from kernel.answers.extraction import extract
-from kernel.answers.kinds import AnswerType, AnswerTypeRules, rules_of
 from kernel.answers.mathematics.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.merge_guard import may_be_merged
 from kernel.answers.words import is_short

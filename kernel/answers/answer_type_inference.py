@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from string import ascii_uppercase
 
+from kernel.answers.answer_types import AnswerType
 from kernel.answers.canonical import canonical
 from kernel.answers.extraction import extract
-from kernel.answers.kinds import AnswerType
 from kernel.answers.programs import code_blocks
 from kernel.values import value
 
@@ -159,7 +159,7 @@ def _from_samples(samples: Sequence[str]) -> InferredType | None:
 _LETTER = re.compile(r"\s*[(\[]?[A-Ja-j][)\].]?\s*")
 
 
-def form_of_answers(answers: Sequence[str]) -> InferredType:
+def type_of_answers(answers: Sequence[str]) -> InferredType:
     """Return the type of most of the answers, CHOICE, BOOLEAN or NUMBER, where their question is unknown; else TEXT.
 
     Example:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import assert_never
 
-from kernel.answers.kinds import AnswerType
+from kernel.answers.answer_types import AnswerType
 from kernel.answers.mathematics.expressions import constant, expression
 from kernel.answers.numbers import LONGEST_NUMBER, rational, spelled
 from kernel.answers.programs import LONGEST_PROGRAM, code_blocks, normalised_program

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from math import log
 
+from kernel.answers.answer_types import AnswerType, rules_of
 from kernel.answers.canonical import canonical
 from kernel.answers.equality import is_expression, same_canonical
-from kernel.answers.kinds import AnswerType, rules_of
 from kernel.answers.mathematics.expressions import IN_THIS_PROCESS, Mathematics
 from kernel.answers.merge_guard import may_be_merged
 from kernel.answers.words import is_short

@@ -7,8 +7,8 @@ where an answer meets a reference, and only in `is_right`.
 from collections.abc import Sequence
 from fractions import Fraction
 
+from kernel.answers.answer_types import AnswerType, rules_of
 from kernel.answers.canonical import canonical
-from kernel.answers.kinds import AnswerType, rules_of
 from kernel.answers.mathematics.expressions import IN_THIS_PROCESS, Mathematics, constant, expression
 from kernel.answers.numbers import decimal_places, has_finite_decimal, is_percentage, rational, spelled
 from kernel.answers.words import is_short

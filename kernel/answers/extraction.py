@@ -8,8 +8,8 @@ is an invalid sample: dropped, and counted (SPEC 2.1).
 import re
 from collections.abc import Iterator, Sequence
 
+from kernel.answers.answer_types import AnswerType, rules_of
 from kernel.answers.canonical import canonical
-from kernel.answers.kinds import AnswerType, rules_of
 from kernel.answers.programs import code_blocks, is_program
 from kernel.answers.words import is_short
 from kernel.answers.wrapping import LONGEST_TEXT, boxed, unwrapped, without_thinking

@@ -10,7 +10,7 @@ Source: SPEC 1.1 and 2.3; which signs count is ours.
 import re
 from collections.abc import Iterable
 
-from kernel.answers.kinds import AnswerType
+from kernel.answers.answer_types import AnswerType
 from kernel.answers.numbers import rational, spelled
 from kernel.answers.truths import opening_truth, truth
 from kernel.answers.words import SHORT_CHARACTERS, normalised

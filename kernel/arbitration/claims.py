@@ -132,7 +132,7 @@ class EmbeddedClaims:
     vectors: Vectors
 
 
-def traced(
+def claim_shares(
     solvers: EmbeddedClaims, critiques: EmbeddedClaims, final: EmbeddedClaims, *, below: float, everything: Vectors
 ) -> ClaimShares:
     """Return the embedding measures of one question.

@@ -34,7 +34,7 @@ class ConsensusChoice:
     tied: tuple[str, ...] = ()
 
 
-def ranked(counts: Counts, solver: Counts) -> Sequence[str]:
+def ranked_answers(counts: Counts, solver: Counts) -> Sequence[str]:
     """Return the answers of `counts`, the one to give first.
 
     Example:
@@ -44,7 +44,7 @@ def ranked(counts: Counts, solver: Counts) -> Sequence[str]:
     return sorted(counts, key=lambda answer: (-counts[answer], -solver.get(answer, 0), answer))
 
 
-def chosen(
+def consensus_choice(
     solver: Counts, arbiter: Counts, without_arbiter: AnswerSource = AnswerSource.SOLVER_FALLBACK
 ) -> ConsensusChoice | None:
     """Return the answer that the distributions give; None without any valid sample.
@@ -63,7 +63,7 @@ def chosen(
     counts, source = (arbiter, AnswerSource.ARBITER) if arbiter else (solver, without_arbiter)
     if not counts:
         return None
-    order = ranked(counts, solver)
+    order = ranked_answers(counts, solver)
     most = counts[order[0]]
     tied = tuple(answer for answer in order if counts[answer] == most)
     return ConsensusChoice(
@@ -119,11 +119,11 @@ def must_disagree(counts: Counts, remaining: int, most: float = 0.0) -> bool:
     """
     if not counts:
         return False
-    leader = ranked(counts, counts)[0]
+    leader = ranked_answers(counts, counts)[0]
     return not solvers_agree({**counts, leader: counts[leader] + remaining}, most) and not solvers_agree(counts, most)
 
 
-def certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool:
+def is_certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool:
     """Return whether the solvers agree, and no outcome of the `remaining` samples could change the lead.
 
     Example:
@@ -136,7 +136,7 @@ def certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> bool
     return first > remaining + max(others, default=0)
 
 
-def first_step(solver_samples: int) -> int:
+def first_step_samples(solver_samples: int) -> int:
     """Return the samples of each solver in a first step after which unanimous solvers cannot be outvoted [count, >= 1].
 
     Example:
@@ -146,7 +146,7 @@ def first_step(solver_samples: int) -> int:
     return solver_samples // 2 + 1
 
 
-def shared_out(wanted: Sequence[int], total: int) -> list[int]:
+def fair_split(wanted: Sequence[int], total: int) -> list[int]:
     """Return the samples for each, at most what it wants and `total` in all.
 
     They are dealt out one at a time, in order.

@@ -43,7 +43,7 @@ class Look:
     leaders: Ints
 
 
-def looked(looks: Sequence[int], bound: Bound, samples: int, *, third_answers: bool) -> tuple[Look, ...]:
+def compositions_at_looks(looks: Sequence[int], bound: Bound, samples: int, *, third_answers: bool) -> tuple[Look, ...]:
     """Return every composition at each look but the last, at which all is known.
 
     Args:
@@ -55,7 +55,7 @@ def looked(looks: Sequence[int], bound: Bound, samples: int, *, third_answers: b
     return tuple(_look(n, bound, samples - n, third_answers) for n in looks[:-1])
 
 
-def changed(looks: Sequence[Look], samples: int, level: float, *, third_answers: bool) -> Floats:
+def change_probabilities(looks: Sequence[Look], samples: int, level: float, *, third_answers: bool) -> Floats:
     """Return the probability that stopping at `level` changes the answer, by the counts of the first two kinds.
 
     Example:
@@ -68,7 +68,7 @@ def changed(looks: Sequence[Look], samples: int, level: float, *, third_answers:
     """
     final = _leaders(samples, third_answers)
     wrong = np.zeros((samples + 1, samples + 1))
-    for look, going in zip(looks, reached(looks, level), strict=True):
+    for look, going in zip(looks, continuation_shares(looks, level), strict=True):
         stopped = np.where(look.bounds <= level, going, 0.0)
         for answer in range(len(NAMES) if third_answers else 2):
             mistaken = np.where(look.leaders != answer, stopped, 0.0)
@@ -76,7 +76,7 @@ def changed(looks: Sequence[Look], samples: int, level: float, *, third_answers:
     return wrong
 
 
-def reached(looks: Sequence[Look], level: float) -> list[Floats]:
+def continuation_shares(looks: Sequence[Look], level: float) -> list[Floats]:
     """Return the share of the orders of each composition, at each look, that were not stopped before [0..1]."""
     shares: list[Floats] = []
     for place, look in enumerate(looks):

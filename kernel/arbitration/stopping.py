@@ -18,8 +18,8 @@ from math import ceil
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from kernel.arbitration.consensus import Counts, ranked
-from kernel.arbitration.polya import Look, changed, looked
+from kernel.arbitration.consensus import Counts, ranked_answers
+from kernel.arbitration.polya import Look, change_probabilities, compositions_at_looks
 from kernel.values import value
 
 # Samples that each answer of a pair counts as having had beforehand (Jeffreys).
@@ -84,7 +84,7 @@ def is_uncatchable(counts: Counts, solver: Counts, remaining: int) -> bool:
     """
     if not counts:
         return False
-    leader, *others = ranked(counts, solver)
+    leader, *others = ranked_answers(counts, solver)
     rivals = [*others, *(answer for answer in solver if answer not in counts)]
     is_held = all(_keeps_lead(counts, solver, leader, rival, remaining) for rival in rivals)
     # An answer that no sample gives yet has no solver sample: it loses a tie against one that has.
@@ -107,7 +107,7 @@ def change_bound(counts: Counts, solver: Counts, remaining: int) -> float:
     """
     if not counts:
         return 1.0
-    leader, *others = ranked(counts, solver)
+    leader, *others = ranked_answers(counts, solver)
     pairs = [(counts[leader], counts[rival], _wins_ties(solver, leader, rival)) for rival in others]
     # A new answer is taken to win ties, since it is unknown which one it will be.
     bound = sum(_overtaken(*pair, remaining) for pair in pairs) + _overtaken(counts[leader], 0, False, remaining)
@@ -163,7 +163,9 @@ def largest_error(samples: int, first_batch: int, level: float) -> float:
         (True, True)
     """
     tables = _tables(samples, first_batch)
-    return max(float(changed(table, samples, level, third_answers=third).max()) for third, table in tables.items())
+    return max(
+        float(change_probabilities(table, samples, level, third_answers=third).max()) for third, table in tables.items()
+    )
 
 
 @lru_cache(maxsize=8)
@@ -174,7 +176,7 @@ def _tables(samples: int, first_batch: int) -> Mapping[bool, tuple[Look, ...]]:
         return change_bound(counts, {}, left)
 
     stops = looks(samples, first_batch)
-    return {third: looked(stops, bound, samples, third_answers=third) for third in (False, True)}
+    return {third: compositions_at_looks(stops, bound, samples, third_answers=third) for third in (False, True)}
 
 
 def _keeps_lead(counts: Counts, solver: Counts, leader: str, rival: str, remaining: int) -> bool:

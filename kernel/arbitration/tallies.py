@@ -72,7 +72,7 @@ class Tallies:
         return total
 
 
-def stacked(tallies: Sequence[Tally]) -> Tallies:
+def stacked_tallies(tallies: Sequence[Tally]) -> Tallies:
     """Return `tallies` as arrays, padded with zeros to the most solvers and answers."""
     answers = [tally.answers for tally in tallies]
     shape = (
@@ -96,7 +96,7 @@ def stacked(tallies: Sequence[Tally]) -> Tallies:
     )
 
 
-def is_plain(answer: str, answer_type: AnswerType) -> bool:
+def is_already_canonical(answer: str, answer_type: AnswerType) -> bool:
     """Return whether `answer` is its own canonical form, and equal to no other.
 
     Example:
@@ -107,7 +107,7 @@ def is_plain(answer: str, answer_type: AnswerType) -> bool:
     return pattern is not None and pattern.fullmatch(answer) is not None
 
 
-def plain_forms(
+def simple_canonical_forms(
     answers: Sequence[str], answer_type: AnswerType, options: Sequence[str] = ()
 ) -> dict[str, str | None] | None:
     r"""Return the canonical form of each distinct answer, None for an invalid one; None where equality takes more.
@@ -120,8 +120,11 @@ def plain_forms(
     """
     if rules_of(answer_type).simple_form is None or options:
         return None
-    forms = {answer: answer if is_plain(answer, answer_type) else _read(answer, answer_type) for answer in set(answers)}
-    if all(form is None or is_plain(form, answer_type) for form in forms.values()):
+    forms = {
+        answer: answer if is_already_canonical(answer, answer_type) else _read(answer, answer_type)
+        for answer in set(answers)
+    }
+    if all(form is None or is_already_canonical(form, answer_type) for form in forms.values()):
         return dict(sorted(forms.items()))
     return None
 

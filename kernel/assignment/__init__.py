@@ -8,7 +8,7 @@ Source: SPEC 1.4, Eq. 6: maximise the sum of fitness over all maps of roles to a
 from kernel.assignment.chance import DrawnAssignment, count_assignments, explored_assignment, random_assignment
 from kernel.assignment.problem import (
     ASSUMED_FITNESS,
-    Chosen,
+    AssignedAgents,
     InfeasibleAssignment,
     Problem,
     build_problem,
@@ -19,7 +19,7 @@ from kernel.errors import NoAgents
 
 __all__ = [
     "ASSUMED_FITNESS",
-    "Chosen",
+    "AssignedAgents",
     "DrawnAssignment",
     "InfeasibleAssignment",
     "NoAgents",

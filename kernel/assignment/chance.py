@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernel.assignment.problem import Chosen, Problem, infeasible
+from kernel.assignment.problem import AssignedAgents, Problem, infeasible
 from kernel.assignment.solving import best_assignment
 from kernel.roles import ROLES
 
@@ -19,7 +19,7 @@ class DrawnAssignment:
         explored: Whether chance decided instead of fitness.
     """
 
-    chosen: Chosen
+    chosen: AssignedAgents
     propensity: float
     explored: bool = False
 
@@ -29,7 +29,7 @@ def count_assignments(problem: Problem) -> int:
     return _ways(problem)[-1][-1]
 
 
-def random_assignment(problem: Problem, rng: np.random.Generator) -> Chosen:
+def random_assignment(problem: Problem, rng: np.random.Generator) -> AssignedAgents:
     """Return an assignment drawn uniformly from all that satisfy the constraints.
 
     Raises:

@@ -17,7 +17,7 @@ ASSUMED_FITNESS = 0.5
 Bools = NDArray[np.bool_]
 
 
-Chosen = tuple[int, ...]
+AssignedAgents = tuple[int, ...]
 
 
 """Index of an agent for each role, in the order of `ROLES`."""

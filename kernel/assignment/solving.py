@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from kernel.assignment.problem import Bools, Chosen, Problem, infeasible
+from kernel.assignment.problem import AssignedAgents, Bools, Problem, infeasible
 from kernel.roles import ROLES, Floats
 from kernel.thresholds import reaches
 
 
-def best_assignment(problem: Problem) -> Chosen:
+def best_assignment(problem: Problem) -> AssignedAgents:
     """Return the agent for each role so that the total is largest.
 
     Of assignments with equal totals (to 1e-9) it is the one whose first role goes to the first agent by identifier,
@@ -33,12 +33,12 @@ def best_assignment(problem: Problem) -> Chosen:
     return subproblem.in_columns_of_problem(_first_of_equals(subproblem, chosen))
 
 
-def total_fitness(problem: Problem, chosen: Chosen) -> float:
+def total_fitness(problem: Problem, chosen: AssignedAgents) -> float:
     """Return the sum of the fitness over all roles [0..5]."""
     return _total(problem.values, chosen)
 
 
-def margins(problem: Problem, chosen: Chosen) -> tuple[float | None, ...]:
+def margins(problem: Problem, chosen: AssignedAgents) -> tuple[float | None, ...]:
     """Return for each role the total lost if its pair were forbidden [>= 0]; None where no assignment would be left.
 
     Args:
@@ -55,7 +55,7 @@ def margins(problem: Problem, chosen: Chosen) -> tuple[float | None, ...]:
     return tuple(lost)
 
 
-def greedy_assignment(problem: Problem) -> Chosen | None:
+def greedy_assignment(problem: Problem) -> AssignedAgents | None:
     """Return what greedy first-available yields: roles in order, each its best free agent, ties by identifier.
 
     It is None if stuck.
@@ -85,7 +85,7 @@ class _Subproblem:
     allowed: Bools
     places: NDArray[np.intp]
 
-    def in_columns_of_problem(self, chosen: Chosen) -> Chosen:
+    def in_columns_of_problem(self, chosen: AssignedAgents) -> AssignedAgents:
         """Return `chosen` by the columns of the problem."""
         return tuple(int(self.columns[agent]) for agent in chosen)
 
@@ -111,7 +111,7 @@ def _leaders(values: Floats) -> NDArray[np.intp]:
     return np.concatenate([above, np.flatnonzero(values == bar)[: wanted - len(above)]])
 
 
-def _hungarian(subproblem: _Subproblem, allowed: Bools) -> Chosen | None:
+def _hungarian(subproblem: _Subproblem, allowed: Bools) -> AssignedAgents | None:
     """Return the Hungarian assignment over places: an agent has as many as its capacity; None where there is none."""
     if len(subproblem.places) < len(ROLES):
         return None
@@ -123,7 +123,7 @@ def _hungarian(subproblem: _Subproblem, allowed: Bools) -> Chosen | None:
     return tuple(int(agent) for agent in subproblem.places[columns])
 
 
-def _first_of_equals(subproblem: _Subproblem, chosen: Chosen) -> Chosen:
+def _first_of_equals(subproblem: _Subproblem, chosen: AssignedAgents) -> AssignedAgents:
     """Return the first, by identifiers, role after role, of the assignments that are as good as `chosen`."""
     total, allowed = _total(subproblem.values, chosen), subproblem.allowed.copy()
     for role in range(len(ROLES)):
@@ -140,5 +140,5 @@ def _first_of_equals(subproblem: _Subproblem, chosen: Chosen) -> Chosen:
     return chosen
 
 
-def _total(values: Floats, chosen: Chosen) -> float:
+def _total(values: Floats, chosen: AssignedAgents) -> float:
     return float(values[np.arange(len(ROLES)), list(chosen)].sum())

@@ -54,7 +54,7 @@ class ExecutorDecision:
     reason: str
 
 
-def standing(
+def assessed_agent(
     verbalized: float | None, record: ProfileEstimate, rules: Rules, *, profile_alone: bool = False
 ) -> AssessedAgent:
     """Return an agent's confidence and threshold, from its own rating and from its record.
@@ -93,7 +93,7 @@ def is_confident(first: AssessedAgent) -> bool:
     return first.eligible and reaches(first.confidence, first.threshold)
 
 
-def decided(first: AssessedAgent, peers: Sequence[AssessedAgent], rules: Rules) -> ExecutorDecision:
+def executor_decision(first: AssessedAgent, peers: Sequence[AssessedAgent], rules: Rules) -> ExecutorDecision:
     """Decide who solves the task.
 
     Args:

@@ -62,7 +62,7 @@ def answer_in(text: str, answer_type: AnswerType) -> str | None:
     return found
 
 
-def counted(
+def count_votes(
     ballots: Sequence[Ballot], answer_type: AnswerType, *, same_meaning: SameMeaning | None = None
 ) -> VoteCount:
     """Cluster the votes by the rules of their type, and weigh them.

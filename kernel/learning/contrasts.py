@@ -15,10 +15,10 @@ from math import factorial
 
 import numpy as np
 
-from kernel.assignment import Chosen
+from kernel.assignment import AssignedAgents
 from kernel.msv import MSV
 from kernel.roles import CHAIN_ROLES as CHAIN_ROLES
-from kernel.roles import ROLES, TERMS, Floats, term_levels
+from kernel.roles import FITNESS_TERMS, ROLES, Floats, term_levels
 from kernel.statistics.samples import effective_size
 
 
@@ -38,7 +38,7 @@ class Deliberated:
     agents: tuple[str, ...]
     msvs: tuple[MSV, ...]
     capacities: tuple[int, ...]
-    chosen: Chosen
+    chosen: AssignedAgents
     propensity: float
     score: float
 
@@ -78,7 +78,7 @@ def contrasts(deliberations: Sequence[Deliberated]) -> Floats:
         [deliberations x CHAIN_ROLES x TERMS, -1..1]; 0 where the level is unknown, which carries no information.
     """
     return np.array([_contrast(each) for each in deliberations], dtype=float).reshape(
-        len(deliberations), len(CHAIN_ROLES), len(TERMS)
+        len(deliberations), len(CHAIN_ROLES), len(FITNESS_TERMS)
     )
 
 

@@ -86,7 +86,7 @@ def likeliest_change(outcomes: Sequence[int], least: int = 5) -> Split | None:
     )
 
 
-def detected(outcomes: Sequence[int], limits: DriftLimits) -> Split | None:
+def detected_change(outcomes: Sequence[int], limits: DriftLimits) -> Split | None:
     """Return a change in the recent outcomes, oldest first; None when none shows."""
     split = likeliest_change(outcomes[-limits.window :], limits.least)
     return split if split is not None and exceeds(split.statistic, limits.threshold) else None

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from kernel.learning.contrasts import CHAIN_ROLES
-from kernel.roles import ROLES, TERMS, Floats, RoleWeights
+from kernel.roles import FITNESS_TERMS, ROLES, Floats, RoleWeights
 from kernel.statistics.samples import FOLDS as FOLDS
 from kernel.statistics.samples import RIGHT, stratified_folds
 from kernel.statistics.weighing import FIRST_SLOPE, LEAST_SLOPE, PULL, rounded_weights
@@ -39,8 +39,8 @@ def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prio
     Source:
         Logistic regression with a ridge; SPEC 1.6 asks for weights >= 0 with sum 1, regularised toward the defaults.
     """
-    usable = told_apart(contrasted, counts, prior)
-    old = np.array([[prior[role].get(term, 0.0) for term in TERMS] for role in CHAIN_ROLES])
+    usable = informative_weights(contrasted, counts, prior)
+    old = np.array([[prior[role].get(term, 0.0) for term in FITNESS_TERMS] for role in CHAIN_ROLES])
     shares = np.where(usable, old, 0.0)
     masses = shares.sum(axis=1)
     first = FIRST_SLOPE * (shares / np.where(masses > 0, masses, 1.0)[:, None])[usable]
@@ -63,12 +63,12 @@ def fitted_role_weights(contrasted: Floats, scores: Floats, counts: Floats, prio
     return {role: fitted[role] for role in ROLES}
 
 
-def told_apart(contrasted: Floats, counts: Floats, prior: RoleWeights) -> NDArray[np.bool_]:
+def informative_weights(contrasted: Floats, counts: Floats, prior: RoleWeights) -> NDArray[np.bool_]:
     """Return whether the data are informative on each weight [CHAIN_ROLES x TERMS].
 
     Two components of a role at least differ.
     """
-    weighs = np.array([[prior[role].get(term, 0.0) > 0 for term in TERMS] for role in CHAIN_ROLES])
+    weighs = np.array([[prior[role].get(term, 0.0) > 0 for term in FITNESS_TERMS] for role in CHAIN_ROLES])
     total = counts.sum()
     spread = np.sqrt((counts[:, None, None] * contrasted**2).sum(axis=0) / (total if total > 0 else 1.0))
     usable: NDArray[np.bool_] = weighs & (spread > LEAST_SPREAD)
@@ -78,7 +78,7 @@ def told_apart(contrasted: Floats, counts: Floats, prior: RoleWeights) -> NDArra
 
 def advantages(contrasted: Floats, weights: RoleWeights) -> Floats:
     """Return how much fitter than the average one each assignment was for the chain, under `weights`."""
-    matrix = np.array([[weights[role].get(term, 0.0) for term in TERMS] for role in CHAIN_ROLES])
+    matrix = np.array([[weights[role].get(term, 0.0) for term in FITNESS_TERMS] for role in CHAIN_ROLES])
     summed: Floats = (contrasted * matrix).sum(axis=(1, 2))
     return summed.round(12)
 
@@ -112,5 +112,5 @@ def _loss(fit: Floats, levels: Floats, scores: Floats, counts: Floats, first: Fl
 def _rounded(weights: Floats, prior: Mapping[str, float]) -> Mapping[str, float]:
     """Return the weights of the terms of `prior`, to four decimals."""
     terms = list(prior)
-    rounded = rounded_weights(weights[[TERMS.index(term) for term in terms]])
+    rounded = rounded_weights(weights[[FITNESS_TERMS.index(term) for term in terms]])
     return dict(zip(terms, rounded, strict=True))

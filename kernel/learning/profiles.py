@@ -15,7 +15,7 @@ from kernel.statistics.samples import effective_size
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
-START = 0.5
+INITIAL_COMPETENCE = 0.5
 TAIL = 0.025
 
 
@@ -36,7 +36,7 @@ class Profile:
 
     agent: str
     dimension: str
-    competence: float = START
+    competence: float = INITIAL_COMPETENCE
     observations: int = 0
     memory: float = 0.0
     weight: float = 1.0
@@ -110,8 +110,8 @@ def outcome_mean(competence: float, weight: float) -> float:
         (1.0, 0.8, 0.5)
     """
     if weight <= 0:
-        return START
-    return round(min(1.0, max(0.0, (competence - START * (1.0 - weight)) / weight)), DECIMALS)
+        return INITIAL_COMPETENCE
+    return round(min(1.0, max(0.0, (competence - INITIAL_COMPETENCE * (1.0 - weight)) / weight)), DECIMALS)
 
 
 def interval(profile: Profile) -> CompetenceInterval:
@@ -148,7 +148,7 @@ class ProfileEstimate:
     low: float
 
 
-def reading(profiles: Sequence[Profile]) -> ProfileEstimate:
+def profile_estimate(profiles: Sequence[Profile]) -> ProfileEstimate:
     """Return what an agent's profiles in a task's dimensions, in their order, estimate for the task.
 
     Source:
@@ -164,7 +164,7 @@ def reading(profiles: Sequence[Profile]) -> ProfileEstimate:
     )
 
 
-def drawn(profiles: Sequence[Profile], rng: np.random.Generator) -> float:
+def sampled_competence(profiles: Sequence[Profile], rng: np.random.Generator) -> float:
     """Draw a competence from the Beta distributions, the least over the dimensions [0..1]."""
     return min(float(rng.beta(*beta_reading(one))) for one in profiles)
 
@@ -204,10 +204,10 @@ class Change:
     change: ProfileChange
     outcome: int | None = None
     learning_rate: float | None = None
-    competence_after: float = START
+    competence_after: float = INITIAL_COMPETENCE
 
 
-def learned(competence: float, outcome: float, learning_rate: float = LEARNING_RATE) -> float:
+def updated_competence(competence: float, outcome: float, learning_rate: float = LEARNING_RATE) -> float:
     """Return the competence after an outcome [0..1].
 
     The order of operations is that of the store's statement, so that both give the same bits.
@@ -222,14 +222,14 @@ def learned(competence: float, outcome: float, learning_rate: float = LEARNING_R
     return competence + learning_rate * (outcome - competence)
 
 
-def replayed(changes: Iterable[Change], start: float = START) -> float:
+def replayed_competence(changes: Iterable[Change], start: float = INITIAL_COMPETENCE) -> float:
     """Return the competence after a recorded order of changes [0..1]; an exponential mean depends on that order."""
     competence = start
     for one in changes:
         if one.change is ProfileChange.OUTCOME:
             assert one.outcome is not None
             assert one.learning_rate is not None
-            competence = learned(competence, float(one.outcome), one.learning_rate)
+            competence = updated_competence(competence, float(one.outcome), one.learning_rate)
         else:
             competence = one.competence_after
     return competence

@@ -4,7 +4,7 @@ import asyncio
 from functools import partial
 
 from chassis import log, telemetry
-from chassis.serving.auth import demand_keys_beyond_loopback, read_keys
+from chassis.serving.auth import check_keys_beyond_loopback, read_keys
 from chassis.serving.health import Health
 from chassis.serving.server import closing, run, serve
 from chassis.settings import SuiteSettings, read
@@ -22,7 +22,7 @@ async def main() -> None:
     log.configure(NAME, suite.log_level)
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)
-    demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ARBITER_HOST")
+    check_keys_beyond_loopback(settings.host, keyring, "METACOG_ARBITER_HOST")
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
     model_clients = BackendModelClients(await default_backend(suite), build_backend, suite.prices)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())

@@ -13,7 +13,7 @@ from chassis.serving.server import Service, grpc_server
 from configuration.agents import AgentConfig
 from inference import ModelClients
 from kernel.envelope import Limits
-from sandbox.mathematics import Calculating, Here
+from sandbox.mathematics import InProcessCalculator, MathematicsSource
 from services.arbiter import rest, rpc
 from services.arbiter.service.arbitrate import ArbitrationContext, arbitrate
 from services.arbiter.service.claim_tracing import Encoding, Tracer
@@ -45,7 +45,7 @@ class Parts:
     agents: Callable[[], Sequence[AgentConfig]]
     encoder: Encoding
     close: Callable[[], Awaitable[None]]
-    calculator: Calculating = field(default_factory=Here)
+    calculator: MathematicsSource = field(default_factory=InProcessCalculator)
     keyring: Keyring = field(default_factory=Keyring)
     health: Health = field(default_factory=lambda: Health({}))
 

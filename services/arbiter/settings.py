@@ -3,10 +3,10 @@
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import FaceSettings
+from chassis.settings import ApiSettings
 
 
-class Settings(FaceSettings):
+class Settings(ApiSettings):
     """Environment variables `METACOG_ARBITER_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ARBITER_", env_ignore_empty=True, frozen=True)

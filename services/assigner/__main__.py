@@ -1,7 +1,7 @@
 """The assigner as a process: `python -m services.assigner`."""
 
 from chassis import log, telemetry
-from chassis.serving.auth import demand_keys_beyond_loopback, read_keys
+from chassis.serving.auth import check_keys_beyond_loopback, read_keys
 from chassis.serving.health import Health
 from chassis.serving.server import run, serve
 from chassis.settings import SuiteSettings, read
@@ -20,7 +20,7 @@ async def main() -> None:
     log.configure(NAME, suite.log_level)
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)
-    demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ASSIGNER_HOST")
+    check_keys_beyond_loopback(settings.host, keyring, "METACOG_ASSIGNER_HOST")
     agents = Agents(suite.agents_file or DEFAULT_AGENTS_FILE)
     weights = read_role_weights(settings.role_weights_file) if settings.role_weights_file else VersionedWeights()
     affect = analyser(suite.affect)

@@ -5,10 +5,10 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import FaceSettings
+from chassis.settings import ApiSettings
 
 
-class Settings(FaceSettings):
+class Settings(ApiSettings):
     """Environment variables `METACOG_ASSIGNER_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ASSIGNER_", env_ignore_empty=True, frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from chassis import database as db
 from chassis import log, telemetry
 from chassis.serving import server
-from chassis.serving.auth import demand_keys_beyond_loopback, read_keys
+from chassis.serving.auth import check_keys_beyond_loopback, read_keys
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from chassis.settings import SuiteSettings, read
@@ -28,7 +28,7 @@ async def main() -> None:
     log.configure(NAME, suite.log_level)
     telemetry.configure(NAME, suite.otlp_endpoint)
     keyring = read_keys(suite.keys_file)
-    demand_keys_beyond_loopback(settings.host, keyring, "METACOG_DELEGATION_HOST")
+    check_keys_beyond_loopback(settings.host, keyring, "METACOG_DELEGATION_HOST")
     agents = Agents(settings.agents_file or suite.agents_file or CONFIG / "agents.delegation.yaml")
     engine = db.build_engine(suite.database_url)
     embeddings = Embeddings(suite.encoder_url, model=suite.encoder_model, key=suite.encoder_api_key.get_secret_value())

@@ -13,7 +13,7 @@ from chassis.database import Sessions
 from chassis.errors import ConfigurationInvalid
 from chassis.json_text import dumps
 from chassis.serving.auth import Keyring
-from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
+from chassis.serving.contract import reject_unserved_calls, reject_unserved_paths
 from chassis.serving.rest import Application
 from chassis.serving.server import grpc_server
 from configuration.agents import AgentConfig
@@ -193,13 +193,13 @@ def with_paths(app: Application, use_cases: UseCases) -> Application:
     rest.add_profile_paths(app, use_cases)
     rest.add_monitoring_paths(app, use_cases)
     rest.add_category_paths(app, use_cases)
-    refuse_unserved_paths(app, CONTRACT)
+    reject_unserved_paths(app, CONTRACT)
     return app
 
 
 def build_server(use_cases: UseCases, keyring: Keyring) -> aio.Server:
     """Return a gRPC server with every method of the contract."""
     server = grpc_server(keyring)
-    servicer = refuse_unserved_calls(rpc.Servicer, CONTRACT)(use_cases, keyring)
+    servicer = reject_unserved_calls(rpc.Servicer, CONTRACT)(use_cases, keyring)
     delegation_pb2_grpc.add_DelegationServiceServicer_to_server(servicer, server)
     return server

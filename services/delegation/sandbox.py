@@ -2,7 +2,7 @@
 
 import asyncio
 
-from sandbox import Locked
+from sandbox import CodeSandbox
 from services.delegation.errors import SandboxUnavailable
 from services.delegation.service.result_merger import Tested
 
@@ -16,7 +16,7 @@ class Sandbox:
 
     def __init__(self, *, enabled: bool = True) -> None:
         self._enabled = enabled
-        self._locked = Locked()
+        self._locked = CodeSandbox()
 
     def check(self) -> None:
         """Return if the sandbox can be used.

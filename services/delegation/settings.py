@@ -5,12 +5,12 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import FaceSettings
+from chassis.settings import ApiSettings
 from kernel.confidence.rules import Exploration, HandOverRule
 from services.delegation.service.values import DimensionClassifier
 
 
-class Settings(FaceSettings):
+class Settings(ApiSettings):
     """The settings are read from environment variables `METACOG_DELEGATION_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_DELEGATION_", env_ignore_empty=True, frozen=True)

@@ -6,7 +6,7 @@ import sys
 from chassis import database as db
 from chassis import log, telemetry
 from chassis.serving import server
-from chassis.serving.auth import demand_keys_beyond_loopback, read_keys
+from chassis.serving.auth import check_keys_beyond_loopback, read_keys
 from chassis.settings import SuiteSettings, read
 from configuration.affect import analyser
 from inference.backends import build_backend, default_backend
@@ -39,7 +39,7 @@ async def main() -> None:
 
 async def _parts(suite: SuiteSettings, settings: Settings) -> Parts:
     keyring = read_keys(suite.keys_file)
-    demand_keys_beyond_loopback(settings.host, keyring, "METACOG_ROUTER_HOST")
+    check_keys_beyond_loopback(settings.host, keyring, "METACOG_ROUTER_HOST")
     routing = read_routing_rules(settings)  # before any server is asked: a wrong file is reported at once
     backend = await default_backend(suite, max_tokens=settings.answer_max_tokens)
     key = suite.encoder_api_key.get_secret_value()

@@ -13,7 +13,7 @@ from metacog.router.v1 import router_pb2, router_pb2_grpc
 from chassis import database as db
 from chassis.database import Sessions
 from chassis.serving.auth import Keyring
-from chassis.serving.contract import refuse_unserved_calls, refuse_unserved_paths
+from chassis.serving.contract import reject_unserved_calls, reject_unserved_paths
 from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import closing, grpc_server
@@ -64,7 +64,7 @@ from services.router.service.feedback.feedback import (
     submit_feedback,
 )
 from services.router.service.feedback.outbox import LATE_S, POLL_S, Outbox, OutboxStore, Receiver
-from services.router.service.knowledge.add import AddLimits
+from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import ExperienceStore, KnowledgeBase
 from services.router.service.knowledge.values import ChunkSizes, KnowledgeStore
 from services.router.service.runs.journal import RETRY_S, Journal, RunStore
@@ -624,12 +624,12 @@ def _app(
     rest.add_knowledge_paths(app, use_cases.knowledge)
     rest.add_calibration_paths(app, use_cases.calibration)
     openai_rest.add_paths(app, context=context, backend=parts.model_clients.default, aliases=settings.model_aliases)
-    refuse_unserved_paths(app, CONTRACT)
+    reject_unserved_paths(app, CONTRACT)
     return app
 
 
 def _rpc_server(use_cases: rpc.UseCases, keyring: Keyring) -> aio.Server:
     server = grpc_server(keyring)
-    servicer = refuse_unserved_calls(rpc.Servicer, CONTRACT)(use_cases, keyring)
+    servicer = reject_unserved_calls(rpc.Servicer, CONTRACT)(use_cases, keyring)
     router_pb2_grpc.add_RouterServiceServicer_to_server(servicer, server)
     return server

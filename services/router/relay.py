@@ -17,7 +17,7 @@ from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
 
-from chassis.errors import PeerRefused, PeerUnavailable
+from chassis.errors import PeerError, PeerUnavailable
 from chassis.serving.auth import bearer
 from chassis.serving.server import MAX_MESSAGE_BYTES
 from chassis.serving.wire import event, from_plain, to_proto
@@ -104,7 +104,7 @@ class Peer:
         try:
             async with _deadline(self.name, timeout_s):
                 await self._free.acquire()
-        except PeerRefused as late:
+        except PeerError as late:
             late.metadata[REPLIES] = NOT_SENT
             raise
         try:
@@ -143,13 +143,13 @@ class Peer:
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return (*self._auth, *trace_headers().items())
 
-    def _peer_error(self, error: aio.AioRpcError) -> PeerUnavailable | PeerRefused:
+    def _peer_error(self, error: aio.AioRpcError) -> PeerUnavailable | PeerError:
         status = rpc_status.from_call(error)
         for detail in status.details if status else ():
             info = error_details_pb2.ErrorInfo()
             if detail.Unpack(info):
                 code = Code.from_grpc(status.code)
-                return PeerRefused(f"{self.name}: {status.message}", code, info.reason, **dict(info.metadata))
+                return PeerError(f"{self.name}: {status.message}", code, info.reason, **dict(info.metadata))
         if error.code() is grpc.StatusCode.UNAVAILABLE:
             return PeerUnavailable(
                 f"{self.name} at {self.address} cannot be reached: {error.details()}",
@@ -157,7 +157,7 @@ class Peer:
                 address=self.address,
             )
         code = Code.from_grpc(error.code().value[0])
-        return PeerRefused(f"{self.name}: {error.details()}", code, code.name)
+        return PeerError(f"{self.name}: {error.details()}", code, code.name)
 
 
 @asynccontextmanager
@@ -167,7 +167,7 @@ async def _deadline(name: str, timeout_s: float) -> AsyncIterator[None]:
             yield
     except TimeoutError as late:
         message = f"{name} did not answer within {timeout_s:.3g} s"
-        raise PeerRefused(message, Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") from late
+        raise PeerError(message, Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") from late
 
 
 # What is reserved for a fallback to System 1: one sample, this many tokens, this share of the time.
@@ -243,7 +243,7 @@ class Relay:
                         yield self._call.result(item)
                     else:
                         yield item
-        except (PeerUnavailable, PeerRefused) as error:
+        except (PeerUnavailable, PeerError) as error:
             replies = error.metadata.get(REPLIES)
             if replies == NOT_SENT or (replies == "0" and error.code in UNSPENT_CODES):
                 reservation.release()
@@ -268,7 +268,7 @@ class Relay:
                 if text := call.token(name, data):
                     yield AnswerToken(text=text)
         if finished is None:
-            raise PeerRefused(f"{self._peer.name} ended without an answer", Code.INTERNAL, "INTERNAL")
+            raise PeerError(f"{self._peer.name} ended without an answer", Code.INTERNAL, "INTERNAL")
         yield finished
 
 

@@ -6,11 +6,11 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import FaceSettings
+from chassis.settings import ApiSettings
 from kernel.activation import Route
 
 
-class Settings(FaceSettings):
+class Settings(ApiSettings):
     """Environment variables `METACOG_ROUTER_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ROUTER_", env_ignore_empty=True, frozen=True)

@@ -9,7 +9,7 @@ from tests.browser.conftest import Stack
 from tests.support.browser import PHONE, Tab, tab_of
 from tests.support.console import ANSWERS, ModelReplies, console_at
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import CALM, NOBODY, assigner_at, router_at
+from tests.support.stack import CALM, NO_SERVER, assigner_at, router_at
 
 PRIME = "Is 91 a prime number?"
 PHASES = ["assess", "route", "assign", "thesis", "antithesis", "resolution", "synthesis", "note"]
@@ -55,7 +55,7 @@ async def test_a_hard_question_shows_its_dialectic_on_a_phone_too(
     async with (
         assigner_at(scripted) as assigner,  # and no encoder, so that experience is unknown
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}) as router,
-        console_at(router.rest, f"http://{NOBODY}") as console,
+        console_at(router.rest, f"http://{NO_SERVER}") as console,
         tab_of(browser, console.url) as tab,
     ):
         await tab.ask(PRIME)

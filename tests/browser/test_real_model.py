@@ -8,7 +8,7 @@ from playwright.async_api import Browser
 
 from tests.support.browser import tab_of
 from tests.support.console import console_at
-from tests.support.stack import NOBODY, At, assigner_at, router_at
+from tests.support.stack import NO_SERVER, At, assigner_at, router_at
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -19,7 +19,7 @@ async def test_a_run_of_a_real_model_is_shown(browser: Browser, llm_url: str, da
         async with (
             assigner_at(llm) as assigner,
             router_at(llm, database_url, Path(spool), others={"assigner": assigner.grpc}) as router,
-            console_at(router.rest, f"http://{NOBODY}") as console,
+            console_at(router.rest, f"http://{NO_SERVER}") as console,
             tab_of(browser, console.url) as tab,
         ):
             await tab.go("/")

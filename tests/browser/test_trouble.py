@@ -10,11 +10,11 @@ from chassis.serving.auth import ApiKey, Keyring
 from tests.support.browser import tab_of
 from tests.support.console import ModelReplies, console_at
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import NOBODY, router_at
+from tests.support.stack import NO_SERVER, router_at
 
 ANN = "ann-has-a-key"
 KEYRING = Keyring([ApiKey(name="ann", sha256=sha256(ANN.encode()).hexdigest())])
-AWAY = f"http://{NOBODY}"
+AWAY = f"http://{NO_SERVER}"
 
 
 async def test_an_unreachable_router_shows_a_message_with_advice(browser: Browser) -> None:

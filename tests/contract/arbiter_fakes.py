@@ -10,8 +10,8 @@ from inference.spend import Spend
 from inference.values import Call, Completion, CompletionSample
 from kernel.envelope import StageUsage
 from services.arbiter.service.plan import ArbitrationDefaults
-from tests.support.arbiter import LIMITS, WordEncoder, arbiter_over, bench_of, said
-from tests.support.faces import Running
+from tests.support.apis import Running
+from tests.support.arbiter import LIMITS, WordEncoder, arbiter_over, parts_of, sample_text
 
 AGENTS = (AgentConfig(id="ada"), AgentConfig(id="ben"))
 
@@ -29,9 +29,9 @@ class FakeArbiterModelClient:
         usage = StageUsage(generations=call.samples, http_calls=1, prompt_tokens=9, completion_tokens=8 * call.samples)
         spend.ledger.book(call.stage, usage)
         texts = {
-            "solve": [said(SOLVED[place % 5]) for place in range(call.samples)],
+            "solve": [sample_text(SOLVED[place % 5]) for place in range(call.samples)],
             "critique": ["It holds."],
-            "arbitrate": [said("5" if place % 5 == 4 else "4") for place in range(call.samples)],
+            "arbitrate": [sample_text("5" if place % 5 == 4 else "4") for place in range(call.samples)],
         }
         samples = tuple(CompletionSample(text=text, tokens=8) for text in texts[call.stage])
         return Completion(samples=samples, usage=usage, model=self.model)
@@ -52,5 +52,5 @@ class FakeArbiterModelClients:
 def fake_arbiter() -> AbstractAsyncContextManager[Running]:
     """Both APIs of an arbiter over fakes."""
     return arbiter_over(
-        bench_of(FakeArbiterModelClients(), AGENTS, WordEncoder(), ArbitrationDefaults(limits=LIMITS)), Health({})
+        parts_of(FakeArbiterModelClients(), AGENTS, WordEncoder(), ArbitrationDefaults(limits=LIMITS)), Health({})
     )

@@ -20,8 +20,8 @@ from services.delegation.__main__ import CONTRACT as DELEGATION
 from services.router.compose import compose
 from tests.contract.arbiter_fakes import fake_arbiter
 from tests.contract.fakes import fake_deliberate, router_parts
+from tests.support.apis import Api, RestApi, RpcApi, Running, serving
 from tests.support.arbiter import ARBITER
-from tests.support.faces import Face, RestFace, RpcFace, Running, serving
 from tests.support.stack import ASSIGNER, MAX_BODY_BYTES, ROUTER, process, router_settings, served
 
 
@@ -33,16 +33,16 @@ class Served:
     running: Running
 
     @property
-    def rest(self) -> RestFace:
+    def rest(self) -> RestApi:
         """Its REST API."""
-        return RestFace(self.running.rest, self.contract)
+        return RestApi(self.running.rest, self.contract)
 
     @property
-    def rpc(self) -> RpcFace:
+    def rpc(self) -> RpcApi:
         """Its gRPC API."""
-        return RpcFace(self.running.grpc, self.contract)
+        return RpcApi(self.running.grpc, self.contract)
 
-    def api(self, name: str) -> Face:
+    def api(self, name: str) -> Api:
         """The API called `name`."""
         return self.rest if name == "rest" else self.rpc
 
@@ -86,18 +86,18 @@ def api(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def router(services: dict[str, Served], api: str) -> Face:
+def router(services: dict[str, Served], api: str) -> Api:
     """The router, by one of its APIs."""
     return services["router"].api(api)
 
 
 @pytest.fixture
-def assigner(services: dict[str, Served], api: str) -> Face:
+def assigner(services: dict[str, Served], api: str) -> Api:
     """The assigner, by one of its APIs."""
     return services["assigner"].api(api)
 
 
 @pytest.fixture
-def arbiter(services: dict[str, Served], api: str) -> Face:
+def arbiter(services: dict[str, Served], api: str) -> Api:
     """The arbiter, by one of its APIs."""
     return services["arbiter"].api(api)

@@ -37,7 +37,7 @@ from services.router.service.runs.values import ListRunsRequest, ListRunsRespons
 from services.router.store.runs import RunNotFound
 from tests.contract.calibration_fakes import FakeCalibration, fake_seen
 from tests.contract.fake_knowledge import FakeLibrary, fake_embeddings
-from tests.support.stack import LIMITS, NOBODY, At, peers, voices_of
+from tests.support.stack import LIMITS, NO_SERVER, At, model_clients_of, peers
 
 AGENTS = tuple(AgentConfig(id=name) for name in ("ada", "ben", "cleo", "dan", "eve"))
 
@@ -170,7 +170,7 @@ def router_parts(home: Path) -> Parts:
     """Return the parts of a router over fakes; it has no model and no database."""
     assessor = FakeAssessor()
     return Parts(
-        model_clients=voices_of(At(f"http://{NOBODY}", "fake")),
+        model_clients=model_clients_of(At(f"http://{NO_SERVER}", "fake")),
         database=RouterDatabase(
             runs=FakeRuns(),
             old_runs=FakeOldRuns(),

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.contract.conftest import Served
-from tests.support.faces import Body, Face, Refused
+from tests.support.apis import Api, ApiError, Body
 
 QUESTION = "What is 2 + 2?"
 
 
-async def test_samples_that_exist_are_measured(arbiter: Face) -> None:
+async def test_samples_that_exist_are_measured(arbiter: Api) -> None:
     reply = await arbiter.ask(
         "Measure", answer_type="NUMBER", solver_answers=["12", "12", "13"], arbiter_answers=["12", "12"], truth="12"
     )
@@ -20,7 +20,7 @@ async def test_samples_that_exist_are_measured(arbiter: Face) -> None:
     assert (reply["novelty"], reply["summary"]) == (None, None)
 
 
-async def test_a_batch_has_one_reply_a_question_and_a_summary(arbiter: Face) -> None:
+async def test_a_batch_has_one_reply_a_question_and_a_summary(arbiter: Api) -> None:
     batch = [
         {"id": "a", "solver_answers": ["1", "2"], "arbiter_answers": ["1"], "truth": "1"},
         {"id": "b", "solver_answers": ["1", "1"], "truth": "2"},
@@ -38,7 +38,7 @@ async def test_a_batch_has_one_reply_a_question_and_a_summary(arbiter: Face) -> 
     assert reply["confidence"] is None
 
 
-async def test_the_events_of_an_arbitration_come_in_their_order(arbiter: Face) -> None:
+async def test_the_events_of_an_arbitration_come_in_their_order(arbiter: Api) -> None:
     events = await arbiter.events("Arbitrate", question=QUESTION, mode="PAPER", return_samples=True)
 
     names = [name for name, _ in events]
@@ -51,7 +51,7 @@ async def test_the_events_of_an_arbitration_come_in_their_order(arbiter: Face) -
     assert (arbiter_batch["phase"], arbiter_batch["solver"], len(arbiter_batch["samples"])) == ("ARBITRATE", None, 50)
 
 
-async def test_a_finished_arbitration_explains_itself(arbiter: Face) -> None:
+async def test_a_finished_arbitration_explains_itself(arbiter: Api) -> None:
     end = await arbiter.ask("Arbitrate", question=QUESTION, mode="PAPER", truth="4", run_id="run-1")
 
     assert (end["answer"], end["outcome"], end["answer_source"]) == ("4", "ANSWERED", "ARBITER")
@@ -75,7 +75,7 @@ async def test_undefined_measures_are_null_on_rest_and_absent_on_grpc(services: 
     assert document["undefined_reasons"]["compression"] == "the solvers' entropy is 0: there is nothing to compress"
 
 
-async def test_a_recording_is_replayed_without_a_model(arbiter: Face) -> None:
+async def test_a_recording_is_replayed_without_a_model(arbiter: Api) -> None:
     recording: Body = {
         "recorded_solver_samples": [{"solver": solver, "answer": str(4 + solver)} for solver in (0, 0, 1)],
         "recorded_arbitration_samples": [{"answer": "4"}] * 50,
@@ -116,9 +116,9 @@ async def test_a_recording_is_replayed_without_a_model(arbiter: Face) -> None:
     ],
 )
 async def test_an_error_has_one_code_and_one_reason(
-    arbiter: Face, operation: str, body: Body, code: str, reason: str
+    arbiter: Api, operation: str, body: Body, code: str, reason: str
 ) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await arbiter.ask(operation, **body)
 
     assert (raised.value.code, raised.value.reason) == (code, reason)

@@ -4,7 +4,7 @@ import pytest
 from metacog.assigner.v1 import assigner_pb2 as pb
 
 from tests.contract.conftest import Served
-from tests.support.faces import Body, Face, Refused
+from tests.support.apis import Api, ApiError, Body
 
 ROLES = ("EXPERT", "CRITIC", "EVALUATOR", "SYNTHESIZER", "GENERALIST")
 QUESTION = "Is it so?"
@@ -24,7 +24,7 @@ def state(**levels: float) -> Body:
     return {"correctness": 0.5, "experience": 0.5, "conflict": 0.5, "importance": 0.5, **levels}
 
 
-async def test_ready_fitness_is_assigned_as_one_whole(assigner: Face) -> None:
+async def test_ready_fitness_is_assigned_as_one_whole(assigner: Api) -> None:
     reply = await assigner.ask("Assign", agents=NAMED, fitness=FITNESS)
 
     assert reply["assignment"] == dict(zip(ROLES, "bacde", strict=True))
@@ -34,7 +34,7 @@ async def test_ready_fitness_is_assigned_as_one_whole(assigner: Face) -> None:
     assert (reply["fitness"], reply["terms"], reply["weights"]) == (FITNESS, {}, {})
 
 
-async def test_states_make_the_fitness_with_the_terms_of_each_cell(assigner: Face) -> None:
+async def test_states_make_the_fitness_with_the_terms_of_each_cell(assigner: Api) -> None:
     agents = [{"id": "a", "msv": state(correctness=0.9, experience=0.5), "capacity": 5}]
 
     reply = await assigner.ask("Assign", agents=agents)
@@ -45,14 +45,14 @@ async def test_states_make_the_fitness_with_the_terms_of_each_cell(assigner: Fac
     assert reply["weights"]["CRITIC"] == {"conflict": 0.6, "incorrectness": 0.4}
 
 
-async def test_what_a_fitness_had_to_leave_out_is_named(assigner: Face) -> None:
+async def test_what_a_fitness_had_to_leave_out_is_named(assigner: Api) -> None:
     reply = await assigner.ask("Assign", agents=[{"id": "a", "msv": {"correctness": 0.9}, "capacity": 5}])
 
     assert {"role": "CRITIC", "agent": "a", "unknown": ["conflict"]} in reply["partial"]
     assert reply["fitness"]["CRITIC"]["a"] == pytest.approx(0.1)
 
 
-async def test_a_brief_answer_leaves_out_what_there_is_of_every_cell(assigner: Face) -> None:
+async def test_a_brief_answer_leaves_out_what_there_is_of_every_cell(assigner: Api) -> None:
     agents = [{"id": "a", "msv": state(), "capacity": 5}]
 
     whole, brief = [await assigner.ask("Assign", agents=agents, brief=each) for each in (False, True)]
@@ -63,7 +63,7 @@ async def test_a_brief_answer_leaves_out_what_there_is_of_every_cell(assigner: F
     assert (whole["weights_version"], len(whole["partial"])) == ("default", 1)
 
 
-async def test_equal_agents_get_the_roles_in_their_own_order(assigner: Face) -> None:
+async def test_equal_agents_get_the_roles_in_their_own_order(assigner: Api) -> None:
     agents = [{"id": name, "msv": state()} for name in "edcbaf"]
 
     reply = await assigner.ask("Assign", agents=agents)
@@ -84,7 +84,7 @@ async def test_an_unknown_fitness_is_null_on_rest_and_absent_on_grpc(services: d
     assert "EXPERT" not in message.margins
 
 
-async def test_pins_and_forbidden_pairs_hold(assigner: Face) -> None:
+async def test_pins_and_forbidden_pairs_hold(assigner: Api) -> None:
     reply = await assigner.ask(
         "Assign",
         agents=NAMED,
@@ -97,7 +97,7 @@ async def test_pins_and_forbidden_pairs_hold(assigner: Face) -> None:
     assert reply["assignment"]["CRITIC"] != "b"
 
 
-async def test_the_events_of_a_deliberation_come_in_their_order(assigner: Face) -> None:
+async def test_the_events_of_a_deliberation_come_in_their_order(assigner: Api) -> None:
     events = await assigner.events("Deliberate", question=QUESTION, measure_stages=False)
 
     stage = ["stage_started", "stage_token", "stage_token", "stage_finished"]
@@ -112,7 +112,7 @@ async def test_the_events_of_a_deliberation_come_in_their_order(assigner: Face) 
     assert started == ["THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS"]
 
 
-async def test_a_finished_deliberation_explains_itself(assigner: Face) -> None:
+async def test_a_finished_deliberation_explains_itself(assigner: Api) -> None:
     finished = await assigner.ask("Deliberate", question=QUESTION, run_id="run-1")
 
     assert (finished["answer"], finished["outcome"]) == ("the synthesis", "ANSWERED")
@@ -144,16 +144,16 @@ async def test_a_finished_deliberation_explains_itself(assigner: Face) -> None:
     ],
 )
 async def test_an_error_has_one_code_and_one_reason(
-    assigner: Face, operation: str, body: Body, code: str, reason: str
+    assigner: Api, operation: str, body: Body, code: str, reason: str
 ) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await assigner.ask(operation, **body)
 
     assert (raised.value.code, raised.value.reason) == (code, reason)
 
 
-async def test_an_infeasible_problem_names_the_constraint(assigner: Face) -> None:
-    with pytest.raises(Refused) as raised:
+async def test_an_infeasible_problem_names_the_constraint(assigner: Api) -> None:
+    with pytest.raises(ApiError) as raised:
         await assigner.ask("Assign", agents=[{"id": "a", "msv": state(), "capacity": 4}])
 
     assert raised.value.metadata == {"constraint": "capacity", "capacity": "4"}

@@ -8,12 +8,12 @@ from chassis.serving.auth import ANYONE, ApiKey, TeachingNotAllowed
 from services.router.service.calibration.calibration import CalibrationNotFound, rollback_calibration
 from services.router.service.calibration.values import RollbackCalibrationRequest
 from tests.contract.calibration_fakes import FakeCalibration
-from tests.support.faces import Face, Refused
+from tests.support.apis import Api, ApiError
 
 PAIR = {"strategy": "system1", "confidence_source": "assessment"}
 
 
-async def test_a_row_shows_how_far_a_confidence_can_be_trusted(router: Face) -> None:
+async def test_a_row_shows_how_far_a_confidence_can_be_trusted(router: Api) -> None:
     await router.ask("RollbackCalibration", **PAIR, newest=True)
 
     page = await router.ask("GetCalibration", strategy="system1", bins=4)
@@ -31,7 +31,7 @@ async def test_a_row_shows_how_far_a_confidence_can_be_trusted(router: Face) -> 
     assert page["minimum_observations"] == 100
 
 
-async def test_a_row_has_the_map_in_force_and_those_that_can_be(router: Face) -> None:
+async def test_a_row_has_the_map_in_force_and_those_that_can_be(router: Api) -> None:
     await router.ask("RollbackCalibration", **PAIR, newest=True)
 
     [row] = (await router.ask("GetCalibration", strategy="system1"))["reliabilities"]
@@ -46,7 +46,7 @@ async def test_a_row_has_the_map_in_force_and_those_that_can_be(router: Face) ->
     assert row["pinned"] is False
 
 
-async def test_without_labels_there_are_no_figures(router: Face) -> None:
+async def test_without_labels_there_are_no_figures(router: Api) -> None:
     [row] = (await router.ask("GetCalibration", strategy="arbiter"))["reliabilities"]
 
     assert (row["observations"], row["chance_calibration_error"], row["map"]) == (0, None, None)
@@ -54,7 +54,7 @@ async def test_without_labels_there_are_no_figures(router: Face) -> None:
     assert len(row["raw"]["bins"]) == 10
 
 
-async def test_rows_come_in_pages(router: Face) -> None:
+async def test_rows_come_in_pages(router: Api) -> None:
     first = await router.ask("GetCalibration", page_size=1)
     second = await router.ask("GetCalibration", page_size=1, page_token=first["next_page_token"])
 
@@ -63,14 +63,14 @@ async def test_rows_come_in_pages(router: Face) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"bins": 0}, {"bins": 101}, {"page_size": 0}, {"page_size": 201}])
-async def test_what_is_out_of_range_is_rejected(router: Face, wrong: dict[str, int]) -> None:
-    with pytest.raises(Refused) as raised:
+async def test_what_is_out_of_range_is_rejected(router: Api, wrong: dict[str, int]) -> None:
+    with pytest.raises(ApiError) as raised:
         await router.ask("GetCalibration", **wrong)
 
     assert raised.value.reason == "MALFORMED_REQUEST"
 
 
-async def test_an_earlier_map_none_and_the_newest_can_be_put_in_force(router: Face) -> None:
+async def test_an_earlier_map_none_and_the_newest_can_be_put_in_force(router: Api) -> None:
     await router.ask("RollbackCalibration", **PAIR, newest=True)
 
     earlier = await router.ask("RollbackCalibration", **PAIR, version="system1-assessment-1")
@@ -84,8 +84,8 @@ async def test_an_earlier_map_none_and_the_newest_can_be_put_in_force(router: Fa
     assert newest["previous_version"] == ""
 
 
-async def test_a_map_that_was_not_fitted_is_not_found(router: Face) -> None:
-    with pytest.raises(Refused) as raised:
+async def test_a_map_that_was_not_fitted_is_not_found(router: Api) -> None:
+    with pytest.raises(ApiError) as raised:
         await router.ask("RollbackCalibration", **PAIR, version="system1-assessment-9")
 
     assert (raised.value.code, raised.value.reason) == ("NOT_FOUND", CalibrationNotFound.reason)
@@ -104,8 +104,8 @@ async def test_a_map_that_was_not_fitted_is_not_found(router: Face) -> None:
     ],
     ids=["no target", "none: false", "no version", "no source", "no strategy", "unknown strategy"],
 )
-async def test_a_rollback_needs_a_choice_and_a_pair(router: Face, wrong: dict[str, object]) -> None:
-    with pytest.raises(Refused) as raised:
+async def test_a_rollback_needs_a_choice_and_a_pair(router: Api, wrong: dict[str, object]) -> None:
+    with pytest.raises(ApiError) as raised:
         await router.ask("RollbackCalibration", **wrong)
 
     assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", "MALFORMED_REQUEST")
@@ -126,7 +126,7 @@ async def test_a_key_that_may_not_teach_puts_nothing_in_force() -> None:
     assert (await rollback(request, key=ANYONE)).previous_version == "system1-assessment-2"
 
 
-async def test_the_activations_seen_are_served_with_the_threshold_in_force(router: Face) -> None:
+async def test_the_activations_seen_are_served_with_the_threshold_in_force(router: Api) -> None:
     seen = await router.ask("GetActivations", bins=4)
 
     assert (seen["threshold"], seen["config_version"]) == (0.45, "paper")
@@ -136,7 +136,7 @@ async def test_the_activations_seen_are_served_with_the_threshold_in_force(route
     assert (seen["auroc"], seen["auroc_low"], seen["auroc_high"]) == (None, None, None)
 
 
-async def test_without_runs_there_is_no_share(router: Face) -> None:
+async def test_without_runs_there_is_no_share(router: Api) -> None:
     seen = await router.ask("GetActivations", config_version="another")
 
     assert (seen["runs"], seen["system_two_share"], seen["mean"], seen["quantiles"]) == (0, None, None, {})

@@ -20,8 +20,8 @@ import services
 from chassis.serving.contract import http_rule
 from kernel.errors import MetacogError
 from tests.contract.conftest import DELEGATION, Served
+from tests.support.apis import ApiError
 from tests.support.arbiter import ARBITER
-from tests.support.faces import Refused
 from tests.support.stack import ASSIGNER, ROOT, ROUTER
 
 OPENAI_PATHS = {("GET", "/v1/models"), ("GET", "/v1/models/{model}"), ("POST", "/v1/chat/completions")}
@@ -72,7 +72,7 @@ async def test_reflection_lists_the_service(services: dict[str, Served], name: s
     ("name", "operation"), [("router", "Route"), ("router", "Answer"), ("assigner", "Assign"), ("arbiter", "Measure")]
 )
 async def test_unknown_fields_are_rejected_on_rest(services: dict[str, Served], name: str, operation: str) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await services[name].rest.ask(operation, question="?", agents=[{"id": "a"}], colour="red")
 
     assert raised.value.reason == "MALFORMED_REQUEST"

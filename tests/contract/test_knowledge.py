@@ -8,25 +8,25 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.faces import Face, Refused
+from tests.support.apis import Api, ApiError
 
 TEXT = "The fjord is deep. The water is cold.\n\nNobody swims there in winter."
 
 
 @pytest.fixture
-async def name(router: Face) -> AsyncIterator[str]:
+async def name(router: Api) -> AsyncIterator[str]:
     """A name of a document that goes with the test."""
     made = f"notes/{uuid4().hex}.md"
     yield made
-    with suppress(Refused):
+    with suppress(ApiError):
         await router.ask("DeleteKnowledge", document_id=made)
 
 
-async def added(router: Face, *documents: dict[str, Any], **more: object) -> dict[str, Any]:
+async def added(router: Api, *documents: dict[str, Any], **more: object) -> dict[str, Any]:
     return await router.ask("AddKnowledge", documents=list(documents), **more)
 
 
-async def test_adding_reports_its_progress_and_at_the_end_the_totals(router: Face, name: str) -> None:
+async def test_adding_reports_its_progress_and_at_the_end_the_totals(router: Api, name: str) -> None:
     document = {"document_id": name, "title": "Fjord", "text": TEXT, "labels": {"by": "ann"}}
 
     events = await router.events("AddKnowledge", documents=[document], chunk_characters=20, chunk_overlap_characters=0)
@@ -44,7 +44,7 @@ async def test_adding_reports_its_progress_and_at_the_end_the_totals(router: Fac
     assert 0 <= last["embedding_ms"] <= last["duration_ms"]
 
 
-async def test_a_document_without_a_name_is_named_after_its_text_and_stored_once(router: Face) -> None:
+async def test_a_document_without_a_name_is_named_after_its_text_and_stored_once(router: Api) -> None:
     first = await added(router, {"text": TEXT}, {"text": TEXT})
 
     again = await added(router, {"text": TEXT})
@@ -56,7 +56,7 @@ async def test_a_document_without_a_name_is_named_after_its_text_and_stored_once
     await router.ask("DeleteKnowledge", document_id=one["document_id"])
 
 
-async def test_a_known_name_replaces_and_an_unchanged_text_is_not_embedded_again(router: Face, name: str) -> None:
+async def test_a_known_name_replaces_and_an_unchanged_text_is_not_embedded_again(router: Api, name: str) -> None:
     await added(router, {"document_id": name, "text": TEXT})
 
     retitled = await added(router, {"document_id": name, "text": TEXT, "title": "New"})
@@ -66,7 +66,7 @@ async def test_a_known_name_replaces_and_an_unchanged_text_is_not_embedded_again
     assert (rewritten["chunks"], rewritten["replaced"]) == (1, 1)
 
 
-async def test_documents_are_listed_page_by_page(router: Face, name: str) -> None:
+async def test_documents_are_listed_page_by_page(router: Api, name: str) -> None:
     await added(router, {"document_id": name, "text": TEXT}, {"document_id": "zz", "text": "The last."})
 
     first = await router.ask("ListKnowledge", page_size=1)
@@ -77,19 +77,19 @@ async def test_documents_are_listed_page_by_page(router: Face, name: str) -> Non
     await router.ask("DeleteKnowledge", document_id="zz")
 
 
-async def test_a_deleted_document_is_gone(router: Face, name: str) -> None:
+async def test_a_deleted_document_is_gone(router: Api, name: str) -> None:
     await added(router, {"document_id": name, "text": TEXT})
 
     deleted = await router.ask("DeleteKnowledge", document_id=name)
 
     assert deleted == {"document_id": name, "chunks": 1}
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await router.ask("DeleteKnowledge", document_id=name)
     assert (raised.value.code, raised.value.reason) == ("NOT_FOUND", "DOCUMENT_NOT_FOUND")
     assert raised.value.metadata == {"document_id": name}
 
 
-async def test_a_search_finds_the_nearest_first(router: Face, name: str) -> None:
+async def test_a_search_finds_the_nearest_first(router: Api, name: str) -> None:
     await added(router, {"document_id": name, "text": "zebra zoo\n\nqueen", "title": "Z"}, chunk_characters=12)
 
     found = await router.ask("SearchKnowledge", query="zebra zoo", page_size=1)
@@ -104,7 +104,7 @@ async def test_a_search_finds_the_nearest_first(router: Face, name: str) -> None
     assert found["embedding_ms"] >= 0 <= found["retrieval_ms"]
 
 
-async def test_a_search_can_be_narrowed(router: Face, name: str) -> None:
+async def test_a_search_can_be_narrowed(router: Api, name: str) -> None:
     await added(router, {"document_id": name, "text": "zebra zoo\n\nqueen"}, chunk_characters=12)
 
     near = await router.ask("SearchKnowledge", query="zebra zoo", minimum_similarity=0.9)
@@ -149,9 +149,9 @@ async def test_a_search_can_be_narrowed(router: Face, name: str) -> None:
     ],
 )
 async def test_what_cannot_be_done_is_rejected_with_its_place(
-    router: Face, operation: str, body: dict[str, Any], reason: str, says: str
+    router: Api, operation: str, body: dict[str, Any], reason: str, says: str
 ) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await router.ask(operation, **body)
 
     assert raised.value.reason == reason

@@ -11,9 +11,9 @@ import openai
 import pytest
 
 from services.router.service.answering.admission import Admission
-from tests.support.faces import Face, Refused, RestFace, RpcFace
+from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.gateway import HELLO, Suite, gateway, metacog_field
-from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall
+from tests.support.scripted_llm import ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import ROUTER, TROUBLED, cast, process
 
 DEEP = {"question": "Is it so?", "strategy": "dialectic"}
@@ -27,10 +27,10 @@ class Full:
     llm: ScriptedLLM
     admission: Admission
 
-    def api(self, name: str) -> Face:
+    def api(self, name: str) -> Api:
         """One API of the router."""
         router = self.suite.router
-        return RestFace(router.rest, ROUTER) if name == "rest" else RpcFace(router.grpc, ROUTER)
+        return RestApi(router.rest, ROUTER) if name == "rest" else RpcApi(router.grpc, ROUTER)
 
     async def holding(self, requests: int, model: str = "metacog/system1") -> list["asyncio.Task[Any]"]:
         """Requests that hold their places until they are cancelled."""
@@ -65,7 +65,7 @@ async def full(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> Asyn
 async def test_one_request_too_many_is_rejected_at_once(full: Full, name: str, operation: str) -> None:
     held = await full.holding(2)
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await full.api(name).ask(operation, question="Is it so?")
 
     assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
@@ -116,7 +116,7 @@ async def test_a_place_is_free_again_however_its_request_ends(full: Full, ending
             case "answered":
                 await full.suite.ask("metacog/system1")
             case "rejected":
-                full.llm.fault(Refuse(400, "no"))
+                full.llm.fault(ErrorReply(400, "no"))
                 with pytest.raises(openai.BadRequestError):
                     await full.suite.ask("metacog/system1")
             case "hung up":
@@ -166,7 +166,7 @@ async def test_a_deliberation_too_many_is_rejected_where_the_caller_named_it(
     full.llm.answer = cast(TROUBLED)
     held = await _one_deliberating(full)
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await full.api(name).ask("Answer", **body)
 
     assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "OVERLOADED")
@@ -194,9 +194,9 @@ async def _one_deliberating(full: Full) -> list["asyncio.Task[Any]"]:
 
 @pytest.mark.parametrize("name", ["rest", "rpc"])
 async def test_a_full_backend_that_names_no_time_gets_one(full: Full, name: str) -> None:
-    full.llm.fault(*[Refuse(429, "busy")] * 4)
+    full.llm.fault(*[ErrorReply(429, "busy")] * 4)
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await full.api(name).ask("Answer", question="Is it so?", strategy="system1")
 
     assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "BACKEND_OVERLOADED")

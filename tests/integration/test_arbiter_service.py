@@ -10,8 +10,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from openai import AsyncOpenAI
 
 from kernel.arbitration.claims import claims
-from tests.support.arbiter import ARBITER, Script, arbiter_at, said, stage_of
-from tests.support.faces import Body, RestFace, RpcFace
+from tests.support.apis import Body, RestApi, RpcApi
+from tests.support.arbiter import ARBITER, Script, arbiter_at, sample_text, stage_of
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, At, cast, process, router_at
 
@@ -59,7 +59,7 @@ async def test_a_chat_with_the_arbiter_shows_a_sample_that_holds_the_answer(
         )
         ours = [body for body in scripted.bodies if "</question>" in str(body["messages"][-1]["content"])]
         metadata: Body = whole.model_extra["metacog"]  # type: ignore[index]
-        run = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=metadata["run_id"]))["run"]
+        run = (await RestApi(router.rest, ROUTER).ask("GetRun", run_id=metadata["run_id"]))["run"]
         scripted.answer = arbitration(["5"] * 50)
         stream = await client.chat.completions.create(
             model="metacog/arbiter",
@@ -74,10 +74,10 @@ async def test_a_chat_with_the_arbiter_shows_a_sample_that_holds_the_answer(
     assert temperatures == {"solve": 0.9, "critique": 0.2, "arbitrate": 0.9}
     # Ten of the solvers, and the arbiter's first batch.
     assert len(run["deliberation"]["samples"]) == 16
-    assert whole.choices[0].message.content == said("5")
+    assert whole.choices[0].message.content == sample_text("5")
     assert (metadata["strategy"], metadata["confidence_source"], metadata["degraded"]) == ("arbiter", "arbiter", False)
     assert metadata["confidence"] == 1.0
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == said("5")
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == sample_text("5")
     events = [chunk.model_extra["metacog"].get("event") for chunk in chunks if "metacog" in (chunk.model_extra or {})]
     assert {"samples_drawn", "solvers_finished", "critique_finished"} <= set(events)
 
@@ -105,7 +105,7 @@ async def test_an_abstention_is_a_normal_completion(scripted: ScriptedLLM, datab
 
 async def test_an_arbitration_runs_with_a_real_model_and_a_real_encoder(llm_url: str, encoder_url: str) -> None:
     async with arbiter_at(At(f"{llm_url}", "smollm2"), encoder=encoder_url) as running:
-        api = RpcFace(running.grpc, ARBITER)
+        api = RpcApi(running.grpc, ARBITER)
         end = await api.ask(
             "Arbitrate",
             question="Tom has 3 apples and buys 2 more. How many apples has he now?",

@@ -10,9 +10,9 @@ from openai import AsyncOpenAI, BadRequestError
 
 from configuration.agents import AgentConfig
 from kernel.envelope import Limits
+from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.arbiter import Script, arbiter_at, stage_of
-from tests.support.faces import Refused, RestFace, RpcFace
-from tests.support.scripted_llm import Refuse, ScriptedLLM
+from tests.support.scripted_llm import ErrorReply, ScriptedLLM
 from tests.support.stack import ROUTER, RunningRouter, assigner_at, router_at
 
 TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
@@ -43,11 +43,11 @@ def drawn(llm: ScriptedLLM) -> dict[str, list[int]]:
 @pytest.mark.parametrize("api", ["rpc", "rest"])
 async def test_mode_variant_and_samples_are_the_callers(router: RunningRouter, scripted: ScriptedLLM, api: str) -> None:
     wanted = {"mode": "PAPER", "solvers": 3, "solver_samples": 2, "arbitration_samples": 4, "critique_max_tokens": 7}
-    client = RpcFace(router.grpc, ROUTER) if api == "rpc" else RestFace(router.rest, ROUTER)
+    client = RpcApi(router.grpc, ROUTER) if api == "rpc" else RestApi(router.rest, ROUTER)
 
     run = (await client.ask("Answer", **REQUEST, arbitration=wanted))["run"]
 
-    whole = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=run["run_id"]))["run"]
+    whole = (await RestApi(router.rest, ROUTER).ask("GetRun", run_id=run["run_id"]))["run"]
     assert drawn(scripted) == {"solve": [2, 2, 2], "critique": [1, 1, 1], "arbitrate": [4]}
     assert (whole["deliberation"]["mode"], run["usage"]["generations"], run["degraded"]) == ("PAPER", 13, False)
     assert {body["max_tokens"] for body in scripted.bodies if stage_of(body) == "critique"} == {7}
@@ -58,9 +58,9 @@ async def test_both_apis_report_the_arbitration_during_the_run_and_afterwards(
 ) -> None:
     request = {**REQUEST, "arbitration": {"mode": "PAPER"}}
 
-    by_rpc = await RpcFace(router.grpc, ROUTER).events("Answer", **request)
+    by_rpc = await RpcApi(router.grpc, ROUTER).events("Answer", **request)
     scripted.answer = Script(TORN, VERDICT)
-    by_rest = await RestFace(router.rest, ROUTER).events("Answer", **request)
+    by_rest = await RestApi(router.rest, ROUTER).events("Answer", **request)
 
     names = Counter(name for name, _ in by_rpc)
     assert names == Counter(name for name, _ in by_rest)
@@ -69,7 +69,7 @@ async def test_both_apis_report_the_arbitration_during_the_run_and_afterwards(
     assert one == other == "run_finished"
     account = mine["run"]["arbitration"]
     assert account["arbiter"] == its["run"]["deliberation"]["arbiter"] == {"4": 30, "5": 20}
-    stored = (await RpcFace(router.grpc, ROUTER).ask("GetRun", run_id=mine["run"]["run_id"]))["run"]
+    stored = (await RpcApi(router.grpc, ROUTER).ask("GetRun", run_id=mine["run"]["run_id"]))["run"]
     assert sum(sample["solver"] is None for sample in stored["arbitration"]["samples"]) == 50
     assert stored["deliberation"] is None
 
@@ -112,7 +112,7 @@ async def test_a_sample_that_the_token_limit_cut_reports_it(
 async def test_more_samples_than_usual_fit_the_envelope_of_a_request_that_states_none(
     router: RunningRouter, scripted: ScriptedLLM
 ) -> None:
-    api = RpcFace(router.grpc, ROUTER)
+    api = RpcApi(router.grpc, ROUTER)
 
     run = (await api.ask("Answer", **REQUEST, arbitration={"mode": "PAPER", "arbitration_samples": 120}))["run"]
 
@@ -132,8 +132,8 @@ async def test_more_samples_than_usual_fit_the_envelope_of_a_request_that_states
 async def test_a_request_that_the_arbiter_cannot_serve_is_an_error_without_a_fallback(
     router: RunningRouter, scripted: ScriptedLLM, options: dict[str, Any], reason: str
 ) -> None:
-    with pytest.raises(Refused) as raised:
-        await RestFace(router.rest, ROUTER).ask("Answer", **REQUEST, arbitration=options)
+    with pytest.raises(ApiError) as raised:
+        await RestApi(router.rest, ROUTER).ask("Answer", **REQUEST, arbitration=options)
 
     assert raised.value.reason == reason
     assert scripted.bodies == []
@@ -165,10 +165,10 @@ async def test_where_every_strategy_fails_the_reason_is_the_first_cause_and_not_
             scripted, database_url, tmp_path, others={"assigner": assigner.grpc, "arbiter": arbiter.grpc}
         ) as running,
     ):
-        scripted.fault(*[Refuse(503, "loading")] * 200)
+        scripted.fault(*[ErrorReply(503, "loading")] * 200)
         envelope = {"max_generations": 16, "max_generated_tokens": 240, "timeout_ms": 60_000}
-        with pytest.raises(Refused) as raised:
-            await RestFace(running.rest, ROUTER).ask("Answer", **REQUEST, envelope=envelope)
+        with pytest.raises(ApiError) as raised:
+            await RestApi(running.rest, ROUTER).ask("Answer", **REQUEST, envelope=envelope)
 
     assert raised.value.reason == "BACKEND_UNAVAILABLE"
 
@@ -176,7 +176,7 @@ async def test_where_every_strategy_fails_the_reason_is_the_first_cause_and_not_
 async def test_an_envelope_of_one_generation_gives_a_single_pass_answer_and_reports_the_limit(
     router: RunningRouter, scripted: ScriptedLLM
 ) -> None:
-    run = (await RestFace(router.rest, ROUTER).ask("Answer", **REQUEST, envelope={"max_generations": 1}))["run"]
+    run = (await RestApi(router.rest, ROUTER).ask("Answer", **REQUEST, envelope={"max_generations": 1}))["run"]
 
     assert (run["strategy"], run["usage"]["generations"], len(scripted.bodies)) == ("system1", 1, 1)
     assert (run["degraded"], run["budget_exhausted"]) == (True, True)

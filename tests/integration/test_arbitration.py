@@ -17,10 +17,10 @@ from metacog.common.v1 import answer_pb2
 from configuration.agents import AgentConfig
 from inference import Embedded, Encoder
 from kernel.outcomes import NO_VALID_ANSWER
-from sandbox.mathematics import Here, Job, Limited, TooLate
-from tests.support.arbiter import ARBITER, AwayEncoder, Script, arbiter_at, said, stage_of
-from tests.support.faces import Body, Events, Refused, RpcFace
-from tests.support.scripted_llm import LLAMACPP, MINIMAL, Hangup, Refuse, Said, ScriptedLLM, Stall
+from sandbox.mathematics import InProcessCalculator, Job, LimitedMathematics, TooLate
+from tests.support.apis import ApiError, Body, Events, RpcApi
+from tests.support.arbiter import ARBITER, AwayEncoder, Script, arbiter_at, sample_text, stage_of
+from tests.support.scripted_llm import LLAMACPP, MINIMAL, ErrorReply, Hangup, Said, ScriptedLLM, Stall
 
 QUESTION = "What is 2 + 2?"
 # Solver one: 4 x 4, 1 x 5. Solver two: 1 x 4, 3 x 5, one invalid.
@@ -28,18 +28,18 @@ TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
 
 
 @pytest.fixture
-async def api(scripted: ScriptedLLM) -> AsyncIterator[RpcFace]:
+async def api(scripted: ScriptedLLM) -> AsyncIterator[RpcApi]:
     """An arbiter."""
     async with arbiter_at(scripted) as running:
-        yield RpcFace(running.grpc, ARBITER)
+        yield RpcApi(running.grpc, ARBITER)
 
 
-async def arbitrated(api: RpcFace, **fields: Any) -> Body:  # noqa: ANN401
+async def arbitrated(api: RpcApi, **fields: Any) -> Body:  # noqa: ANN401
     """The end of an arbitration."""
     return await api.ask("Arbitrate", **{"question": QUESTION, "seed": 7, **fields})
 
 
-async def events_of(api: RpcFace, **fields: Any) -> Events:  # noqa: ANN401
+async def events_of(api: RpcApi, **fields: Any) -> Events:  # noqa: ANN401
     """The events of an arbitration."""
     return await api.events("Arbitrate", **{"question": QUESTION, "seed": 7, **fields})
 
@@ -56,7 +56,7 @@ def stages(llm: ScriptedLLM) -> list[str]:
 # Paper mode
 
 
-async def test_paper_mode_costs_five_calls_for_sixty_two_generations(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_paper_mode_costs_five_calls_for_sixty_two_generations(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 30 + ["5"] * 19 + [None])
 
     end = await arbitrated(api, mode="PAPER")
@@ -72,7 +72,7 @@ async def test_paper_mode_costs_five_calls_for_sixty_two_generations(api: RpcFac
     assert (end["stopping_reason"], end["saved_generations"]) == ("ALL_SAMPLES", 0)
 
 
-async def test_the_result_holds_both_distributions_with_their_measures(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_result_holds_both_distributions_with_their_measures(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 30 + ["5"] * 19 + [None])
 
     end = await arbitrated(api, mode="PAPER", truth="4")
@@ -93,10 +93,10 @@ async def test_the_result_holds_both_distributions_with_their_measures(api: RpcF
     assert [one["overconfident_error"] for one in measures["solvers"]] == [False, True]  # second: 5 with 3/4
     assert measures["novelty_threshold"] == 0.7
     assert measures["semantic_share"] + measures["symbolic_share"] + measures["untraced_share"] == pytest.approx(1)
-    assert end["answer_text"] == said("4")
+    assert end["answer_text"] == sample_text("4")
 
 
-async def test_the_first_valid_sample_represents_a_solver(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_first_valid_sample_represents_a_solver(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None, "5", "4", "4", "4", "4", "4", "4", "4", "4"], ["4"] * 50)
 
     end = await arbitrated(api, mode="PAPER")
@@ -109,7 +109,7 @@ async def test_the_first_valid_sample_represents_a_solver(api: RpcFace, scripted
     assert arbiter.count("The second step does not follow.") == 2
 
 
-async def test_a_solver_without_a_valid_sample_has_no_representative(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_solver_without_a_valid_sample_has_no_representative(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None] * 5 + ["4"] * 5, ["4"] * 50)
 
     end = await arbitrated(api, mode="PAPER")
@@ -121,7 +121,7 @@ async def test_a_solver_without_a_valid_sample_has_no_representative(api: RpcFac
     assert (end["answer"], end["degraded"]) == ("4", False)
 
 
-async def test_a_tie_goes_to_the_solvers_favourite_and_is_reported(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_tie_goes_to_the_solvers_favourite_and_is_reported(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["5"] * 6 + ["4"] * 4, ["4"] * 25 + ["5"] * 25)
 
     end = await arbitrated(api, mode="PAPER")
@@ -129,7 +129,7 @@ async def test_a_tie_goes_to_the_solvers_favourite_and_is_reported(api: RpcFace,
     assert (end["answer"], end["tied_answers"], end["confidence"]) == ("5", ["5", "4"], 0.5)
 
 
-async def test_without_a_valid_arbitration_sample_the_solvers_decide(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_without_a_valid_arbitration_sample_the_solvers_decide(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, [None] * 50)
 
     end = await arbitrated(api, mode="PAPER")
@@ -140,7 +140,7 @@ async def test_without_a_valid_arbitration_sample_the_solvers_decide(api: RpcFac
     assert end["degraded_reasons"] == ["no arbitration sample holds a valid answer; the solvers' vote is the answer"]
 
 
-async def test_without_any_valid_sample_it_abstains(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_without_any_valid_sample_it_abstains(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None] * 10, [None] * 50)
 
     end = await arbitrated(api, mode="PAPER")
@@ -152,7 +152,7 @@ async def test_without_any_valid_sample_it_abstains(api: RpcFace, scripted: Scri
 
 @pytest.mark.parametrize("variant", ["MAJORITY_VOTE", "SELF_CONSISTENCY"])
 async def test_a_vote_with_only_invalid_samples_abstains_with_a_reason(
-    api: RpcFace, scripted: ScriptedLLM, variant: str
+    api: RpcApi, scripted: ScriptedLLM, variant: str
 ) -> None:
     scripted.answer = Script([None] * 10)
 
@@ -168,7 +168,7 @@ async def test_a_critique_begins_while_the_other_solver_is_still_at_work(scripte
         scripted.answer = Script(["4"] * 5)
         configured = [AgentConfig(id="slow", base_url=f"{slow.url}/v1", model="slow"), agents[1]]
         async with arbiter_at(scripted, configured) as running:
-            api = RpcFace(running.grpc, ARBITER)
+            api = RpcApi(running.grpc, ARBITER)
             fields = {"mode": "PAPER", "answer_type": "NUMBER", "solver_agents": ["slow", "quick"]}
             task = asyncio.create_task(arbitrated(api, **fields))
             await scripted.until(lambda llm: "critique" in stages(llm))
@@ -188,7 +188,7 @@ async def test_once_disagreement_is_certain_both_critiques_begin_and_hold_nothin
         critic.fault(Stall(), Stall() if stepwise else None)
         agents = [AgentConfig(id="critic", base_url=f"{critic.url}/v1", model="critic")]
         async with arbiter_at(scripted, agents) as running:
-            api = RpcFace(running.grpc, ARBITER)
+            api = RpcApi(running.grpc, ARBITER)
             fields = {"answer_type": "NUMBER", "critic_agent": "critic", "adaptive": {"stepwise_solving": stepwise}}
             task = asyncio.create_task(arbitrated(api, **fields))
             await critic.until(lambda llm: len(llm.requests) == 2)
@@ -202,7 +202,7 @@ async def test_once_disagreement_is_certain_both_critiques_begin_and_hold_nothin
 # The requests to the backend
 
 
-async def test_seeds_differ_between_solvers_stages_and_batches_and_repeat(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_seeds_differ_between_solvers_stages_and_batches_and_repeat(api: RpcApi, scripted: ScriptedLLM) -> None:
     for _ in range(2):
         scripted.answer = Script(TORN, ["4", "5"] * 25)
         await arbitrated(api)
@@ -213,7 +213,7 @@ async def test_seeds_differ_between_solvers_stages_and_batches_and_repeat(api: R
     assert len(set(seeds)) == half > 5
 
 
-async def test_temperatures_and_tokens_are_the_papers_or_the_callers(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_temperatures_and_tokens_are_the_papers_or_the_callers(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
     await arbitrated(api, mode="PAPER")
     assert {stage_of(body): body["temperature"] for body in scripted.bodies} == {
@@ -239,7 +239,7 @@ async def test_every_part_may_have_a_model_of_its_own(scripted: ScriptedLLM) -> 
             AgentConfig(id="ben", base_url=f"{other.url}/v1", model="other", thinking=False),
         ]
         async with arbiter_at(scripted, agents) as running:
-            api = RpcFace(running.grpc, ARBITER)
+            api = RpcApi(running.grpc, ARBITER)
             end = await arbitrated(api, mode="PAPER", solver_agents=["ada", "ben"], arbiter_agent="ada")
 
     assert sorted(stages(other)) == ["critique", "solve"]
@@ -251,7 +251,7 @@ async def test_every_part_may_have_a_model_of_its_own(scripted: ScriptedLLM) -> 
     assert {critique["agent"] for critique in end["critiques"]} == {"ada", "ben"}
 
 
-async def test_thinking_is_no_part_of_a_sample(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_thinking_is_no_part_of_a_sample(api: RpcApi, scripted: ScriptedLLM) -> None:
     thought = Said("So it is four.\nFinal Answer: 4", reasoning="Perhaps five? Final Answer: 5")
     inline = "<think>Final Answer: 5</think>Four.\nFinal Answer: 4"
     scripted.answer = lambda body: [thought, inline] * 25 if stage_of(body) != "critique" else ["Fine."]
@@ -262,7 +262,7 @@ async def test_thinking_is_no_part_of_a_sample(api: RpcFace, scripted: ScriptedL
     assert not any("five" in sample["text"] or "Answer: 5" in sample["text"] for sample in end["samples"])
 
 
-async def test_samples_are_returned_on_request(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_samples_are_returned_on_request(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
 
     end = await arbitrated(api, mode="PAPER", return_samples=True)
@@ -271,7 +271,7 @@ async def test_samples_are_returned_on_request(api: RpcFace, scripted: ScriptedL
         zip([0] * 5 + [1] * 5, TORN, strict=True)
     )
     assert [sample["solver"] for sample in end["samples"][10:]] == [None] * 50
-    assert end["samples"][0]["completion_tokens"] == len(said("4").split())
+    assert end["samples"][0]["completion_tokens"] == len(sample_text("4").split())
 
 
 async def test_a_long_trace_is_shortened_and_reported(scripted: ScriptedLLM) -> None:
@@ -279,7 +279,7 @@ async def test_a_long_trace_is_shortened_and_reported(scripted: ScriptedLLM) -> 
         f"{'word ' * 150}\nFinal Answer: {place % 2}" for place in range(body.get("n") or 1)
     ]
     async with arbiter_at(scripted, input_max_tokens=64) as running:
-        end = await arbitrated(RpcFace(running.grpc, ARBITER), mode="PAPER", arbitration_samples=2)
+        end = await arbitrated(RpcApi(running.grpc, ARBITER), mode="PAPER", arbitration_samples=2)
 
     assert set(end["shortened_inputs"]) >= {"solver_0.trace", "solver_1.trace"}
 
@@ -290,14 +290,14 @@ async def test_a_small_context_shortens_more_instead_of_failing() -> None:
         small.shape = type(LLAMACPP)("small", max_n=None, checks=False, context=460)
         small.answer = lambda body: [f"{trace}{place % 2}" for place in range(body.get("n") or 1)]
         async with arbiter_at(small) as running:
-            end = await arbitrated(RpcFace(running.grpc, ARBITER), mode="PAPER", arbitration_samples=2)
+            end = await arbitrated(RpcApi(running.grpc, ARBITER), mode="PAPER", arbitration_samples=2)
 
     assert end["answer_source"] == "ARBITER"
     assert end["shortened_inputs"]
 
 
-async def test_a_question_that_cannot_fit_is_a_clear_error(api: RpcFace, scripted: ScriptedLLM) -> None:
-    with pytest.raises(Refused) as raised:
+async def test_a_question_that_cannot_fit_is_a_clear_error(api: RpcApi, scripted: ScriptedLLM) -> None:
+    with pytest.raises(ApiError) as raised:
         await arbitrated(api, question="why " * 3000)
 
     assert raised.value.reason == "PROMPT_TOO_LONG"
@@ -306,7 +306,7 @@ async def test_a_question_that_cannot_fit_is_a_clear_error(api: RpcFace, scripte
 # Adaptive mode
 
 
-async def test_solvers_that_agree_need_no_arbiter(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_solvers_that_agree_need_no_arbiter(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 10)
 
     events = await events_of(api)
@@ -323,7 +323,7 @@ async def test_solvers_that_agree_need_no_arbiter(api: RpcFace, scripted: Script
     assert end["arbiter_agent"] == ""
 
 
-async def test_one_valid_sample_of_ten_is_no_consensus(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_one_valid_sample_of_ten_is_no_consensus(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None] * 9 + ["4"], ["5"] * 50)
 
     end = await arbitrated(api, answer_type="NUMBER")
@@ -331,7 +331,7 @@ async def test_one_valid_sample_of_ten_is_no_consensus(api: RpcFace, scripted: S
     assert (end["solver"], end["answer"], end["answer_source"]) == ({"4": 1}, "5", "ARBITER")
 
 
-async def test_one_solver_alone_is_no_consensus(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_one_solver_alone_is_no_consensus(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None] * 5 + ["4"] * 5, ["5"] * 50)
 
     end = await arbitrated(api, answer_type="NUMBER")
@@ -339,7 +339,7 @@ async def test_one_solver_alone_is_no_consensus(api: RpcFace, scripted: Scripted
     assert (end["solver"], end["answer"], end["answer_source"]) == ({"4": 5}, "5", "ARBITER")
 
 
-async def test_a_little_dissent_may_count_as_agreement(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_little_dissent_may_count_as_agreement(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 9 + ["5"])
 
     end = await arbitrated(api, adaptive={"agreement_entropy": 0.33})  # H(0.9, 0.1) = 0.325
@@ -347,7 +347,7 @@ async def test_a_little_dissent_may_count_as_agreement(api: RpcFace, scripted: S
     assert (end["answer_source"], end["confidence"]) == ("CONSENSUS", 0.9)
 
 
-async def test_unanimous_solvers_can_be_stopped_half_way(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_unanimous_solvers_can_be_stopped_half_way(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 6)
 
     end = await arbitrated(api, adaptive={"stepwise_solving": True})
@@ -356,7 +356,7 @@ async def test_unanimous_solvers_can_be_stopped_half_way(api: RpcFace, scripted:
     assert (end["solver"], end["saved_generations"]) == ({"4": 6}, 56)
 
 
-async def test_stepwise_solvers_that_differ_draw_all_their_samples(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_stepwise_solvers_that_differ_draw_all_their_samples(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4", "5", "4"] * 2 + ["5", "5"] * 2, ["5"] * 50)
 
     end = await arbitrated(api, adaptive={"stepwise_solving": True})
@@ -365,7 +365,7 @@ async def test_stepwise_solvers_that_differ_draw_all_their_samples(api: RpcFace,
     assert end["solver"] == {"4": 4, "5": 6}
 
 
-async def test_a_clear_leader_ends_the_sampling(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_clear_leader_ends_the_sampling(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
 
     events = await events_of(api)
@@ -379,7 +379,7 @@ async def test_a_clear_leader_ends_the_sampling(api: RpcFace, scripted: Scripted
     assert end["stopping_error"] < 0.05
 
 
-async def test_a_close_race_is_sampled_until_it_is_decided(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_close_race_is_sampled_until_it_is_decided(api: RpcApi, scripted: ScriptedLLM) -> None:
     # After 42 samples 26 : 16; the eight that are left cannot change that.
     scripted.answer = Script(TORN, (["4", "5"] * 16 + ["4"] * 10 + ["5"] * 8))
 
@@ -392,7 +392,7 @@ async def test_a_close_race_is_sampled_until_it_is_decided(api: RpcFace, scripte
     assert end["stopping_error"] is None
 
 
-async def test_at_probability_one_only_certainty_stops(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_at_probability_one_only_certainty_stops(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
 
     end = await arbitrated(api, adaptive={"stopping_probability": 1.0})
@@ -401,7 +401,7 @@ async def test_at_probability_one_only_certainty_stops(api: RpcFace, scripted: S
     assert (end["stopping_reason"], end["arbiter"]) == ("LEADER_UNCATCHABLE", {"4": 26})
 
 
-async def test_the_events_show_how_the_distribution_changes(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_events_show_how_the_distribution_changes(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4", "5"] * 25)
 
     events = await events_of(api, return_samples=True)
@@ -433,7 +433,7 @@ async def test_the_events_show_how_the_distribution_changes(api: RpcFace, script
     ],
 )
 async def test_the_ablations_are_options(
-    api: RpcFace, scripted: ScriptedLLM, variant: str, expected: list[str], source: str
+    api: RpcApi, scripted: ScriptedLLM, variant: str, expected: list[str], source: str
 ) -> None:
     scripted.answer = Script([*TORN, *TORN], ["5"])
 
@@ -448,7 +448,7 @@ async def test_the_ablations_are_options(
 async def test_self_consistency_takes_the_first_of_several_agents(scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 6)
     async with arbiter_at(scripted, [AgentConfig(id="ada"), AgentConfig(id="ben")]) as running:
-        api = RpcFace(running.grpc, ARBITER)
+        api = RpcApi(running.grpc, ARBITER)
         end = await arbitrated(
             api, variant="SELF_CONSISTENCY", self_consistency_samples=6, solver_agents=["ada", "ben"]
         )
@@ -456,7 +456,7 @@ async def test_self_consistency_takes_the_first_of_several_agents(scripted: Scri
     assert [solver["agent"] for solver in end["solver_results"]] == ["ada"]
 
 
-async def test_one_arbitration_sample_has_no_entropy(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_one_arbitration_sample_has_no_entropy(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["5"])
 
     end = await arbitrated(api, mode="PAPER", variant="SINGLE_ARBITER")
@@ -467,7 +467,7 @@ async def test_one_arbitration_sample_has_no_entropy(api: RpcFace, scripted: Scr
 # The envelope
 
 
-async def test_the_generations_of_the_envelope_are_never_passed(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_generations_of_the_envelope_are_never_passed(api: RpcApi, scripted: ScriptedLLM) -> None:
     for most in (1, 3, 9, 11, 13, 20):
         scripted.requests.clear()
         scripted.answer = Script(TORN, ["4", "5"] * 25)
@@ -480,7 +480,7 @@ async def test_the_generations_of_the_envelope_are_never_passed(api: RpcFace, sc
 
 
 async def test_a_budget_that_ends_in_the_arbitration_gives_its_best_answer_so_far(
-    api: RpcFace, scripted: ScriptedLLM
+    api: RpcApi, scripted: ScriptedLLM
 ) -> None:
     scripted.answer = Script(TORN, ["5"] * 50)
 
@@ -491,7 +491,7 @@ async def test_a_budget_that_ends_in_the_arbitration_gives_its_best_answer_so_fa
 
 
 async def test_critiques_are_left_out_where_no_arbitration_sample_would_fit_after_them(
-    api: RpcFace, scripted: ScriptedLLM
+    api: RpcApi, scripted: ScriptedLLM
 ) -> None:
     scripted.answer = Script(TORN)
 
@@ -501,7 +501,7 @@ async def test_critiques_are_left_out_where_no_arbitration_sample_would_fit_afte
     assert (end["answer"], end["answer_source"]) == ("4", "SOLVER_FALLBACK")
 
 
-async def test_few_tokens_draw_whole_samples_in_more_calls(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_few_tokens_draw_whole_samples_in_more_calls(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
 
     end = await arbitrated(api, mode="PAPER", envelope={"max_generated_tokens": 1200})
@@ -513,7 +513,7 @@ async def test_few_tokens_draw_whole_samples_in_more_calls(api: RpcFace, scripte
     assert (end["usage"]["generations"], end["budget_exhausted"]) == (62, False)
 
 
-async def test_hardly_any_tokens_still_give_one_sample(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_hardly_any_tokens_still_give_one_sample(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 10)
 
     end = await arbitrated(api, envelope={"max_generated_tokens": 12})
@@ -522,7 +522,7 @@ async def test_hardly_any_tokens_still_give_one_sample(api: RpcFace, scripted: S
     assert (end["answer"], end["budget_exhausted"]) == ("4", True)
 
 
-async def test_the_deadline_gives_the_best_answer_so_far(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_the_deadline_gives_the_best_answer_so_far(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN)
     scripted.fault(None, None, None, None, Stall())
 
@@ -534,10 +534,10 @@ async def test_the_deadline_gives_the_best_answer_so_far(api: RpcFace, scripted:
     assert end["measures"]["novelty"] is None
 
 
-async def test_a_deadline_before_the_first_sample_is_an_error(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_deadline_before_the_first_sample_is_an_error(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.fault(Stall(), Stall())
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await arbitrated(api, envelope={"timeout_ms": 300})
 
     assert raised.value.reason == "DEADLINE_EXCEEDED"
@@ -553,19 +553,19 @@ async def test_a_backend_without_large_draws_is_asked_in_parallel_parts(shape: A
         llm.answer = lambda body: (
             ["Hm."]
             if stage_of(body) == "critique"
-            else [said(next(answers[stage_of(body)])) for _ in range(body.get("n") or 1)]
+            else [sample_text(next(answers[stage_of(body)])) for _ in range(body.get("n") or 1)]
         )
         async with arbiter_at(llm) as running:
-            end = await arbitrated(RpcFace(running.grpc, ARBITER), mode="PAPER", arbitration_samples=12)
+            end = await arbitrated(RpcApi(running.grpc, ARBITER), mode="PAPER", arbitration_samples=12)
 
     assert (sum(end["solver"].values()) + end["solver_invalid"], sum(end["arbiter"].values())) == (10, 12)
     assert end["usage"]["http_calls"] > 5
     assert max(body.get("n") or 1 for body in llm.bodies[-3:]) <= (shape.max_n or 1)
 
 
-async def test_a_failed_critique_degrades_and_the_arbiter_goes_on(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_failed_critique_degrades_and_the_arbiter_goes_on(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
-    scripted.fault(None, None, Refuse(400, "no"), None)
+    scripted.fault(None, None, ErrorReply(400, "no"), None)
 
     end = await arbitrated(api, mode="PAPER")
 
@@ -574,9 +574,9 @@ async def test_a_failed_critique_degrades_and_the_arbiter_goes_on(api: RpcFace, 
     assert "failed: BACKEND_REFUSED" in end["degraded_reasons"][0]
 
 
-async def test_a_batch_that_fails_leaves_what_was_drawn_before(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_batch_that_fails_leaves_what_was_drawn_before(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4", "5", "4", "5", "4", "4"])
-    scripted.fault(None, None, None, None, None, *[Refuse(400, "no")] * 9)
+    scripted.fault(None, None, None, None, None, *[ErrorReply(400, "no")] * 9)
 
     end = await arbitrated(api)
 
@@ -590,7 +590,7 @@ async def test_one_solver_that_fails_leaves_the_other(scripted: ScriptedLLM) -> 
     scripted.answer = Script(["4", "5", "4", "4", "4"], ["4"] * 50)
     agents = [AgentConfig(id="gone", base_url=f"{url}/v1", model="dead"), AgentConfig(id="here")]
     async with arbiter_at(scripted, agents) as running:
-        end = await arbitrated(RpcFace(running.grpc, ARBITER), solver_agents=["gone", "here"])
+        end = await arbitrated(RpcApi(running.grpc, ARBITER), solver_agents=["gone", "here"])
 
     assert (end["answer"], end["degraded"]) == ("4", True)
     assert end["degraded_reasons"][0].startswith("solver 0 failed: BACKEND_UNAVAILABLE")
@@ -601,14 +601,14 @@ async def test_a_dead_backend_is_an_error_when_nothing_was_sampled() -> None:
     with ScriptedLLM() as dead:
         pass
     async with arbiter_at(dead) as running:
-        with pytest.raises(Refused) as raised:
-            await arbitrated(RpcFace(running.grpc, ARBITER))
+        with pytest.raises(ApiError) as raised:
+            await arbitrated(RpcApi(running.grpc, ARBITER))
 
     assert (raised.value.code, raised.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
 
 
 async def test_a_backend_that_dies_in_the_arbitration_leaves_the_solvers_vote(
-    api: RpcFace, scripted: ScriptedLLM
+    api: RpcApi, scripted: ScriptedLLM
 ) -> None:
     scripted.answer = Script(TORN)
     scripted.fault(None, None, None, None, *[Hangup()] * 9)
@@ -619,7 +619,7 @@ async def test_a_backend_that_dies_in_the_arbitration_leaves_the_solvers_vote(
     assert end["degraded"]
 
 
-async def test_a_client_that_goes_away_stops_the_backend(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_client_that_goes_away_stops_the_backend(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
     scripted.fault(None, None, None, None, Stall())
     async with aio.insecure_channel(api.address) as channel:
@@ -638,7 +638,7 @@ async def test_a_client_that_goes_away_stops_the_backend(api: RpcFace, scripted:
 async def test_without_the_encoder_its_measures_are_missing_and_nothing_else(scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
     async with arbiter_at(scripted, encoder=AwayEncoder()) as running:
-        end = await arbitrated(RpcFace(running.grpc, ARBITER))
+        end = await arbitrated(RpcApi(running.grpc, ARBITER))
 
     measures = end["measures"]
     assert (measures["novelty"], measures["redundancy"], measures["novelty_threshold"]) == (None, None, None)
@@ -646,15 +646,15 @@ async def test_without_the_encoder_its_measures_are_missing_and_nothing_else(scr
     assert (end["answer"], end["degraded"]) == ("4", False)
 
 
-class Pausing(Here):
+class Pausing(InProcessCalculator):
     """Compares only once it is reported to go on."""
 
     def __init__(self) -> None:
         self.asked, self.go_on = threading.Event(), threading.Event()
 
-    def within(self, seconds_left: Callable[[], float] = lambda: inf) -> Limited:
+    def within(self, seconds_left: Callable[[], float] = lambda: inf) -> LimitedMathematics:
         """Mathematics that waits."""
-        return Limited(self._compared, seconds_left, most=inf)
+        return LimitedMathematics(self._compared, seconds_left, most=inf)
 
     def _compared(self, job: Job, seconds: float) -> bool:
         self.asked.set()
@@ -670,7 +670,7 @@ async def test_the_service_answers_others_while_expressions_are_compared(scripte
         arbiter_at(scripted, calculator=pausing) as running,
         httpx.AsyncClient(base_url=running.rest, timeout=20) as client,
     ):
-        task = asyncio.create_task(arbitrated(RpcFace(running.grpc, ARBITER), answer_type="NUMBER"))
+        task = asyncio.create_task(arbitrated(RpcApi(running.grpc, ARBITER), answer_type="NUMBER"))
         await asyncio.to_thread(pausing.asked.wait, 20)
         alive = await client.get("/healthz")
         pausing.go_on.set()
@@ -681,13 +681,15 @@ async def test_the_service_answers_others_while_expressions_are_compared(scripte
 
 
 async def test_expressions_that_take_too_long_count_as_different_with_a_reason(scripted: ScriptedLLM) -> None:
-    class Late(Here):
-        def within(self, seconds_left: Callable[[], float] = lambda: 0.0) -> Limited:
-            return Limited(lambda job, seconds: pytest.fail("no comparison begins after the deadline"), lambda: 0.0)
+    class Late(InProcessCalculator):
+        def within(self, seconds_left: Callable[[], float] = lambda: 0.0) -> LimitedMathematics:
+            return LimitedMathematics(
+                lambda job, seconds: pytest.fail("no comparison begins after the deadline"), lambda: 0.0
+            )
 
     scripted.answer = Script([r"\sqrt{4}"] * 5 + ["2"] * 5, ["2"] * 50)
     async with arbiter_at(scripted, calculator=Late()) as running:
-        end = await arbitrated(RpcFace(running.grpc, ARBITER), answer_type="NUMBER")
+        end = await arbitrated(RpcApi(running.grpc, ARBITER), answer_type="NUMBER")
 
     assert (end["solver"], end["answer"]) == ({"2": 5, r"\sqrt{4}": 5}, "2")
     assert "took too long" in end["degraded_reasons"][0]
@@ -713,7 +715,7 @@ async def test_the_answer_does_not_wait_for_the_embedding_measures(scripted: Scr
         settled = [reply async for reply in _until_settled(call)][-1].answer_settled
         call.cancel()
 
-    assert (settled.answer, settled.confidence, settled.answer_text) == ("4", 1.0, said("4"))
+    assert (settled.answer, settled.confidence, settled.answer_text) == ("4", 1.0, sample_text("4"))
     assert settled.outcome == answer_pb2.OUTCOME_ANSWERED
 
 
@@ -729,16 +731,16 @@ async def _until_settled(
 # Forms of answers
 
 
-async def test_the_form_is_inferred_and_reported(api: RpcFace, scripted: ScriptedLLM) -> None:
-    scripted.answer = lambda body: [said("(b)")] * (body.get("n") or 1)
+async def test_the_form_is_inferred_and_reported(api: RpcApi, scripted: ScriptedLLM) -> None:
+    scripted.answer = lambda body: [sample_text("(b)")] * (body.get("n") or 1)
 
     end = await arbitrated(api, question="Which one flies?\nA. a cat\nB. a bird")
 
     assert (end["answer_type"], end["answer"]) == ("CHOICE", "B")
 
 
-async def test_a_form_that_no_sample_has_is_corrected(api: RpcFace, scripted: ScriptedLLM) -> None:
-    scripted.answer = lambda body: [said("a great many")] * (body.get("n") or 1)
+async def test_a_form_that_no_sample_has_is_corrected(api: RpcApi, scripted: ScriptedLLM) -> None:
+    scripted.answer = lambda body: [sample_text("a great many")] * (body.get("n") or 1)
 
     end = await arbitrated(api, question="How many stars are there?")
 
@@ -752,7 +754,7 @@ LONG = [
 ]
 
 
-async def test_long_answers_are_compared_by_a_model_inside_the_envelope(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_long_answers_are_compared_by_a_model_inside_the_envelope(api: RpcApi, scripted: ScriptedLLM) -> None:
     def judged(body: Body) -> Sequence[str]:
         stage = stage_of(body)
         if stage == "compare":
@@ -764,7 +766,7 @@ async def test_long_answers_are_compared_by_a_model_inside_the_envelope(api: Rpc
             reference = "long war" in prompt.split("<reference_1>")[1].split("</")[0]
             return [f'{{"same": {[int(each and reference) for each in alike]}}}']
         texts = {"solve": [LONG[0], LONG[1], LONG[1], LONG[0], LONG[2]], "arbitrate": [LONG[1], LONG[0]] * 25}
-        return [said(text) for text in texts.get(stage, ["Hm."])[: body.get("n") or 1]]
+        return [sample_text(text) for text in texts.get(stage, ["Hm."])[: body.get("n") or 1]]
 
     scripted.answer = judged
 
@@ -777,7 +779,7 @@ async def test_long_answers_are_compared_by_a_model_inside_the_envelope(api: Rpc
     assert "same_meaning" in end["prompt_digests"]
 
 
-async def test_prompt_digests_name_the_prompts_that_were_used(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_prompt_digests_name_the_prompts_that_were_used(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 50)
 
     end = await arbitrated(api)
@@ -789,7 +791,7 @@ async def test_prompt_digests_name_the_prompts_that_were_used(api: RpcFace, scri
 # Replay
 
 
-async def test_a_recorded_question_replays_through_either_mode(api: RpcFace, scripted: ScriptedLLM) -> None:
+async def test_a_recorded_question_replays_through_either_mode(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4"] * 35 + ["5"] * 15)
     end = await arbitrated(api, mode="PAPER", return_samples=True)
     calls = len(scripted.bodies)
@@ -818,7 +820,7 @@ async def test_a_recorded_question_replays_through_either_mode(api: RpcFace, scr
     assert vote["arbitration"]["answer_source"] == "SOLVER_VOTE"
 
 
-async def test_a_replay_finds_the_same_answer_in_another_spelling(api: RpcFace) -> None:
+async def test_a_replay_finds_the_same_answer_in_another_spelling(api: RpcApi) -> None:
     # The samples of the first batch all hold the root of 4, most of the recording holds 2.
     reply = await api.ask(
         "Replay",
@@ -831,7 +833,7 @@ async def test_a_replay_finds_the_same_answer_in_another_spelling(api: RpcFace) 
     assert reply["same_answer"] is True
 
 
-async def test_recorded_forms_are_not_read_again(api: RpcFace) -> None:
+async def test_recorded_forms_are_not_read_again(api: RpcApi) -> None:
     # As a text of a model, "a b" would lose its article.
     reply = await api.ask(
         "Replay",
@@ -844,7 +846,7 @@ async def test_recorded_forms_are_not_read_again(api: RpcFace) -> None:
     assert reply["arbitration"]["arbiter"] == {"a b": 1, "b": 2}
 
 
-async def test_a_long_recording_is_replayed_with_certain_stops_only(api: RpcFace) -> None:
+async def test_a_long_recording_is_replayed_with_certain_stops_only(api: RpcApi) -> None:
     reply = await api.ask(
         "Replay",
         answer_type="NUMBER",
@@ -856,7 +858,7 @@ async def test_a_long_recording_is_replayed_with_certain_stops_only(api: RpcFace
     assert 2_048 <= reply["arbitration"]["arbiter"]["1"] < 4_096
 
 
-async def test_a_replay_can_draw_in_another_order_and_under_an_envelope(api: RpcFace) -> None:
+async def test_a_replay_can_draw_in_another_order_and_under_an_envelope(api: RpcApi) -> None:
     recording: Body = {
         "recorded_solver_samples": [{"solver": 0, "answer": "4"}, {"solver": 1, "answer": "5"}],
         "recorded_arbitration_samples": [{"answer": "4" if place < 30 else "5"} for place in range(50)],
@@ -871,14 +873,14 @@ async def test_a_replay_can_draw_in_another_order_and_under_an_envelope(api: Rpc
     assert short["arbitration"]["usage"]["generations"] == 10
 
 
-async def test_a_recording_that_is_too_short_names_what_is_missing(api: RpcFace) -> None:
+async def test_a_recording_that_is_too_short_names_what_is_missing(api: RpcApi) -> None:
     recording: Body = {
         "recorded_solver_samples": [{"solver": 0, "answer": "4"}, {"solver": 1, "answer": "5"}],
         "answer_type": "NUMBER",
     }
 
     for fields, stage in (({"solver_samples": 2}, "solve by solver 0"), ({}, "arbitrate")):
-        with pytest.raises(Refused) as raised:
+        with pytest.raises(ApiError) as raised:
             await api.ask("Replay", **recording, **fields)
         assert (raised.value.reason, raised.value.metadata["stage"]) == ("RECORDING_TOO_SHORT", stage)
 

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.faces import Face, Refused, RestFace, RpcFace
-from tests.support.llm_replies import Said
-from tests.support.scripted_llm import MINIMAL, Body, Refuse, ScriptedLLM, Stall
+from tests.support.apis import Api, ApiError, RestApi, RpcApi
+from tests.support.llm_replies import ScriptedChoice
+from tests.support.scripted_llm import MINIMAL, Body, ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import ROUTER, RunningRouter, rating, router_at
 
 # What one token of the scripted model is worth: a log-probability of -0.5.
@@ -40,12 +40,12 @@ class ModelReplies:
     rating: str = rating(90, 80, 70, 10, 30, 20, 10)
     importance: str = '{"r": [30, 20, 10]}'
 
-    def __call__(self, body: Body) -> Sequence[str | Said]:
+    def __call__(self, body: Body) -> Sequence[str | ScriptedChoice]:
         part = part_of(body)
         if part == "probe":
             return list(self.samples)[: body.get("n") or 1]
         if part == "check":
-            return [Said("Yes", instead=self.check)]
+            return [ScriptedChoice("Yes", instead=self.check)]
         return [getattr(self, part)]
 
 
@@ -57,16 +57,16 @@ async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> As
 
 
 @pytest.fixture(params=["rest", "rpc"])
-def api(router: RunningRouter, request: pytest.FixtureRequest) -> Face:
+def api(router: RunningRouter, request: pytest.FixtureRequest) -> Api:
     """Each API in turn."""
-    return RestFace(router.rest, ROUTER) if request.param == "rest" else RpcFace(router.grpc, ROUTER)
+    return RestApi(router.rest, ROUTER) if request.param == "rest" else RpcApi(router.grpc, ROUTER)
 
 
-async def assessed(api: Face, assessor: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+async def assessed(api: Api, assessor: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     return await api.ask("Assess", question="What is 2 + 2?", assessor=assessor, seed=3, **more)
 
 
-async def test_the_rating_is_the_models_own(api: Face, scripted: ScriptedLLM) -> None:
+async def test_the_rating_is_the_models_own(api: Api, scripted: ScriptedLLM) -> None:
     reply = await assessed(api, "verbalized")
 
     assert [part_of(body) for body in scripted.bodies] == ["rating"]
@@ -75,7 +75,7 @@ async def test_the_rating_is_the_models_own(api: Face, scripted: ScriptedLLM) ->
     assert (reply["draft"], list(reply["samples"])) == ("", [])
 
 
-async def test_a_probe_is_one_call_of_few_tokens(api: Face, scripted: ScriptedLLM) -> None:
+async def test_a_probe_is_one_call_of_few_tokens(api: Api, scripted: ScriptedLLM) -> None:
     reply = await assessed(api, "probe")
 
     assert [part_of(body) for body in scripted.bodies] == ["probe"]
@@ -84,7 +84,7 @@ async def test_a_probe_is_one_call_of_few_tokens(api: Face, scripted: ScriptedLL
     assert len(reply["samples"]) == sent["n"] == 5
 
 
-async def test_a_probe_reads_correctness_and_conflict_off_the_samples(api: Face) -> None:
+async def test_a_probe_reads_correctness_and_conflict_off_the_samples(api: Api) -> None:
     msv = (await assessed(api, "probe"))["msv"]
 
     # Four of five agree, so 4 of 10 pairs differ; each token of the leading ones has a probability of e^-0.5.
@@ -94,7 +94,7 @@ async def test_a_probe_reads_correctness_and_conflict_off_the_samples(api: Face)
     assert (msv["importance"], msv["unknown_reasons"]["importance"]) == (None, "this assessor does not measure it")
 
 
-async def test_the_hybrid_probes_the_answer_and_has_the_request_rated_at_once(api: Face, scripted: ScriptedLLM) -> None:
+async def test_the_hybrid_probes_the_answer_and_has_the_request_rated_at_once(api: Api, scripted: ScriptedLLM) -> None:
     reply = await assessed(api, "hybrid")
 
     assert sorted(part_of(body) for body in scripted.bodies) == ["importance", "probe"]
@@ -104,7 +104,7 @@ async def test_the_hybrid_probes_the_answer_and_has_the_request_rated_at_once(ap
     assert set(reply["prompt_digests"]) == {"probe", "importance"}
 
 
-async def test_a_draft_is_judged_by_check_likelihood_and_support(api: Face) -> None:
+async def test_a_draft_is_judged_by_check_likelihood_and_support(api: Api) -> None:
     reply = await assessed(api, "draft")
 
     assert reply["draft"] == "Two and two.\nFinal Answer: 4"
@@ -118,7 +118,7 @@ async def test_a_draft_is_judged_by_check_likelihood_and_support(api: Face) -> N
     assert msv["kind"] == "RETROSPECTIVE"
 
 
-async def test_the_check_is_one_token_about_the_draft_itself(api: Face, scripted: ScriptedLLM) -> None:
+async def test_the_check_is_one_token_about_the_draft_itself(api: Api, scripted: ScriptedLLM) -> None:
     reply = await assessed(api, "draft")
 
     [check] = [body for body in scripted.bodies if part_of(body) == "check"]
@@ -126,7 +126,7 @@ async def test_the_check_is_one_token_about_the_draft_itself(api: Face, scripted
     assert check["messages"][-2] == {"role": "assistant", "content": reply["draft"]}
 
 
-async def test_the_cost_of_each_assessment_is_reported(api: Face) -> None:
+async def test_the_cost_of_each_assessment_is_reported(api: Api) -> None:
     usage = (await assessed(api, "draft"))["usage"]
 
     # Five samples, a check and a rating of the request; the draft is System 1's.
@@ -135,7 +135,7 @@ async def test_the_cost_of_each_assessment_is_reported(api: Face) -> None:
 
 @pytest.mark.parametrize("assessor", ["verbalized", "probe", "hybrid", "draft"])
 async def test_a_model_that_talks_nonsense_leaves_unknowns_and_never_zeros(
-    api: Face, scripted: ScriptedLLM, assessor: str
+    api: Api, scripted: ScriptedLLM, assessor: str
 ) -> None:
     scripted.answer = ModelReplies(
         draft=" ", samples=[" "] * 5, check={"Perhaps": -0.1}, rating="bad", importance="bad"
@@ -149,11 +149,9 @@ async def test_a_model_that_talks_nonsense_leaves_unknowns_and_never_zeros(
 
 
 @pytest.mark.parametrize("assessor", ["verbalized", "probe", "hybrid", "draft"])
-async def test_an_error_of_the_backend_is_a_reason_and_no_error(
-    api: Face, scripted: ScriptedLLM, assessor: str
-) -> None:
+async def test_an_error_of_the_backend_is_a_reason_and_no_error(api: Api, scripted: ScriptedLLM, assessor: str) -> None:
     for _ in range(8):
-        scripted.fault(Refuse(400, "no"))
+        scripted.fault(ErrorReply(400, "no"))
 
     msv = (await assessed(api, assessor))["msv"]
 
@@ -161,7 +159,7 @@ async def test_an_error_of_the_backend_is_a_reason_and_no_error(
     assert "no" in msv["unknown_reasons"]["correctness"]
 
 
-async def test_an_assessment_takes_no_more_than_its_share_of_the_time(api: Face, scripted: ScriptedLLM) -> None:
+async def test_an_assessment_takes_no_more_than_its_share_of_the_time(api: Api, scripted: ScriptedLLM) -> None:
     scripted.fault(Stall())
 
     msv = (await assessed(api, "verbalized", envelope={"timeout_ms": 1000}))["msv"]
@@ -173,14 +171,14 @@ async def test_a_backend_without_probabilities_still_supports_a_draft(database_u
     with ScriptedLLM(MINIMAL) as llm:
         llm.answer = ModelReplies(samples=["4"])
         async with router_at(llm, database_url, tmp_path) as router:
-            msv = (await assessed(RestFace(router.rest, ROUTER), "draft"))["msv"]
+            msv = (await assessed(RestApi(router.rest, ROUTER), "draft"))["msv"]
 
     assert (msv["correctness"], msv["conflict"]) == (1.0, 0.0)
     assert set(msv["parts"]) & {"check", "draft_likelihood"} == set()
 
 
-async def test_an_unknown_assessor_is_rejected_with_the_known_ones(api: Face) -> None:
-    with pytest.raises(Refused) as raised:
+async def test_an_unknown_assessor_is_rejected_with_the_known_ones(api: Api) -> None:
+    with pytest.raises(ApiError) as raised:
         await assessed(api, "oracle")
 
     assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", "UNKNOWN_ASSESSOR")
@@ -188,7 +186,7 @@ async def test_an_unknown_assessor_is_rejected_with_the_known_ones(api: Face) ->
     assert "verbalized, probe, hybrid, draft" in raised.value.message
 
 
-async def test_a_preview_returns_the_draft_and_the_samples(api: Face) -> None:
+async def test_a_preview_returns_the_draft_and_the_samples(api: Api) -> None:
     reply = await api.ask("Route", question="What is 2 + 2?", assessor="draft")
 
     assert (reply["system"], reply["assessor"]) == ("SYSTEM_ONE", "draft")
@@ -198,7 +196,7 @@ async def test_a_preview_returns_the_draft_and_the_samples(api: Face) -> None:
 
 
 async def test_a_draft_that_is_good_enough_is_the_answer(router: RunningRouter, scripted: ScriptedLLM) -> None:
-    api = RestFace(router.rest, ROUTER)
+    api = RestApi(router.rest, ROUTER)
 
     run = (await api.ask("Answer", question="What is 2 + 2?", assessor="draft"))["run"]
 
@@ -212,7 +210,7 @@ async def test_a_doubted_draft_goes_into_the_deliberation(
 ) -> None:
     scripted.answer = ModelReplies(samples=["1", "2", "3", "5", "6"], check={"No": log(0.9), "Yes": log(0.01)})
     async with router_at(scripted, database_url, tmp_path) as router:
-        api = RestFace(router.rest, ROUTER)
+        api = RestApi(router.rest, ROUTER)
 
         reply = await api.ask("Route", question="What is 2 + 2?", assessor="draft")
 
@@ -283,7 +281,7 @@ async def test_a_stream_that_asks_for_a_draft_gets_it_in_one_piece(
     assert [part_of(sent) for sent in scripted.bodies].count("draft") == 1
 
 
-async def test_an_envelope_too_small_for_an_assessor_gets_a_single_pass_call(api: Face, scripted: ScriptedLLM) -> None:
+async def test_an_envelope_too_small_for_an_assessor_gets_a_single_pass_call(api: Api, scripted: ScriptedLLM) -> None:
     # The draft assessor draws 7 samples of 125 tokens in all beside the answer, which needs 64 at least.
     reply = await api.ask(
         "Route", question="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 188}
@@ -292,7 +290,7 @@ async def test_an_envelope_too_small_for_an_assessor_gets_a_single_pass_call(api
     assert (reply["system"], reply["reason"], scripted.bodies) == ("SYSTEM_ONE", "envelope", [])
 
 
-async def test_an_envelope_with_room_for_a_draft_is_not_exceeded(api: Face) -> None:
+async def test_an_envelope_with_room_for_a_draft_is_not_exceeded(api: Api) -> None:
     reply = await api.ask(
         "Route", question="2 + 2?", assessor="draft", envelope={"max_generations": 8, "max_generated_tokens": 189}
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kernel.roles import DEFAULT_WEIGHTS, Role
-from tests.support.faces import RestFace, RpcFace
-from tests.support.stack import ASSIGNER, process, refused_start
+from tests.support.apis import RestApi, RpcApi
+from tests.support.stack import ASSIGNER, failed_start, process
 
 STATE = {"correctness": 0.8, "experience": 0.4, "conflict": 0.5, "importance": 0.5, "emotional_response": 0.5}
 WEIGHTS = "version: mine\nweights:\n  EXPERT: {correctness: 0.25, experience: 0.75}\n"
@@ -20,7 +20,7 @@ async def test_weights_are_read_at_the_start_and_their_version_is_named(tmp_path
     many = [{"id": f"agent-{place:05}", "msv": {**STATE, "correctness": place / 10_000}} for place in range(10_000)]
 
     async with process("assigner", **settings) as running:
-        rest, rpc = RestFace(running.rest, ASSIGNER), RpcFace(running.grpc, ASSIGNER)
+        rest, rpc = RestApi(running.rest, ASSIGNER), RpcApi(running.grpc, ASSIGNER)
         configured = await rpc.ask("Assign", agents=[{"id": "a", "msv": STATE, "capacity": 5}])
         own = await rest.ask(
             "Assign", agents=[{"id": "a", "msv": STATE, "capacity": 5}], weights={"CRITIC": {"conflict": 1.0}}
@@ -48,7 +48,7 @@ async def test_weights_that_cannot_be_used_stop_the_start(tmp_path: Path) -> Non
     file = tmp_path / "roles.yaml"
     file.write_text(WEIGHTS.replace("0.75", "0.7"))
 
-    refused = await asyncio.to_thread(refused_start, "assigner", METACOG_ASSIGNER_ROLE_WEIGHTS_FILE=file)
+    refused = await asyncio.to_thread(failed_start, "assigner", METACOG_ASSIGNER_ROLE_WEIGHTS_FILE=file)
 
     assert refused.returncode == 2
     assert "line 3: weights: weights of EXPERT must be >= 0 and sum to 1" in refused.stderr

@@ -15,16 +15,16 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from openai import AsyncOpenAI
 
 from chassis.serving.auth import ApiKey, Keyring
-from tests.support.faces import Face, Refused, RestFace, RpcFace
+from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import (
-    NOBODY,
+    NO_SERVER,
     ROUTER,
     RunningRouter,
     assigner_at,
     cast,
+    failed_start,
     process,
-    refused_start,
     router_at,
     until,
 )
@@ -47,12 +47,12 @@ async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> As
         yield running
 
 
-def api_of(router: RunningRouter, name: str, secret: str) -> Face:
+def api_of(router: RunningRouter, name: str, secret: str) -> Api:
     """An API that is called with a key."""
     bearer = f"Bearer {secret}"
     if name == "rest":
-        return RestFace(router.rest, ROUTER, headers={"authorization": bearer} if secret else {})
-    return RpcFace(router.grpc, ROUTER, metadata=(("authorization", bearer),) if secret else ())
+        return RestApi(router.rest, ROUTER, headers={"authorization": bearer} if secret else {})
+    return RpcApi(router.grpc, ROUTER, metadata=(("authorization", bearer),) if secret else ())
 
 
 @pytest.mark.parametrize("api", ["rest", "rpc"])
@@ -63,7 +63,7 @@ async def test_without_a_known_key_every_operation_is_rejected(
 ) -> None:
     body = {"run_id": "x"} if operation == "GetRun" else {"question": "?"} if operation in ("Route", "Answer") else {}
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await api_of(router, api, secret).ask(operation, **body)
 
     assert (raised.value.code, raised.value.reason) == ("UNAUTHENTICATED", "UNAUTHENTICATED")
@@ -83,14 +83,14 @@ async def test_a_run_is_for_its_own_key_alone(router: RunningRouter, api: str) -
     asked = (await ann.ask("Answer", question="?", strategy="system1"))["run"]["run_id"]
     await until(lambda: listed(ann, asked))
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await bob.ask("GetRun", run_id=asked)
 
     assert raised.value.reason == "RUN_NOT_FOUND"
     assert not await listed(bob, asked)
 
 
-async def listed(api: Face, run_id: str) -> bool:
+async def listed(api: Api, run_id: str) -> bool:
     """Whether a run is among those that the holder of a key is shown."""
     return run_id in [run["run_id"] for run in (await api.ask("ListRuns", page_size=50))["runs"]]
 
@@ -148,8 +148,8 @@ async def test_between_services_the_suites_own_key_is_presented(
         ) as known,
         router_at(scripted, database_url, tmp_path / "b", others={"assigner": assigner.grpc}) as stranger,
     ):
-        by_known = await RpcFace(known.grpc, ROUTER).ask("Answer", question="?", strategy="dialectic")
-        by_stranger = await RpcFace(stranger.grpc, ROUTER).ask("Answer", question="?", strategy="dialectic")
+        by_known = await RpcApi(known.grpc, ROUTER).ask("Answer", question="?", strategy="dialectic")
+        by_stranger = await RpcApi(stranger.grpc, ROUTER).ask("Answer", question="?", strategy="dialectic")
 
     assert (by_known["run"]["strategy"], by_known["run"]["degraded"]) == ("dialectic", False)
     assert [fallback["reason"] for fallback in by_stranger["run"]["fallbacks"]] == ["UNAUTHENTICATED"]
@@ -169,7 +169,7 @@ def keys_file(tmp_path: Path) -> Path:
 def test_no_service_listens_beyond_loopback_without_keys(service: str) -> None:
     host = f"METACOG_{service.upper()}_HOST"
 
-    done = refused_start(service, **{host: "0.0.0.0", "METACOG_INFERENCE_MODEL": "any"})
+    done = failed_start(service, **{host: "0.0.0.0", "METACOG_INFERENCE_MODEL": "any"})
 
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(f"CONFIGURATION_INVALID: {host} is 0.0.0.0, which others can reach")
@@ -177,7 +177,10 @@ def test_no_service_listens_beyond_loopback_without_keys(service: str) -> None:
 
 
 async def test_with_a_keys_file_a_service_listens_anywhere_and_asks_for_a_key(keys_file: Path) -> None:
-    settings = {"METACOG_INFERENCE_MODEL": "any", "METACOG_DATABASE_URL": f"postgresql+psycopg://me@{NOBODY}/metacog"}
+    settings = {
+        "METACOG_INFERENCE_MODEL": "any",
+        "METACOG_DATABASE_URL": f"postgresql+psycopg://me@{NO_SERVER}/metacog",
+    }
     keyed = {"METACOG_KEYS_FILE": keys_file, "METACOG_DELEGATION_HOST": "0.0.0.0"}
     async with process("delegation", **settings, **keyed) as running:
         async with httpx.AsyncClient(base_url=running.rest) as client:
@@ -208,7 +211,7 @@ def test_a_keys_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, pro
     path = tmp_path / "keys.yaml"
     path.write_text(text)
 
-    done = refused_start("arbiter", METACOG_KEYS_FILE=path)
+    done = failed_start("arbiter", METACOG_KEYS_FILE=path)
 
     assert done.returncode == 2
     assert f"CONFIGURATION_INVALID: keys file {path}" in done.stderr

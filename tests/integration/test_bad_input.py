@@ -14,25 +14,25 @@ from metacog.router.v1 import router_pb2, router_pb2_grpc
 from openai import AsyncOpenAI
 
 from configuration.agents import AgentConfig
-from tests.support.faces import Body, Refused, RestFace, RpcFace
+from tests.support.apis import ApiError, Body, RestApi, RpcApi
 from tests.support.scripted_llm import LLAMACPP, VLLM, ScriptedLLM, Shape
 from tests.support.stack import (
     ASSIGNER,
-    NOBODY,
+    NO_SERVER,
     ROUTER,
     TROUBLED,
     At,
     RunningRouter,
     assigner_at,
     cast,
+    failed_start,
     process,
-    refused_start,
     router_at,
 )
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
 LONG: Any = [{"role": "user", "content": "word " * 3000}]
-DOWN = At(f"http://{NOBODY}", "any")
+DOWN = At(f"http://{NO_SERVER}", "any")
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_broken_agents_file_names_its_line_and_the_reason(
     path = tmp_path / "agents.yaml"
     path.write_text(text)
 
-    done = refused_start("assigner", METACOG_AGENTS_FILE=path, METACOG_INFERENCE_MODEL="any")
+    done = failed_start("assigner", METACOG_AGENTS_FILE=path, METACOG_INFERENCE_MODEL="any")
 
     said = done.stderr.splitlines()[-1]
     assert (done.returncode, said.startswith("CONFIGURATION_INVALID: ")) == (2, True)
@@ -132,8 +132,8 @@ async def test_a_backend_that_cannot_be_reached_is_named_on_our_own_apis(
     database_url: str, tmp_path: Path, face: str
 ) -> None:
     async with router_at(DOWN, database_url, tmp_path) as router:
-        asked = RestFace(router.rest, ROUTER) if face == "rest" else RpcFace(router.grpc, ROUTER)
-        with pytest.raises(Refused) as refused:
+        asked = RestApi(router.rest, ROUTER) if face == "rest" else RpcApi(router.grpc, ROUTER)
+        with pytest.raises(ApiError) as refused:
             await asked.ask("Answer", question="Is it so?", strategy="system1")
         assessed = await asked.ask("Assess", question="Is it so?")
 
@@ -146,7 +146,7 @@ async def test_an_agent_whose_server_is_away_is_stood_in_for(scripted: ScriptedL
     scripted.answer = cast()
     seated = [AgentConfig(id="ada"), AgentConfig(id="ben", base_url=f"{DOWN.url}/v1", model="any")]
     async with assigner_at(scripted, seated) as running:
-        finished = await RpcFace(running.grpc, ASSIGNER).ask("Deliberate", question="Is it so?")
+        finished = await RpcApi(running.grpc, ASSIGNER).ask("Deliberate", question="Is it so?")
 
     assert (finished["outcome"], finished["answer"], finished["degraded"]) == ("ANSWERED", "the synthesis", True)
     assert {stage["agent"] for stage in finished["stages"]} == {"ada"}
@@ -275,9 +275,9 @@ async def test_a_body_that_makes_no_request_is_rejected(router: RunningRouter, b
 async def test_an_answer_with_a_wrong_parameter_is_rejected(
     router: RunningRouter, face: str, body: Body, reason: str
 ) -> None:
-    asked = RestFace(router.rest, ROUTER) if face == "rest" else RpcFace(router.grpc, ROUTER)
+    asked = RestApi(router.rest, ROUTER) if face == "rest" else RpcApi(router.grpc, ROUTER)
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         await asked.ask("Answer", **{"question": "Is it so?", **body})
 
     assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", reason)
@@ -306,7 +306,7 @@ async def test_a_question_for_runs_that_cannot_be_is_rejected(router: RunningRou
 
 
 async def test_a_character_that_the_database_cannot_keep_loses_no_run(router: RunningRouter) -> None:
-    face = RestFace(router.rest, ROUTER)
+    face = RestApi(router.rest, ROUTER)
     run = (await face.ask("Answer", question="a\x00b", strategy="system1"))["run"]
 
     await router.journal.close()

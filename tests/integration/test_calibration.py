@@ -39,9 +39,9 @@ from services.router.store.calibration import (
 from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.runs import RunRow
 from tests.integration.test_store import fresh_database
-from tests.support.faces import Refused, RestFace, RpcFace
+from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import NOBODY, ROUTER, cast, router_at, until
+from tests.support.stack import NO_SERVER, ROUTER, cast, router_at, until
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = FittingRules(minimum=50, growth=0.2)
@@ -368,7 +368,7 @@ async def test_other_replicas_follow_and_a_database_that_is_away_changes_nothing
     await calibrator.check()
     await calibrator.close()
 
-    away = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
+    away = db.build_engine(f"postgresql+psycopg://nobody@{NO_SERVER}/none")
     calibrator._store = PostgresCalibration(db.build_sessions(away))
     await calibrator.refresh()
     assert await served()
@@ -377,7 +377,7 @@ async def test_other_replicas_follow_and_a_database_that_is_away_changes_nothing
 
 
 async def test_without_a_database_every_method_raises_that_it_is_away() -> None:
-    engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
+    engine = db.build_engine(f"postgresql+psycopg://nobody@{NO_SERVER}/none")
     store, seen = PostgresCalibration(db.build_sessions(engine)), PostgresActivations(db.build_sessions(engine))
     progress = Progress(strategy="system1", confidence_source="assessment", judged=100)
 
@@ -486,9 +486,9 @@ async def test_activations_are_filtered(
 
 
 @asynccontextmanager
-async def router(url: str, llm: ScriptedLLM, spool: Path) -> AsyncIterator[RestFace]:
+async def router(url: str, llm: ScriptedLLM, spool: Path) -> AsyncIterator[RestApi]:
     async with router_at(llm, url, spool, fitting=RULES) as running:
-        yield RestFace(running.rest, ROUTER)
+        yield RestApi(running.rest, ROUTER)
 
 
 async def test_an_answer_is_served_with_the_confidence_of_the_map_fitted_to_feedback(
@@ -549,10 +549,10 @@ async def test_on_neither_api_may_a_key_that_does_not_teach_choose_a_map(
     keyring = Keyring([ApiKey(name="pupil", sha256=sha256(b"secret").hexdigest(), may_teach=False)])
     bearer = "Bearer secret"
     async with router_at(scripted, own_database, tmp_path, keyring=keyring) as running:
-        rest = RestFace(running.rest, ROUTER, {"authorization": bearer})
-        api = rest if transport == "rest" else RpcFace(running.grpc, ROUTER, (("authorization", bearer),))
+        rest = RestApi(running.rest, ROUTER, {"authorization": bearer})
+        api = rest if transport == "rest" else RpcApi(running.grpc, ROUTER, (("authorization", bearer),))
 
-        with pytest.raises(Refused) as failed:
+        with pytest.raises(ApiError) as failed:
             await api.ask("RollbackCalibration", strategy="system1", confidence_source="draft", none=True)
         page = await api.ask("GetCalibration")
 

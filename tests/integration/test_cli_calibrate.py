@@ -15,9 +15,9 @@ from scipy.special import expit
 
 from cli.terminal.exits import UNREACHABLE, USAGE
 from configuration.routing import read_routing
-from tests.support.faces import RestFace
+from tests.support.apis import RestApi
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import NOBODY, ROOT, ROUTER, TROUBLED, cast, router_at
+from tests.support.stack import NO_SERVER, ROOT, ROUTER, TROUBLED, cast, router_at
 
 TERMS = ("correctness", "conflict", "importance", "experience")
 
@@ -157,9 +157,9 @@ def test_the_error_for_an_invalid_line_names_it(tmp_path: Path, line: str, compl
             "/nowhere/records.jsonl cannot be read: No such file",
         ),
         (
-            ("--share", 0.2, "--router", f"http://{NOBODY}"),
+            ("--share", 0.2, "--router", f"http://{NO_SERVER}"),
             UNREACHABLE,
-            f"the router at http://{NOBODY} cannot be reached",
+            f"the router at http://{NO_SERVER} cannot be reached",
         ),
     ],
 )
@@ -202,7 +202,7 @@ async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: Sc
     scripted.answer = cast(TROUBLED)
     out = tmp_path / "routing.yaml"
     async with router_at(scripted, database_url, tmp_path) as running:
-        face = RestFace(running.rest, ROUTER)
+        face = RestApi(running.rest, ROUTER)
         for conflict in (0.1, 0.2, 0.3, 0.9):
             msv = {"correctness": 0.9, "conflict": conflict, "importance": 0.1, "experience": 0.9}
             run = (await face.ask("Answer", question="What is two and two?", strategy="system1", msv=msv))["run"]

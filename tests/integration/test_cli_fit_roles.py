@@ -20,11 +20,11 @@ from configuration.role_weights import read_role_weights
 from kernel.learning.contrasts import Deliberated
 from kernel.roles import DEFAULT_WEIGHTS, ROLES
 from services.router.core.redaction import without_texts
-from tests.support.faces import RestFace
+from tests.support.apis import RestApi
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.simulated_deliberations import TRUTH, distance, simulated
 from tests.support.stack import (
-    NOBODY,
+    NO_SERVER,
     ROOT,
     ROUTER,
     assigner_at,
@@ -156,10 +156,10 @@ def test_an_unreachable_router_and_an_existing_file_raise_errors(tmp_path: Path)
     out = tmp_path / "roles.yaml"
     out.write_text("weights: {}\n")
 
-    away = metacog("--router", f"http://{NOBODY}")
+    away = metacog("--router", f"http://{NO_SERVER}")
     there = metacog("--out", out)
 
-    assert f"the router at http://{NOBODY} cannot be reached" in away.stderr
+    assert f"the router at http://{NO_SERVER} cannot be reached" in away.stderr
     assert (there.returncode, "exists already; --force overwrites it" in there.stderr) == (2, True)
     assert out.read_text() == "weights: {}\n"
 
@@ -171,7 +171,7 @@ async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: Sc
         assigner_at(scripted, seated) as assigner,
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}) as running,
     ):
-        face = RestFace(running.rest, ROUTER)
+        face = RestApi(running.rest, ROUTER)
         for number in range(10):
             ask = {"question": "Is it so?", "strategy": "dialectic", "assignment_kind": "RANDOM", "seed": number}
             run = (await face.ask("Answer", **ask))["run"]

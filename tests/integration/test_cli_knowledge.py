@@ -15,7 +15,7 @@ from chassis.serving.auth import ApiKey, Keyring
 from cli.terminal.exits import FAILED, FORBIDDEN, PARTIAL, UNREACHABLE
 from tests.integration.test_store import fresh_database
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import NOBODY, ROOT, RunningRouter, cast, environment, router_at
+from tests.support.stack import NO_SERVER, ROOT, RunningRouter, cast, environment, router_at
 
 KEY = "mc-of-this-test"
 
@@ -89,10 +89,10 @@ async def test_an_error_is_one_clear_line(router: RunningRouter, tmp_path: Path)
 
     stranger = await metacog("add", tmp_path / "a.txt", address=router.rest, key="nobody's")
     missing = await metacog("delete", "nothing", address=router.rest)
-    nobody = await metacog("search", "x", address=f"http://{NOBODY}")
+    nobody = await metacog("search", "x", address=f"http://{NO_SERVER}")
 
     assert [run.returncode for run in (stranger, missing, nobody)] == [FORBIDDEN, FAILED, UNREACHABLE]
     assert "0 of 1 documents were added before this:" in stranger.stderr
     assert "set METACOG_API_KEY to a key that it knows" in stranger.stderr
     assert missing.stderr.strip() == "router: DOCUMENT_NOT_FOUND: there is no document 'nothing'"
-    assert f"router at http://{NOBODY} cannot be reached" in nobody.stderr
+    assert f"router at http://{NO_SERVER} cannot be reached" in nobody.stderr

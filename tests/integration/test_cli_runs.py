@@ -13,9 +13,9 @@ import pytest
 
 from chassis.serving.auth import ApiKey, Keyring
 from cli.terminal.exits import FORBIDDEN, UNREACHABLE
-from tests.support.faces import RestFace
+from tests.support.apis import RestApi
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import NOBODY, ROOT, ROUTER, RunningRouter, cast, environment, router_at
+from tests.support.stack import NO_SERVER, ROOT, ROUTER, RunningRouter, cast, environment, router_at
 
 KEY = "mc-anns-key"
 ANN = ApiKey(name="ann", sha256=sha256(KEY.encode()).hexdigest())
@@ -45,7 +45,7 @@ async def metacog(*words: str, key: str = KEY) -> "subprocess.CompletedProcess[s
 
 async def answered(router: RunningRouter, **ask: Any) -> str:  # noqa: ANN401
     """Name of a run."""
-    face = RestFace(router.rest, ROUTER, headers={"authorization": f"Bearer {KEY}"})
+    face = RestApi(router.rest, ROUTER, headers={"authorization": f"Bearer {KEY}"})
     name: str = (await face.ask("Answer", question="Is it so?", strategy="system1", **ask))["run"]["run_id"]
     return name
 
@@ -115,10 +115,10 @@ async def test_the_error_for_a_missing_key_names_its_setting(router: RunningRout
 
 
 async def test_an_unreachable_router_raises_an_error() -> None:
-    rejected = await metacog("runs", "list", "--router", f"http://{NOBODY}")
+    rejected = await metacog("runs", "list", "--router", f"http://{NO_SERVER}")
 
     assert rejected.returncode == UNREACHABLE
-    assert rejected.stderr.startswith(f"the router at http://{NOBODY} cannot be reached")
+    assert rejected.stderr.startswith(f"the router at http://{NO_SERVER} cannot be reached")
 
 
 async def test_feedback_must_contain_a_label() -> None:

@@ -9,9 +9,9 @@ from openai import BadRequestError
 
 from configuration.agents import AgentConfig
 from kernel.prices import Price
+from tests.support.apis import Api, ApiError, Body, RestApi, RpcApi
 from tests.support.arbiter import ARBITER, Script, arbiter_at
-from tests.support.delegating import Cast, delegation_at
-from tests.support.faces import Body, Face, Refused, RestFace, RpcFace
+from tests.support.delegating import ScriptedAgents, delegation_at
 from tests.support.gateway import Suite, gateway, metacog_field, text_of
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_PRICES, ROUTER, TROUBLED, assigner_at, cast, router_at
@@ -35,12 +35,12 @@ async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> Asy
 
 
 @pytest.fixture(params=["rest", "rpc"])
-def api(suite: Suite, request: pytest.FixtureRequest) -> Face:
+def api(suite: Suite, request: pytest.FixtureRequest) -> Api:
     """Each API in turn."""
-    return RestFace(suite.router.rest, ROUTER) if request.param == "rest" else RpcFace(suite.router.grpc, ROUTER)
+    return RestApi(suite.router.rest, ROUTER) if request.param == "rest" else RpcApi(suite.router.grpc, ROUTER)
 
 
-async def test_a_deliberation_costs_what_its_stages_cost(api: Face, scripted: ScriptedLLM) -> None:
+async def test_a_deliberation_costs_what_its_stages_cost(api: Api, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
     run = (await api.ask("Answer", question="Is it so?"))["run"]
@@ -53,9 +53,9 @@ async def test_a_deliberation_costs_what_its_stages_cost(api: Face, scripted: Sc
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, 2e9])
-async def test_a_limit_that_is_no_amount_is_rejected(api: Face, scripted: ScriptedLLM, wrong: float) -> None:
+async def test_a_limit_that_is_no_amount_is_rejected(api: Api, scripted: ScriptedLLM, wrong: float) -> None:
     for operation in ("Answer", "Assess", "Route"):
-        with pytest.raises(Refused, match="max_cost") as raised:
+        with pytest.raises(ApiError, match="max_cost") as raised:
             await api.ask(operation, question="Is it so?", envelope={"max_cost": wrong})
         assert raised.value.reason == "INVALID_ENVELOPE"
     assert scripted.bodies == []
@@ -64,7 +64,7 @@ async def test_a_limit_that_is_no_amount_is_rejected(api: Face, scripted: Script
 # The prompts of 13 calls and more; money for some of them.
 @pytest.mark.parametrize("max_cost", [0.004, 0.006])
 async def test_a_limit_on_the_cost_ends_with_the_best_answer_so_far(
-    api: Face, scripted: ScriptedLLM, max_cost: float
+    api: Api, scripted: ScriptedLLM, max_cost: float
 ) -> None:
     scripted.answer = cast(TROUBLED)
 
@@ -76,8 +76,8 @@ async def test_a_limit_on_the_cost_ends_with_the_best_answer_so_far(
     assert run["envelope"]["max_cost"] == max_cost
 
 
-async def test_too_little_money_for_any_call_is_an_error_before_any_call(api: Face, scripted: ScriptedLLM) -> None:
-    with pytest.raises(Refused) as raised:
+async def test_too_little_money_for_any_call_is_an_error_before_any_call(api: Api, scripted: ScriptedLLM) -> None:
+    with pytest.raises(ApiError) as raised:
         await api.ask("Answer", question="Is it so?", strategy="system1", envelope={"max_cost": 0.0001})
 
     assert (raised.value.code, raised.value.reason) == ("RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED")
@@ -85,7 +85,7 @@ async def test_too_little_money_for_any_call_is_an_error_before_any_call(api: Fa
     assert scripted.bodies == []
 
 
-async def test_money_for_a_single_pass_call_only_gets_one(api: Face, scripted: ScriptedLLM) -> None:
+async def test_money_for_a_single_pass_call_only_gets_one(api: Api, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
     limit = {"max_cost": 0.00042}  # a prompt of some 350 tokens at most, and 30 generated ones
 
@@ -116,9 +116,9 @@ async def test_a_model_without_a_price_cannot_be_limited(
 ) -> None:
     scripted.answer = cast()
     async with gateway(scripted, database_url, tmp_path) as suite:
-        for api in (RestFace(suite.router.rest, ROUTER), RpcFace(suite.router.grpc, ROUTER)):
+        for api in (RestApi(suite.router.rest, ROUTER), RpcApi(suite.router.grpc, ROUTER)):
             for operation in ("Answer", "Assess", "Route"):
-                with pytest.raises(Refused, match="'scripted' has no price; add it to METACOG_PRICES") as raised:
+                with pytest.raises(ApiError, match="'scripted' has no price; add it to METACOG_PRICES") as raised:
                     await api.ask(operation, question="Is it so?", envelope={"max_cost": 1.0})
                 assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", "INVALID_ENVELOPE")
                 assert raised.value.metadata["model"] == "scripted"
@@ -140,8 +140,8 @@ async def test_an_agents_model_without_a_price_is_rejected_and_has_no_fallback(
         assigner_at(scripted, agents, prices=PRICES) as assigner,
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, prices=PRICES) as router,
     ):
-        with pytest.raises(Refused, match="the model 'dear' has no price") as raised:
-            await RpcFace(router.grpc, ROUTER).ask(
+        with pytest.raises(ApiError, match="the model 'dear' has no price") as raised:
+            await RpcApi(router.grpc, ROUTER).ask(
                 "Answer", question="Is it so?", strategy=named, envelope={"max_cost": 1.0}
             )
 
@@ -152,7 +152,7 @@ async def test_an_agents_model_without_a_price_is_rejected_and_has_no_fallback(
 async def arbitrated(llm: ScriptedLLM, prices: Any = PRICES, **request: Any) -> Body:  # noqa: ANN401
     llm.answer = Script(MAJORITY, MAJORITY)
     async with arbiter_at(llm, prices=prices) as arbiter:
-        return await RpcFace(arbiter.grpc, ARBITER).ask("Arbitrate", question="What is 2 + 2?", **request)
+        return await RpcApi(arbiter.grpc, ARBITER).ask("Arbitrate", question="What is 2 + 2?", **request)
 
 
 async def test_an_arbitration_stays_inside_its_cost(scripted: ScriptedLLM) -> None:
@@ -167,19 +167,19 @@ async def test_an_arbitration_stays_inside_its_cost(scripted: ScriptedLLM) -> No
 
 
 async def test_an_arbiter_without_prices_rejects_a_limit(scripted: ScriptedLLM) -> None:
-    with pytest.raises(Refused, match="'scripted' has no price") as raised:
+    with pytest.raises(ApiError, match="'scripted' has no price") as raised:
         await arbitrated(scripted, NO_PRICES, envelope={"max_cost": 1.0})
 
     assert (raised.value.reason, scripted.bodies) == ("INVALID_ENVELOPE", [])
 
 
 async def test_a_delegated_task_stays_inside_its_cost(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> None:
-    scripted.answer = Cast(rated={}, answers={})
+    scripted.answer = ScriptedAgents(rated={}, answers={})
     async with (
         delegation_at(scripted, database_url, prices=PRICES) as service,
         router_at(scripted, database_url, tmp_path, others={"delegation": service.grpc}, prices=PRICES) as router,
     ):
-        api = RpcFace(router.grpc, ROUTER)
+        api = RpcApi(router.grpc, ROUTER)
         request = {"question": "What is 2 + 2?", "strategy": "delegation", "fallback": False}
         whole = (await api.ask("Answer", **request))["run"]
         cut = (await api.ask("Answer", **request, envelope={"max_cost": 0.0015}))["run"]

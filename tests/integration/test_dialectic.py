@@ -8,7 +8,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from configuration.agents import AgentConfig
-from tests.support.faces import RestFace
+from tests.support.apis import RestApi
 from tests.support.gateway import metacog_field, text_of
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, At, assigner_at, cast, router_at, stage_of
@@ -31,7 +31,7 @@ async def test_the_papers_examples_go_where_the_paper_sends_them(
         assigner_at(scripted) as assigner,
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}) as router,
     ):
-        api = RestFace(router.rest, ROUTER)
+        api = RestApi(router.rest, ROUTER)
         capital = (await api.ask("Answer", question=CAPITAL, msv=CALM))["run"]
         stages = [stage_of(body) for body in scripted.bodies]
         brains = (await api.ask("Answer", question=BRAINS, msv=CONTESTED))["run"]
@@ -69,7 +69,7 @@ async def test_a_real_model_deliberates_under_the_eyes_of_the_watcher(
         )
         chunks = [chunk async for chunk in stream]
         run_id = metacog_field(chunks[-1])["run_id"]
-        run = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=run_id))["run"]
+        run = (await RestApi(router.rest, ROUTER).ask("GetRun", run_id=run_id))["run"]
 
     events = [
         (metacog_field(chunk)["event"], metacog_field(chunk)["data"])

@@ -14,15 +14,15 @@ from typer.testing import CliRunner
 
 from chassis.serving.auth import ApiKey, Keyring
 from cli.__main__ import app
-from evals.errors import RecordsUnusable, RouterAway
+from evals.errors import RecordsUnusable, ServiceUnreachable
 from evals.items import read_sets
 from evals.router_client import RouterClient
-from evals.routing.asking import ASSESSORS, Plan
 from evals.routing.files import CURVES, OUTCOMES, RECORDS, REPORT, SCORED
-from evals.routing.running import record, rewrite, source
+from evals.routing.requests import ASSESSORS, Plan
+from evals.routing.session import record, rewrite, source
 from kernel.errors import MetacogError
-from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall
-from tests.support.stack import NOBODY, ROOT, Body, RunningRouter, environment, router_at
+from tests.support.scripted_llm import ErrorReply, ScriptedLLM, Stall
+from tests.support.stack import NO_SERVER, ROOT, Body, RunningRouter, environment, router_at
 
 ITEMS = 3
 # Two sets of three items: four assessors for each, and the plain answer.
@@ -147,7 +147,7 @@ async def test_the_report_is_made_again_without_a_router(router: RunningRouter, 
     first = await evaluated(router.rest, data, out, assessors=("probe",))
     (out / REPORT).unlink()
 
-    process = await started("--report-only", out / RECORDS, "--router", f"http://{NOBODY}")
+    process = await started("--report-only", out / RECORDS, "--router", f"http://{NO_SERVER}")
     said, err = await process.communicate()
 
     assert process.returncode == 0, err.decode()
@@ -200,9 +200,9 @@ async def test_records_of_another_seed_are_not_gone_on_with(router: RunningRoute
 async def test_a_model_that_goes_away_stops_the_run_and_spoils_nothing(
     router: RunningRouter, scripted: ScriptedLLM, data: Path, tmp_path: Path
 ) -> None:
-    scripted.fault(*[Refuse(503, "Loading model")] * 20)
+    scripted.fault(*[ErrorReply(503, "Loading model")] * 20)
 
-    with pytest.raises(RouterAway, match="the router's model is away"):
+    with pytest.raises(ServiceUnreachable, match="the router's model is away"):
         await evaluated(router.rest, data, tmp_path / "out", assessors=("verbalized",))
 
     assert replies(tmp_path / "out") == []
@@ -214,7 +214,7 @@ async def test_a_router_with_keys_wants_one(
     scripted.answer = says
     keyring = Keyring((ApiKey(name="eva", sha256=sha256(b"mc-eva").hexdigest(), may_teach=False),))
     async with router_at(scripted, database_url, tmp_path, keyring=keyring) as router:
-        with pytest.raises(RouterAway, match="set METACOG_API_KEY to a key of the router"):
+        with pytest.raises(ServiceUnreachable, match="set METACOG_API_KEY to a key of the router"):
             await evaluated(router.rest, data, tmp_path / "out", items=1, assessors=("probe",))
 
         said = await evaluated(router.rest, data, tmp_path / "out", items=1, assessors=("probe",), key="mc-eva")
@@ -229,7 +229,7 @@ async def test_a_router_with_keys_wants_one(
         (["--data", "nowhere"], "nowhere is no folder"),
         (["--data", "DATA", "--sets", "rivers"], "there is no data set rivers"),
         (["--data", "DATA", "--assessors", "oracle"], "there is no assessor oracle; there are verbalized, probe"),
-        (["--data", "DATA", "--router", f"http://{NOBODY}"], f"no router answers at http://{NOBODY}"),
+        (["--data", "DATA", "--router", f"http://{NO_SERVER}"], f"no router answers at http://{NO_SERVER}"),
         (["--report-only", "nowhere"], "nowhere cannot be read"),
     ],
 )

@@ -12,39 +12,39 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.__main__ import app
-from evals.autogen.running import PROMPTS, SAID, Team, collect, run_team, write_prompts
+from evals.autogen.session import PROMPTS, SAID, Team, collect, run_team, write_prompts
 from evals.benchmark.tasks import cross_domain
 from evals.controls.arms import arms as control_arms
 from evals.controls.files import COMMAND as COMPARE
 from evals.controls.files import write_report as write_comparison
 from evals.delegation import arms as delegation_arms
 from evals.delegation import files as delegation_files
-from evals.delegation.replay import Rules, replay
+from evals.delegation.replay import ReplayRules, replay
 from evals.delegation.tasks import tasks
 from evals.dialectic import files as dialectic_files
-from evals.errors import NotInstalled, RecordsUnusable, RouterAway
+from evals.errors import NotInstalled, RecordsUnusable, ServiceUnreachable
 from evals.harness.arms import Arm, Plan
-from evals.harness.introducing import introduction
-from evals.harness.rows import recorded
+from evals.harness.item_records import introduction
+from evals.harness.rows import recorded_evaluation
 from evals.harness.session import RECORDS, REPORT, Session, record
 from evals.items import Item, read_sets
 from evals.mc_mas import arms as arbitration_arms
 from evals.mc_mas import files as arbitration_files
 from evals.mc_mas.questions import questions
-from evals.mc_mas.replaying import AGAIN, replay_plan
+from evals.mc_mas.replays import REPLAY_FULL, replay_plan
 from evals.mc_mas.votes import arbitrated
 from evals.outcomes import files as outcome_files
 from evals.outcomes.items import read_outcomes
 from evals.records import Record, read_records
 from evals.stats.chance import seeded
 from evals.strategies import route_by
-from evals.suite import Addresses, Faces
+from evals.suite import Addresses, SuiteClient
 from kernel.answers import AnswerType
 from kernel.errors import MetacogError
 from tests.support.arbiter import arbiter_at
-from tests.support.delegating import delegation_at, new_names
+from tests.support.delegating import delegation_at, renamed_agents
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import NOBODY, Body, assigner_at, router_at
+from tests.support.stack import NO_SERVER, Body, assigner_at, router_at
 
 ITEMS = 3
 CODE = "Here it is.\n```python\ndef {}(numbers):\n    return 0\n```"
@@ -89,7 +89,7 @@ async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> Asy
 
 @asynccontextmanager
 async def running_suite(llm: ScriptedLLM, database_url: str, spool: Path) -> AsyncIterator[Addresses]:
-    agents, _ = new_names()
+    agents, _ = renamed_agents()
     async with AsyncExitStack() as opened:
         enter = opened.enter_async_context
         assigner, arbiter = await enter(assigner_at(llm)), await enter(arbiter_at(llm))
@@ -104,7 +104,7 @@ async def evaluated(command: str, arms: Sequence[Arm], items: Sequence[Item], su
     """The records of an evaluation."""
     plan = Plan(items=items, arms=arms, timeout_ms=60_000, **more)
     session = Session(command=command, typed=f"metacog eval {command}", folder=out, asks_router=command == COMPARE)
-    async with Faces(suite, timeout_s=60) as faces:
+    async with SuiteClient(suite, timeout_s=60) as faces:
         await record(session, plan, faces, lambda: None)
     return list(read_records(out / RECORDS))
 
@@ -151,7 +151,7 @@ async def test_arbitration_is_sampled_once_and_our_votes_are_the_services(
     records = await evaluated("mc-mas", arbitration_arms.arms(sampling), read_sets(data, [], ITEMS), suite, tmp_path)
 
     assert not [one for one in records if "refusal" in one]
-    made = recorded(records, "mc-mas")
+    made = recorded_evaluation(records, "mc-mas")
     answers = {row.item.id: row.reply["answer"] for row in made.of("mc-mas")}
     written = {row.item.id: row.said.spent.completion_tokens for row in made.of("mc-mas")}
     for question in questions(made.of("mc-mas")):
@@ -171,8 +171,10 @@ async def test_arbitration_is_sampled_once_and_our_votes_are_the_services(
               **arbitration_arms.recording(row.reply)} for row in made.of("mc-mas")]  # fmt: skip
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     plan = replay_plan(file)
-    again = recorded(await evaluated("mc-mas", plan.arms, plan.items, suite, out, seeds=plan.seeds), "mc-mas")
-    assert {row.item.id: row.reply["arbitration"]["answer"] for row in again.of(AGAIN)} == answers
+    again = recorded_evaluation(
+        await evaluated("mc-mas", plan.arms, plan.items, suite, out, seeds=plan.seeds), "mc-mas"
+    )
+    assert {row.item.id: row.reply["arbitration"]["answer"] for row in again.of(REPLAY_FULL)} == answers
     assert "--replay`" in arbitration_files.report_recordings(file, out, seeded(7, draws=40))
 
 
@@ -185,7 +187,7 @@ async def test_the_service_decides_as_the_replay_does_from_the_ratings_it_was_gi
     records = await evaluated("delegation", delegation_arms.arms(live=True), items, suite, tmp_path)
 
     assert not [one for one in records if "refusal" in one]
-    made = recorded(records, "delegation")
+    made = recorded_evaluation(records, "delegation")
     known = tasks(made)
     assert len(known) == len(items)
     assert [task.item.dimensions for task in known][-1] == ("code_generation", "logical_reasoning")
@@ -196,7 +198,7 @@ async def test_the_service_decides_as_the_replay_does_from_the_ratings_it_was_gi
     told = {one["agent"]: one["verbalized"] for one in first["assessments"]}
     asked = [*told, *(agent for agent in known[0].solved if agent not in told)]
     task = known[0].__class__(**{name: getattr(known[0], name) for name in known[0].__slots__} | {"verbalized": told})
-    [done] = replay([task], asked, Rules()).done
+    [done] = replay([task], asked, ReplayRules()).done
     assert (done.mode, done.executor) == (first["mode"], first["executor"])
     said = delegation_files.write_report(records, tmp_path, seeded(7, draws=40))
     assert "**Live**" in said
@@ -230,7 +232,7 @@ async def test_a_router_is_scored_on_outcomes_without_calling_either_model(suite
     session = Session(command=outcome_files.COMMAND, typed="x", folder=tmp_path, asks_router=True,
                       introduce=outcomes.introduce)  # fmt: skip
 
-    async with Faces(suite, timeout_s=60) as faces:
+    async with SuiteClient(suite, timeout_s=60) as faces:
         await record(session, plan, faces, lambda: None)
 
     said = outcome_files.write_report(read_records(tmp_path / RECORDS), tmp_path, seeded(7, draws=40))
@@ -251,7 +253,7 @@ async def test_what_a_team_of_autogens_said_becomes_records_whose_programs_are_r
     assert "Write the whole program" in json.loads((tmp_path / PROMPTS).read_text())["prompt"]
     assert made["checks"]["answer"]["passed"] is True
     opening: Record = {"kind": "run", "command": "delegation"}
-    [row] = recorded([opening, introduction(program, ""), made], "delegation").rows
+    [row] = recorded_evaluation([opening, introduction(program, ""), made], "delegation").rows
     assert (row.arm, row.right, row.said.spent.generations) == ("autogen", True, 2)
 
 
@@ -263,9 +265,9 @@ async def test_without_autogens_environment_it_is_said_how_to_make_one(tmp_path:
 
 
 async def test_a_service_that_does_not_run_is_named(data: Path, tmp_path: Path) -> None:
-    nowhere = Addresses(arbiter=f"http://{NOBODY}")
+    nowhere = Addresses(arbiter=f"http://{NO_SERVER}")
 
-    with pytest.raises(RouterAway, match=r"no arbiter answers at .*; is it running\? \(--arbiter\)"):
+    with pytest.raises(ServiceUnreachable, match=r"no arbiter answers at .*; is it running\? \(--arbiter\)"):
         await evaluated("mc-mas", arbitration_arms.arms(arbitration_arms.Sampling()), read_sets(data, [], 1), nowhere,
                         tmp_path)  # fmt: skip
 

@@ -20,10 +20,10 @@ from services.router.service.feedback.feedback import SubmitFeedbackRequest, Sub
 from services.router.service.runs.lookup import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, Run
 from services.router.store.runs import PostgresRuns
-from tests.support.faces import RestFace, RpcFace
+from tests.support.apis import RestApi, RpcApi
 from tests.support.labels import Delegation, delegated, records_at, run_of, serving_delegation, store_runs
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import ROUTER, Database, free_port, quick_keeping, router_at, until
+from tests.support.stack import ROUTER, Database, free_port, quick_storage, router_at, until
 
 ANN = ApiKey(name="ann", sha256="")
 PUPIL = ApiKey(name="pupil", sha256="", may_teach=False)
@@ -336,16 +336,16 @@ async def test_feedback_on_an_answer_by_delegation_reaches_its_task(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path, transport: str, contents: bool
 ) -> None:
     delegation = Delegation()
-    storage = quick_keeping(tmp_path, contents=contents)
+    storage = quick_storage(tmp_path, contents=contents)
     async with (
         serving_delegation(delegation) as address,
         router_at(scripted, database_url, tmp_path, others={"delegation": address}, keeping=storage) as router,
     ):
-        api = RestFace(router.rest, ROUTER) if transport == "rest" else RpcFace(router.grpc, ROUTER)
+        api = RestApi(router.rest, ROUTER) if transport == "rest" else RpcApi(router.grpc, ROUTER)
         run_id = (await api.ask("Answer", question="Is it so?", strategy="delegation"))["run"]["run_id"]
         response = await api.ask("SubmitFeedback", feedback_id=new_id(), run_id=run_id, score=0.25)
-        run = (await RestFace(router.rest, ROUTER).ask("GetRun", run_id=run_id))["run"]
-        by_rpc = (await RpcFace(router.grpc, ROUTER).ask("GetRun", run_id=run_id))["run"]
+        run = (await RestApi(router.rest, ROUTER).ask("GetRun", run_id=run_id))["run"]
+        by_rpc = (await RpcApi(router.grpc, ROUTER).ask("GetRun", run_id=run_id))["run"]
         task = run["deliberation"]["task_id"]
         await until(lambda: _has_learned(delegation, task))
 

@@ -8,9 +8,9 @@ import pytest
 
 from chassis import database as db
 from services.router.store.runs import PostgresRuns, RunNotFound
-from tests.support.faces import Refused, RestFace, RpcFace
+from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import NOBODY, ROUTER, Database, RunningRouter, cast, process, router_at, until
+from tests.support.stack import NO_SERVER, ROUTER, Database, RunningRouter, cast, process, router_at, until
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ async def router(scripted: ScriptedLLM, database: Database, tmp_path: Path) -> A
         yield running
 
 
-async def answered(api: RestFace | RpcFace, **fields: object) -> str:
+async def answered(api: RestApi | RpcApi, **fields: object) -> str:
     """Name of the run that answered a question."""
     name: str = (await api.ask("Answer", question="Is it so?", strategy="system1", **fields))["run"]["run_id"]
     return name
@@ -48,7 +48,7 @@ async def ready(router: RunningRouter) -> httpx.Response:
 
 
 async def test_a_run_is_recorded_and_read_back_by_both_apis(router: RunningRouter) -> None:
-    rest, rpc = RestFace(router.rest, ROUTER), RpcFace(router.grpc, ROUTER)
+    rest, rpc = RestApi(router.rest, ROUTER), RpcApi(router.grpc, ROUTER)
     first_reply = (await rest.ask("Answer", question="Is it so?"))["run"]
     await until(lambda: is_kept(router.runs, first_reply["run_id"]))
 
@@ -63,7 +63,7 @@ async def test_a_run_is_recorded_and_read_back_by_both_apis(router: RunningRoute
 
 
 async def test_runs_are_listed_newest_first(router: RunningRouter) -> None:
-    api = RestFace(router.rest, ROUTER)
+    api = RestApi(router.rest, ROUTER)
     names = [await answered(api) for _ in range(3)]
     await until(lambda: is_kept(router.runs, names[-1]))
 
@@ -77,7 +77,7 @@ async def test_runs_are_listed_newest_first(router: RunningRouter) -> None:
 async def test_while_the_database_is_away_runs_wait_on_disk_and_are_written_back(
     router: RunningRouter, database: Database, tmp_path: Path
 ) -> None:
-    api = RestFace(router.rest, ROUTER)
+    api = RestApi(router.rest, ROUTER)
     before = await answered(api)
     await until(lambda: is_kept(router.runs, before))
 
@@ -86,7 +86,7 @@ async def test_while_the_database_is_away_runs_wait_on_disk_and_are_written_back
         names = [await answered(api) for _ in range(3)]
         await until(lambda: _is_waiting(tmp_path, names))
         report = await ready(router)
-        with pytest.raises(Refused) as error:
+        with pytest.raises(ApiError) as error:
             await api.ask("GetRun", run_id=before)
     finally:
         database.start()
@@ -115,8 +115,8 @@ async def test_a_repeated_request_is_recognized_while_the_database_is_away(
     scripted: ScriptedLLM, tmp_path: Path
 ) -> None:
     scripted.answer = cast()
-    async with router_at(scripted, f"postgresql+psycopg://nobody@{NOBODY}/none", tmp_path) as router:
-        api = RestFace(router.rest, ROUTER)
+    async with router_at(scripted, f"postgresql+psycopg://nobody@{NO_SERVER}/none", tmp_path) as router:
+        api = RestApi(router.rest, ROUTER)
         first = await answered(api, request_id="once")
         again = await answered(api, request_id="once")
 
@@ -129,7 +129,7 @@ async def test_what_is_queued_is_recorded_before_the_process_ends(
 ) -> None:
     scripted.answer = cast()
     async with process("router", **settings(scripted, database.url, tmp_path)) as router:
-        names = [await answered(RpcFace(router.grpc, ROUTER)) for _ in range(5)]
+        names = [await answered(RpcApi(router.grpc, ROUTER)) for _ in range(5)]
         router.terminate()
         status = await router.ended()
 
@@ -143,9 +143,9 @@ async def test_what_one_process_left_on_disk_the_next_one_records(
     scripted: ScriptedLLM, database: Database, tmp_path: Path
 ) -> None:
     scripted.answer = cast()
-    away = f"postgresql+psycopg://nobody@{NOBODY}/none"
+    away = f"postgresql+psycopg://nobody@{NO_SERVER}/none"
     async with process("router", **settings(scripted, away, tmp_path)) as router:
-        name = await answered(RpcFace(router.grpc, ROUTER))
+        name = await answered(RpcApi(router.grpc, ROUTER))
         router.terminate()
         status = await router.ended()
     assert (status, name in left_in(tmp_path)) == (0, True)

@@ -27,7 +27,7 @@ from kernel.envelope import Envelope
 from kernel.msv.experience import ExperienceWeights
 from kernel.outcomes import Outcome
 from services.router.service.assessment.measures import ExperienceMatching
-from services.router.service.knowledge.add import AddLimits
+from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import KnowledgeBase
 from services.router.service.knowledge.values import (
     AddEvent,
@@ -47,10 +47,10 @@ from services.router.store.nearest_vectors import VectorSpace as NearestPlace
 from services.router.store.nearest_vectors import nearest_of
 from tests.contract.fake_knowledge import FakeEncoder, fake_embeddings
 from tests.integration.test_store import fresh_database
+from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.encoder import EncoderProcess
-from tests.support.faces import Refused, RestFace, RpcFace
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import LIMITS, NOBODY, ROUTER, RunningRouter, cast, knowledge_base, router_at
+from tests.support.stack import LIMITS, NO_SERVER, ROUTER, RunningRouter, cast, knowledge_base, router_at
 
 FJORD = "The fjord is two hundred metres deep, and its water never freezes."
 FJORD_AGAIN = "Its water never freezes over, and the fjord has a depth of 200 metres."
@@ -97,16 +97,16 @@ async def router(
 
 
 @pytest.fixture
-def rest(router: RunningRouter) -> RestFace:
-    return RestFace(router.rest, ROUTER)
+def rest(router: RunningRouter) -> RestApi:
+    return RestApi(router.rest, ROUTER)
 
 
 @pytest.fixture
-def rpc(router: RunningRouter) -> RpcFace:
-    return RpcFace(router.grpc, ROUTER)
+def rpc(router: RunningRouter) -> RpcApi:
+    return RpcApi(router.grpc, ROUTER)
 
 
-async def experience_of(rest: RestFace, query: str) -> tuple[float | None, str, dict[str, float]]:
+async def experience_of(rest: RestApi, query: str) -> tuple[float | None, str, dict[str, float]]:
     msv = (await rest.ask("Assess", question=query))["msv"]
     return msv["experience"], msv["unknown_reasons"].get("experience", ""), msv["parts"]
 
@@ -128,7 +128,7 @@ def run_of(question: str, **more: Any) -> Run:  # noqa: ANN401
 # -- the whole way ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_paraphrase_finds_what_was_added(rest: RestFace, rpc: RpcFace) -> None:
+async def test_a_paraphrase_finds_what_was_added(rest: RestApi, rpc: RpcApi) -> None:
     documents = [{"text": FJORD, "document_id": "fjord", "title": "Fjord"}, {"text": COOKING}]
 
     added = await rest.ask("AddKnowledge", documents=documents)
@@ -141,7 +141,7 @@ async def test_a_paraphrase_finds_what_was_added(rest: RestFace, rpc: RpcFace) -
 
 
 async def test_experience_is_near_one_for_stored_texts_and_near_zero_for_unrelated_ones(
-    rest: RestFace,
+    rest: RestApi,
 ) -> None:
     await rest.ask("AddKnowledge", documents=[{"text": FJORD}, {"text": COOKING}])
 
@@ -156,7 +156,7 @@ async def test_experience_is_near_one_for_stored_texts_and_near_zero_for_unrelat
     assert unrelated < 0.1
 
 
-async def test_with_nothing_stored_experience_is_unknown_with_a_reason(rest: RestFace) -> None:
+async def test_with_nothing_stored_experience_is_unknown_with_a_reason(rest: RestApi) -> None:
     value, reason, _ = await experience_of(rest, FJORD)
 
     assert (value, reason) == (None, "nothing is stored yet")
@@ -168,14 +168,14 @@ async def test_without_its_encoder_a_router_answers_with_the_reason_why_experien
     scripted.answer = cast()
     short_lived = EncoderProcess().start()
     async with router_at(scripted, place.url, tmp_path, encoder_url=short_lived.url) as running:
-        rest = RestFace(running.rest, ROUTER)
+        rest = RestApi(running.rest, ROUTER)
         await rest.ask("AddKnowledge", documents=[{"text": FJORD}])
         known, _, _ = await experience_of(rest, FJORD)
 
         short_lived.kill()
         value, reason, _ = await experience_of(rest, FJORD)
         answered = await rest.ask("Answer", question="Is it so?")
-        with pytest.raises(Refused) as error:
+        with pytest.raises(ApiError) as error:
             await rest.ask("AddKnowledge", documents=[{"text": COOKING}])
 
     assert known == 1.0
@@ -207,7 +207,7 @@ async def test_similarities_of_an_encoder_without_calibration_are_not_used(place
 
 
 async def test_a_conversation_is_looked_up_by_its_last_turn_and_by_its_last_turns(router: RunningRouter) -> None:
-    rest = RestFace(router.rest, ROUTER)
+    rest = RestApi(router.rest, ROUTER)
     await rest.ask("AddKnowledge", documents=[{"text": FJORD}])
     turns = [
         Turn(role="system", content=COOKING),
@@ -220,7 +220,7 @@ async def test_a_conversation_is_looked_up_by_its_last_turn_and_by_its_last_turn
     assert matched.value == 1.0
 
 
-async def test_a_document_can_be_replaced_listed_and_deleted(rest: RestFace) -> None:
+async def test_a_document_can_be_replaced_listed_and_deleted(rest: RestApi) -> None:
     first = await rest.ask("AddKnowledge", documents=[{"text": FJORD, "document_id": "a/b.md", "title": "One"}])
     same = await rest.ask("AddKnowledge", documents=[{"text": FJORD, "document_id": "a/b.md", "title": "Two"}])
     other = await rest.ask("AddKnowledge", documents=[{"text": COOKING, "document_id": "a/b.md"}])
@@ -240,7 +240,7 @@ async def test_a_document_can_be_replaced_listed_and_deleted(rest: RestFace) -> 
 
 
 async def test_verified_answers_are_experience_until_they_are_deleted(router: RunningRouter) -> None:
-    rest = RestFace(router.rest, ROUTER)
+    rest = RestApi(router.rest, ROUTER)
     run = run_of("How deep is the fjord?", answer="Two hundred metres.")
 
     await router.known.experience.learn(run)
@@ -301,9 +301,9 @@ async def test_experience_belongs_to_its_key_and_documents_to_all(
     scripted.answer = cast()
     keyring = Keyring([key("ann"), key("bob", may_teach=False)])
     async with router_at(scripted, place.url, tmp_path, encoder_url=encoder_url, keyring=keyring) as running:
-        ann = RestFace(running.rest, ROUTER, {"authorization": "Bearer ann"})
-        bob = RestFace(running.rest, ROUTER, {"authorization": "Bearer bob"})
-        rpc = RpcFace(running.grpc, ROUTER, (("authorization", "Bearer bob"),))
+        ann = RestApi(running.rest, ROUTER, {"authorization": "Bearer ann"})
+        bob = RestApi(running.rest, ROUTER, {"authorization": "Bearer bob"})
+        rpc = RpcApi(running.grpc, ROUTER, (("authorization", "Bearer bob"),))
         await running.known.experience.learn(run_of("How deep is the fjord?", key_name="ann"))
         own = await experience_of(ann, "How deep is the fjord?")
         others = await experience_of(bob, "How deep is the fjord?")
@@ -317,7 +317,7 @@ async def test_experience_belongs_to_its_key_and_documents_to_all(
             bob.ask("DeleteKnowledge", document_id="lentils"),
             rpc.ask("AddKnowledge", documents=[{"text": FJORD}]),
         ):
-            with pytest.raises(Refused) as error:
+            with pytest.raises(ApiError) as error:
                 await call
             assert (error.value.code, error.value.reason) == ("PERMISSION_DENIED", "TEACHING_NOT_ALLOWED")
 
@@ -419,7 +419,7 @@ async def test_adding_the_same_documents_at_once_ends_well(place: VectorSpace) -
 
 
 async def test_without_its_database_the_knowledge_base_raises_and_experience_is_unknown(encoder_url: str) -> None:
-    engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
+    engine = db.build_engine(f"postgresql+psycopg://nobody@{NO_SERVER}/none")
     known = knowledge_base(encoder_url, PostgresKnowledge(db.build_sessions(engine)))
 
     matched = await known.match([Turn(role="user", content=FJORD)], "", Spend(LIMITS))

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from kernel.answers import AnswerType, cluster, is_right
-from sandbox.mathematics import Calculator, Limited, TooLate
+from sandbox.mathematics import Calculator, LimitedMathematics, TooLate
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_a_question_has_so_much_time_and_no_more() -> None:
         raise TooLate
 
     left = iter([2.0, 0.0, 0.0])
-    question = Limited(never, lambda: next(left))
+    question = LimitedMathematics(never, lambda: next(left))
 
     assert [question.same("a", "b"), question.same("a", "c"), question.value("a")] == [False, False, None]
     assert asked == [2.0]

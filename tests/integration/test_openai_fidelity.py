@@ -13,8 +13,8 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic import BaseModel
 
 from tests.support.gateway import HELLO, Suite, gateway, metacog_field, text_of
-from tests.support.scripted_llm import LLAMACPP, MINIMAL, Cut, Refuse, Said, Say, ScriptedLLM, Shape, Stall
-from tests.support.stack import NOBODY, At, cast, router_at, stage_of
+from tests.support.scripted_llm import LLAMACPP, MINIMAL, Cut, ErrorReply, RawReply, Said, ScriptedLLM, Shape, Stall
+from tests.support.stack import NO_SERVER, At, cast, router_at, stage_of
 
 # A server that, unlike the scripted vLLM, was started with a tool parser.
 WITH_TOOLS = Shape("tools", checks=False)
@@ -253,7 +253,7 @@ async def test_the_call_of_a_named_tool_is_an_answer_though_it_ends_with_stop(
     document = {"id": "c", "object": "chat.completion", "created": 0, "model": "scripted"}
     document["choices"] = [{"index": 0, "message": message, "finish_reason": "stop"}]
     with ScriptedLLM(WITH_TOOLS) as llm:
-        llm.fault(Say(json.dumps(document).encode()))
+        llm.fault(RawReply(json.dumps(document).encode()))
         async with gateway(llm, database_url, tmp_path) as suite:
             answer = await suite.ask(tools=TOOLS, tool_choice=named)
 
@@ -385,7 +385,7 @@ async def test_text_comes_as_it_is_generated(suite: Suite, scripted: ScriptedLLM
 
 async def test_all_chunks_of_an_answer_have_one_name(suite: Suite, scripted: ScriptedLLM) -> None:
     plain = await suite.chunks("metacog/system1")
-    scripted.fault(*[None] * 5, *[Refuse(500, "broken")] * 3)
+    scripted.fault(*[None] * 5, *[ErrorReply(500, "broken")] * 3)
     fallen = await suite.chunks("metacog/dialectic", metacog={"stage_events": True}, stream_options=USAGE)
 
     assert metacog_field(fallen[-1])["strategy"] == "system1"
@@ -428,7 +428,7 @@ async def test_a_stream_begins_even_if_the_first_token_is_long_in_coming(
 @pytest.fixture(scope="module")
 async def refusing(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
     """A plain client of a router that many errors may share; it has no backend."""
-    nobody = At(f"http://{NOBODY}", "any")
+    nobody = At(f"http://{NO_SERVER}", "any")
     async with (
         router_at(nobody, database_url, tmp_path_factory.mktemp("refusing")) as router,
         httpx.AsyncClient(base_url=router.rest) as client,
@@ -480,7 +480,7 @@ async def test_an_error_names_the_field(refusing: httpx.AsyncClient, body: Any, 
 async def test_an_error_after_the_run_began_names_the_run(
     suite: Suite, scripted: ScriptedLLM, status: int, text: str, kind: type[openai.APIStatusError], stream: bool
 ) -> None:
-    scripted.fault(*[Refuse(status, text, {"retry-after": "60"} if status == 429 else {})] * 4)
+    scripted.fault(*[ErrorReply(status, text, {"retry-after": "60"} if status == 429 else {})] * 4)
 
     with pytest.raises(kind) as raised:
         await suite.ask("metacog/system1", stream=stream)
@@ -494,7 +494,7 @@ async def test_what_a_backend_cannot_see_is_the_requests_fault_and_no_outage(
     suite: Suite, scripted: ScriptedLLM
 ) -> None:
     seen: Any = [{"role": "user", "content": [IMAGE]}]
-    scripted.fault(*[Refuse(500, "image input is not supported - hint: you may need to provide the mmproj")] * 10)
+    scripted.fault(*[ErrorReply(500, "image input is not supported - hint: you may need to provide the mmproj")] * 10)
 
     for _ in range(10):
         with pytest.raises(openai.BadRequestError):
@@ -527,7 +527,7 @@ async def test_a_model_that_does_not_exist_is_not_found(suite: Suite) -> None:
 
 
 async def test_the_client_comes_back_by_itself_when_the_backend_was_full(suite: Suite, scripted: ScriptedLLM) -> None:
-    scripted.fault(*[Refuse(429, "busy")] * 4)
+    scripted.fault(*[ErrorReply(429, "busy")] * 4)
 
     began = asyncio.get_running_loop().time()
     again = suite.client.with_options(max_retries=1)

@@ -9,9 +9,9 @@ import openai
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from tests.support.faces import Running
+from tests.support.apis import Running
 from tests.support.gateway import gateway
-from tests.support.scripted_llm import Refuse, Said, ScriptedLLM, Shape
+from tests.support.scripted_llm import ErrorReply, Said, ScriptedLLM, Shape
 from tests.support.stack import TROUBLED, cast, router_at
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ async def test_errors_are_the_errors_that_it_knows(router: Running, scripted: Sc
         await chat_openai(router, "gpt-9").ainvoke("Is it so?")
     with pytest.raises(openai.BadRequestError):
         await chat_openai(router, "metacog/dialectic", n=2).ainvoke("Is it so?")
-    scripted.fault(*[Refuse(429, "busy")] * 4)
+    scripted.fault(*[ErrorReply(429, "busy")] * 4)
     with pytest.raises(openai.RateLimitError):
         await chat_openai(router, "metacog/system1").ainvoke("Is it so?")
 

@@ -13,14 +13,14 @@ from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
-from chassis.errors import PeerRefused, PeerUnavailable
+from chassis.errors import PeerError, PeerUnavailable
 from chassis.serving.auth import Keyring
 from chassis.serving.server import grpc_server
 from chassis.serving.wire import to_proto
 from kernel.errors import Code, MetacogError
 from services.router.relay import Peer
 from tests.support.scripted_llm import ScriptedLLM, Stall
-from tests.support.stack import NOBODY, assigner_at, cast
+from tests.support.stack import NO_SERVER, assigner_at, cast
 
 ECHO = "/test.v1.EchoService/"
 
@@ -124,7 +124,7 @@ async def test_the_time_that_is_left_is_known_at_the_other_side() -> None:
 async def test_a_deadline_ends_the_call_here_and_there() -> None:
     echo = Echo()
     async with peered(echo) as peer:
-        with pytest.raises(PeerRefused) as refused:
+        with pytest.raises(PeerError) as refused:
             await peer.call(unary(peer, "Say"), StringValue(value="stall"), timeout_s=0.2)
         await echo.cancelled.wait()
 
@@ -156,7 +156,7 @@ async def test_leaving_a_stream_reaches_the_other_side() -> None:
 
 async def test_an_error_keeps_its_code_and_its_reason() -> None:
     async with peered(Echo()) as peer:
-        with pytest.raises(PeerRefused) as refused:
+        with pytest.raises(PeerError) as refused:
             await peer.call(unary(peer, "Say"), StringValue(value="shout"), timeout_s=10)
 
     assert (refused.value.code, refused.value.reason) == (Code.OUT_OF_RANGE, "TOO_LOUD")
@@ -165,20 +165,20 @@ async def test_an_error_keeps_its_code_and_its_reason() -> None:
 
 async def test_a_bug_at_the_other_side_is_not_the_callers_fault() -> None:
     async with peered(Echo()) as peer:
-        with pytest.raises(PeerRefused) as refused:
+        with pytest.raises(PeerError) as refused:
             await peer.call(unary(peer, "Say"), StringValue(value="break"), timeout_s=10)
 
     assert refused.value.code in (Code.UNKNOWN, Code.INTERNAL)
 
 
 async def test_a_service_that_cannot_be_reached_is_named() -> None:
-    peer = Peer("assigner", NOBODY)
+    peer = Peer("assigner", NO_SERVER)
 
     with pytest.raises(PeerUnavailable) as refused:
         await peer.call(unary(peer, "Say"), StringValue(), timeout_s=10)
 
-    assert refused.value.message.startswith(f"assigner at {NOBODY} cannot be reached")
-    assert refused.value.metadata == {"peer": "assigner", "address": NOBODY}
+    assert refused.value.message.startswith(f"assigner at {NO_SERVER} cannot be reached")
+    assert refused.value.metadata == {"peer": "assigner", "address": NO_SERVER}
     await peer.close()
 
 
@@ -227,7 +227,7 @@ async def test_waiting_for_a_place_counts_against_the_deadline() -> None:
     async with peered(echo, max_in_flight=1) as peer:
         first = asyncio.create_task(peer.call(unary(peer, "Say"), StringValue(value="stall"), timeout_s=60))
         await echo.begun.wait()
-        with pytest.raises(PeerRefused) as refused:
+        with pytest.raises(PeerError) as refused:
             await peer.call(unary(peer, "Say"), StringValue(value="x"), timeout_s=0.1)
         first.cancel()
         await asyncio.wait({first})
@@ -287,7 +287,7 @@ async def test_the_callers_deadline_is_the_deliberations(scripted: ScriptedLLM) 
     scripted.fault(*[Stall()] * 20)
     async with assigner(scripted) as peer:
         stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
-        with pytest.raises(PeerRefused) as refused:
+        with pytest.raises(PeerError) as refused:
             _ = [reply async for reply in peer.stream(stub.Deliberate, QUESTION, timeout_s=0.5)]
         await scripted.until(lambda llm: llm.under_way == 0 and llm.disconnects == len(llm.bodies))
 
@@ -298,7 +298,7 @@ async def test_a_real_error_comes_back_whole(scripted: ScriptedLLM) -> None:
     async with assigner(scripted) as peer:
         stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
         request = to_proto({"agents": [{"id": "a", "msv": {"conflict": 2.0}}]}, assigner_pb2.AssignRequest)
-        with pytest.raises(PeerRefused) as refused:
+        with pytest.raises(PeerError) as refused:
             await peer.call(stub.Assign, request, timeout_s=10)
 
     assert (refused.value.code, refused.value.reason) == (Code.INVALID_ARGUMENT, "MSV_OUT_OF_RANGE")
@@ -306,7 +306,7 @@ async def test_a_real_error_comes_back_whole(scripted: ScriptedLLM) -> None:
 
 
 async def test_a_peer_that_is_away_does_not_serve() -> None:
-    gone = Peer("assigner", NOBODY)
+    gone = Peer("assigner", NO_SERVER)
 
     with pytest.raises(PeerUnavailable):
         await gone.check()

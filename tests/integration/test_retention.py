@@ -16,17 +16,17 @@ from services.router.service.feedback.feedback import SubmitFeedbackRequest
 from services.router.service.runs.retention import Retention
 from services.router.service.runs.values import Run
 from services.router.store.runs import PostgresOldRuns
-from tests.support.faces import Refused, RestFace, RpcFace
+from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.labels import Delegation, delegated, records_at, run_of, serving_delegation, store_runs
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import (
-    NOBODY,
+    NO_SERVER,
     ROUTER,
     TROUBLED,
     assigner_at,
     cast,
     process,
-    quick_keeping,
+    quick_storage,
     router_at,
     until,
 )
@@ -124,7 +124,7 @@ async def test_one_replica_at_a_time_deletes_old_runs(database_url: str, tmp_pat
 
 async def test_old_runs_are_deleted_in_the_background(database_url: str, tmp_path: Path) -> None:
     old, young = run_of(created_at=OLD), run_of()
-    storage = quick_keeping(tmp_path, days=30, retention_every_s=0.05)
+    storage = quick_storage(tmp_path, days=30, retention_every_s=0.05)
     async with records_at(database_url, tmp_path, keeping=storage) as records:
         await store_runs(records, old, young)
 
@@ -161,12 +161,12 @@ async def test_without_contents_no_word_reaches_the_database_and_the_caller_has_
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     scripted.answer = cast(TROUBLED, **dict.fromkeys(STAGES, SECRET))
-    storage = quick_keeping(tmp_path, contents=False)
+    storage = quick_storage(tmp_path, contents=False)
     async with (
         assigner_at(scripted) as assigner,
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, keeping=storage) as router,
     ):
-        rest, rpc = RestFace(router.rest, ROUTER), RpcFace(router.grpc, ROUTER)
+        rest, rpc = RestApi(router.rest, ROUTER), RpcApi(router.grpc, ROUTER)
         answered = (await rest.ask("Answer", question=f"{SECRET}?"))["run"]
         labelled = await rest.ask(
             "SubmitFeedback", feedback_id=answered["run_id"], run_id=answered["run_id"], correct=True, note=SECRET
@@ -196,9 +196,9 @@ async def test_without_contents_no_word_reaches_the_disk_and_a_repetition_is_ans
     scripted: ScriptedLLM, tmp_path: Path
 ) -> None:
     scripted.answer = cast(system1=SECRET)
-    away = f"postgresql+psycopg://nobody@{NOBODY}/none"
-    async with router_at(scripted, away, tmp_path, keeping=quick_keeping(tmp_path, contents=False)) as router:
-        api = RestFace(router.rest, ROUTER)
+    away = f"postgresql+psycopg://nobody@{NO_SERVER}/none"
+    async with router_at(scripted, away, tmp_path, keeping=quick_storage(tmp_path, contents=False)) as router:
+        api = RestApi(router.rest, ROUTER)
         request: Mapping[str, Any] = {"question": f"{SECRET}?", "strategy": "system1", "request_id": "once"}
         answered = (await api.ask("Answer", **request))["run"]
         await until(lambda: _is_on_disk(tmp_path, answered["run_id"]))
@@ -215,10 +215,10 @@ async def test_without_contents_another_process_answers_a_repetition_anew_and_re
     request: Mapping[str, Any] = {"question": f"{SECRET}?", "strategy": "system1", "request_id": tmp_path.name}
     answered = []
     for spool in (tmp_path / "one", tmp_path / "two"):
-        async with router_at(scripted, database_url, spool, keeping=quick_keeping(spool, contents=False)) as router:
-            api = RestFace(router.rest, ROUTER)
+        async with router_at(scripted, database_url, spool, keeping=quick_storage(spool, contents=False)) as router:
+            api = RestApi(router.rest, ROUTER)
             answered.append((await api.ask("Answer", **request))["run"])
-            with pytest.raises(Refused) as error:
+            with pytest.raises(ApiError) as error:
                 await api.ask("Answer", **{**request, "question": "something else"})
 
     assert [run["answer"] for run in answered] == [SECRET, SECRET]
@@ -238,7 +238,7 @@ async def test_contents_are_switched_off_by_a_setting_and_readiness_lists_the_ou
         "METACOG_ROUTER_RETENTION_DAYS": "30",
     }
     async with process("router", **settings) as router:
-        api = RpcFace(router.grpc, ROUTER)
+        api = RpcApi(router.grpc, ROUTER)
         answered = (await api.ask("Answer", question=f"{SECRET}?", strategy="system1"))["run"]
         labelled = await api.ask("SubmitFeedback", feedback_id="f", run_id=answered["run_id"], score=0.9, note=SECRET)
         async with httpx.AsyncClient() as client:

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.faces import Face, Refused, RestFace, RpcFace
-from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall
+from tests.support.apis import Api, ApiError, RestApi, RpcApi
+from tests.support.scripted_llm import ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import (
     ROUTER,
     TROUBLED,
@@ -32,14 +32,14 @@ class Suite:
     router: RunningRouter
 
     @property
-    def rest(self) -> RestFace:
+    def rest(self) -> RestApi:
         """Its REST API."""
-        return RestFace(self.router.rest, ROUTER)
+        return RestApi(self.router.rest, ROUTER)
 
     @property
-    def rpc(self) -> RpcFace:
+    def rpc(self) -> RpcApi:
         """Its gRPC API."""
-        return RpcFace(self.router.grpc, ROUTER)
+        return RpcApi(self.router.grpc, ROUTER)
 
 
 @pytest.fixture
@@ -53,12 +53,12 @@ async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> Asy
 
 
 @pytest.fixture(params=["rest", "rpc"])
-def api(suite: Suite, request: pytest.FixtureRequest) -> Face:
+def api(suite: Suite, request: pytest.FixtureRequest) -> Api:
     """Each API in turn."""
     return suite.rest if request.param == "rest" else suite.rpc
 
 
-async def test_an_assessment_is_one_short_rating(api: Face, scripted: ScriptedLLM) -> None:
+async def test_an_assessment_is_one_short_rating(api: Api, scripted: ScriptedLLM) -> None:
     reply = await api.ask("Assess", question="I am delighted and very happy!", seed=3)
 
     assert [stage_of(body) for body in scripted.bodies] == ["assess"]
@@ -70,14 +70,14 @@ async def test_an_assessment_is_one_short_rating(api: Face, scripted: ScriptedLL
     assert reply["usage"]["generations"] == 1
 
 
-async def test_a_query_with_a_ready_state_is_routed_without_a_model(api: Face, scripted: ScriptedLLM) -> None:
+async def test_a_query_with_a_ready_state_is_routed_without_a_model(api: Api, scripted: ScriptedLLM) -> None:
     reply = await api.ask("Route", msv={"correctness": 0.45, "conflict": 0.72, "importance": 0.85, "experience": 1.0})
 
     assert (reply["activation"]["value"], reply["system"]) == (0.5575, "SYSTEM_TWO")
     assert scripted.bodies == []
 
 
-async def test_system_one_answers_word_by_word(api: Face, scripted: ScriptedLLM) -> None:
+async def test_system_one_answers_word_by_word(api: Api, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(system1="It is so.")
 
     events = await api.events("Answer", question="Is it so?", max_tokens=20, temperature=0.2, seed=5)
@@ -90,7 +90,7 @@ async def test_system_one_answers_word_by_word(api: Face, scripted: ScriptedLLM)
     assert (sent["max_tokens"], sent["temperature"], sent["seed"]) == (20, 0.2, 5)
 
 
-async def test_the_events_of_a_deliberation_pass_through(api: Face, scripted: ScriptedLLM) -> None:
+async def test_the_events_of_a_deliberation_pass_through(api: Api, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
     events = await api.events("Answer", question="Is it so?")
@@ -104,7 +104,7 @@ async def test_the_events_of_a_deliberation_pass_through(api: Face, scripted: Sc
     assert run["deliberation"]["note"] == "the note"
 
 
-async def test_the_roles_of_a_deliberation_can_be_chosen(api: Face) -> None:
+async def test_the_roles_of_a_deliberation_can_be_chosen(api: Api) -> None:
     roles = {"EXPERT": "eve", "CRITIC": "dan", "EVALUATOR": "cleo", "SYNTHESIZER": "ben", "GENERALIST": "ada"}
 
     run = (
@@ -117,7 +117,7 @@ async def test_the_roles_of_a_deliberation_can_be_chosen(api: Face) -> None:
     assert [stage["agent"] for stage in run["deliberation"]["stages"]] == ["eve", "dan", "cleo", "ben"]
 
 
-async def test_an_envelope_holds_over_the_whole_fan_out(api: Face, scripted: ScriptedLLM) -> None:
+async def test_an_envelope_holds_over_the_whole_fan_out(api: Api, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
     run = (await api.ask("Answer", question="Is it so?", envelope={"max_generations": 5}))["run"]
@@ -127,8 +127,8 @@ async def test_an_envelope_holds_over_the_whole_fan_out(api: Face, scripted: Scr
     assert run["envelope"]["max_generations"] == 5
 
 
-async def test_a_strategy_that_fails_gives_way_to_system_one(api: Face, scripted: ScriptedLLM) -> None:
-    scripted.fault(*[None] * 5, *[Refuse(500, "broken")] * 3)
+async def test_a_strategy_that_fails_gives_way_to_system_one(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.fault(*[None] * 5, *[ErrorReply(500, "broken")] * 3)
 
     events = await api.events("Answer", question="Is it so?", strategy="dialectic")
 
@@ -140,16 +140,16 @@ async def test_a_strategy_that_fails_gives_way_to_system_one(api: Face, scripted
     assert [fallback["reason"] for fallback in run["fallbacks"]] == ["BACKEND_UNAVAILABLE"]
 
 
-async def test_without_a_fallback_the_strategys_error_is_the_response(api: Face, scripted: ScriptedLLM) -> None:
-    scripted.fault(*[None] * 5, *[Refuse(500, "broken")] * 3)
+async def test_without_a_fallback_the_strategys_error_is_the_response(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.fault(*[None] * 5, *[ErrorReply(500, "broken")] * 3)
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await api.ask("Answer", question="Is it so?", strategy="dialectic", fallback=False)
 
     assert (raised.value.code, raised.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
 
 
-async def test_a_slow_strategy_leaves_system_one_some_time(api: Face, scripted: ScriptedLLM) -> None:
+async def test_a_slow_strategy_leaves_system_one_some_time(api: Api, scripted: ScriptedLLM) -> None:
     scripted.fault(*[None] * 5, *[Stall()] * 3)
 
     run = (await api.ask("Answer", question="Is it so?", strategy="dialectic", envelope={"timeout_ms": 5000}))["run"]
@@ -158,15 +158,15 @@ async def test_a_slow_strategy_leaves_system_one_some_time(api: Face, scripted: 
     assert run["fallbacks"][0]["reason"] == "DEADLINE_EXCEEDED"
 
 
-async def test_what_the_caller_got_wrong_no_fallback_mends(api: Face) -> None:
-    with pytest.raises(Refused) as raised:
+async def test_what_the_caller_got_wrong_no_fallback_mends(api: Api) -> None:
+    with pytest.raises(ApiError) as raised:
         await api.ask("Answer", question="Is it so?", strategy="dialectic", assignment_kind="FIXED")
 
     assert raised.value.reason == "MALFORMED_REQUEST"
 
 
 async def test_a_caller_that_goes_away_stops_the_generation_and_is_recorded(
-    api: Face, suite: Suite, scripted: ScriptedLLM
+    api: Api, suite: Suite, scripted: ScriptedLLM
 ) -> None:
     scripted.fault(Stall())
 
@@ -181,9 +181,9 @@ async def test_a_caller_that_goes_away_stops_the_generation_and_is_recorded(
     assert runs[0]["error_reason"] == "CANCELLED"
 
 
-async def test_a_failed_run_is_recorded_with_its_reason(api: Face, suite: Suite, scripted: ScriptedLLM) -> None:
-    scripted.fault(Refuse(500, "broken"))
-    with pytest.raises(Refused):
+async def test_a_failed_run_is_recorded_with_its_reason(api: Api, suite: Suite, scripted: ScriptedLLM) -> None:
+    scripted.fault(ErrorReply(500, "broken"))
+    with pytest.raises(ApiError):
         await api.ask("Answer", question="Is it so?", strategy="system1")
 
     await suite.router.journal.close()
@@ -193,10 +193,10 @@ async def test_a_failed_run_is_recorded_with_its_reason(api: Face, suite: Suite,
 
 
 async def test_a_run_that_failed_leaves_its_name_to_the_next_attempt(
-    api: Face, suite: Suite, scripted: ScriptedLLM, tmp_path: Path
+    api: Api, suite: Suite, scripted: ScriptedLLM, tmp_path: Path
 ) -> None:
-    scripted.fault(Refuse(500, "broken"))
-    with pytest.raises(Refused):
+    scripted.fault(ErrorReply(500, "broken"))
+    with pytest.raises(ApiError):
         await api.ask("Answer", question="Is it so?", strategy="system1", request_id=tmp_path.name)
 
     run = (await api.ask("Answer", question="Is it so?", strategy="system1", request_id=tmp_path.name))["run"]
@@ -222,7 +222,7 @@ async def test_an_event_stream_is_kept_alive_and_named(suite: Suite) -> None:
 async def test_a_real_model_is_assessed_and_answers(llm_url: str, database_url: str, tmp_path: Path) -> None:
     llm = At(llm_url, "smollm2")
     async with router_at(llm, database_url, tmp_path) as router:
-        api = RpcFace(router.grpc, ROUTER)
+        api = RpcApi(router.grpc, ROUTER)
         assessed = await api.ask("Assess", question="What is two and two?", assessor="probe")
         events = await api.events("Answer", question="What is two and two?", strategy="system1", max_tokens=24, seed=1)
 

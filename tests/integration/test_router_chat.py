@@ -11,7 +11,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.support.gateway import HELLO, Suite, gateway, metacog_field, text_of
-from tests.support.scripted_llm import Refuse, Said, ScriptedLLM, Shape, Stall
+from tests.support.scripted_llm import ErrorReply, Said, ScriptedLLM, Shape, Stall
 from tests.support.stack import TROUBLED, At, cast, router_at, stage_of
 
 TOOLS: Any = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]
@@ -372,7 +372,7 @@ async def test_a_caller_may_have_the_error_instead(suite: Suite) -> None:
 
 
 async def test_of_everything_failing_the_last_error_remains(suite: Suite, scripted: ScriptedLLM) -> None:
-    scripted.fault(Refuse(500, "broken"))
+    scripted.fault(ErrorReply(500, "broken"))
 
     with pytest.raises(openai.InternalServerError) as raised:
         await suite.ask("metacog/system1")
@@ -385,7 +385,7 @@ async def test_of_everything_failing_the_last_error_remains(suite: Suite, script
 
 
 async def test_a_backend_that_is_full_contains_when_to_retry(suite: Suite, scripted: ScriptedLLM) -> None:
-    scripted.fault(Refuse(429, "busy", {"retry-after": "90"}))
+    scripted.fault(ErrorReply(429, "busy", {"retry-after": "90"}))
 
     with pytest.raises(openai.RateLimitError) as raised:
         await suite.ask("metacog/system1")
@@ -547,7 +547,7 @@ async def test_the_name_of_a_request_is_not_for_another_one(suite: Suite, tmp_pa
 async def test_a_request_that_failed_may_be_repeated_with_its_request_id(
     suite: Suite, scripted: ScriptedLLM, tmp_path: Path
 ) -> None:
-    scripted.fault(Refuse(500, "broken"))
+    scripted.fault(ErrorReply(500, "broken"))
     with pytest.raises(openai.InternalServerError):
         await suite.ask("metacog/system1", metacog={"request_id": tmp_path.name})
 

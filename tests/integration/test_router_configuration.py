@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import CALM, ROOT, TROUBLED, cast, process, refused_start, stage_of
+from tests.support.stack import CALM, ROOT, TROUBLED, cast, failed_start, process, stage_of
 
 POLICY = ROOT / "config" / "policy.example.yaml"
 CITY = "What is the capital of France?"
@@ -106,7 +106,7 @@ def test_a_configuration_that_cannot_be_used_ends_the_start_with_one_line(
     routing.write_text("threshold: 0.5\n")
     given = {name: str(routing) if value == "ROUTING" else value for name, value in more.items()}
 
-    done = refused_start("router", **{"METACOG_ROUTER_ROUTING_FILE": routing, **given})
+    done = failed_start("router", **{"METACOG_ROUTER_ROUTING_FILE": routing, **given})
 
     assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1)
     assert message in done.stderr

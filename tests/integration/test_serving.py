@@ -15,9 +15,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from services.router.relay import Peer
-from tests.support.faces import RpcFace
+from tests.support.apis import RpcApi
 from tests.support.scripted_llm import ScriptedLLM, Stall
-from tests.support.stack import ROUTER, Process, cast, free_port, process, refused_start, until
+from tests.support.stack import ROUTER, Process, cast, failed_start, free_port, process, until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -133,7 +133,7 @@ async def test_a_request_under_way_is_finished_when_the_service_stops(
         async with httpx.AsyncClient(base_url=router.rest, timeout=30) as client:
             by_rest = asyncio.create_task(client.post("/v1/chat/completions", json={**CHAT, "stream": True}))
             by_rpc = asyncio.create_task(
-                RpcFace(router.grpc, ROUTER).ask("Answer", question="Is it so?", strategy="system1")
+                RpcApi(router.grpc, ROUTER).ask("Answer", question="Is it so?", strategy="system1")
             )
             await scripted.until(lambda llm: len(llm.bodies) == 2)
             router.terminate()
@@ -174,7 +174,7 @@ async def test_a_request_that_outlasts_the_grace_is_given_up(
         async with httpx.AsyncClient(base_url=router.rest, timeout=30) as client:
             by_rest = asyncio.create_task(client.post("/v1/chat/completions", json=CHAT))
             by_rpc = asyncio.create_task(
-                RpcFace(router.grpc, ROUTER).ask("Answer", question="Is it so?", strategy="system1")
+                RpcApi(router.grpc, ROUTER).ask("Answer", question="Is it so?", strategy="system1")
             )
             await scripted.until(lambda llm: len(llm.bodies) == 2)
             router.terminate()
@@ -232,7 +232,7 @@ def test_a_port_that_is_taken_is_a_clear_message(service: str, face: str, tmp_pa
     with taken_port() as port:
         prefix = f"METACOG_{service.upper()}"
         ports = {f"{prefix}_{face}_PORT": port, f"{prefix}_{other}_PORT": free_port()}
-        done = refused_start(
+        done = failed_start(
             service, METACOG_INFERENCE_MODEL="any", METACOG_ROUTER_SPOOL_DIR=tmp_path / "spool", **ports
         )
 
@@ -251,7 +251,7 @@ def test_a_port_that_is_taken_is_a_clear_message(service: str, face: str, tmp_pa
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(setting: str, text: str, said: str) -> None:
-    done = refused_start("router", METACOG_INFERENCE_MODEL="any", **{setting: text})
+    done = failed_start("router", METACOG_INFERENCE_MODEL="any", **{setting: text})
 
     assert done.returncode == 2
     assert said in done.stderr
@@ -260,7 +260,7 @@ def test_a_setting_that_cannot_be_used_is_named(setting: str, text: str, said: s
 
 @pytest.mark.parametrize("service", ["router", "assigner"])
 def test_without_a_model_name_the_backend_must_tell_one(service: str) -> None:
-    done = refused_start(service, METACOG_INFERENCE_URL="http://127.0.0.1:1/v1")
+    done = failed_start(service, METACOG_INFERENCE_URL="http://127.0.0.1:1/v1")
 
     assert done.returncode == 2
     assert "CONFIGURATION_INVALID: METACOG_INFERENCE_MODEL is not set" in done.stderr

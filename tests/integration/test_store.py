@@ -28,7 +28,7 @@ from services.router.store import calibration, knowledge_tables
 from services.router.store.feedback import PostgresFeedback
 from services.router.store.runs import PostgresRuns, RunNotFound
 from services.router.store.tables import RouterTable
-from tests.support.stack import NOBODY, ROOT, command, environment
+from tests.support.stack import NO_SERVER, ROOT, command, environment
 
 DECLARING = (calibration, knowledge_tables)  # importing a module declares its tables
 
@@ -256,7 +256,7 @@ async def test_what_the_database_cannot_store_is_returned_and_the_rest_is_stored
 
 
 async def test_without_a_database_every_method_raises_that_it_is_away() -> None:
-    engine = db.build_engine(f"postgresql+psycopg://nobody@{NOBODY}/none")
+    engine = db.build_engine(f"postgresql+psycopg://nobody@{NO_SERVER}/none")
     runs = PostgresRuns(db.build_sessions(engine))
 
     for call in (runs.add([dumps(run_of())]), runs.get("x"), runs.by_request("", "x"), runs.page(ListRunsRequest())):

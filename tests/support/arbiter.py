@@ -22,13 +22,13 @@ from configuration.agents import AgentConfig
 from inference import Embedded, Embeddings, Encoder, ModelClients
 from kernel.envelope import Limits
 from kernel.prices import Prices
-from sandbox.mathematics import Calculating, Here
+from sandbox.mathematics import InProcessCalculator, MathematicsSource
 from services.arbiter.compose import Parts, compose
 from services.arbiter.service.claim_tracing import Encoding
 from services.arbiter.service.plan import ArbitrationDefaults
 from services.arbiter.settings import Settings
+from tests.support.apis import Running, serving
 from tests.support.assigner import NO_PRICES, ModelServer, model_clients_of
-from tests.support.faces import Running, serving
 
 ARBITER = arbiter_pb2.DESCRIPTOR.services_by_name["ArbiterService"]
 LIMITS = Limits(max_generations=96, max_generated_tokens=32_768, timeout_ms=60_000)
@@ -105,10 +105,10 @@ class Script:
         if stage == "compare":
             return [f'{{"same": {list(self._compare.pop(0))}}}']
         answers, self._left[stage] = self._left[stage][:count], self._left[stage][count:]
-        return [said(answer) for answer in answers]
+        return [sample_text(answer) for answer in answers]
 
 
-def said(answer: str | None) -> str:
+def sample_text(answer: str | None) -> str:
     """Return a sample's text."""
     return "I cannot tell." if answer is None else f"Two and two make it.\nFinal Answer: {answer}"
 
@@ -119,7 +119,7 @@ async def arbiter_at(
     agents: Sequence[AgentConfig] = (),
     *,
     encoder: Encoding | str | None = None,
-    calculator: Calculating | None = None,
+    calculator: MathematicsSource | None = None,
     prices: Prices = NO_PRICES,
     **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Running]:
@@ -131,7 +131,7 @@ async def arbiter_at(
         model_clients=clients,
         agents=lambda: agents,
         encoder=encoding,
-        calculator=calculator or Here(),
+        calculator=calculator or InProcessCalculator(),
         health=Health({"inference": clients.default.probe}),
         close=clients.close if embeddings is None else partial(closing, clients.close, embeddings.close),
     )
@@ -152,7 +152,7 @@ async def _close_nothing() -> None:
     """Fakes need no closing."""
 
 
-def bench_of(clients: ModelClients, agents: Sequence[AgentConfig], encoder: Encoding, _: ArbitrationDefaults) -> Parts:
+def parts_of(clients: ModelClients, agents: Sequence[AgentConfig], encoder: Encoding, _: ArbitrationDefaults) -> Parts:
     """The parts of an arbiter over fakes."""
     return Parts(model_clients=clients, agents=lambda: agents, encoder=encoder, close=_close_nothing)
 

@@ -17,7 +17,7 @@ from kernel.msv.affect import vader
 from kernel.prices import Prices, price_of
 from services.assigner.compose import Parts, compose
 from services.assigner.settings import Settings
-from tests.support.faces import Running, serving
+from tests.support.apis import Running, serving
 
 NO_PRICES: Prices = MappingProxyType({})
 SETTINGS = Settings.model_validate({"max_generations": 32, "max_generated_tokens": 8192, "timeout_ms": 60_000})

@@ -76,7 +76,7 @@ class ModelReplies:
             return [self.votes.get(_agent(body), "Four times ten.\nFinal Answer: 40")] * count
         if "Final Answer:" in prompt:
             given = self.arbitrates if stage == "arbitrate" else self.solves
-            return [arbiter.said(given[(self.calls + place) % len(given)]) for place in range(count)]
+            return [arbiter.sample_text(given[(self.calls + place) % len(given)]) for place in range(count)]
         return [self.texts[stack.stage_of(body)]] * count
 
     def _rating(self, body: Body, prompt: str) -> str:

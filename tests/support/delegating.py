@@ -22,8 +22,8 @@ from services.delegation.service.dimensions import Dimension, read_dimensions
 from services.delegation.service.recalibration import Recalibrator
 from services.delegation.service.use_cases import UseCases
 from services.delegation.settings import Settings
-from tests.support.faces import RestFace, RpcFace, Running, serving
-from tests.support.stack import MAX_BODY_BYTES, NO_PRICES, NOBODY, ROOT, Body, Server, voices_of
+from tests.support.apis import RestApi, RpcApi, Running, serving
+from tests.support.stack import MAX_BODY_BYTES, NO_PRICES, NO_SERVER, ROOT, Body, Server, model_clients_of
 
 AGENTS = read_agents(ROOT / "config" / "agents.delegation.yaml")
 DIMENSIONS = read_dimensions(ROOT / "config" / "dimensions.yaml")
@@ -34,12 +34,12 @@ __all__ = [
     "AGENTS",
     "CONTRACT",
     "DIMENSIONS",
-    "Cast",
     "Delegation",
+    "ScriptedAgents",
     "agent_of",
     "delegation_at",
     "delegation_settings",
-    "new_names",
+    "renamed_agents",
     "stage_of",
 ]
 
@@ -51,11 +51,11 @@ class Delegation(Running):
     use_cases: UseCases
     recalibrator: Recalibrator
 
-    def face(self, name: str, key: str = "") -> RestFace | RpcFace:
+    def face(self, name: str, key: str = "") -> RestApi | RpcApi:
         """Return a client of the API called `name`, with a key."""
         if name == "rest":
-            return RestFace(self.rest, CONTRACT, {"authorization": f"Bearer {key}"} if key else {})
-        return RpcFace(self.grpc, CONTRACT, (("authorization", f"Bearer {key}"),) if key else ())
+            return RestApi(self.rest, CONTRACT, {"authorization": f"Bearer {key}"} if key else {})
+        return RpcApi(self.grpc, CONTRACT, (("authorization", f"Bearer {key}"),) if key else ())
 
 
 def delegation_settings(
@@ -95,8 +95,8 @@ async def delegation_at(
     """Run a delegation service on `llm`; without an encoder only a model can classify tasks."""
     keyring = keyring or Keyring()
     engine = db.build_engine(database)
-    model_clients = voices_of(llm, prices)
-    embeddings = Embeddings(encoder_url or f"http://{NOBODY}/v1")
+    model_clients = model_clients_of(llm, prices)
+    embeddings = Embeddings(encoder_url or f"http://{NO_SERVER}/v1")
     parts = Parts(
         sessions=db.build_sessions(engine),
         model_clients=model_clients,
@@ -119,7 +119,7 @@ async def delegation_at(
     await engine.dispose()
 
 
-def new_names(agents: Sequence[AgentConfig] = AGENTS) -> tuple[list[AgentConfig], Mapping[str, str]]:
+def renamed_agents(agents: Sequence[AgentConfig] = AGENTS) -> tuple[list[AgentConfig], Mapping[str, str]]:
     """Return the agents under names that no other test uses, with new profiles, and the new names by the old ones."""
     mark = new_id()[-12:]
     renamed = {agent.id: f"{agent.id}-{mark}" for agent in agents}
@@ -157,7 +157,7 @@ def stage_of(body: Body) -> str:
 
 
 @dataclass
-class Cast:
+class ScriptedAgents:
     """A scripted model replies so for agents.
 
     Attributes:

@@ -23,7 +23,7 @@ from kernel.outcomes import Outcome
 from services.router.compose import FeedbackReceivers, RunRecords, RunStorageOptions, build_records
 from services.router.relay import Peer
 from services.router.service.runs.values import Run
-from tests.support.stack import NOBODY, quick_keeping
+from tests.support.stack import NO_SERVER, quick_storage
 
 
 def run_of(**more: object) -> Run:
@@ -131,7 +131,7 @@ async def records_at(
     database: str,
     spool: Path,
     *,
-    delegation: str = NOBODY,
+    delegation: str = NO_SERVER,
     keeping: RunStorageOptions | None = None,
     **learning: Any,  # noqa: ANN401
 ) -> AsyncIterator[RunRecords]:
@@ -139,7 +139,7 @@ async def records_at(
     engine = db.build_engine(database)
     peer = Peer("delegation", delegation)
     records = build_records(
-        db.build_sessions(engine), keeping or quick_keeping(spool), FeedbackReceivers(delegation=peer, **learning)
+        db.build_sessions(engine), keeping or quick_storage(spool), FeedbackReceivers(delegation=peer, **learning)
     )
     records.start()
     yield records

@@ -73,7 +73,7 @@ MINIMAL = Shape(
 
 
 @dataclass(frozen=True)
-class Said:
+class ScriptedChoice:
     """A choice with more to it than text; `instead` are the likely tokens in place of each of its own."""
 
     text: str = ""
@@ -86,13 +86,15 @@ class Said:
         """Its tokens, those of the reasoning first."""
         return words(self.reasoning) + words(self.text)
 
-    def shortened(self, body: Body) -> "Said":
+    def shortened(self, body: Body) -> "ScriptedChoice":
         """Return the choice, cut where `body` ends it."""
         stops = body.get("stop") or ()
         texts = [stops] if isinstance(stops, str) else stops
         ends = [place for stop in texts if (place := self.text.find(stop)) >= 0]
         text = self.text[: min(ends)] if ends else self.text
-        return Said("".join(words(text)[: body.get("max_tokens")]), self.reasoning, self.tool_calls, self.instead)
+        return ScriptedChoice(
+            "".join(words(text)[: body.get("max_tokens")]), self.reasoning, self.tool_calls, self.instead
+        )
 
     def finish_reason(self, body: Body) -> str:
         """The reason for which the choice ended."""
@@ -146,7 +148,7 @@ def schema_of(body: Body) -> Body:
     return schema
 
 
-def completion(shape: Shape, model: str, body: Body, said: Sequence[Said]) -> Body:
+def completion(shape: Shape, model: str, body: Body, said: Sequence[ScriptedChoice]) -> Body:
     """The reply to `body`."""
     reply = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": model}
     reply["choices"] = [_choice(shape, body, index, each) for index, each in enumerate(said)]
@@ -155,7 +157,7 @@ def completion(shape: Shape, model: str, body: Body, said: Sequence[Said]) -> Bo
     return reply
 
 
-def _choice(shape: Shape, body: Body, index: int, said: Said) -> Body:
+def _choice(shape: Shape, body: Body, index: int, said: ScriptedChoice) -> Body:
     message: Body = {"role": "assistant", "content": said.text}
     if said.reasoning:
         message["reasoning_content"] = said.reasoning
@@ -167,7 +169,7 @@ def _choice(shape: Shape, body: Body, index: int, said: Said) -> Body:
     return choice
 
 
-def chunks(shape: Shape, model: str, body: Body, said: Sequence[Said]) -> Iterator[Body]:
+def chunks(shape: Shape, model: str, body: Body, said: Sequence[ScriptedChoice]) -> Iterator[Body]:
     """The chunks of a stream, the choices interleaved, usage where it is asked for."""
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": model}
     for choice in _deltas(shape, body, said):
@@ -182,7 +184,7 @@ def chunks(shape: Shape, model: str, body: Body, said: Sequence[Said]) -> Iterat
         yield {**head, "choices": [], "usage": usage(shape, body, said)}
 
 
-def _deltas(shape: Shape, body: Body, said: Sequence[Said]) -> Iterator[Body]:
+def _deltas(shape: Shape, body: Body, said: Sequence[ScriptedChoice]) -> Iterator[Body]:
     for index in range(len(said)):
         yield {"index": index, "delta": {"role": "assistant", "content": shape.first_content}}
     for place in range(max(len(each.tokens) for each in said)):
@@ -219,7 +221,7 @@ def logprob(token: str, body: Body, instead: Mapping[str, float] = NOTHING) -> B
     return {"token": token, "logprob": -0.5, "bytes": list(token.encode()), "top_logprobs": top}
 
 
-def usage(shape: Shape, body: Body, said: Sequence[Said]) -> Body:
+def usage(shape: Shape, body: Body, said: Sequence[ScriptedChoice]) -> Body:
     """What the reply cost, as this shape counts."""
     lengths = [len(each.tokens) for each in said]
     prompt, answers = prompt_tokens(body), sum(lengths) if shape.usage_counts_all else lengths[0]

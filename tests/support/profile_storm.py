@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from chassis import database as db
-from kernel.learning.profiles import Change, ProfileChange, replayed
+from kernel.learning.profiles import Change, ProfileChange, replayed_competence
 from services.delegation.store.tables import TaskRow
 from tests.support.profile_worker import KEY, is_right
 from tests.support.stack import ROOT, environment
@@ -138,7 +138,7 @@ async def _checked(engine: AsyncEngine, mark: str, updates: int) -> tuple[int, i
         own = [h for h in history if (h["agent"], h["dimension"]) == (profile["agent"], profile["dimension"])]
         assert [h["sequence"] for h in own] == list(range(1, len(own) + 1))
         assert (profile["observations"], profile["sequence"]) == (len(own), len(own))
-        replay = replayed(
+        replay = replayed_competence(
             Change(change=ProfileChange(h["change"]), outcome=h["outcome"], learning_rate=h["learning_rate"])
             for h in own
         )

@@ -26,7 +26,7 @@ from tests.support.llm_replies import (
     MINIMAL,
     VLLM,
     Body,
-    Said,
+    ScriptedChoice,
     Shape,
     chunks,
     completion,
@@ -34,12 +34,26 @@ from tests.support.llm_replies import (
     unscripted,
 )
 
-__all__ = ["LLAMACPP", "MINIMAL", "VLLM", "Body", "Cut", "Hangup", "Late", "Refuse", "Said", "Say", "ScriptedLLM",
-           "Shape", "Stall", "Trickle"]  # fmt: skip
+__all__ = [
+    "LLAMACPP",
+    "MINIMAL",
+    "VLLM",
+    "Body",
+    "Cut",
+    "ErrorReply",
+    "Hangup",
+    "Late",
+    "RawReply",
+    "ScriptedChoice",
+    "ScriptedLLM",
+    "Shape",
+    "Stall",
+    "Trickle",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Refuse:
+class ErrorReply:
     """Answer with an error."""
 
     status: int
@@ -78,14 +92,14 @@ class Late:
 
 
 @dataclass(frozen=True)
-class Say:
+class RawReply:
     """Answer 200 with exactly these bytes."""
 
     body: bytes
     content_type: str = "application/json"
 
 
-Fault = Refuse | Stall | Trickle | Hangup | Cut | Late | Say
+Fault = ErrorReply | Stall | Trickle | Hangup | Cut | Late | RawReply
 
 
 @dataclass(frozen=True)
@@ -124,11 +138,11 @@ class ScriptedLLM:
         self.listings = 0
         self.disconnects = 0
         self.under_way = 0
-        self.answer: Callable[[Body], Sequence[str | Said]] | None = None
+        self.answer: Callable[[Body], Sequence[str | ScriptedChoice]] | None = None
         self.token_delay_s = 0.0
         self.ready = True
         self._keep_alive_s = keep_alive_s
-        self._replies: deque[str | Said] = deque()
+        self._replies: deque[str | ScriptedChoice] = deque()
         self._faults: deque[Fault | None] = deque()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -145,7 +159,7 @@ class ScriptedLLM:
         self._thread.join(10)
         self._loop.close()
 
-    def reply(self, *texts: str | Said) -> None:
+    def reply(self, *texts: str | ScriptedChoice) -> None:
         """Queue the texts of the next choices."""
         self._replies.extend(texts)
 
@@ -213,7 +227,7 @@ class ScriptedLLM:
         self, request: web.Request, transport: asyncio.Transport, body: Body, fault: Fault | None
     ) -> web.StreamResponse:
         match fault:
-            case Refuse(status, message, headers):
+            case ErrorReply(status, message, headers):
                 return _error(status, message, headers)
             case Stall():
                 await asyncio.Event().wait()
@@ -222,7 +236,7 @@ class ScriptedLLM:
             case Hangup():
                 transport.abort()
                 return web.Response()
-            case Say(content, content_type):
+            case RawReply(content, content_type):
                 return web.Response(body=content, content_type=content_type)
         if error := request_error(self.shape, self.model, body):
             return _error(*error)
@@ -249,12 +263,14 @@ class ScriptedLLM:
         await response.write(b"data: [DONE]\n\n")
         return response
 
-    def _choices(self, body: Body) -> list[Said]:
+    def _choices(self, body: Body) -> list[ScriptedChoice]:
         n = body.get("n", 1) if self.shape.serves_n else 1
-        scripted: list[str | Said] = list(self.answer(body))[:n] if self.answer else []
+        scripted: list[str | ScriptedChoice] = list(self.answer(body))[:n] if self.answer else []
         while len(scripted) < n:
             scripted.append(self._replies.popleft() if self._replies else unscripted(self.shape, body, len(scripted)))
-        return [(each if isinstance(each, Said) else Said(each)).shortened(body) for each in scripted]
+        return [
+            (each if isinstance(each, ScriptedChoice) else ScriptedChoice(each)).shortened(body) for each in scripted
+        ]
 
 
 def _event(chunk: Body) -> bytes:

@@ -58,15 +58,15 @@ from services.router.service.answering.admission import Admission
 from services.router.service.assessment.assess import VERBALIZED
 from services.router.service.assessment.measures import ExperienceMatching
 from services.router.service.calibration.recalibration import Calibrator
-from services.router.service.knowledge.add import AddLimits
+from services.router.service.knowledge.documents import AddLimits
 from services.router.service.knowledge.knowledge import KnowledgeBase
 from services.router.service.knowledge.values import KnowledgeStore
 from services.router.service.runs.journal import Journal
 from services.router.settings import Settings
-from tests.support.faces import Running, serving
+from tests.support.apis import Running, serving
 
 ROOT = Path(__file__).parents[2]
-NOBODY = "127.0.0.1:1"
+NO_SERVER = "127.0.0.1:1"
 MAX_BODY_BYTES = 1 << 20
 ROUTER = CONTRACT
 ASSIGNER = assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"]
@@ -178,7 +178,7 @@ class RunningRouter(Running):
     admission: Admission
 
 
-def voices_of(llm: Server, prices: Prices = NO_PRICES) -> ModelClients:
+def model_clients_of(llm: Server, prices: Prices = NO_PRICES) -> ModelClients:
     """Voices whose default is the model of `llm`."""
     price = price_of(llm.model, prices)
     config = BackendConfig(name="default", base_url=llm.url, model=llm.model, price=price)
@@ -206,7 +206,7 @@ async def assigner_at(
 ) -> AsyncIterator[Running]:
     """An assigner on `llm`, both faces."""
     keyring = keyring or Keyring()
-    voices = voices_of(llm, prices)
+    voices = model_clients_of(llm, prices)
     discuss = partial(deliberate, bench=bench_of(voices, agents, **sizes))
     health = Health({}, {"inference": voices.default.probe})
     app = build_app("assigner", health=health, keyring=keyring, max_body_bytes=MAX_BODY_BYTES)
@@ -243,7 +243,7 @@ async def router_at(
 
     Without an encoder it compares conversations with nothing.
     """
-    storage = keeping or quick_keeping(spool)
+    storage = keeping or quick_storage(spool)
     settings = router_settings(
         limits,
         model_aliases=dict(aliases or {}),
@@ -260,9 +260,9 @@ async def router_at(
         calibration_growth=fitting.growth,
     )
     parts = Parts(
-        model_clients=voices_of(llm, prices),
+        model_clients=model_clients_of(llm, prices),
         database=postgres_database(database),
-        embeddings=Embeddings(encoder_url or f"http://{NOBODY}/v1"),
+        embeddings=Embeddings(encoder_url or f"http://{NO_SERVER}/v1"),
         has_encoder=bool(encoder_url),
         peers=peers(others or {}, key=peer_key),
         home=spool,
@@ -315,10 +315,10 @@ def router_settings(limits: Limits = LIMITS, **settings: Any) -> Settings:  # no
 def peers(addresses: Mapping[str, str], *, key: str = "") -> dict[str, Peer]:
     """Return clients of the other services; those without an address are away."""
     names = ("assigner", "arbiter", "delegation")
-    return {name: Peer(name, addresses.get(name, NOBODY), key=key) for name in names}
+    return {name: Peer(name, addresses.get(name, NO_SERVER), key=key) for name in names}
 
 
-def quick_keeping(spool: Path, **more: Any) -> RunStorageOptions:  # noqa: ANN401
+def quick_storage(spool: Path, **more: Any) -> RunStorageOptions:  # noqa: ANN401
     """Return the storage of runs that ships, at a test's pace."""
     paces: dict[str, Any] = {"journal_retry_s": 0.05, "outbox_poll_s": 0.05, "outbox_first_pause_s": 0.05}
     return RunStorageOptions(spool=spool / "runs.jsonl", **{**paces, **more})
@@ -346,7 +346,7 @@ def command(service: str) -> list[str]:
     return [sys.executable, "-m", f"services.{service}"]
 
 
-def refused_start(service: str, **settings: object) -> "subprocess.CompletedProcess[str]":
+def failed_start(service: str, **settings: object) -> "subprocess.CompletedProcess[str]":
     """A service that is expected to end by itself."""
     return subprocess.run(
         command(service),

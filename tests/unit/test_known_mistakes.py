@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from chassis.errors import ConfigurationInvalid, PeerRefused
+from chassis.errors import ConfigurationInvalid, PeerError
 from chassis.prompts import Prompt
 from configuration.agents import AgentConfig
 from configuration.routing import read_routing
@@ -23,7 +23,7 @@ from kernel.errors import Code, MetacogError
 from kernel.msv import MSV
 from kernel.msv.experience import ExperienceWeights, SimilarityCalibration, experience_match
 from kernel.msv.ratings import ORDER, RATING_SCHEMA, read_rating
-from kernel.roles import DEFAULT_WEIGHTS, ROLES, TERMS, Role, fitness_matrix
+from kernel.roles import DEFAULT_WEIGHTS, FITNESS_TERMS, ROLES, Role, fitness_matrix
 from services.assigner import prompts as assigner_prompts
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.assigner.service.values import DeliberateRequest, DeliberationFinished
@@ -65,7 +65,7 @@ def test_no_roles_experience_term_is_dropped(role: Role) -> None:
 
     made = fitness_matrix(["novice", "veteran"], states)
 
-    row, term = ROLES.index(role), TERMS.index("experience")
+    row, term = ROLES.index(role), FITNESS_TERMS.index("experience")
     weight = DEFAULT_WEIGHTS[role]["experience"]
     assert made.terms[row, :, term].tolist() == pytest.approx([0.0, weight])
     assert made.fitness[row, 1] - made.fitness[row, 0] == pytest.approx(weight)
@@ -236,7 +236,7 @@ class Silent:
 
     async def stream(self, _method: object, request: object, *, timeout_s: float) -> AsyncIterator[object]:
         self.timeout_s = timeout_s
-        raise PeerRefused("it did not answer in time", Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
+        raise PeerError("it did not answer in time", Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
         yield request
 
     def asked(self, _task: StrategyTask, envelope: Envelope) -> Any:  # noqa: ANN401 - any message will do

@@ -4,11 +4,11 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from chassis.serving.events import Emit, emitted
+from chassis.serving.events import Emit, stream_of
 from configuration.agents import AgentConfig
 from inference import ModelClients, Spend
 from kernel.envelope import limits
-from sandbox.mathematics import Calculating, Here
+from sandbox.mathematics import InProcessCalculator, MathematicsSource
 from services.arbiter import metrics
 from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
@@ -39,7 +39,7 @@ class ArbitrationContext:
     defaults: ArbitrationDefaults
     default_agents: DefaultAgents
     tracing_timeout_s: float = 5.0
-    calculator: Calculating = field(default_factory=Here)
+    calculator: MathematicsSource = field(default_factory=InProcessCalculator)
 
 
 def arbitrate(request: ArbitrateRequest, *, context: ArbitrationContext) -> AsyncGenerator[Event, None]:
@@ -54,7 +54,7 @@ def arbitrate(request: ArbitrateRequest, *, context: ArbitrationContext) -> Asyn
     """
     plan = build_plan(request, context.defaults)
     agents = choose_agents(request, plan.solvers, context.agents(), context.model_clients, context.default_agents)
-    return emitted(lambda emit: _run(request, plan, agents, context, emit))
+    return stream_of(lambda emit: _run(request, plan, agents, context, emit))
 
 
 async def _run(

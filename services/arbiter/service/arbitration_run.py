@@ -12,12 +12,18 @@ from chassis.serving.events import Emit
 from chassis.telemetry import STAGE_SECONDS
 from inference import DeadlineExceeded, Spend
 from kernel.answers import entropy
-from kernel.arbitration.consensus import certain_consensus, first_step, is_consensus, must_disagree, shared_out
+from kernel.arbitration.consensus import (
+    fair_split,
+    first_step_samples,
+    is_certain_consensus,
+    is_consensus,
+    must_disagree,
+)
 from kernel.arbitration.modes import AnswerSource, Mode, Stopping
 from kernel.arbitration.stopping import change_bound, is_uncatchable
 from kernel.envelope import BudgetExhausted
 from kernel.errors import MetacogError
-from sandbox.mathematics import Limited
+from sandbox.mathematics import LimitedMathematics
 from services.arbiter.service.meaning_judge import MeaningJudge
 from services.arbiter.service.plan import Plan
 from services.arbiter.service.sample_state import SampleState, with_answers
@@ -51,7 +57,9 @@ class ArbitrationRun:
         mathematics: Compares expressions.
     """
 
-    def __init__(self, plan: Plan, stages: Stages, spend: Spend, emit: Emit[Event], mathematics: Limited) -> None:
+    def __init__(
+        self, plan: Plan, stages: Stages, spend: Spend, emit: Emit[Event], mathematics: LimitedMathematics
+    ) -> None:
         self._plan = plan
         self._stages = stages
         self._spend = spend
@@ -99,12 +107,12 @@ class ArbitrationRun:
 
     async def _solve(self) -> None:
         """Draw all samples of all solvers, solvers at once; in steps only as long as they agree."""
-        step = first_step(self._plan.solver_samples)
+        step = first_step_samples(self._plan.solver_samples)
         for goal in (step, self._plan.solver_samples) if self._plan.stepwise else (self._plan.solver_samples,):
             if not await self._draw_solvers(goal):
                 break
             left = self._plan.solvers * (self._plan.solver_samples - goal)
-            certain = certain_consensus(self.state.tally.solver, left, self._plan.agreement_entropy)
+            certain = is_certain_consensus(self.state.tally.solver, left, self._plan.agreement_entropy)
             if left and certain and self._agree():
                 self.saved += left
                 break
@@ -115,7 +123,7 @@ class ArbitrationRun:
         while missing := [self._missing(solver, goal) for solver in range(self._plan.solvers)]:
             if not any(missing):
                 break
-            shares = shared_out(missing, self._affordable(self._plan.tokens.solve))
+            shares = fair_split(missing, self._affordable(self._plan.tokens.solve))
             if not any(shares):
                 self._end_by_limit(SOLVE)
                 break

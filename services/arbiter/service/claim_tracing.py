@@ -12,7 +12,7 @@ import numpy as np
 
 from chassis.errors import EncoderUnavailable
 from inference import Embedded
-from kernel.arbitration.claims import Claim, ClaimShares, EmbeddedClaims, Vectors, claims, traced
+from kernel.arbitration.claims import Claim, ClaimShares, EmbeddedClaims, Vectors, claim_shares, claims
 from kernel.errors import MetacogError
 from kernel.values import value
 
@@ -129,7 +129,7 @@ def _all_traced(
         return EmbeddedClaims(claims=found, vectors=vectors[[place[claim.text] for claim in found]])
 
     return [
-        traced(
+        claim_shares(
             embedded(one.solver_traces),
             embedded(one.critiques),
             embedded(one.final),

@@ -7,13 +7,13 @@ from dataclasses import fields, replace
 from functools import partial
 
 from chassis.errors import RequestOverLimit
-from kernel.answers.answer_type_inference import form_of_answers
+from kernel.answers.answer_type_inference import type_of_answers
 from kernel.arbitration.claims import NOVEL_BELOW, ClaimShares
 from kernel.arbitration.failures import OVERCONFIDENT
 from kernel.arbitration.modes import AnswerSource
 from kernel.errors import MalformedRequest
 from kernel.values import value
-from sandbox.mathematics import Calculating, Here, Limited
+from sandbox.mathematics import InProcessCalculator, LimitedMathematics, MathematicsSource
 from services.arbiter.service.claim_tracing import QuestionClaims, Tracer
 from services.arbiter.service.measures import NOT_ASKED, JudgedQuestions, Judgement, Thresholds, judged
 from services.arbiter.service.samples import AnswerForm, CountedSamples, counted
@@ -64,11 +64,11 @@ class MeasureLimits:
     solvers: int = 64
 
 
-HERE = Here()
+HERE = InProcessCalculator()
 
 
 async def measure(
-    request: MeasureRequest, *, tracer: Tracer, most: MeasureLimits, calculator: Calculating = HERE
+    request: MeasureRequest, *, tracer: Tracer, most: MeasureLimits, calculator: MathematicsSource = HERE
 ) -> MeasureResponse:
     """Measure the question, or each in the batch, computed together.
 
@@ -156,16 +156,16 @@ def _measured(
     questions: Sequence[SampledQuestion],
     traces: Sequence[ClaimShares | str],
     thresholds: Thresholds,
-    within: Callable[[], Limited],
+    within: Callable[[], LimitedMathematics],
 ) -> list[MeasuredQuestion]:
     judgements = [_judgement(question, found, within()) for question, found in zip(questions, traces, strict=True)]
     results = judged(judgements, thresholds)
     return [_result(*each) for each in zip(questions, judgements, results, strict=True)]
 
 
-def _judgement(question: SampledQuestion, traced: ClaimShares | str, mathematics: Limited) -> Judgement:
+def _judgement(question: SampledQuestion, traced: ClaimShares | str, mathematics: LimitedMathematics) -> Judgement:
     answers = (*question.solver_answers, *question.arbiter_answers)
-    form = AnswerForm(answer_type=question.answer_type or form_of_answers(answers).answer_type)
+    form = AnswerForm(answer_type=question.answer_type or type_of_answers(answers).answer_type)
     return Judgement(
         counted=_counted(question, form, mathematics),
         form=form,
@@ -177,7 +177,7 @@ def _judgement(question: SampledQuestion, traced: ClaimShares | str, mathematics
     )
 
 
-def _counted(question: SampledQuestion, form: AnswerForm, mathematics: Limited) -> CountedSamples:
+def _counted(question: SampledQuestion, form: AnswerForm, mathematics: LimitedMathematics) -> CountedSamples:
     solvers = max(question.solver_indices, default=0) + 1
     owners = question.solver_indices or [0] * len(question.solver_answers)
     by_solver: list[list[str | None]] = [[] for _ in range(solvers)]

@@ -8,11 +8,11 @@ import numpy as np
 
 from kernel.answers import IN_THIS_PROCESS, Mathematics, is_right
 from kernel.arbitration.claims import ClaimShares
-from kernel.arbitration.consensus import ConsensusChoice, chosen
+from kernel.arbitration.consensus import ConsensusChoice, consensus_choice
 from kernel.arbitration.failures import FailureEvidence, failure_regimes, is_overconfident_error
 from kernel.arbitration.information import Information, Leads, information, leads
 from kernel.arbitration.modes import AnswerSource
-from kernel.arbitration.tallies import Floats, Tally, is_plain, stacked
+from kernel.arbitration.tallies import Floats, Tally, is_already_canonical, stacked_tallies
 from kernel.outcomes import Outcome
 from services.arbiter.service.samples import AnswerForm, CountedSamples
 from services.arbiter.service.values import Measures, SolverMeasures
@@ -93,7 +93,7 @@ class _Row:
 def judged(questions: Sequence[Judgement], thresholds: Thresholds) -> list[JudgedQuestions]:
     """Measure all `questions`, computed together."""
     tallies = [question.counted.tally for question in questions]
-    arrays = stacked(tallies)
+    arrays = stacked_tallies(tallies)
     info = information(arrays)
     by_solver = leads(arrays.solvers, np.zeros_like(arrays.solvers))
     return [
@@ -103,10 +103,10 @@ def judged(questions: Sequence[Judgement], thresholds: Thresholds) -> list[Judge
 
 
 def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds) -> JudgedQuestions:
-    choice = chosen(tally.solver, tally.arbiter, question.without_arbiter)
+    choice = consensus_choice(tally.solver, tally.arbiter, question.without_arbiter)
     right = _Correctness(question)
     correct = right(choice.answer) if choice else None
-    vote = chosen(tally.solver, {})
+    vote = consensus_choice(tally.solver, {})
     traced = question.traced if isinstance(question.traced, ClaimShares) else None
     evidence = FailureEvidence(
         entropy_solver=row.number(row.info.entropy_solver),
@@ -154,7 +154,11 @@ class _Correctness:
 def _is_right(answer: str, question: Judgement) -> bool | None:
     assert question.truth is not None
     form = question.form
-    if not question.aliases and is_plain(answer, form.answer_type) and is_plain(question.truth, form.answer_type):
+    if (
+        not question.aliases
+        and is_already_canonical(answer, form.answer_type)
+        and is_already_canonical(question.truth, form.answer_type)
+    ):
         return answer == question.truth
     return is_right(
         answer,

@@ -10,14 +10,14 @@ import numpy as np
 from chassis.errors import RequestOverLimit
 from inference import Spend
 from kernel.answers import inferred_type, listed_options, same_canonical
-from kernel.answers.answer_type_inference import form_of_answers
-from kernel.arbitration.consensus import chosen
+from kernel.answers.answer_type_inference import type_of_answers
+from kernel.arbitration.consensus import consensus_choice
 from kernel.arbitration.modes import Variant
 from kernel.envelope import LARGEST_LIMIT, Limits, StageUsage, limits
 from kernel.errors import MalformedRequest, MetacogError
 from kernel.ledger import Ledger
 from kernel.seeds import derived_seed
-from sandbox.mathematics import Calculating, Here, Limited
+from sandbox.mathematics import InProcessCalculator, LimitedMathematics, MathematicsSource
 from services.arbiter.errors import RecordingTooShort
 from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
@@ -125,7 +125,7 @@ def _as_drawn(sample: Sample) -> DrawnSample:
 UNLIMITED = Limits(max_generations=LARGEST_LIMIT, max_generated_tokens=LARGEST_LIMIT, timeout_ms=LARGEST_LIMIT)
 
 
-HERE = Here()
+HERE = InProcessCalculator()
 
 
 async def replay(
@@ -134,7 +134,7 @@ async def replay(
     defaults: ArbitrationDefaults,
     tracer: Tracer,
     most: MeasureLimits,
-    calculator: Calculating = HERE,
+    calculator: MathematicsSource = HERE,
 ) -> ReplayResponse:
     """Arbitrate the recorded question again, and compare with the answer of the whole recording.
 
@@ -225,16 +225,16 @@ def _form(request: ReplayRequest, samples: Sequence[Sample]) -> AnswerForm:
     if request.question.strip():
         texts = [sample.text for sample in samples if sample.text]
         return AnswerForm(answer_type=inferred_type(request.question, samples=texts).answer_type)
-    return AnswerForm(answer_type=form_of_answers([sample.answer or "" for sample in samples]).answer_type)
+    return AnswerForm(answer_type=type_of_answers([sample.answer or "" for sample in samples]).answer_type)
 
 
 def _compared(
-    recorded: RecordedStages, form: AnswerForm, answer: str, mathematics: Limited
+    recorded: RecordedStages, form: AnswerForm, answer: str, mathematics: LimitedMathematics
 ) -> tuple[str | None, bool | None]:
     """Return the answer of the whole recording in paper mode, and whether `answer` means the same."""
     found = [[sample.answer for sample in samples] for samples in recorded.solved]
     counts = counted(found, [sample.answer for sample in recorded.arbitrated], form, mathematics=mathematics).tally
-    choice = chosen(counts.solver, counts.arbiter)
+    choice = consensus_choice(counts.solver, counts.arbiter)
     if choice is None:
         return None, None
     same = same_canonical(choice.answer, answer, form.answer_type, mathematics) if answer else None

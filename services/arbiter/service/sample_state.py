@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kernel.answers import Mathematics, entropy
-from kernel.arbitration.consensus import ranked
+from kernel.arbitration.consensus import ranked_answers
 from kernel.arbitration.modes import Phase
 from kernel.arbitration.tallies import Tally
 from services.arbiter.service.meaning_judge import MeaningJudge
@@ -160,7 +160,7 @@ class SampleState:
             counts=dict(sorted(counts.items())),
             invalid=invalid,
             entropy=entropy(list(counts.values())),
-            leader=ranked(counts, tally.solver)[0] if counts else None,
+            leader=ranked_answers(counts, tally.solver)[0] if counts else None,
             leader_probability=None,
             samples=[contract_sample(*each) for each in last] if with_samples else (),
         )

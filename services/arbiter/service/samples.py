@@ -15,7 +15,7 @@ from kernel.answers import (
     entropy,
     extract,
 )
-from kernel.arbitration.tallies import Tally, most_frequent_spellings, plain_forms
+from kernel.arbitration.tallies import Tally, most_frequent_spellings, simple_canonical_forms
 from kernel.values import value
 from services.arbiter.service.values import Sample, SolverResult
 
@@ -151,7 +151,7 @@ def counted_canonical(
 ) -> CountedSamples | None:
     """Count answers that are canonical already: numbers, letters, yes and no; None where there are others."""
     found = _found(solvers, arbiter)
-    forms = None if form.is_canonical else plain_forms(found, form.answer_type, form.options)
+    forms = None if form.is_canonical else simple_canonical_forms(found, form.answer_type, form.options)
     if forms is None:
         return None
     return CountedSamples(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernel.assignment import (
-    Chosen,
+    AssignedAgents,
     Problem,
     best_assignment,
     build_problem,
@@ -18,8 +18,8 @@ from kernel.errors import MalformedRequest
 from kernel.msv import MSV
 from kernel.roles import (
     FITNESS_DECIMALS,
+    FITNESS_TERMS,
     ROLES,
-    TERMS,
     FitnessMatrix,
     Role,
     VersionedWeights,
@@ -104,12 +104,12 @@ def explained(matrix: FitnessMatrix, problem: Problem, *, version: str, brief: b
     )
 
 
-def by_role(problem: Problem, chosen: Chosen) -> dict[Role, str]:
+def by_role(problem: Problem, chosen: AssignedAgents) -> dict[Role, str]:
     """Return the agent of each role."""
     return {role: problem.agents[agent] for role, agent in zip(ROLES, chosen, strict=True)}
 
 
-def with_total(problem: Problem, chosen: Chosen) -> RoleAssignment:
+def with_total(problem: Problem, chosen: AssignedAgents) -> RoleAssignment:
     """Return the assignment `chosen` with its total fitness."""
     total = round(total_fitness(problem, chosen), 12)
     return RoleAssignment(assignment=by_role(problem, chosen), total_fitness=total)
@@ -162,7 +162,10 @@ def _fitness_by_role(matrix: FitnessMatrix) -> dict[Role, dict[str, float | None
 
 def _terms(matrix: FitnessMatrix) -> dict[Role, dict[str, dict[str, float]]]:
     cells = np.round(matrix.terms, FITNESS_DECIMALS).tolist()
-    places = {role: [(TERMS.index(name), name) for name in TERMS if matrix.weights[role].get(name)] for role in ROLES}
+    places = {
+        role: [(FITNESS_TERMS.index(name), name) for name in FITNESS_TERMS if matrix.weights[role].get(name)]
+        for role in ROLES
+    }
     return {
         role: {
             agent: {name: cell[place] for place, name in places[role] if cell[place] == cell[place]}
@@ -173,7 +176,7 @@ def _terms(matrix: FitnessMatrix) -> dict[Role, dict[str, dict[str, float]]]:
 
 
 def _partial(matrix: FitnessMatrix) -> list[PartialFitness]:
-    counts = np.array([[bool(matrix.weights[role].get(name)) for name in TERMS] for role in ROLES])
+    counts = np.array([[bool(matrix.weights[role].get(name)) for name in FITNESS_TERMS] for role in ROLES])
     incomplete = (np.isnan(matrix.terms) & counts[:, None]).any(axis=2)
     return [
         PartialFitness(role=ROLES[row], agent=matrix.agents[column], unknown=matrix.unknown(ROLES[row], column))

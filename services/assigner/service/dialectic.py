@@ -10,19 +10,19 @@ from dataclasses import dataclass, field, replace
 
 from chassis.ids import new_id
 from chassis.log import logger
-from chassis.serving.events import Emit, emitted
+from chassis.serving.events import Emit, stream_of
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
 from inference import DeadlineExceeded, ModelClients, PromptTooLong, Spend
 from kernel.assignment import InfeasibleAssignment, NoAgents
 from kernel.conversation import Turn, conversation, transcript
-from kernel.envelope import NOTHING_SPENT, BudgetExhausted, Limits, limits
+from kernel.envelope import NO_USAGE, BudgetExhausted, Limits, limits
 from kernel.errors import MalformedRequest, MetacogError, UnknownAgent
 from kernel.msv import MSV
 from kernel.msv.affect import AffectAnalyser
 from kernel.msv.ratings import RATING_MAX_TOKENS
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
-from kernel.roles import AUTHOR, CHAIN, FAMILIAR, IMPORTANT, Role, Stage, cross_domain_concern
+from kernel.roles import AUTHOR, CHAIN, NOTE_EXPERIENCE, NOTE_IMPORTANCE, Role, Stage, cross_domain_concern
 from kernel.seeds import derived_seed
 from services.assigner import metrics
 from services.assigner.core.stages import ANSWERS, FINAL_STAGE
@@ -70,8 +70,8 @@ class DialecticDefaults:
     stage_max_tokens: int = 256
     input_max_tokens: int = 512
     policy: AssignmentPolicy = field(default_factory=AssignmentPolicy)
-    important: float = IMPORTANT
-    familiar: float = FAMILIAR
+    important: float = NOTE_IMPORTANCE
+    familiar: float = NOTE_EXPERIENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def deliberate(request: DeliberateRequest, *, bench: DeliberationContext) -> Asy
         fixed=request.fixed_assignment,
         seed=_assignment_seed(request.assignment_seed, request.seed),
     )
-    return emitted(lambda emit: DialecticRun(request, question, agents, role_assigner, bench, emit).run())
+    return stream_of(lambda emit: DialecticRun(request, question, agents, role_assigner, bench, emit).run())
 
 
 def _participants(ids: Sequence[str], configured: Sequence[AgentConfig]) -> list[AgentConfig]:
@@ -244,7 +244,7 @@ class DialecticRun:
 
     async def _run_stage(self, stage: Stage, earlier: Mapping[Stage, str], *, stages_left: int) -> StageFinished:
         """Run one stage on its agent, on its agent again, then on the next best agent."""
-        role, number, spent = AUTHOR[stage], 1, NOTHING_SPENT
+        role, number, spent = AUTHOR[stage], 1, NO_USAGE
         while True:
             agent = self._agents[self._roles.assignment[role]]
             attempt = Attempt(

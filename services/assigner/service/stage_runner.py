@@ -24,7 +24,7 @@ from inference import (
     WorkKind,
 )
 from kernel.answers import AnswerType
-from kernel.envelope import NOTHING_SPENT, BudgetExhausted, StageUsage
+from kernel.envelope import NO_USAGE, BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.msv import MSV, MSVKind
 from kernel.msv.ratings import RATING_MAX_TOKENS, RATING_SCHEMA, rated_msv, read_rating, unrated_msv
@@ -81,7 +81,7 @@ class DialecticTask:
 
 
 @value
-class Attempt:
+class StageAttempt:
     """One attempt on a stage.
 
     Attributes:
@@ -113,7 +113,7 @@ class StageRunner:
         self._emit = emit
         self.error: MetacogError | None = None
 
-    async def run(self, attempt: Attempt, texts: Mapping[Stage, str]) -> StageFinished:
+    async def run(self, attempt: StageAttempt, texts: Mapping[Stage, str]) -> StageFinished:
         """Make one attempt on a stage; the result reports an error of the model, and keeps the text up to a limit.
 
         Args:
@@ -173,7 +173,7 @@ class StageRunner:
             message = f"{client.model} did not begin within {patience_s:.1f} s"
             raise _SlowStart(message, model=client.model) from None
 
-    def _call(self, attempt: Attempt, prompt: Prompt) -> Call:
+    def _call(self, attempt: StageAttempt, prompt: Prompt) -> Call:
         stage, agent, ledger = attempt.stage, attempt.agent, self._spend.ledger
         wanted = self._wanted_tokens(stage)
         floor = 1 if STAGES[stage].shortest else min(FLOOR_TOKENS, wanted)
@@ -224,7 +224,7 @@ class StageOutput:
         has_begun: Whether the model has begun.
     """
 
-    def __init__(self, attempt: Attempt, model: str, emit: Emit[Event]) -> None:
+    def __init__(self, attempt: StageAttempt, model: str, emit: Emit[Event]) -> None:
         self.attempt = attempt
         self.prompt: FittedPrompt
         self.text = ""
@@ -288,7 +288,7 @@ class RatedState:
     """
 
     msv: MSV
-    usage: StageUsage | None = NOTHING_SPENT
+    usage: StageUsage | None = NO_USAGE
     duration_ms: float = 0.0
     shortened: Sequence[str] = ()
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kernel.confidence.rules import Exploration
-from kernel.learning.profiles import Profile, drawn, reading, upper_bound
+from kernel.learning.profiles import Profile, profile_estimate, sampled_competence, upper_bound
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
@@ -49,7 +49,7 @@ def short_list(
     ranked = [
         ShortListed(
             agent=agent,
-            profile=reading(own).profile,
+            profile=profile_estimate(own).profile,
             rank_value=round(_rank_value(own, exploration, rng), DECIMALS),
         )
         for agent, own in sorted(profiles.items())
@@ -60,8 +60,8 @@ def short_list(
 def _rank_value(profiles: Sequence[Profile], exploration: Exploration, rng: np.random.Generator) -> float:
     match exploration:
         case Exploration.NONE:
-            return reading(profiles).profile
+            return profile_estimate(profiles).profile
         case Exploration.THOMPSON:
-            return drawn(profiles, rng)
+            return sampled_competence(profiles, rng)
         case Exploration.UPPER_BOUND:
             return upper_bound(profiles)

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from kernel.confidence.decision import AssessedAgent, ExecutorDecision, decided, is_confident
+from kernel.confidence.decision import AssessedAgent, ExecutorDecision, executor_decision, is_confident
 from kernel.confidence.rules import Ablation, Baseline, Dispatch, TaskMode
-from kernel.learning.profiles import Profile, ProfileEstimate, reading
+from kernel.learning.profiles import Profile, ProfileEstimate, profile_estimate
 from kernel.thresholds import DECIMALS
 from services.delegation.core.keywords import keyword_dimension, skilled_agent
 from services.delegation.core.routine import Routine, is_routine
@@ -44,7 +44,9 @@ class ExecutorChoice:
         certainties = [each.certainty for each in dimensions if each.certainty is not None]
         self._certainty = min(certainties, default=1.0)
         self.assessments: list[AgentAssessed] = []
-        self.estimates: Mapping[str, ProfileEstimate] = {name: reading(own) for name, own in profiles.items() if own}
+        self.estimates: Mapping[str, ProfileEstimate] = {
+            name: profile_estimate(own) for name, own in profiles.items() if own
+        }
 
     async def mode(self, first: str) -> ModeChosen:
         """Decide who solves the task that was dispatched to `first`."""
@@ -59,7 +61,7 @@ class ExecutorChoice:
         assessed = _assessed_agent(self.assessments[0])
         others = [name for name in self._task.agents if name != first]
         if is_confident(assessed) or not others:
-            return _mode_chosen(decided(assessed, [], rules), first)
+            return _mode_chosen(executor_decision(assessed, [], rules), first)
         if Ablation.WITHOUT_DELEGATION in ablations:
             return _executed(first, "ablation")
         if Ablation.WITHOUT_CROSS_EVALUATION in ablations:
@@ -89,7 +91,7 @@ class ExecutorChoice:
             return _executed(first, "budget")
         await self._assess([each.agent for each in listed])
         peers = [_assessed_agent(each) for each in self.assessments[1:]]
-        return _mode_chosen(decided(assessed, peers, rules), first, listed)
+        return _mode_chosen(executor_decision(assessed, peers, rules), first, listed)
 
     def _assessments_are_free(self) -> bool:
         """Return whether assessments cost nothing."""
@@ -112,7 +114,7 @@ def dispatched(request: ProcessRequest, profiles: Mapping[str, Sequence[Profile]
     if request.first_agent:
         return request.first_agent
     if request.dispatch is Dispatch.BEST_PROFILE and request.baseline is Baseline.NONE:
-        return min(names, key=lambda name: (-round(reading(profiles[name]).profile, DECIMALS), name))
+        return min(names, key=lambda name: (-round(profile_estimate(profiles[name]).profile, DECIMALS), name))
     return names[index]
 
 

@@ -16,7 +16,7 @@ from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.serving.auth import ApiKey
-from chassis.serving.events import emitted
+from chassis.serving.events import stream_of
 from chassis.serving.wire import from_plain
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
@@ -130,7 +130,7 @@ def process(request: ProcessRequest, *, key: ApiKey, context: ProcessContext) ->
         model_clients=context.model_clients,
         seed=request.seed,
     )
-    return emitted(lambda emit: _produce(request, key, context, new_task(emit=emit)))
+    return stream_of(lambda emit: _produce(request, key, context, new_task(emit=emit)))
 
 
 def check_request(request: ProcessRequest, agents: Sequence[AgentConfig]) -> None:

@@ -13,7 +13,7 @@ from chassis.page_tokens import page, parts_of, time_in, token_of
 from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from chassis.serving.wire import MAX_COUNT
 from kernel.errors import MalformedRequest
-from kernel.learning.profiles import Change, Profile, ProfileChange, interval, replayed
+from kernel.learning.profiles import Change, Profile, ProfileChange, interval, replayed_competence
 from kernel.values import value
 from services.delegation.errors import InvalidProfile
 from services.delegation.service.dimensions import Dimension, check_dimension
@@ -399,7 +399,7 @@ def _problem(entry: ImportEntry) -> str:
             )
             for change in entry.history
         ]
-        final = replayed(changes)
+        final = replayed_competence(changes)
     except (ValueError, AssertionError):
         return "has a history with an incomplete change"
     if changes and final != given.competence:

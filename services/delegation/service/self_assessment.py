@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from configuration.agents import AgentConfig
 from inference import Call, ModelClients, Spend, UnparsableOutput, WorkKind, read_document
-from kernel.confidence.decision import standing
+from kernel.confidence.decision import assessed_agent
 from kernel.confidence.rules import Ablation
 from kernel.envelope import BudgetExhausted, StageUsage, limits
 from kernel.errors import MetacogError
-from kernel.learning.profiles import ProfileEstimate, reading
+from kernel.learning.profiles import ProfileEstimate, profile_estimate
 from kernel.msv.ratings import SCALE, rating_schema, read_rating
 from kernel.statistics.recalibration import Points, calibrated
 from services.delegation import prompts
@@ -86,7 +86,7 @@ async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext)
     names = list(dict.fromkeys(request.agents)) or list(agents)
     ledger = task.spend.ledger
     assessor = SelfAssessor(task, context.recalibrations, alone=True)
-    assessments = await assessor.assess_all(names, {name: reading(own) for name, own in profiles.items()})
+    assessments = await assessor.assess_all(names, {name: profile_estimate(own) for name, own in profiles.items()})
     return SelfAssessResponse(
         assessments=assessments,
         dimensions=dimensions,
@@ -196,7 +196,7 @@ class SelfAssessor:
         self, agent: str, estimate: ProfileEstimate, raw: float | None, *, profile_alone: bool, **more: object
     ) -> AgentAssessed:
         verbalized = None if raw is None else calibrated(self._maps.get(agent, ()), raw)
-        combined = standing(verbalized, estimate, self._task.rules, profile_alone=profile_alone)
+        combined = assessed_agent(verbalized, estimate, self._task.rules, profile_alone=profile_alone)
         facts: dict[str, object] = {
             "agent": agent,
             "model": self._task.model_clients.of(self._task.agents[agent]).model,

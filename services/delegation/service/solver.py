@@ -10,7 +10,7 @@ from configuration.agents import AgentConfig
 from inference import Call, DeadlineExceeded, ModelClient, PromptTooLong, WorkKind
 from kernel.answers import AnswerType, inferred_type
 from kernel.confidence.rules import Baseline, TaskMode
-from kernel.confidence.voting import Ballot, VoteCount, answer_in, counted
+from kernel.confidence.voting import Ballot, VoteCount, answer_in, count_votes
 from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.thresholds import DECIMALS
@@ -94,7 +94,7 @@ class TaskSolver:
             for each in self._answers
         ]
         same_meaning = await same_meanings(self._task, [ballot.answer for ballot in ballots if ballot.answer], kind)
-        votes = counted(ballots, kind, same_meaning=same_meaning)
+        votes = count_votes(ballots, kind, same_meaning=same_meaning)
         answers = [
             replace(each, answer=votes.answers.get(each.agent), won=each.agent in votes.winners)
             for each in self._answers
@@ -179,7 +179,7 @@ class TaskSolver:
         except MetacogError as error:
             self._fail(text, error)
         answer = answer_in(text.content, self._guess) if text.content.strip() else None
-        votes = counted([Ballot(agent=name, answer=answer, weight=1.0)], self._guess)
+        votes = count_votes([Ballot(agent=name, answer=answer, weight=1.0)], self._guess)
         return AgentAnswered(
             agent=name,
             model=client.model,

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from sqlalchemy import Select, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
-from chassis.database import ERRORS, Sessions, refusal, without_nul
+from chassis.database import ERRORS, Sessions, database_error, without_nul
 from services.delegation.errors import CategoryNotFound
 from services.delegation.service.categories import Category
 from services.delegation.store.tables import CategoryRow, TaskRow
@@ -28,7 +28,7 @@ class PostgresCategories:
             async with self._sessions.begin() as session:
                 found = (await session.scalars(wanted)).all()
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
         return list(dict.fromkeys(text for text in found if text and text.strip()))
 
     async def propose(self, key_name: str, categories: Sequence[Category]) -> None:
@@ -43,7 +43,7 @@ class PostgresCategories:
                 if rows:
                     await session.execute(insert(CategoryRow), rows)
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
 
     async def listed(self, key_name: str, before: str, limit: int) -> Sequence[Category]:
         """Return the key's proposals and all adopted categories, newest first, from the one after `before` on."""
@@ -74,14 +74,14 @@ class PostgresCategories:
                     row.adopted_at = (await session.scalars(select(func.now()))).one()
                 return _category(row)
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
 
     async def _all(self, statement: Select[CategoryRow]) -> Sequence[Category]:
         try:
             async with self._sessions.begin() as session:
                 return [_category(row) for row in await session.scalars(statement)]
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
 
 
 def _category(row: CategoryRow) -> Category:

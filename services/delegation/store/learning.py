@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.ids import new_id
-from kernel.learning.drift import DETECTOR, DriftLimits, detected, shortened_memory
-from kernel.learning.profiles import START, Lesson, memory
+from kernel.learning.drift import DETECTOR, DriftLimits, detected_change, shortened_memory
+from kernel.learning.profiles import INITIAL_COMPETENCE, Lesson, memory
 from kernel.values import value
 from services.delegation.metrics import DRIFTS, LEARNED
 from services.delegation.service.values import ProfileUpdate
@@ -107,8 +107,8 @@ async def ensure_profile(session: AsyncSession, agent: str, dimension: str, lear
     start = {
         "agent": agent,
         "dimension": dimension,
-        "competence": START,
-        "previous_competence": START,
+        "competence": INITIAL_COMPETENCE,
+        "previous_competence": INITIAL_COMPETENCE,
         "observations": 0,
         "sequence": 0,
         "weight": 0.0,
@@ -156,7 +156,7 @@ async def _detect_drift(session: AsyncSession, row: RowMapping, limits: DriftLim
         .limit(limits.window)
     )
     outcomes = [outcome or 0 for outcome in reversed((await session.scalars(recent)).all())]
-    split = detected(outcomes, limits)
+    split = detected_change(outcomes, limits)
     if split is None:
         return
     before = memory(weight, row["squares"])

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Executable, Integer, case, cast, func, select
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 
-from chassis.database import ERRORS, Sessions, refusal, utc, without_nul
+from chassis.database import ERRORS, Sessions, database_error, utc, without_nul
 from chassis.serving.wire import from_plain
 from kernel.confidence.rules import ConfidenceSource, TaskMode
 from kernel.statistics.recalibration import Point
@@ -121,14 +121,14 @@ class PostgresMonitoring:
             async with self._sessions.begin() as session:
                 await session.execute(adding)
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
 
     async def _rows(self, statement: Executable) -> Sequence[Any]:
         try:
             async with self._sessions.begin() as session:
                 return list((await session.execute(statement)).all())
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
 
 
 def _labelled(

@@ -8,8 +8,8 @@ from sqlalchemy import Select, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, refusal, without_nul
-from kernel.learning.profiles import START, Profile, ProfileChange, interval, memory, memory_rate
+from chassis.database import ERRORS, Sessions, database_error, without_nul
+from kernel.learning.profiles import INITIAL_COMPETENCE, Profile, ProfileChange, interval, memory, memory_rate
 from services.delegation.service.profiles import CapabilityProfile, ExportedProfile, FreezeRule, ImportEntry, ImportRule
 from services.delegation.service.values import ProfileUpdate
 from services.delegation.store.learning import UPDATE_FIELDS, ensure_profile
@@ -70,11 +70,11 @@ class PostgresProfiles:
         Raises:
             DatabaseUnavailable: When the database cannot be reached.
         """
-        changed = (ProfileRow.observations > 0) | (ProfileRow.competence != START)
+        changed = (ProfileRow.observations > 0) | (ProfileRow.competence != INITIAL_COMPETENCE)
         resetting = (
             update(ProfileRow)
             .where(*_matching(ProfileRow, agent, dimension), changed)
-            .values(_set_to(START, observations=0, weight=0.0, squares=0.0))
+            .values(_set_to(INITIAL_COMPETENCE, observations=0, weight=0.0, squares=0.0))
             .returning(ProfileRow)
         )
         try:
@@ -83,7 +83,7 @@ class PostgresProfiles:
                 rows = (await session.scalars(resetting)).all()
                 await _record(session, rows, ProfileChange.RESET)
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
         return len(rows)
 
     async def freeze(self, agent: str, dimension: str, *, frozen: bool) -> int:
@@ -110,7 +110,7 @@ class PostgresProfiles:
                 await session.execute(adding)
                 return len((await session.scalars(freezing)).all())
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
 
     async def export(
         self, moment: datetime, after: Pair | None, *, agent: str, dimension: str, limit: int, with_history: bool
@@ -158,7 +158,7 @@ class PostgresProfiles:
                 for entry in ordered:
                     kept += not await self._import(session, entry, rule)
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
         return len(profiles) - kept, kept
 
     async def _import(self, session: AsyncSession, entry: ImportEntry, rule: ImportRule) -> bool:
@@ -208,7 +208,7 @@ class PostgresProfiles:
             async with self._sessions.begin() as session:
                 return (await session.scalars(statement)).all()
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
 
     def _profile(self, agent: str, dimension: str, row: ProfileRow | None) -> Profile:
         if row is None:

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, refusal
+from chassis.database import ERRORS, Sessions, database_error
 from chassis.idempotency import reused
 from services.delegation.service.task_records import TaskDocument
 from services.delegation.store.tables import RequestRow, RoundRobinRow, TaskRow
@@ -59,7 +59,7 @@ class PostgresRequests:
                     return True
                 stored = await session.get(RequestRow, (key_name, request_id))
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
         if stored is not None and stored.digest != digest:
             raise reused(request_id)
         return False
@@ -79,7 +79,7 @@ class PostgresRequests:
             async with self._sessions.begin() as session:
                 return (await session.scalars(wanted)).first()
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
 
     async def leave(self, key_name: str, request_id: str) -> None:
         """Let the next attempt answer a request that was not answered.
@@ -91,7 +91,7 @@ class PostgresRequests:
             async with self._sessions.begin() as session:
                 await session.execute(delete(RequestRow).where(*_unanswered(key_name, request_id)))
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
 
     async def wait(self, key_name: str, request_id: str, *, at_most_s: float) -> None:
         """Wait a short while, since another replica may be answering the request."""
@@ -134,5 +134,5 @@ class PostgresRoundRobin:
             async with self._sessions.begin() as session:
                 position = (await session.scalars(counting)).one()
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
         return position % len(agents)

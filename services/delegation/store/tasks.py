@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, refusal, without_nul
+from chassis.database import ERRORS, Sessions, database_error, without_nul
 from chassis.errors import FeedbackConflict
 from chassis.idempotency import RequestIdReused
 from chassis.json_text import dumps
@@ -72,7 +72,7 @@ class PostgresTasks:
                 if request_id:
                     await answer_request(session, record.key_name, request_id, record.task_id)
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
         return updates
 
     async def add_feedback(
@@ -92,7 +92,7 @@ class PostgresTasks:
                     async with self._sessions.begin() as session:
                         return await self._add_feedback(session, request, key_name, may_teach, digest)
         except ERRORS as error:
-            raise refusal(error) from error
+            raise database_error(error) from error
         raise AssertionError("the feedback that was stored first is there")
 
     async def _add_feedback(

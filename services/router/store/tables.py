@@ -7,7 +7,7 @@ from sqlalchemy import MetaData
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import DeclarativeBase
 
-from chassis.database import ERRORS, Sessions, refusal
+from chassis.database import ERRORS, Sessions, database_error
 
 SCHEMA = "router"
 
@@ -30,4 +30,4 @@ async def transaction(sessions: Sessions) -> AsyncIterator[AsyncSession]:
         async with sessions.begin() as session:
             yield session
     except ERRORS as error:
-        raise refusal(error) from error
+        raise database_error(error) from error

@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.support.delegating import (
     AGENTS,
-    Cast,
     Delegation,
+    ScriptedAgents,
     agent_of,
     delegation_at,
-    new_names,
+    renamed_agents,
     stage_of,
 )
 from tests.support.scripted_llm import ScriptedLLM
@@ -31,7 +31,7 @@ class Scenario:
         self, answers: dict[str, str] | None = None, judge: int = 90, same: Sequence[int] = (), **ratings: int | str
     ) -> None:
         """Set the answers and the self-assessments of agents, by their original names."""
-        self.llm.answer = Cast(
+        self.llm.answer = ScriptedAgents(
             {self.names[name]: rating for name, rating in ratings.items()},
             {self.names[name]: text for name, text in (answers or {}).items()},
             judge=judge,
@@ -63,7 +63,7 @@ class Scenario:
 @asynccontextmanager
 async def scenario_at(llm: ScriptedLLM, database: str, **more: Any) -> AsyncIterator[Scenario]:  # noqa: ANN401
     """Run a delegation service with agents of one test alone."""
-    agents, names = new_names(more.pop("agents", AGENTS))
+    agents, names = renamed_agents(more.pop("agents", AGENTS))
     async with delegation_at(llm, database, agents=agents, **more) as service:
         yield Scenario(llm, service, dict(names))
 

@@ -9,8 +9,8 @@ import pytest
 from chassis import database as db
 from chassis.ids import new_id
 from chassis.serving.auth import ApiKey, Keyring
-from tests.support.delegating import Cast, delegation_at, new_names
-from tests.support.faces import Refused
+from tests.support.apis import ApiError
+from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import Database
 
@@ -44,8 +44,8 @@ BREAD = [
 async def test_categories_are_proposed_and_become_dimensions_only_on_request(
     scripted: ScriptedLLM, database_url: str, encoder_url: str, face: str
 ) -> None:
-    agents, _ = new_names()
-    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
+    agents, _ = renamed_agents()
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
     owner, other = new_id(), new_id()
     keyring = Keyring([ApiKey(name=key, sha256=sha256(key.encode()).hexdigest()) for key in (owner, other)])
     async with delegation_at(
@@ -62,7 +62,7 @@ async def test_categories_are_proposed_and_become_dimensions_only_on_request(
         adopted = await mine.ask("AdoptCategory", category_id=chess["category_id"], name=name)
         after = await dimensions(theirs, agents[0].id)
         asked = await mine.ask("Process", question="Which chess piece moves diagonally?", classifier="EMBEDDING")
-        with pytest.raises(Refused) as raised:
+        with pytest.raises(ApiError) as raised:
             await theirs.ask("AdoptCategory", category_id=found["categories"][-1]["category_id"])
 
     assert found["tasks"] == 12
@@ -87,8 +87,8 @@ async def dimensions(face: Any, agent: str) -> list[str]:  # noqa: ANN401
 async def test_a_dimension_is_found_by_its_nearest_prototypes(
     scripted: ScriptedLLM, database_url: str, encoder_url: str
 ) -> None:
-    agents, _ = new_names()
-    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
+    agents, _ = renamed_agents()
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
     tasks = {
         "What is 23 times 19?": "math_computation",
         "Write a Python function that sorts a list of words.": "code_generation",
@@ -109,9 +109,9 @@ async def test_a_dimension_is_found_by_its_nearest_prototypes(
 async def test_classification_by_embedding_without_the_encoder_is_an_error(
     scripted: ScriptedLLM, database_url: str
 ) -> None:
-    agents, _ = new_names()
+    agents, _ = renamed_agents()
     async with delegation_at(scripted, database_url, agents=agents) as running:
-        with pytest.raises(Refused) as raised:
+        with pytest.raises(ApiError) as raised:
             await running.face("rest").ask(
                 "Process", question="?", classifier="EMBEDDING", envelope={"timeout_ms": 1500}
             )

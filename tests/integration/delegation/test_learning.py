@@ -9,10 +9,10 @@ import pytest
 
 from chassis.ids import new_id
 from chassis.serving.auth import ApiKey, Keyring
-from kernel.learning.profiles import learned
+from kernel.learning.profiles import updated_competence
 from tests.integration.delegation.support import RIGHT, Scenario, import_profiles, scenario_at
-from tests.support.delegating import Cast, delegation_at, new_names
-from tests.support.faces import Refused
+from tests.support.apis import ApiError
+from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
 from tests.support.profile_storm import storm
 from tests.support.scripted_llm import ScriptedLLM
 
@@ -72,7 +72,7 @@ async def test_conflicting_feedback_is_rejected_and_changes_no_profile(scenario:
     task = await scenario.process(face, first_agent="alpha")
     await submit_feedback(scenario, face, task["task_id"])
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await submit_feedback(scenario, face, task["task_id"], correct=False)
     agreeing = await submit_feedback(scenario, face, task["task_id"])
 
@@ -85,7 +85,7 @@ async def test_feedback_that_conflicts_with_the_label_of_the_service_is_rejected
     scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
     task = await scenario.process(face, first_agent="alpha", expected=RIGHT)
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await submit_feedback(scenario, face, task["task_id"], correct=False)
 
     assert raised.value.reason == "FEEDBACK_CONFLICT"
@@ -106,9 +106,9 @@ async def test_a_feedback_id_belongs_to_one_task(scenario: Scenario, face: str) 
     name = new_id()
     await submit_feedback(scenario, face, first["task_id"], feedback_id=name)
 
-    with pytest.raises(Refused) as reused:
+    with pytest.raises(ApiError) as reused:
         await submit_feedback(scenario, face, second["task_id"], feedback_id=name)
-    with pytest.raises(Refused) as unknown:
+    with pytest.raises(ApiError) as unknown:
         await submit_feedback(scenario, face, "missing")
 
     assert (reused.value.reason, unknown.value.reason) == ("REQUEST_ID_REUSED", "TASK_NOT_FOUND")
@@ -117,13 +117,13 @@ async def test_a_feedback_id_belongs_to_one_task(scenario: Scenario, face: str) 
 async def test_a_key_sees_its_own_tasks_and_needs_permission_to_change_profiles(
     scripted: ScriptedLLM, database_url: str, face: str
 ) -> None:
-    agents, _ = new_names()
-    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
+    agents, _ = renamed_agents()
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
     async with delegation_at(scripted, database_url, agents=agents, keyring=KEYRING) as running:
         ann, student = running.face(face, ANN), running.face(face, STUDENT)
         task = await ann.ask("Process", question="?", dimension="math_computation", expected={"answer": "4"})
         unlearned = await student.ask("Process", question="?", dimension="math_computation", expected={"answer": "4"})
-        with pytest.raises(Refused) as hidden:
+        with pytest.raises(ApiError) as hidden:
             await student.ask("SubmitFeedback", feedback_id=new_id(), task_id=task["task_id"], correct=True)
         accepted = await student.ask("SubmitFeedback", feedback_id=new_id(), task_id=unlearned["task_id"], correct=True)
         reasons = []
@@ -133,7 +133,7 @@ async def test_a_key_sees_its_own_tasks_and_needs_permission_to_change_profiles(
             ("ImportProfiles", {"profiles": [{"profile": {"agent": "a", "dimension": "d", "competence": 0.5}}]}),
         ]
         for operation, body in operations:
-            with pytest.raises(Refused) as raised:
+            with pytest.raises(ApiError) as raised:
                 await student.ask(operation, **body)
             reasons.append(raised.value.reason)
 
@@ -198,7 +198,7 @@ async def test_exported_profiles_can_be_imported(scenario: Scenario, scripted: S
         steps = await history(other, "alpha")
 
     assert (response["imported"], again["imported"], kept["kept"]) == (2, 2, 2)
-    assert imported[0]["competence"] == learned(learned(0.5, 1), 1)
+    assert imported[0]["competence"] == updated_competence(updated_competence(0.5, 1), 1)
     assert steps == [(1, "OUTCOME", 1), (2, "OUTCOME", 1), (3, "IMPORT", None)]
 
 
@@ -236,7 +236,7 @@ async def test_an_invalid_profile_is_not_imported(scenario: Scenario, face: str,
     good = {"agent": scenario.names["alpha"], "dimension": "math_computation", "competence": 0.9}
     bad = {"agent": scenario.names["beta"], "dimension": "math_computation", "competence": 0.5, **wrong}
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await scenario.service.face(face).ask("ImportProfiles", profiles=[{"profile": good}, {"profile": bad}])
 
     assert (raised.value.reason, raised.value.metadata["agent"]) == ("INVALID_PROFILE", scenario.names["beta"])
@@ -247,7 +247,7 @@ async def test_a_history_that_does_not_end_at_the_competence_is_rejected(scenari
     step = {"sequence": 1, "change": "OUTCOME", "outcome": 1, "learning_rate": 0.1, "competence_after": 0.55}
     given = {"agent": scenario.names["alpha"], "dimension": "math_computation", "competence": 0.9, "observations": 1}
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await scenario.service.face("rest").ask("ImportProfiles", profiles=[{"profile": given, "history": [step]}])
 
     assert raised.value.reason == "INVALID_PROFILE"
@@ -276,7 +276,7 @@ async def test_every_page_of_an_export_shows_the_same_moment(scenario: Scenario,
 async def test_an_invalid_page_token_is_rejected(scenario: Scenario, face: str, operation: str) -> None:
     await scenario.process(face, first_agent="alpha", expected={"answer": "4"})
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await scenario.service.face(face).ask(operation, page_token="mine")
 
     assert raised.value.reason == "INVALID_PAGE_TOKEN"

@@ -8,16 +8,16 @@ import pytest
 from kernel.confidence.rules import HandOverRule
 from kernel.confidence.rules import Rules as RulesInForce
 from tests.integration.delegation.support import RIGHT, TASK, Scenario, import_profiles, scenario_at
+from tests.support.apis import ApiError
 from tests.support.delegating import (
-    Cast,
+    ScriptedAgents,
     agent_of,
     delegation_at,
     delegation_settings,
-    new_names,
+    renamed_agents,
     stage_of,
 )
-from tests.support.faces import Refused
-from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall
+from tests.support.scripted_llm import ErrorReply, ScriptedLLM, Stall
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ async def test_a_task_without_a_dimension_is_classified(scenario: Scenario, face
 
 async def test_keywords_classify_when_the_classifier_fails(scenario: Scenario, face: str) -> None:
     scenario.script(alpha=90)
-    scenario.llm.fault(Refuse(400, "no"))
+    scenario.llm.fault(ErrorReply(400, "no"))
 
     response = await scenario.process(face, question="Calculate the sum of 1 and 2.", dimension="", first_agent="alpha")
 
@@ -211,8 +211,8 @@ async def test_a_task_of_two_dimensions_uses_the_lower_profile_and_updates_both(
 
 
 async def test_tasks_go_to_agents_in_turn_across_replicas(scripted: ScriptedLLM, database_url: str) -> None:
-    agents, _ = new_names()
-    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
+    agents, _ = renamed_agents()
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
     async with (
         delegation_at(scripted, database_url, agents=agents) as one,
         delegation_at(scripted, database_url, agents=agents) as other,
@@ -254,9 +254,9 @@ async def test_when_the_executor_fails_the_next_best_agent_answers(scenario: Sce
 
 
 async def test_an_error_of_the_backend_is_returned(scenario: Scenario, face: str) -> None:
-    scenario.llm.fault(*[Refuse(400, "no")] * 30)
+    scenario.llm.fault(*[ErrorReply(400, "no")] * 30)
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await scenario.process(face)
 
     assert raised.value.reason == "BACKEND_REFUSED"
@@ -378,7 +378,7 @@ async def test_answers_that_could_not_be_compared_are_not_merged(scenario: Scena
 async def test_a_deadline_ends_in_time(scenario: Scenario, face: str) -> None:
     scenario.llm.fault(Stall(), Stall(), Stall(), Stall(), Stall(), Stall(), Stall(), Stall())
 
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await scenario.process(face, first_agent="alpha", envelope={"timeout_ms": 400})
 
     assert raised.value.reason == "DEADLINE_EXCEEDED"
@@ -394,15 +394,15 @@ async def test_a_repeated_request_gets_the_same_answer(scenario: Scenario, face:
 
     assert again == first
     assert len(scenario.llm.bodies) == calls
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await scenario.process(face, **{**asked, "question": "Another one?"})
     assert raised.value.reason == "REQUEST_ID_REUSED"
 
 
 async def test_a_failed_request_may_be_repeated(scenario: Scenario, face: str) -> None:
-    scenario.llm.fault(*[Refuse(400, "no")] * 12)
+    scenario.llm.fault(*[ErrorReply(400, "no")] * 12)
     asked = {"first_agent": "alpha", "request_id": f"{face}-again-{scenario.names['alpha']}"}
-    with pytest.raises(Refused):
+    with pytest.raises(ApiError):
         await scenario.process(face, **asked)
     scenario.llm._faults.clear()
     scenario.script(alpha=90)
@@ -515,7 +515,7 @@ async def test_without_a_sandbox_unit_tests_are_rejected_before_any_model_call(
     scripted: ScriptedLLM, database_url: str, face: str
 ) -> None:
     async with scenario_at(scripted, database_url, settings=delegation_settings(sandbox=False)) as scenario:
-        with pytest.raises(Refused) as raised:
+        with pytest.raises(ApiError) as raised:
             await scenario.process(face, unit_tests={"code": "assert True"})
 
     assert raised.value.reason == "SANDBOX_UNAVAILABLE"

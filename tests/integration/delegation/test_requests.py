@@ -7,8 +7,8 @@ import pytest
 
 from chassis.ids import new_id
 from tests.integration.delegation.support import RIGHT, TASK, Scenario, import_profiles, scenario_at
+from tests.support.apis import ApiError
 from tests.support.delegating import CONTRACT, stage_of
-from tests.support.faces import Refused
 from tests.support.scripted_llm import ScriptedLLM
 
 Response = Mapping[str, Any]
@@ -332,7 +332,7 @@ async def test_invalid_requests_are_rejected_with_their_reasons(scenario: Scenar
     reasons = []
     for operation, ask, _ in REJECTED:
         given = {**TASK, **ask} if operation in ("Process", "SelfAssess") else ask
-        with pytest.raises(Refused) as raised:
+        with pytest.raises(ApiError) as raised:
             await scenario.service.face(face).ask(operation, **given)
         reasons.append((operation, ask, raised.value.reason))
 
@@ -341,7 +341,7 @@ async def test_invalid_requests_are_rejected_with_their_reasons(scenario: Scenar
 
 
 async def test_two_checks_of_one_answer_are_rejected(scenario: Scenario) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(ApiError) as raised:
         await scenario.process("rest", expected=RIGHT, judge={})
 
     assert raised.value.reason == "MALFORMED_REQUEST"

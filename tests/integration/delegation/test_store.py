@@ -20,11 +20,11 @@ from services.delegation.store.requests import PostgresRequests
 from services.delegation.store.tables import SCHEMA, DelegationTable
 from services.delegation.store.tasks import PostgresTasks
 from tests.integration.delegation.support import RIGHT, TASK, import_profiles, scenario_at
+from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.delegating import CONTRACT, stage_of
-from tests.support.faces import Refused, RestFace, RpcFace
 from tests.support.llm_replies import Body
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import NOBODY, Database, process
+from tests.support.stack import NO_SERVER, Database, process
 
 
 def test_the_migration_creates_the_tables_that_the_code_expects(database_url: str) -> None:
@@ -43,10 +43,10 @@ def test_the_migration_creates_the_tables_that_the_code_expects(database_url: st
 
 
 async def test_without_the_database_requests_are_rejected(scripted: ScriptedLLM, face: str) -> None:
-    async with scenario_at(scripted, f"postgresql+psycopg://nobody@{NOBODY}/none") as scenario:
+    async with scenario_at(scripted, f"postgresql+psycopg://nobody@{NO_SERVER}/none") as scenario:
         reasons = []
         for operation, body in (("Process", TASK), ("SelfAssess", TASK), ("ListProfiles", {}), ("GetFlows", {})):
-            with pytest.raises(Refused) as raised:
+            with pytest.raises(ApiError) as raised:
                 await scenario.service.face(face).ask(operation, **body)
             reasons.append(raised.value.reason)
 
@@ -149,9 +149,9 @@ async def test_the_process_is_ready_with_a_model_and_a_database(
     async with process("delegation", **settings) as running:
         async with httpx.AsyncClient(base_url=running.rest, timeout=30) as client:
             ready = (await client.get("/readyz")).json()
-        faces: dict[str, RestFace | RpcFace] = {
-            "rest": RestFace(running.rest, CONTRACT),
-            "rpc": RpcFace(running.grpc, CONTRACT),
+        faces: dict[str, RestApi | RpcApi] = {
+            "rest": RestApi(running.rest, CONTRACT),
+            "rpc": RpcApi(running.grpc, CONTRACT),
         }
         agents = await faces[face].ask("ListAgents")
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-from tests.support.delegating import Cast, delegation_at, new_names
-from tests.support.faces import RestFace, RpcFace
+from tests.support.apis import RestApi, RpcApi
+from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, At, router_at, until
 
@@ -14,13 +14,13 @@ from tests.support.stack import ROUTER, At, router_at, until
 async def test_the_executors_profile_learns_from_feedback_on_a_run(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
-    agents, _ = new_names()
-    scripted.answer = Cast({agent.id: 90 for agent in agents}, {})
+    agents, _ = renamed_agents()
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
     async with (
         delegation_at(scripted, database_url, agents=agents) as delegation,
         router_at(scripted, database_url, tmp_path, others={"delegation": delegation.grpc}) as router,
     ):
-        face = RpcFace(router.grpc, ROUTER)
+        face = RpcApi(router.grpc, ROUTER)
         fields = {
             "question": "What is 2 + 2?",
             "strategy": "delegation",
@@ -30,7 +30,7 @@ async def test_the_executors_profile_learns_from_feedback_on_a_run(
         }
         events = await face.events("Answer", **fields)
         run = events[-1][1]["run"]
-        rest = RestFace(router.rest, ROUTER)
+        rest = RestApi(router.rest, ROUTER)
         whole = (await rest.ask("GetRun", run_id=run["run_id"]))["run"]
         feedback = await face.ask(
             "SubmitFeedback", feedback_id=f"v-{run['run_id']}", run_id=run["run_id"], correct=True
@@ -68,9 +68,9 @@ async def test_the_executors_profile_learns_from_feedback_on_a_run(
 async def test_the_executors_text_is_streamed_and_ends_at_a_stop_text(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
-    agents, _ = new_names()
+    agents, _ = renamed_agents()
     text = "one two END three"
-    scripted.answer = Cast({agent.id: 90 for agent in agents}, {agent.id: text for agent in agents})
+    scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {agent.id: text for agent in agents})
     fields: Any = {"model": "metacog/delegation", "messages": [{"role": "user", "content": "Why?"}]}
     async with (
         delegation_at(scripted, database_url, agents=agents) as delegation,
@@ -79,7 +79,7 @@ async def test_the_executors_text_is_streamed_and_ends_at_a_stop_text(
     ):
         full = [chunk async for chunk in await client.chat.completions.create(stream=True, **fields)]
         ended = [chunk async for chunk in await client.chat.completions.create(stream=True, stop="END", **fields)]
-        events = await RpcFace(router.grpc, ROUTER).events(
+        events = await RpcApi(router.grpc, ROUTER).events(
             "Answer", question="Why?", strategy="delegation", stop=["END"]
         )
 
@@ -93,7 +93,7 @@ async def test_the_executors_text_is_streamed_and_ends_at_a_stop_text(
 
 
 async def test_a_real_model_assesses_itself_and_answers(llm_url: str, database_url: str) -> None:
-    agents, _ = new_names()
+    agents, _ = renamed_agents()
     async with delegation_at(At(llm_url, "smollm2"), database_url, agents=agents) as delegation:
         face = delegation.face("rest")
         rated = await face.ask("SelfAssess", question="What is two and two?", dimension="math_computation", seed=1)

@@ -7,7 +7,7 @@ from inference.features import Features
 from inference.values import WorkKind
 from kernel.envelope import BudgetExhausted
 from tests.integration.inference.support import CALL, MakeBackend, Noted, call_of, read_stream, spend_of
-from tests.support.scripted_llm import Refuse, Said, ScriptedLLM
+from tests.support.scripted_llm import ErrorReply, Said, ScriptedLLM
 
 RATING = {
     "type": "object",
@@ -121,7 +121,7 @@ async def test_tokens_that_the_backend_does_not_count_are_estimated_and_marked_s
 
 
 async def test_a_feature_that_is_rejected_is_not_requested_again(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
-    llm.fault(Refuse(400, "logprobs are not supported with this model"))
+    llm.fault(ErrorReply(400, "logprobs are not supported with this model"))
     backend = backend_of(llm)
 
     completion = await backend.complete(call_of(logprobs=True), spend_of())

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from inference.errors import BackendRefused, InvalidCall, ModelNotFound, PromptTooLong
+from inference.errors import InvalidCall, ModelNotFound, PromptTooLong, RequestRejected
 from inference.values import ModelInfo
 from tests.integration.inference.support import MakeBackend, Served, call_of, spend_of
 
@@ -92,7 +92,7 @@ async def test_numbers_lie_within_the_bounds_of_their_schema(served: Served, bac
 
 
 async def test_a_schema_that_is_none_is_rejected_by_name(served: Served, backend_of: MakeBackend) -> None:
-    with pytest.raises(BackendRefused, match="nonsense"):
+    with pytest.raises(RequestRejected, match="nonsense"):
         await backend_of(served).complete(call_of(schema={"type": "nonsense"}), spend_of())
 
 

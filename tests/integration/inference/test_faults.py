@@ -9,12 +9,12 @@ import pytest
 from inference.config import Retries
 from inference.errors import (
     BackendOverloaded,
-    BackendRefused,
     BackendUnauthorized,
     BackendUnavailable,
     DeadlineExceeded,
     InferenceError,
     ModelNotFound,
+    RequestRejected,
     UnparsableOutput,
 )
 from tests.integration.inference.support import (
@@ -28,7 +28,7 @@ from tests.integration.inference.support import (
     read_stream,
     spend_of,
 )
-from tests.support.scripted_llm import Cut, Hangup, Late, Refuse, Say, ScriptedLLM, Stall
+from tests.support.scripted_llm import Cut, ErrorReply, Hangup, Late, RawReply, ScriptedLLM, Stall
 
 
 def nobody() -> Served:
@@ -100,7 +100,7 @@ async def test_a_repetition_goes_as_far_as_the_tokens_do(llm: ScriptedLLM, backe
 async def test_what_was_turned_away_is_repeated_free_of_charge(
     llm: ScriptedLLM, backend_of: MakeBackend, status: int
 ) -> None:
-    llm.fault(Refuse(status, "busy"), Refuse(status, "busy"))
+    llm.fault(ErrorReply(status, "busy"), ErrorReply(status, "busy"))
     spend = spend_of(generations=1)
 
     completion = await backend_of(llm, timing=Patience().timing).complete(call_of(), spend)
@@ -145,7 +145,7 @@ async def test_a_connection_that_dies_each_time_counts_as_spent(llm: ScriptedLLM
 async def test_a_busy_backend_is_waited_for_as_long_as_it_asks(
     llm: ScriptedLLM, backend_of: MakeBackend, status: int
 ) -> None:
-    llm.fault(Refuse(status, "busy", {"retry-after": "7"}))
+    llm.fault(ErrorReply(status, "busy", {"retry-after": "7"}))
     patience = Patience()
 
     await backend_of(llm, timing=patience.timing).complete(call_of(), spend_of())
@@ -154,7 +154,7 @@ async def test_a_busy_backend_is_waited_for_as_long_as_it_asks(
 
 
 async def test_a_wait_beyond_the_deadline_is_not_begun(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
-    llm.fault(Refuse(429, "busy", {"retry-after": "3600"}))
+    llm.fault(ErrorReply(429, "busy", {"retry-after": "3600"}))
     spend = spend_of()
 
     with pytest.raises(BackendOverloaded) as refused:
@@ -167,17 +167,17 @@ async def test_a_wait_beyond_the_deadline_is_not_begun(llm: ScriptedLLM, backend
 @pytest.mark.parametrize(
     ("refuse", "error"),
     [
-        (Refuse(500, "CUDA error"), BackendUnavailable),
-        (Refuse(502, "bad gateway"), BackendUnavailable),
-        (Refuse(401, "no such key"), BackendUnauthorized),
-        (Refuse(404, "The model `scripted` does not exist."), ModelNotFound),
-        (Refuse(404, "Not Found"), BackendRefused),
-        (Refuse(422, "extra fields"), BackendRefused),
-        (Refuse(302, "elsewhere", {"location": "http://example.com"}), BackendRefused),
+        (ErrorReply(500, "CUDA error"), BackendUnavailable),
+        (ErrorReply(502, "bad gateway"), BackendUnavailable),
+        (ErrorReply(401, "no such key"), BackendUnauthorized),
+        (ErrorReply(404, "The model `scripted` does not exist."), ModelNotFound),
+        (ErrorReply(404, "Not Found"), RequestRejected),
+        (ErrorReply(422, "extra fields"), RequestRejected),
+        (ErrorReply(302, "elsewhere", {"location": "http://example.com"}), RequestRejected),
     ],
 )
 async def test_an_error_is_named_and_not_repeated(
-    llm: ScriptedLLM, backend_of: MakeBackend, refuse: Refuse, error: type[InferenceError]
+    llm: ScriptedLLM, backend_of: MakeBackend, refuse: ErrorReply, error: type[InferenceError]
 ) -> None:
     llm.fault(refuse)
 
@@ -188,7 +188,7 @@ async def test_an_error_is_named_and_not_repeated(
 
 
 async def test_a_backend_that_failed_by_itself_may_have_generated(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
-    llm.fault(Refuse(500, "CUDA error"))
+    llm.fault(ErrorReply(500, "CUDA error"))
     spend = spend_of()
 
     with pytest.raises(BackendUnavailable):
@@ -199,7 +199,7 @@ async def test_a_backend_that_failed_by_itself_may_have_generated(llm: ScriptedL
 
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"choices": []}', b"[1]", b""])
 async def test_a_reply_that_is_none_is_unparsable(llm: ScriptedLLM, backend_of: MakeBackend, body: bytes) -> None:
-    llm.fault(Say(body))
+    llm.fault(RawReply(body))
     spend = spend_of()
 
     with pytest.raises(UnparsableOutput):
@@ -252,7 +252,7 @@ async def test_a_stream_that_breaks_off_is_an_error_and_is_not_begun_again(
     assert spend.ledger.usage().estimated
 
 
-@pytest.mark.parametrize(("code", "error"), [(500, BackendUnavailable), (400, BackendRefused)])
+@pytest.mark.parametrize(("code", "error"), [(500, BackendUnavailable), (400, RequestRejected)])
 async def test_an_error_in_the_middle_of_a_stream_is_raised(
     llm: ScriptedLLM, backend_of: MakeBackend, code: int, error: type[InferenceError]
 ) -> None:
@@ -265,7 +265,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_raised(
 async def test_a_forwarded_stream_that_ends_without_an_end_is_an_error(
     llm: ScriptedLLM, backend_of: MakeBackend
 ) -> None:
-    llm.fault(Say(b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'))
+    llm.fault(RawReply(b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'))
 
     with pytest.raises(BackendUnavailable, match="ended before"):
         await read_forwarded(backend_of(llm).forward_stream({"messages": HELLO}, spend_of(), "system1"))
@@ -284,10 +284,10 @@ async def test_a_stream_ends_by_the_deadline(llm: ScriptedLLM, backend_of: MakeB
 
 
 async def test_a_stream_is_rejected_before_it_begins(llm: ScriptedLLM, backend_of: MakeBackend, noted: Noted) -> None:
-    llm.fault(Refuse(422, "extra fields"))
+    llm.fault(ErrorReply(422, "extra fields"))
     spend = spend_of()
 
-    with pytest.raises(BackendRefused):
+    with pytest.raises(RequestRejected):
         await backend_of(llm).stream(call_of(), spend)
 
     assert spend.ledger.tokens_left == 10_000

@@ -9,7 +9,7 @@ from inference.config import BreakerSettings, PoolSize
 from inference.errors import BackendOverloaded, BackendUnavailable, CircuitOpen, DeadlineExceeded
 from inference.values import WorkKind
 from tests.integration.inference.support import MakeBackend, Patience, call_of, spend_of
-from tests.support.scripted_llm import Refuse, ScriptedLLM, Stall, Trickle
+from tests.support.scripted_llm import ErrorReply, ScriptedLLM, Stall, Trickle
 
 
 async def test_after_too_many_failures_the_backend_is_left_alone_for_a_while(
@@ -18,7 +18,7 @@ async def test_after_too_many_failures_the_backend_is_left_alone_for_a_while(
     patience = Patience()
     breaker = BreakerSettings(failures=2, cool_down_s=5.0)
     backend = backend_of(llm, timing=patience.timing, breaker=breaker)
-    llm.fault(Refuse(500, "broken"), Refuse(500, "broken"))
+    llm.fault(ErrorReply(500, "broken"), ErrorReply(500, "broken"))
     for _ in range(2):
         with pytest.raises(BackendUnavailable):
             await backend.complete(call_of(), spend_of())
@@ -36,7 +36,7 @@ async def test_after_too_many_failures_the_backend_is_left_alone_for_a_while(
 async def test_a_trial_that_fails_keeps_the_circuit_open(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
     patience = Patience()
     backend = backend_of(llm, timing=patience.timing, breaker=BreakerSettings(failures=1, cool_down_s=5.0))
-    llm.fault(Refuse(500, "broken"), Refuse(500, "still broken"))
+    llm.fault(ErrorReply(500, "broken"), ErrorReply(500, "still broken"))
     with pytest.raises(BackendUnavailable):
         await backend.complete(call_of(), spend_of())
     patience.now += 5.0

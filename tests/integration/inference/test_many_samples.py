@@ -7,7 +7,7 @@ import pytest
 from inference.config import Retries
 from inference.errors import BackendUnavailable, InvalidCall
 from tests.integration.inference.support import HELLO, MakeBackend, Served, read_forwarded, spend_of
-from tests.support.scripted_llm import Body, Refuse, Say, ScriptedLLM
+from tests.support.scripted_llm import Body, ErrorReply, RawReply, ScriptedLLM
 
 BODY = {"messages": HELLO, "max_tokens": 6, "temperature": 1.0, "seed": 3, "user": "me"}
 
@@ -80,7 +80,7 @@ async def test_a_real_server_gives_more_samples_than_it_has_slots(served: Served
 
 
 async def test_samples_that_cannot_be_had_are_a_failure(llm: ScriptedLLM, backend_of: MakeBackend) -> None:
-    llm.fault(None, Refuse(500, "broken"))
+    llm.fault(None, ErrorReply(500, "broken"))
     backend, spend = backend_of(llm, max_samples_per_call=2, retries=Retries(count=0)), spend_of()
 
     with pytest.raises(BackendUnavailable, match="broken"):
@@ -96,7 +96,7 @@ async def test_what_one_request_draws_stays_byte_for_byte(
 ) -> None:
     choice = b'{"index": 0,  "message":{"content":"a\\u00e4"}, "finish_reason":"stop"}'
     said = b' {"x":1.0, "choices": [' + b" , ".join([choice] * n.get("n", 1)) + b"]}\n"
-    llm.fault(Say(said))
+    llm.fault(RawReply(said))
 
     reply = await backend_of(llm).forward({**BODY, **n}, spend_of(), "system1")
 

@@ -8,8 +8,8 @@ from chassis.errors import RequestOverLimit
 from configuration.agents import AgentConfig
 from inference import ModelClient
 from kernel.answers import AnswerType, listed_options
-from kernel.answers.answer_type_inference import form_of_answers
-from kernel.arbitration.consensus import shared_out
+from kernel.answers.answer_type_inference import type_of_answers
+from kernel.arbitration.consensus import fair_split
 from kernel.arbitration.modes import Variant
 from kernel.conversation import Turn
 from kernel.errors import MalformedRequest, UnknownAgent
@@ -144,8 +144,8 @@ def test_agents_that_do_not_fit_are_an_error() -> None:
 
 
 def test_what_is_short_is_dealt_out_evenly() -> None:
-    assert shared_out([5, 5, 5], 8) == [3, 3, 2]
-    assert shared_out([0, 5], 3) == [0, 3]
+    assert fair_split([5, 5, 5], 8) == [3, 3, 2]
+    assert fair_split([0, 5], 3) == [0, 3]
 
 
 def test_options_are_read_on_lines_or_in_a_row() -> None:
@@ -157,8 +157,8 @@ def test_options_are_read_on_lines_or_in_a_row() -> None:
 
 
 def test_answers_show_their_form() -> None:
-    assert form_of_answers([]).answer_type is AnswerType.TEXT
-    assert form_of_answers(["T", "F"]).answer_type is AnswerType.BOOLEAN
+    assert type_of_answers([]).answer_type is AnswerType.TEXT
+    assert type_of_answers(["T", "F"]).answer_type is AnswerType.BOOLEAN
 
 
 def test_options_in_a_row_name_the_letters_that_exist() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from chassis.errors import ConfigurationInvalid, Unauthenticated
-from chassis.serving.auth import ANYONE, ApiKey, Keyring, bearer, demand_keys_beyond_loopback, read_keys
+from chassis.serving.auth import ANYONE, ApiKey, Keyring, bearer, check_keys_beyond_loopback, read_keys
 from kernel.errors import Code
 
 # SHA-256 of `sesame`, from the shell's sha256sum.
@@ -105,7 +105,7 @@ def test_a_missing_keys_file_is_rejected_and_never_read_as_no_keys(tmp_path: Pat
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "192.168.1.7", "metacog.example.org", ""])
 def test_strangers_are_let_in_by_key_only(host: str) -> None:
     with pytest.raises(ConfigurationInvalid) as refused:
-        demand_keys_beyond_loopback(host, Keyring(), "METACOG_ROUTER_HOST")
+        check_keys_beyond_loopback(host, Keyring(), "METACOG_ROUTER_HOST")
 
     assert refused.value.metadata == {"setting": "METACOG_ROUTER_HOST"}
     assert "METACOG_KEYS_FILE" in refused.value.message
@@ -113,7 +113,7 @@ def test_strangers_are_let_in_by_key_only(host: str) -> None:
 
 @pytest.mark.parametrize(("host", "ring"), [("127.0.0.1", Keyring()), ("::1", Keyring()), ("0.0.0.0", RING)])
 def test_loopback_needs_no_keys_and_keys_open_the_rest(host: str, ring: Keyring) -> None:
-    demand_keys_beyond_loopback(host, ring, "METACOG_ROUTER_HOST")
+    check_keys_beyond_loopback(host, ring, "METACOG_ROUTER_HOST")
 
 
 def test_a_key_is_presented_as_it_is_requested() -> None:

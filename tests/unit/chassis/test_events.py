@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from chassis.errors import PeerUnavailable
-from chassis.serving.events import Emit, emitted
+from chassis.serving.events import Emit, stream_of
 
 
 async def hear(events: AsyncIterator[str], heard: list[str]) -> None:
@@ -26,14 +26,14 @@ async def test_events_come_in_the_order_in_which_they_were_emitted() -> None:
             await asyncio.sleep(0)
         emit("synthesis")
 
-    assert await all_of(emitted(work)) == ["thesis", "antithesis", "synthesis"]
+    assert await all_of(stream_of(work)) == ["thesis", "antithesis", "synthesis"]
 
 
 async def test_work_that_emits_nothing_is_an_empty_stream() -> None:
     async def work(_: Emit[str]) -> None:
         return
 
-    assert await all_of(emitted(work)) == []
+    assert await all_of(stream_of(work)) == []
 
 
 async def test_an_event_is_there_before_the_work_is_done() -> None:
@@ -44,7 +44,7 @@ async def test_an_event_is_there_before_the_work_is_done() -> None:
         await go_on.wait()
         emit("second")
 
-    events = emitted(work)
+    events = stream_of(work)
 
     assert await anext(events) == "first"
     go_on.set()
@@ -60,7 +60,7 @@ async def test_an_error_comes_after_everything_that_was_emitted() -> None:
     heard: list[str] = []
 
     with pytest.raises(PeerUnavailable, match="assigner is down"):
-        await hear(emitted(work), heard)
+        await hear(stream_of(work), heard)
 
     assert heard == ["first", "second"]
 
@@ -76,7 +76,7 @@ async def test_closing_the_stream_early_cancels_the_work() -> None:
             ended.append("cancelled")
             raise
 
-    events = emitted(work)
+    events = stream_of(work)
     await anext(events)
     await cast("asyncio.Future[None]", events.aclose())  # type: ignore[attr-defined]
 
@@ -89,7 +89,7 @@ async def test_work_does_not_begin_before_somebody_listens() -> None:
     async def work(_: Emit[str]) -> None:
         begun.append("begun")
 
-    events = emitted(work)
+    events = stream_of(work)
     await asyncio.sleep(0)
 
     assert begun == []

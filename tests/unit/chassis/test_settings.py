@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from chassis.errors import ConfigurationInvalid
-from chassis.settings import FaceSettings, SuiteSettings, is_loopback, read
+from chassis.settings import ApiSettings, SuiteSettings, is_loopback, read
 from kernel.activation import PAPER_THRESHOLD, ActivationWeights
 from kernel.errors import Code
 from kernel.prices import Price
@@ -119,8 +119,8 @@ def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.peer_key.get_secret_value() == "sesame"
 
 
-@pytest.mark.parametrize("kind", [FaceSettings, *FACES])
-def test_a_service_listens_on_loopback_unless_set_otherwise(kind: type[FaceSettings]) -> None:
+@pytest.mark.parametrize("kind", [ApiSettings, *FACES])
+def test_a_service_listens_on_loopback_unless_set_otherwise(kind: type[ApiSettings]) -> None:
     assert is_loopback(read(kind).host)
 
 

@@ -6,7 +6,7 @@ from cli.terminal.client import Service, ServiceError, Unreachable, address
 from cli.terminal.exits import FAILED, FORBIDDEN, UNREACHABLE, USAGE, UnusableInput, exit_status
 from kernel.errors import Code
 from tests.support.scripted_service import ScriptedService
-from tests.support.stack import NOBODY
+from tests.support.stack import NO_SERVER
 
 PROBLEM = {"reason": "RUN_NOT_FOUND", "detail": "there is no run 'x'", "status": 404, "code": "NOT_FOUND"}
 
@@ -82,7 +82,7 @@ def test_a_key_is_not_sent_to_another_address(service: ScriptedService) -> None:
 
 def test_the_error_for_an_unreachable_service_describes_what_to_do() -> None:
     with pytest.raises(Unreachable, match=r"(?s)cannot be reached.*metacog up.*--arbiter") as away:
-        Service("arbiter", f"http://{NOBODY}").get("/readyz")
+        Service("arbiter", f"http://{NO_SERVER}").get("/readyz")
 
     assert (away.value.code, exit_status(away.value)) == (Code.UNAVAILABLE, UNREACHABLE)
 

@@ -11,7 +11,7 @@ from cli.__main__ import ROWS
 from cli.terminal.exits import FAILED, OK, UNREACHABLE, USAGE
 from cli.terminal.lazy import loaded
 from tests.support.scripted_service import ScriptedService
-from tests.support.stack import NOBODY, ROOT, environment
+from tests.support.stack import NO_SERVER, ROOT, environment
 from tests.unit.cli.running import Metacog
 
 HEAVY = ("grpc", "pydantic", "numpy", "aiohttp", "fastapi", "sqlalchemy", "chassis", "embedded", "evals")
@@ -94,12 +94,12 @@ def test_every_command_reports_an_unreachable_suite_in_the_same_way(
     metacog: Metacog, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     for name in ("ROUTER", "ASSIGNER", "ARBITER", "DELEGATION"):
-        monkeypatch.setenv(f"METACOG_{name}_URL", f"http://{NOBODY}")
+        monkeypatch.setenv(f"METACOG_{name}_URL", f"http://{NO_SERVER}")
 
     done = metacog(*words)
 
     assert (done.status, done.out) == (UNREACHABLE, "")
-    assert f"at http://{NOBODY} cannot be reached" in done.err
+    assert f"at http://{NO_SERVER} cannot be reached" in done.err
 
 
 def test_a_question_is_sent_with_the_given_options_only(metacog: Metacog, service: ScriptedService) -> None:

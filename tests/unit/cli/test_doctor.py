@@ -7,9 +7,9 @@ import pytest
 
 from cli.operation import checks, probes
 from cli.operation.findings import Finding, Status
-from tests.support.scripted_llm import MINIMAL, Refuse, ScriptedLLM
+from tests.support.scripted_llm import MINIMAL, ErrorReply, ScriptedLLM
 from tests.support.scripted_service import ScriptedService
-from tests.support.stack import NOBODY
+from tests.support.stack import NO_SERVER
 from tests.unit.cli.running import Metacog
 
 
@@ -48,7 +48,7 @@ def test_the_finding_for_a_missing_model_lists_the_available_ones(scripted: Scri
 
 
 def test_the_finding_for_a_failing_model_server_contains_its_error(scripted: ScriptedLLM) -> None:
-    scripted.fault(Refuse(500, "out of memory"))
+    scripted.fault(ErrorReply(500, "out of memory"))
 
     findings = asked(scripted)
 
@@ -81,7 +81,7 @@ def test_the_finding_for_a_service_lists_its_missing_parts(service: ScriptedServ
     service.reply("GET /readyz", json=whole)
     service.reply("GET /readyz", json={"ready": False, "parts": {"inference": "down"}}, status=503)
     service.reply("GET /v1/models", json={"error": {}}, status=401)
-    addresses = dict.fromkeys(("router", "assigner", "arbiter"), service.url) | {"delegation": f"http://{NOBODY}"}
+    addresses = dict.fromkeys(("router", "assigner", "arbiter"), service.url) | {"delegation": f"http://{NO_SERVER}"}
 
     findings = found(checks.services(addresses, "mc-wrong"))
 
@@ -102,7 +102,7 @@ def test_the_doctor_reports_the_problems_of_a_bare_machine_with_advice(
 ) -> None:
     monkeypatch.setenv("METACOG_HOME", str(tmp_path))
     for name in ("DATABASE_URL", "INFERENCE_URL", "ENCODER_URL", "ROUTER_URL"):
-        monkeypatch.setenv(f"METACOG_{name}", f"http://{NOBODY}/v1")
+        monkeypatch.setenv(f"METACOG_{name}", f"http://{NO_SERVER}/v1")
 
     done = metacog("doctor", "--json")
 

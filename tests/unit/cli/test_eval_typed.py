@@ -65,7 +65,7 @@ def test_the_command_has_tasks_instead_of_data(data: Path, monkeypatch: pytest.M
 def test_the_command_has_the_recordings_and_the_replay_options(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recordings = data / "recordings.jsonl"
     recordings.write_text("")
-    monkeypatch.setattr("evals.mc_mas.replaying.replay_plan", lambda *_: Plan(items=(), arms=()))
+    monkeypatch.setattr("evals.mc_mas.replays.replay_plan", lambda *_: Plan(items=(), arms=()))
 
     typed = [f"--recordings {recordings}", "--replay", "--concurrency 2", "--timeout 60"]
     made = printed(monkeypatch, "mc-mas", *typed)
@@ -136,7 +136,7 @@ def test_options_that_would_be_ignored_raise_an_error(
 
 
 def test_public_sets_do_not_use_the_default_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evals.hub.loading.load_sets", lambda *_, **__: [])
+    monkeypatch.setattr("evals.hub.loader.load_sets", lambda *_, **__: [])
 
     made = printed(monkeypatch, "dialectic", "--hub boolq")
 

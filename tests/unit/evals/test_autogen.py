@@ -10,10 +10,10 @@ import pytest
 
 from configuration.agents import AgentConfig
 from evals import prompts
-from evals.autogen.running import PROMPTS, SAID, Team, collect, run_team, write_prompts
+from evals.autogen.session import PROMPTS, SAID, Team, collect, run_team, write_prompts
 from evals.autogen.team import digest, run
 from evals.errors import RecordsUnusable
-from evals.harness.introducing import introduction
+from evals.harness.item_records import introduction
 from evals.records import read_records
 from tests.support.evaluation_records import an_item
 from tests.support.evaluation_replies import RIGHT, spent

@@ -20,7 +20,7 @@ from evals.items import Item, read_items
 from evals.program_checks import ProgramChecker, program_tests
 from evals.scorers.answers import Known, scored
 from kernel.answers import AnswerType
-from sandbox import Locked
+from sandbox import CodeSandbox
 from tests.support.towns import read_towns
 
 MADE = cross_domain(7)
@@ -157,7 +157,7 @@ def test_followed_programs_print_the_answer() -> None:
 
 
 async def test_written_programs_have_a_reference_that_passes_and_tests_that_a_wrong_one_fails() -> None:
-    sandbox = Locked()
+    sandbox = CodeSandbox()
     for item in of_kind("written")[:3]:
         right = await sandbox.run(item.answer, program_tests(item), timeout_s=5)
         wrong = await sandbox.run(

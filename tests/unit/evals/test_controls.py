@@ -10,7 +10,7 @@ from evals.controls.arms import SYSTEM_TWOS, arms, control_names
 from evals.controls.figures import LENGTH, ORACLE, RANDOM, ROUTER, Figures, figures
 from evals.controls.files import write_report
 from evals.errors import RecordsUnusable
-from evals.harness.rows import recorded
+from evals.harness.rows import recorded_evaluation
 from evals.records import Record
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion
@@ -44,7 +44,7 @@ def compared(*, knowing: bool, better: bool = True) -> list[Record]:
 
 
 def of(records: list[Record]) -> Figures:
-    return figures(recorded(records, "compare"), "dialectic", seeded(7, draws=200))
+    return figures(recorded_evaluation(records, "compare"), "dialectic", seeded(7, draws=200))
 
 
 @cache
@@ -168,7 +168,7 @@ def test_a_failed_request_is_reported_and_leaves_the_item_out_of_the_pair() -> N
     gains = {each.over: each for each in of(records).gains}
 
     assert gains["system1"].found.items == ITEMS - 1
-    assert recorded(records, "compare").failures == {("dialectic", "overloaded"): 1}
+    assert recorded_evaluation(records, "compare").failures == {("dialectic", "overloaded"): 1}
 
 
 def refusing_the_hard(records: list[Record]) -> list[Record]:
@@ -255,4 +255,4 @@ def test_controls_are_everything_that_is_not_the_strategy_or_a_rival_of_its_kind
 )
 def test_records_that_make_no_comparison_are_rejected(records: list[Record], complaint: str) -> None:
     with pytest.raises(RecordsUnusable, match=complaint):
-        recorded(records, "compare")
+        recorded_evaluation(records, "compare")

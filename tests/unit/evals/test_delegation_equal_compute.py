@@ -14,7 +14,7 @@ from evals.delegation.files import COMMAND, write_report
 from evals.delegation.replay import Rules, replay
 from evals.delegation.tasks import Sampled, tasks
 from evals.harness.arms import Arm
-from evals.harness.rows import recorded
+from evals.harness.rows import recorded_evaluation
 from evals.records import Record
 from evals.stats.chance import seeded
 from kernel.answers import AnswerType
@@ -109,7 +109,9 @@ def test_the_prompt_of_each_request_is_charged_with_the_first_of_its_samples() -
     report = arbitration("4", [sample("4", 0, tokens=10 + place) for place in range(5)],
                        usage={**spent(5, 40, 60), "http_calls": 2})  # fmt: skip
     [made, *_] = tasks(
-        recorded([*a_recording(2, honest=True), reply("t-0", SAME_CALLS, report, path="/v1/arbitrations")], COMMAND)
+        recorded_evaluation(
+            [*a_recording(2, honest=True), reply("t-0", SAME_CALLS, report, path="/v1/arbitrations")], COMMAND
+        )
     )
 
     # 40 tokens in two requests: three samples of the first, two of the second.
@@ -119,7 +121,9 @@ def test_the_prompt_of_each_request_is_charged_with_the_first_of_its_samples() -
 
 def test_the_report_sets_it_beside_the_procedure_on_the_tasks_that_have_samples(tmp_path: Path) -> None:
     made = sampled(a_recording(12, honest=True), "4", "4", "5", "5", "5", "5", leaving=2)
-    found = {each.name: each for each in figures(tasks(recorded(made, COMMAND)), [], seeded(7, draws=50)).methods}
+    found = {
+        each.name: each for each in figures(tasks(recorded_evaluation(made, COMMAND)), [], seeded(7, draws=50)).methods
+    }
 
     report = write_report(made, tmp_path, seeded(7, draws=50))
 

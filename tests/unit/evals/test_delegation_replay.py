@@ -19,7 +19,7 @@ from evals.delegation.files import COMMAND, OPTIMAL, write_report
 from evals.delegation.replay import ProfileRecords, Rules, assessed_agent, replay, vote
 from evals.delegation.tasks import Task, tasks
 from evals.errors import RecordsUnusable
-from evals.harness.rows import recorded
+from evals.harness.rows import recorded_evaluation
 from evals.harness.session import RECORDS
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion, conclusion
@@ -84,7 +84,7 @@ def test_attempts_and_tokens_of_each_agent_are_read_from_its_own_rating() -> Non
     [asked] = [one["reply"]["assessments"] for one in made if one.get("arm") == "assess"]
     asked[0].update(attempts=2, usage=spent(2, 60, 8))
 
-    [known] = tasks(recorded(made, COMMAND))
+    [known] = tasks(recorded_evaluation(made, COMMAND))
 
     # beta and gamma do not tell theirs: one call each, and a third of the 120 tokens of all.
     assert {agent: (one.calls, one.tokens) for agent, one in known.asking.items()} == {
@@ -291,7 +291,7 @@ def test_a_task_on_which_one_agent_failed_is_left_out_and_counted_and_not_a_wron
 
     assert "- tasks left out: 2, because a rating or an answer failed; no replay has them" in report
     assert "**Table II**, 10 tasks." in report
-    assert {task.item.id for task in tasks(recorded(made, COMMAND))} == set(votes) - {"t-1", "t-2"}
+    assert {task.item.id for task in tasks(recorded_evaluation(made, COMMAND))} == set(votes) - {"t-1", "t-2"}
     # Both are asked for again at the next start.
     is_whole = {arm.name: arm.is_whole for arm in arms()}
     replies = [one for one in made if one["kind"] == "reply"]
@@ -306,7 +306,7 @@ def test_an_agent_whose_reply_cannot_be_read_stays_with_that_reply() -> None:
     rated["t-0"][0].update(verbalized=None, unknown_reason="unparseable")
     votes["t-1"][0].update(text="", failure="the model returned no text")
 
-    unrated, silent = tasks(recorded(made, COMMAND))
+    unrated, silent = tasks(recorded_evaluation(made, COMMAND))
 
     assert unrated.verbalized["alpha"] is None
     assert (silent.solved["alpha"].answer, silent.solved["alpha"].right) == (None, False)
@@ -330,7 +330,7 @@ def test_with_two_seeds_a_task_is_one_task_done_twice_and_not_learned_from_twice
 
 def test_agents_that_know_what_they_can_are_a_gain_and_others_are_not() -> None:
     for honest, said in ((True, Conclusion.GAIN), (False, Conclusion.NONE)):
-        known = tasks(recorded(a_recording(36, honest=honest), COMMAND))
+        known = tasks(recorded_evaluation(a_recording(36, honest=honest), COMMAND))
 
         found = figures(known, [], seeded(7, draws=300), orders=3)
 

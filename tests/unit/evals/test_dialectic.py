@@ -10,7 +10,7 @@ from evals.controls.figures import LEGACY, figures, legacy_gate
 from evals.dialectic.evolution import COMPONENTS, evolution
 from evals.dialectic.files import COMMAND, DIALECTIC, arms, write_report
 from evals.errors import RecordsUnusable
-from evals.harness.rows import recorded
+from evals.harness.rows import recorded_evaluation
 from evals.records import Record
 from evals.stats.chance import seeded
 from evals.stats.gains import conclusion
@@ -57,7 +57,7 @@ def a_recording(count: int = 18) -> list[Record]:
 
 
 def test_the_state_is_followed_stage_by_stage() -> None:
-    found = evolution(recorded(a_recording(), COMMAND).of(DIALECTIC), seeded(7, draws=100))
+    found = evolution(recorded_evaluation(a_recording(), COMMAND).of(DIALECTIC), seeded(7, draws=100))
 
     assert [stage.means["correctness"].value for stage in found.stages] == [0.5, 0.4, 0.6, 0.8]
     assert found.moved["correctness"].value == pytest.approx(0.3)
@@ -67,7 +67,7 @@ def test_the_state_is_followed_stage_by_stage() -> None:
 
 
 def test_texts_that_get_more_right_are_separated_from_states_that_only_claim_so() -> None:
-    found = evolution(recorded(a_recording(), COMMAND).of(DIALECTIC), seeded(7, draws=400))
+    found = evolution(recorded_evaluation(a_recording(), COMMAND).of(DIALECTIC), seeded(7, draws=400))
 
     # The first text is right on 12 of 18, the last on all.
     assert found.first_right.value == pytest.approx(2 / 3)
@@ -93,7 +93,7 @@ def uneven(count: int = 18) -> list[Record]:
 
 def test_a_second_seed_with_the_same_answers_makes_no_interval_narrower() -> None:
     once, twice = (
-        evolution(recorded(records, COMMAND).of(DIALECTIC), seeded(7, draws=200))
+        evolution(recorded_evaluation(records, COMMAND).of(DIALECTIC), seeded(7, draws=200))
         for records in (uneven(), seeded_twice(uneven()))
     )
 
@@ -104,7 +104,7 @@ def test_a_second_seed_with_the_same_answers_makes_no_interval_narrower() -> Non
 
 
 def test_the_area_of_doubt_is_that_over_all_final_texts() -> None:
-    found = evolution(recorded(uneven(), COMMAND).of(DIALECTIC), seeded(7, draws=200))
+    found = evolution(recorded_evaluation(uneven(), COMMAND).of(DIALECTIC), seeded(7, draws=200))
 
     doubts = [1 - (number * 7 % 18) / 18 for number in range(18)]
     assert found.knows.value == pytest.approx(roc_auc_score([number % 3 == 0 for number in range(18)], doubts))
@@ -112,7 +112,7 @@ def test_the_area_of_doubt_is_that_over_all_final_texts() -> None:
 
 
 def test_the_legacy_gate_always_fires() -> None:
-    made = recorded(a_recording(), COMMAND)
+    made = recorded_evaluation(a_recording(), COMMAND)
 
     routings = {each.name: each for each in figures(made, DIALECTIC, seeded(7, draws=50)).routings}
 

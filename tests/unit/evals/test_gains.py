@@ -4,7 +4,7 @@ from scipy import stats
 
 from evals.stats.chance import seeded
 from evals.stats.gains import Conclusion, conclusion, mean_interval, paired_gain, sign_test, spread
-from evals.stats.mixing import Pair, highest, mixed, shuffled_mixes, worth, worth_interval
+from evals.stats.routing_worth import Pair, highest, mixed, shuffled_mixes, worth, worth_interval
 from evals.stats.separation import area_gain
 
 DRAWS = 4000

@@ -10,16 +10,16 @@ import pytest
 from evals.errors import RecordsUnusable
 from evals.harness.arms import Plan
 from evals.harness.commands import OUTCOMES
-from evals.harness.introducing import content_digest, introduction, require_same_items
+from evals.harness.item_records import content_digest, introduction, require_same_items
 from evals.harness.session import RECORDS, Session, record
 from evals.outcomes.items import Outcomes, read_outcomes
 from evals.records import Record, read_records
 from evals.router_client import RouterClient
-from evals.routing.asking import Plan as RoutingPlan
-from evals.routing.running import Source
-from evals.routing.running import record as record_routing
+from evals.routing.requests import Plan as RoutingPlan
+from evals.routing.session import Source
+from evals.routing.session import record as record_routing
 from evals.strategies import named, route_by
-from evals.suite import Faces
+from evals.suite import SuiteClient
 from tests.support.evaluation_records import Router, an_item
 from tests.support.evaluation_replies import RIGHT, ScriptedSuite, chat, decision, spent
 
@@ -91,7 +91,7 @@ async def test_a_run_on_outcomes_does_not_mix_two_pairs_of_models(tmp_path: Path
             command=OUTCOMES, typed="x", folder=tmp_path / "out", asks_router=True, introduce=outcomes.introduce
         )
         plan = Plan(items=outcomes.items, arms=[route_by("hybrid")])
-        await record(session, plan, cast(Faces, suite), lambda: None)
+        await record(session, plan, cast(SuiteClient, suite), lambda: None)
 
     await scored(outcomes_in(tmp_path / "a.jsonl"))
     before = (tmp_path / "out" / RECORDS).read_bytes()
@@ -108,11 +108,11 @@ async def test_a_run_does_not_mix_two_questions_of_one_name(tmp_path: Path) -> N
         Session(command="compare", typed="x", folder=tmp_path),
     )
     plan = Plan(items=[ITEM], arms=[named("system1")])
-    await record(session, plan, cast(Faces, suite), lambda: None)
+    await record(session, plan, cast(SuiteClient, suite), lambda: None)
     before = (tmp_path / RECORDS).read_bytes()
 
     with pytest.raises(RecordsUnusable, match="sums-1"):
-        await record(session, replace(plan, items=[OTHERS["answer"]]), cast(Faces, suite), lambda: None)
+        await record(session, replace(plan, items=[OTHERS["answer"]]), cast(SuiteClient, suite), lambda: None)
 
     assert (tmp_path / RECORDS).read_bytes() == before
     assert len(suite.asked) == 1

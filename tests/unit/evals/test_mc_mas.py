@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from evals.errors import RecordsUnusable
-from evals.harness.rows import RecordedItem, recorded
+from evals.harness.rows import RecordedItem, recorded_evaluation
 from evals.harness.session import RECORDS
 from evals.mc_mas.arms import FULL, Sampling, arms
 from evals.mc_mas.figures import MAJORITY, SAME, SINGLE, best_solver, curve, figures
 from evals.mc_mas.files import COMMAND, report_recordings, write_report
 from evals.mc_mas.questions import Question, about, questions
-from evals.mc_mas.replaying import AGAIN, replay_plan
+from evals.mc_mas.replays import REPLAY_FULL, replay_plan
 from evals.mc_mas.votes import arbitrated, share_right, vote, with_fewer
 from evals.records import Record
 from evals.scorers.answers import Known
@@ -193,7 +193,7 @@ def a_recording(count: int) -> list[Record]:
 
 
 def test_self_consistency_with_as_many_generations_is_shown_beside_it() -> None:
-    made = recorded(a_recording(20), COMMAND)
+    made = recorded_evaluation(a_recording(20), COMMAND)
 
     [found] = figures(questions(made.of(FULL)), made.of("self-consistency"), seeded(7, draws=200)).sets
 
@@ -336,11 +336,11 @@ def test_recordings_are_replayed_for_what_their_samples_do_not_show(tmp_path: Pa
     counted = report_recordings(file, out, seeded(7, draws=50))
 
     assert {name: body["variant"] for name, body in bodies.items()} == {
-        AGAIN: "FULL", "replay-reflections": "REFLECTIONS", "replay-single": "SINGLE_ARBITER",
+        REPLAY_FULL: "FULL", "replay-reflections": "REFLECTIONS", "replay-single": "SINGLE_ARBITER",
         "replay-adaptive": "FULL",
     }  # fmt: skip
-    assert (bodies[AGAIN]["solver_samples"], bodies[AGAIN]["arbitration_samples"]) == (2, 3)
-    assert bodies[AGAIN]["embedding_measures"]
+    assert (bodies[REPLAY_FULL]["solver_samples"], bodies[REPLAY_FULL]["arbitration_samples"]) == (2, 3)
+    assert bodies[REPLAY_FULL]["embedding_measures"]
     assert not bodies["replay-adaptive"]["embedding_measures"]
     # Three of four for 4: H = 0.562 before, 0 after; that needs no arbiter, and novelty does.
     assert "| sums (1) | - | - | 0.56 [0.56, 0.56] (1) | 1.00 [1.00, 1.00] (1) |" in counted

@@ -2,7 +2,7 @@ from typing import cast
 
 import pytest
 
-from evals.errors import RecordsUnusable, RouterAway
+from evals.errors import RecordsUnusable, ServiceUnreachable
 from evals.harness.arms import Arm, Plan
 from evals.harness.failures import key_of
 from evals.harness.heading_text import opening as head_of_report
@@ -10,11 +10,11 @@ from evals.harness.heading_text import spent_text
 from evals.harness.manifest import heading, require_resumable
 from evals.harness.plan_recorder import PlanContext, record_plan
 from evals.harness.provenance import Provenance, recorded_provenance
-from evals.harness.rows import recorded as rows
+from evals.harness.rows import recorded_evaluation as rows
 from evals.records import Record
 from evals.router_client import RequestRejected
 from evals.strategies import named
-from evals.suite import Faces, RoutingFacts, routing_facts
+from evals.suite import RoutingFacts, SuiteClient, routing_facts
 from tests.support.evaluation_records import HEADING, MemorySink, an_item, introduced
 from tests.support.evaluation_replies import RIGHT, ScriptedSuite, arbitration, chat, decision, reply, run_record, spent
 
@@ -31,7 +31,7 @@ def plan(**more: object) -> Plan:
     return Plan(**{"items": ITEMS, "arms": ARMS, **more})  # type: ignore[arg-type]
 
 
-async def recorded(suite: ScriptedSuite, made: Plan, before: list[Record] | None = None) -> list[Record]:
+async def recorded_evaluation(suite: ScriptedSuite, made: Plan, before: list[Record] | None = None) -> list[Record]:
     sink = MemorySink()
     await record_plan(made, PlanContext(suite=suite, sink=sink), before or [], lambda: None)
     return sink.records
@@ -44,17 +44,17 @@ def keys(records: list[Record]) -> list[tuple[str, str, int]]:
 async def test_every_arm_answers_every_item_with_every_seed_once() -> None:
     suite = ScriptedSuite(REPLIES)
 
-    records = await recorded(suite, plan(seeds=(1, 2), concurrency=3))
+    records = await recorded_evaluation(suite, plan(seeds=(1, 2), concurrency=3))
 
     assert len(set(keys(records))) == len(keys(records)) == len(suite.asked) == 2 * 3 * 2
     assert sorted(record["id"] for record in records if record["kind"] == "item") == ["sums-1", "sums-2"]
 
 
 async def test_what_is_recorded_is_not_asked_for_again() -> None:
-    whole = await recorded(ScriptedSuite(REPLIES), plan())
+    whole = await recorded_evaluation(ScriptedSuite(REPLIES), plan())
     suite = ScriptedSuite(REPLIES)
 
-    rest = await recorded(suite, plan(), whole[:4])
+    rest = await recorded_evaluation(suite, plan(), whole[:4])
 
     assert keys(whole[:4]) + keys(rest) == keys(whole)
     assert len(suite.asked) == len(keys(rest)) == 3
@@ -63,17 +63,17 @@ async def test_what_is_recorded_is_not_asked_for_again() -> None:
 async def test_a_control_gets_as_many_generations_as_what_it_controls() -> None:
     suite = ScriptedSuite(REPLIES)
 
-    await recorded(suite, plan(items=ITEMS[:1]))
+    await recorded_evaluation(suite, plan(items=ITEMS[:1]))
 
     [asked] = [body for _, path, body in suite.asked if path == "/v1/arbitrations"]
     assert (asked["variant"], asked["self_consistency_samples"]) == ("SELF_CONSISTENCY", 9)
 
 
 async def test_after_a_kill_a_control_still_knows_what_was_spent() -> None:
-    whole = await recorded(ScriptedSuite(REPLIES), plan(items=ITEMS[:1]))
+    whole = await recorded_evaluation(ScriptedSuite(REPLIES), plan(items=ITEMS[:1]))
     suite = ScriptedSuite(REPLIES)
 
-    await recorded(suite, plan(items=ITEMS[:1]), whole[:-1])
+    await recorded_evaluation(suite, plan(items=ITEMS[:1]), whole[:-1])
 
     [(_, _, asked)] = suite.asked
     assert asked["self_consistency_samples"] == 9
@@ -85,7 +85,7 @@ async def test_a_control_of_a_failed_arm_is_not_asked_for() -> None:
         "/v1/chat/completions": rejection(400, "PROMPT_TOO_LONG"),
     }
 
-    records = await recorded(ScriptedSuite(refusing), plan(items=ITEMS[:1]))
+    records = await recorded_evaluation(ScriptedSuite(refusing), plan(items=ITEMS[:1]))
 
     assert [key[1] for key in keys(records)] == ["system1", "dialectic"]
     assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG"}
@@ -108,9 +108,9 @@ async def test_a_reply_of_which_a_part_failed_is_recorded_and_asked_for_again_at
     degraded = chat(RIGHT)
     degraded["metacog"]["degraded"] = True
 
-    broken = await recorded(ScriptedSuite({"/v1/chat/completions": degraded}), asked)
-    again = await recorded(ScriptedSuite(REPLIES), asked, broken)
-    never = await recorded(ScriptedSuite(REPLIES), asked, [*broken, *again])
+    broken = await recorded_evaluation(ScriptedSuite({"/v1/chat/completions": degraded}), asked)
+    again = await recorded_evaluation(ScriptedSuite(REPLIES), asked, broken)
+    never = await recorded_evaluation(ScriptedSuite(REPLIES), asked, [*broken, *again])
 
     assert [len(keys(each)) for each in (broken, again, never)] == [1, 1, 0]
     # What came last is what the report is on.
@@ -121,7 +121,7 @@ async def test_a_reply_of_which_a_part_failed_is_recorded_and_asked_for_again_at
 async def test_a_transient_error_is_asked_again_and_an_error_of_the_request_is_final() -> None:
     before = [*items_of(1), failed("system1", 504), failed("dialectic", 413)]
 
-    records = await recorded(ScriptedSuite(REPLIES), plan(items=ITEMS[:1]), before)
+    records = await recorded_evaluation(ScriptedSuite(REPLIES), plan(items=ITEMS[:1]), before)
 
     assert keys(records) == [("sums-1", "system1", 7)]
     made = rows([run_record("compare"), *before, *records], "compare")
@@ -133,8 +133,8 @@ async def test_a_transient_error_is_asked_again_and_an_error_of_the_request_is_f
 async def test_a_failure_inside_a_service_is_recorded_and_the_run_goes_on() -> None:
     failing = {**REPLIES, "/v1/chat/completions": rejection(500, "INTERNAL")}
 
-    records = await recorded(ScriptedSuite(failing), plan(arms=ARMS[:1]))
-    again = await recorded(ScriptedSuite(REPLIES), plan(arms=ARMS[:1]), records)
+    records = await recorded_evaluation(ScriptedSuite(failing), plan(arms=ARMS[:1]))
+    again = await recorded_evaluation(ScriptedSuite(REPLIES), plan(arms=ARMS[:1]), records)
 
     assert [one["refusal"]["status"] for one in records if one["kind"] == "reply"] == [500, 500]
     assert keys(again) == keys(records) == [("sums-1", "system1", 7), ("sums-2", "system1", 7)]
@@ -158,13 +158,13 @@ async def test_of_two_replies_to_one_request_the_last_answer_counts(replies: lis
 
     assert [row.said.text for row in made.rows] == [text]
     assert (made.failures, made.failed) == ({}, [])
-    assert await recorded(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
+    assert await recorded_evaluation(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
 
 
 async def test_a_final_error_counts_over_a_transient_one() -> None:
     before = [*items_of(1), failed("system1", 413), failed("system1", 504)]
 
-    assert await recorded(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
+    assert await recorded_evaluation(ScriptedSuite({}), plan(arms=ARMS[:1], items=ITEMS[:1]), before) == []
 
 
 async def test_a_request_that_fails_each_time_counts_once() -> None:
@@ -220,18 +220,18 @@ async def test_what_earlier_replies_did_not_report_is_not_compared_and_a_model_m
     ]
     suite = ScriptedSuite({"/v1/chat/completions": staged(model="another")})
 
-    assert keys(await recorded(suite, plan(arms=ARMS[:1]), before)) == [("sums-2", "system1", 7)]
+    assert keys(await recorded_evaluation(suite, plan(arms=ARMS[:1]), before)) == [("sums-2", "system1", 7)]
 
 
 async def test_a_suite_that_cannot_be_reached_ends_the_run() -> None:
-    with pytest.raises(RouterAway, match="gone"):
-        await recorded(ScriptedSuite({**REPLIES, "/v1/arbitrations": RouterAway("gone")}), plan())
+    with pytest.raises(ServiceUnreachable, match="gone"):
+        await recorded_evaluation(ScriptedSuite({**REPLIES, "/v1/arbitrations": ServiceUnreachable("gone")}), plan())
 
 
 async def test_each_arm_draws_with_a_seed_of_its_own_and_gets_the_time_asked_for() -> None:
     suite = ScriptedSuite(REPLIES)
 
-    await recorded(suite, plan(items=ITEMS[:1], timeout_ms=5000))
+    await recorded_evaluation(suite, plan(items=ITEMS[:1], timeout_ms=5000))
 
     bodies = [body for _, _, body in suite.asked]
     assert len({body["seed"] for body in bodies}) == 3
@@ -279,7 +279,7 @@ async def test_the_request_for_the_model_is_spent_too() -> None:
         }
     )
 
-    facts = await routing_facts(cast(Faces, suite))
+    facts = await routing_facts(cast(SuiteClient, suite))
     runs = [{**run_record("compare"), "spent": facts.spent}] * 2
     made = rows([*runs, *items_of(1), reply("sums-1", "system1", chat(RIGHT))], "compare")
 

@@ -2,9 +2,9 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from evals.records import Record
-from evals.routing.asking import Plan
 from evals.routing.files import CURVES, OUTCOMES, REPORT, SCORED, write_report
-from evals.routing.running import source
+from evals.routing.requests import Plan
+from evals.routing.session import source
 from evals.stats.chance import seeded
 from tests.support.evaluation_records import HEADING, answered, introduced, routed
 

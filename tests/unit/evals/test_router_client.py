@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from evals.errors import RouterAway
+from evals.errors import ServiceUnreachable
 from evals.harness.failures import TRANSIENT, is_final
 from evals.router_client import OF_THE_REQUEST, RequestRejected, RouterClient
 from tests.support.scripted_service import ScriptedService
@@ -62,7 +62,7 @@ async def test_a_service_without_a_key_or_a_model_ends_the_run(
 ) -> None:
     service.reply(ROUTE, json={"detail": "no"}, status=status)
 
-    with pytest.raises(RouterAway, match=complaint):
+    with pytest.raises(ServiceUnreachable, match=complaint):
         await client.post("/v1/route", {})
 
     assert pauses == []
@@ -71,7 +71,7 @@ async def test_a_service_without_a_key_or_a_model_ends_the_run(
 async def test_a_lost_connection_ends_the_run(client: RouterClient, service: ScriptedService) -> None:
     service.hang_up(ROUTE)
 
-    with pytest.raises(RouterAway, match="is it running"):
+    with pytest.raises(ServiceUnreachable, match="is it running"):
         await client.post("/v1/route", {})
 
 

@@ -2,11 +2,11 @@ import re
 
 import pytest
 
-from evals.errors import RecordsUnusable, RouterAway
+from evals.errors import RecordsUnusable, ServiceUnreachable
 from evals.harness.manifest import require_resumable
 from evals.records import Record
 from evals.router_client import RequestRejected
-from evals.routing.asking import FIXED, Plan, asks, heading, record_plan
+from evals.routing.requests import FIXED, Plan, asks, heading, record_plan
 from evals.routing.rows import recorded as rows
 from tests.support.evaluation_records import HEADING, MemorySink, Router, an_item, answered, introduced, routed
 from tests.support.evaluation_replies import RIGHT, chat, reply, run_record
@@ -148,7 +148,7 @@ async def test_a_router_without_its_model_is_no_measurement() -> None:
     away = routed("", "probe", {}, reasons={"correctness": "BACKEND_UNAVAILABLE: cannot be reached"})["reply"]
     sink = MemorySink()
 
-    with pytest.raises(RouterAway, match="BACKEND_UNAVAILABLE"):
+    with pytest.raises(ServiceUnreachable, match="BACKEND_UNAVAILABLE"):
         await record_plan(Router([away]), plan(), [], sink, lambda: None)
 
     assert sink.records == []

@@ -13,9 +13,9 @@ from kernel.envelope import (
     Limits,
     StageUsage,
     Usage,
+    largest_limits,
     limits,
     total_usage,
-    widest,
 )
 from kernel.ledger import Ledger
 from kernel.prices import UNITS, Price, amount_of, units_of
@@ -48,7 +48,7 @@ def test_the_cost_is_limited_only_where_that_is_requested() -> None:
     assert limits(Envelope(max_cost=0.5), DEFAULT).envelope == Envelope(
         max_generations=24, max_generated_tokens=4096, timeout_ms=120_000, max_cost=0.5
     )
-    assert widest(DEFAULT, DEFAULT).max_cost is None
+    assert largest_limits(DEFAULT, DEFAULT).max_cost is None
 
 
 def test_costs_are_added_exactly() -> None:

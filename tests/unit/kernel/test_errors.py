@@ -11,14 +11,14 @@ from metacog.common.v1.error_reason_pb2 import ErrorReason
 import chassis
 import kernel
 import services
-from chassis.errors import PeerRefused
+from chassis.errors import PeerError
 from inference.errors import InferenceError
 from kernel.errors import Code, InvalidArgument, MetacogError
 
 ROOT = Path(__file__).parents[3]
 PREFIX = "ERROR_REASON_"
 # One is never raised itself, the other carries the code and reason of another service.
-WITHOUT_A_REASON_OF_THEIR_OWN = {InferenceError, PeerRefused}
+WITHOUT_A_REASON_OF_THEIR_OWN = {InferenceError, PeerError}
 
 
 def refusals() -> list[type[MetacogError]]:
@@ -128,7 +128,7 @@ def test_a_refusal_carries_its_words_and_their_values() -> None:
 @pytest.mark.parametrize("name", ["message", "self", "code", "reason", "metadata"])
 def test_metadata_may_have_any_name(name: str) -> None:
     ours = InvalidArgument("no", **{name: "x"})
-    theirs = PeerRefused("assigner: no", Code.NOT_FOUND, "NO_AGENTS", **{name: "x"})
+    theirs = PeerError("assigner: no", Code.NOT_FOUND, "NO_AGENTS", **{name: "x"})
 
     assert ours.metadata == theirs.metadata == {name: "x"}
     assert (theirs.code, theirs.reason) == (Code.NOT_FOUND, "NO_AGENTS")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy import COMPARISONS, STRATEGIES, Policy, PolicyRow, complaint, condition
+from kernel.policy import COMPARISONS, STRATEGIES, Policy, PolicyRow, condition, row_error
 from services.router.core.strategies import Strategy
 
 LEVELS = [place / 20 for place in range(21)]
@@ -131,7 +131,7 @@ def test_rows_that_are_always_tried_stand_apart_from_the_others() -> None:
     ],
 )
 def test_a_row_that_cannot_stand_where_it_is_is_rejected_with_the_reason(rows: list[PolicyRow], message: str) -> None:
-    complaints = [result for place in range(len(rows)) if (result := complaint(rows, place))]
+    complaints = [result for place in range(len(rows)) if (result := row_error(rows, place))]
 
     assert len(complaints) == 1
     assert complaints[0].startswith(message)
@@ -149,7 +149,7 @@ def test_a_row_that_cannot_stand_where_it_is_is_rejected_with_the_reason(rows: l
     ],
 )
 def test_a_row_that_some_state_can_reach_may_stand(rows: list[PolicyRow]) -> None:
-    assert [complaint(rows, place) for place in range(len(rows))] == ["", ""]
+    assert [row_error(rows, place) for place in range(len(rows))] == ["", ""]
 
 
 @given(ROWS, ROWS, STATES)

@@ -2,7 +2,7 @@ import pytest
 
 from kernel.activation import Route, activation, choose
 from kernel.msv import MSV
-from kernel.policy import Policy, PolicyRow, condition, ruling
+from kernel.policy import Policy, PolicyRow, condition, deciding_row
 
 # Activation 0.30 * 0.1 + 0.25 * 0.1 + 0.25 * 0.2 + 0.20 * 0.1 = 0.125, and 0.5575.
 CALM = MSV(correctness=0.9, conflict=0.1, importance=0.2, experience=0.9)
@@ -21,7 +21,7 @@ TABLE = Policy(
 
 def ruled(msv: MSV, undetermined: Route = Route.SYSTEM_TWO) -> str:
     level = activation(msv)
-    row = ruling(TABLE, msv, level, choose(level, undetermined=undetermined))
+    row = deciding_row(TABLE, msv, level, choose(level, undetermined=undetermined))
     return row.name if row else ""
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.prices import UNITS, Price, amount_of, dearest, price_of, read_prices, units_of
+from kernel.prices import UNITS, Price, amount_of, highest_price, price_of, read_prices, units_of
 
 # 1 unit of currency per million prompt tokens, 2 per million generated ones.
 PLAIN = Price(prompt=1.0, completion=2.0)
@@ -62,10 +62,10 @@ def test_a_model_has_its_own_price_else_that_of_any_model_else_none() -> None:
 
 
 def test_the_highest_of_several_prices_is_the_largest_of_each_kind() -> None:
-    assert dearest([Price(prompt=1.0, completion=5.0), Price(prompt=3.0, completion=4.0)]) == Price(
+    assert highest_price([Price(prompt=1.0, completion=5.0), Price(prompt=3.0, completion=4.0)]) == Price(
         prompt=3.0, completion=5.0
     )
-    assert dearest([]) is None
+    assert highest_price([]) is None
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from kernel.roles import (
     AUTHOR,
     CHAIN,
     DEFAULT_WEIGHTS,
+    FITNESS_TERMS,
     ROLES,
-    TERMS,
     FitnessMatrix,
     InvalidWeights,
     Role,
@@ -30,7 +30,7 @@ def fitness(msv: MSV, role: Role) -> float:
 
 def terms(built: FitnessMatrix, role: Role, agent: int = 0) -> dict[str, float]:
     row = built.terms[ROLES.index(role), agent]
-    return {term: float(level) for term, level in zip(TERMS, row, strict=True) if not np.isnan(level)}
+    return {term: float(level) for term, level in zip(FITNESS_TERMS, row, strict=True) if not np.isnan(level)}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.worker import WorkerFailing
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from services.router.core.calibration import FittingRules, Progress, is_due, version_in_force, version_of_fit
-from services.router.service.calibration.recalibration import Calibrator, as_it_is, refit, served
+from services.router.service.calibration.recalibration import Calibrator, refit, served_confidence, without_map
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 
 RULES = FittingRules(minimum=60, growth=0.2)
@@ -70,11 +70,11 @@ def test_a_run_has_its_confidence_before_and_after_the_map() -> None:
     def halved(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
         return confidence / 2, "v"
 
-    fields = served(halved, "system1", "assessment", 0.8)
+    fields = served_confidence(halved, "system1", "assessment", 0.8)
 
     assert fields == {"confidence": 0.4, "confidence_raw": 0.8, "calibration_version": "v"}
-    assert served(as_it_is, "system1", "assessment", 0.8)["confidence"] == 0.8
-    assert served(halved, "system1", "", None) == {"confidence": None}
+    assert served_confidence(without_map, "system1", "assessment", 0.8)["confidence"] == 0.8
+    assert served_confidence(halved, "system1", "", None) == {"confidence": None}
 
 
 class FakeMaps:

@@ -5,7 +5,7 @@ import pytest
 from chassis.errors import ConfigurationInvalid, RequestOverLimit
 from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from kernel.errors import MalformedRequest
-from services.router.service.knowledge.add import AddLimits, add_knowledge
+from services.router.service.knowledge.documents import AddLimits, add_knowledge
 from services.router.service.knowledge.values import AddEvent, AddKnowledgeRequest, ChunkSizes, NewDocument
 from tests.contract.fake_knowledge import FakeEncoder, FakeLibrary, fake_embeddings
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from chassis.errors import DatabaseUnavailable, PeerRefused, PeerUnavailable
+from chassis.errors import DatabaseUnavailable, PeerError, PeerUnavailable
 from chassis.worker import WorkerFailing
 from kernel.errors import Code
 from services.router.core.retries import MOST_ATTEMPTS, is_final, pause_s
@@ -89,9 +89,9 @@ async def test_what_is_due_is_delivered_and_recorded() -> None:
     "error",
     [
         PeerUnavailable("away"),
-        PeerRefused("not yet", Code.UNIMPLEMENTED, "NOT_IMPLEMENTED"),
-        PeerRefused("late", Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"),
-        PeerRefused("who?", Code.UNAUTHENTICATED, "UNAUTHENTICATED"),
+        PeerError("not yet", Code.UNIMPLEMENTED, "NOT_IMPLEMENTED"),
+        PeerError("late", Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"),
+        PeerError("who?", Code.UNAUTHENTICATED, "UNAUTHENTICATED"),
         DatabaseUnavailable("away"),
         RuntimeError("a bug"),
     ],
@@ -115,7 +115,7 @@ async def test_what_could_not_be_delivered_is_delivered_again(error: Exception) 
 )
 async def test_what_will_never_be_accepted_is_parked_with_its_reason(code: Code, reason: str) -> None:
     before = parked(reason)
-    store, receiver = FakeOutbox({"task_id": "a"}), FakeReceiver(*[PeerRefused("no", code, reason)] * 9)
+    store, receiver = FakeOutbox({"task_id": "a"}), FakeReceiver(*[PeerError("no", code, reason)] * 9)
 
     async with delivering(store, receiver):
         await until(lambda: bool(store.results))
@@ -127,7 +127,7 @@ async def test_what_will_never_be_accepted_is_parked_with_its_reason(code: Code,
 
 async def test_a_message_that_is_rejected_holds_up_no_other() -> None:
     store = FakeOutbox({"task_id": "a"}, {"task_id": "b"})
-    receiver = FakeReceiver(PeerRefused("no", Code.NOT_FOUND, "TASK_NOT_FOUND"))
+    receiver = FakeReceiver(PeerError("no", Code.NOT_FOUND, "TASK_NOT_FOUND"))
 
     async with delivering(store, receiver):
         await until(lambda: bool(receiver.received))

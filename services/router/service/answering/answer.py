@@ -17,7 +17,7 @@ from chassis.json_text import dumps
 from chassis.log import logger
 from inference.spend import Priced, Spend
 from kernel.conversation import ChatMessage, Turn, conversation
-from kernel.envelope import LARGEST_LIMIT, Limits, limits, widest
+from kernel.envelope import LARGEST_LIMIT, Limits, largest_limits, limits
 from kernel.errors import Bug, MetacogError
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
@@ -41,7 +41,7 @@ from services.router.service.assessment.assess import milliseconds_since
 from services.router.service.assessment.route import RoutingContext, RoutingQuestion, decide
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
-from services.router.service.calibration.recalibration import Recalibration, as_it_is, served
+from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map
 from services.router.service.runs.values import FellBack, Run
 
 # Samples of the arbiter where a request leaves them open (SPEC 2.1): each may be the answer.
@@ -64,7 +64,7 @@ def default_limits(
     rows = policy.rows if policy else ()
     chosen = [limits for strategy, limits in own.items() if any(row.strategy == strategy for row in rows)]
     by_strategy: dict[Strategy | None, Limits] = {strategy: own.get(strategy, usual) for strategy in Strategy}
-    return by_strategy | {None: reduce(widest, chosen, usual)}
+    return by_strategy | {None: reduce(largest_limits, chosen, usual)}
 
 
 def widened_limits(
@@ -218,7 +218,7 @@ class AnswerContext:
     answer_tokens: int = 1024
     models: Sequence[Priced] = ()
     admission: Admission = field(default_factory=Admission)
-    recalibrated: Recalibration = as_it_is
+    recalibrated: Recalibration = without_map
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def with_system_one(self, strategy: AnswerStrategy, drafter: DrafterFactory) -> "AnswerContext":
@@ -435,7 +435,9 @@ class RunInProgress:
             strategy=self.strategy or "",
             answer=result.text,
             outcome=result.outcome,
-            **served(self._context.recalibrated, self.strategy or "", result.confidence_source, result.confidence),
+            **served_confidence(
+                self._context.recalibrated, self.strategy or "", result.confidence_source, result.confidence
+            ),
             confidence_source=result.confidence_source,
             deliberation=result.deliberation,
             usage=self.spend.ledger.usage(),

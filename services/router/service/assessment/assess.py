@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from inference.spend import Priced, Spend
-from kernel.conversation import assessable, conversation
+from kernel.conversation import checked_turns, conversation
 from kernel.envelope import Limits, limits
 from kernel.msv.ratings import RATING_MAX_TOKENS
 from kernel.msv.signals import EQUAL, PartWeights
@@ -125,7 +125,7 @@ async def assess(
         UnknownAssessor: For an assessor that the router does not have.
     """
     began, spend = time.monotonic(), Spend(limits(request.envelope, default), models=models)
-    messages = assessable(conversation(request.question, request.messages))
+    messages = checked_turns(conversation(request.question, request.messages))
     draft = drafter(AnswerRequest(messages=messages, seed=request.seed), messages)
     subject = Subject(messages=messages, key_name=key_name, seed=request.seed, draft=draft)
     assessment = await assessors.named(request.assessor)(subject, spend)

@@ -15,10 +15,10 @@ from typing import Any
 from chassis.json_text import dumps
 from inference.spend import Priced, Spend
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Activation, ActivationWeights, Route, activation, choose
-from kernel.conversation import assessable, conversation
+from kernel.conversation import checked_turns, conversation
 from kernel.envelope import Limits, Usage, limits
 from kernel.msv import MSV
-from kernel.policy import Policy, ruling
+from kernel.policy import Policy, deciding_row
 from kernel.values import value
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
 from services.router.core.task_change import decision_holds, turn_kind
@@ -287,7 +287,7 @@ async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContex
 
 async def _assess(subject: Subject | None, assessor: Assessor, spend: Spend) -> Assessment:
     assert subject is not None, "without a given state or a named strategy there is a subject"
-    assessable(subject.messages)
+    checked_turns(subject.messages)
     if spend.ledger.cost_left is None:
         return await assessor(subject, spend)
     with answer_reserved(spend, subject):
@@ -335,7 +335,7 @@ def _choose(question: RoutingQuestion, msv: MSV | None, level: Activation | None
     if question.named is not None or msv is None or level is None:
         return _Choice(strategy=question.named or DEFAULT_SYSTEM_TWO, reason=question.reason)
     choice = choose(level, undetermined=context.config.undetermined)
-    row = ruling(context.policy, msv, level, choice) if context.policy else None
+    row = deciding_row(context.policy, msv, level, choice) if context.policy else None
     if row is not None:
         return _Choice(strategy=Strategy(row.strategy), reason="policy", policy_row=row.name)
     strategy = DEFAULT_SYSTEM_TWO if choice.system is Route.SYSTEM_TWO else Strategy.SYSTEM_ONE

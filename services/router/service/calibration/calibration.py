@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from chassis.page_tokens import token_of
-from chassis.serving.auth import ApiKey, demand_teacher
+from chassis.serving.auth import ApiKey, check_may_teach
 from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.statistics.reliability import Reliability, chance_calibration_error, reliability
 from services.router.core.strategies import Strategy
@@ -142,7 +142,7 @@ async def rollback_calibration(
         CalibrationNotFound: When there is no such map.
         DatabaseUnavailable: When the database is away.
     """
-    demand_teacher(key)
+    check_may_teach(key)
     if request.strategy not in list(Strategy):
         raise MalformedRequest(
             f"strategy {request.strategy!r} is none of {', '.join(Strategy)}",

@@ -35,12 +35,14 @@ Recalibration = Callable[[str, str, float], tuple[float, str]]
 _log = logger(__name__)
 
 
-def as_it_is(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
+def without_map(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
     """Return the confidence unchanged, without any map."""
     return confidence, ""
 
 
-def served(recalibrated: Recalibration, strategy: str, source: str, confidence: float | None) -> Mapping[str, Any]:
+def served_confidence(
+    recalibrated: Recalibration, strategy: str, source: str, confidence: float | None
+) -> Mapping[str, Any]:
     """Return the fields of a run about its confidence: as served, as it came, and the map between them."""
     if confidence is None:
         return {"confidence": None}

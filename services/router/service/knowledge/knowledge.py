@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from chassis.serving.auth import ApiKey, demand_teacher
+from chassis.serving.auth import ApiKey, check_may_teach
 from inference.embeddings import Embeddings
 from kernel.conversation import latest_texts
 from kernel.errors import MalformedRequest
@@ -17,7 +17,7 @@ from kernel.outcomes import Outcome
 from services.router.service.answering.admission import AdmissionLimit
 from services.router.service.assessment.assess import milliseconds_since
 from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching
-from services.router.service.knowledge.add import AddLimits, add_knowledge
+from services.router.service.knowledge.documents import AddLimits, add_knowledge
 from services.router.service.knowledge.values import (
     AddEvent,
     DeleteKnowledgeResponse,
@@ -123,7 +123,7 @@ async def delete_knowledge(document_id: str, *, key: ApiKey, store: KnowledgeSto
         DocumentNotFound: When there is no such document.
         DatabaseUnavailable: When the database is away.
     """
-    demand_teacher(key)
+    check_may_teach(key)
     return await store.delete(document_id)
 
 

@@ -1,13 +1,13 @@
 import pytest
 
 from inference.errors import (
-    BackendRefused,
     BackendUnauthorized,
     BackendUnavailable,
     InferenceError,
     InvalidCall,
     ModelNotFound,
     PromptTooLong,
+    RequestRejected,
 )
 from inference.http.error_replies import MAX_MESSAGE, error_message, error_of, retry_after_s
 from inference.http.transport import HttpReply
@@ -33,14 +33,14 @@ def message(text: str) -> bytes:
         (400, "'max_tokens' or 'max_completion_tokens' is too large: 5000.", InvalidCall),
         (400, "n must be 1 when using greedy sampling, got 4.", InvalidCall),
         (400, "temperature must be non-negative, got -1.0.", InvalidCall),
-        (400, "Unable to generate parser for this template", BackendRefused),
+        (400, "Unable to generate parser for this template", RequestRejected),
         (401, "Incorrect API key", BackendUnauthorized),
         (403, "forbidden", BackendUnauthorized),
         (404, "The model `x` does not exist.", ModelNotFound),
-        (404, "Not Found", BackendRefused),
+        (404, "Not Found", RequestRejected),
         (500, "boom", BackendUnavailable),
-        (500, "image input is not supported - hint: you may need to provide the mmproj", BackendRefused),
-        (500, "Failed to parse tools: Unsupported tool type", BackendRefused),
+        (500, "image input is not supported - hint: you may need to provide the mmproj", RequestRejected),
+        (500, "Failed to parse tools: Unsupported tool type", RequestRejected),
     ],
 )
 def test_an_error_has_the_name_of_its_cause(status: int, text: str, error: type[InferenceError]) -> None:

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.arbitration.claims import MOST_CLAIMS, Claim, EmbeddedClaims, claims, redundancy, traced, traces_by_symbols
+from kernel.arbitration.claims import (
+    MOST_CLAIMS,
+    Claim,
+    EmbeddedClaims,
+    claim_shares,
+    claims,
+    redundancy,
+    traces_by_symbols,
+)
 
 
 def spoken(texts: list[str], vectors: list[list[float]]) -> EmbeddedClaims:
@@ -94,7 +102,7 @@ def test_novelty_and_shares_by_hand() -> None:
     )
     critiques = spoken(["Nothing to see.", "Something else."], [[1.0, 0.0], [0.0, 1.0]])
 
-    found = traced(solvers, critiques, final, below=0.7, everything=final.vectors)
+    found = claim_shares(solvers, critiques, final, below=0.7, everything=final.vectors)
 
     assert found.novelty == 0.5
     assert (found.symbolic, found.semantic, found.untraced) == (0.25, 0.5, 0.25)
@@ -105,7 +113,7 @@ def test_without_claims_of_solvers_or_of_the_final_stage_nothing_is_traced() -> 
     none, some = spoken([], []), spoken(["It fits well."], [[0.8, 0.6]])
 
     for solvers, final in ((none, some), (some, none)):
-        found = traced(solvers, none, final, below=0.7, everything=some.vectors)
+        found = claim_shares(solvers, none, final, below=0.7, everything=some.vectors)
         assert (found.novelty, found.symbolic, found.semantic, found.untraced) == (None, None, None, None)
         assert found.critique_novelty is None
 
@@ -118,7 +126,7 @@ def test_the_three_shares_sum_to_one(cosines: list[float], below: float) -> None
     )
     solvers = spoken(["It was 4 again."], [[1.0, 0.0]])
 
-    found = traced(solvers, spoken([], []), final, below=below, everything=final.vectors)
+    found = claim_shares(solvers, spoken([], []), final, below=below, everything=final.vectors)
 
     assert found.symbolic is not None
     assert found.semantic is not None

@@ -6,7 +6,13 @@ from math import log
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.arbitration.consensus import certain_consensus, first_step, is_consensus, must_disagree, solvers_agree
+from kernel.arbitration.consensus import (
+    first_step_samples,
+    is_certain_consensus,
+    is_consensus,
+    must_disagree,
+    solvers_agree,
+)
 from kernel.arbitration.tallies import Tally
 
 # 9 of 10 say the same: H = 0.9 ln(1/0.9) + 0.1 ln 10.
@@ -43,10 +49,10 @@ def test_where_disagreement_is_certain_no_outcome_agrees(counts: list[int], left
 
 @given(st.integers(1, 12), st.integers(1, 4))
 def test_after_the_first_step_unanimous_solvers_cannot_be_outvoted(samples: int, solvers: int) -> None:
-    step = first_step(samples)
+    step = first_step_samples(samples)
 
     assert step <= samples
-    assert certain_consensus({"12": solvers * step}, solvers * (samples - step))
+    assert is_certain_consensus({"12": solvers * step}, solvers * (samples - step))
 
 
 def test_a_consensus_needs_two_solvers_and_half_of_the_samples() -> None:

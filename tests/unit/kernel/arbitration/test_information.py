@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from kernel.answers import entropy
 from kernel.arbitration.information import Information, divergences, entropies, information, leads, sampling_divergences
-from kernel.arbitration.tallies import Tally, stacked
+from kernel.arbitration.tallies import Tally, stacked_tallies
 
 # H(8, 2) = 0.8 ln(1/0.8) + 0.2 ln 5 = 0.178515 + 0.321888.
 EIGHT_TWO = 0.8 * log(1 / 0.8) + 0.2 * log(5)
 
 
 def measured(*tallies: Tally) -> Information:
-    return information(stacked(tallies))
+    return information(stacked_tallies(tallies))
 
 
 def question(solvers: Sequence[dict[str, int]], arbiter: dict[str, int], **invalid: int) -> Tally:

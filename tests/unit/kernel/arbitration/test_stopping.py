@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.arbitration.consensus import ranked
-from kernel.arbitration.polya import Look, changed, looked
+from kernel.arbitration.consensus import ranked_answers
+from kernel.arbitration.polya import Look, change_probabilities, compositions_at_looks
 from kernel.arbitration.stopping import (
     MOST_JUDGED,
     StopRule,
@@ -45,7 +45,7 @@ def final_answers(counts: dict[str, int], solver: dict[str, int], left: int) -> 
     found = set()
     for drawn in product([*{*counts, *solver}, "11", "99", None], repeat=left):
         final = Counter(counts) + Counter(answer for answer in drawn if answer is not None)
-        found.add(ranked(final, solver)[0])
+        found.add(ranked_answers(final, solver)[0])
     return found
 
 
@@ -58,7 +58,7 @@ def final_answers(counts: dict[str, int], solver: dict[str, int], left: int) -> 
 def test_uncatchable_means_that_every_outcome_gives_the_same_answer(
     counts: dict[str, int], solver: dict[str, int], left: int
 ) -> None:
-    leader = ranked(counts, solver)[0]
+    leader = ranked_answers(counts, solver)[0]
 
     assert is_uncatchable(counts, solver, left) == (final_answers(counts, solver, left) == {leader})
 
@@ -100,7 +100,7 @@ def test_invalid_samples_make_a_level_too_lax_that_two_answers_alone_would_allow
     # The largest level that holds for every split of 50 samples between two answers, without an invalid one.
     level = 0.016646
 
-    without = changed(two_answers(50), 50, level, third_answers=False)
+    without = change_probabilities(two_answers(50), 50, level, third_answers=False)
     assert max(without[first, 50 - first] for first in range(51)) == pytest.approx(0.0451, abs=1e-4)
     assert without[24, 25] == pytest.approx(0.0506, abs=1e-4)  # 24 : 25 and one invalid
     assert without[19, 19] == pytest.approx(0.0505, abs=1e-4)
@@ -114,7 +114,7 @@ def test_the_bound_by_itself_would_not_do() -> None:
 
 def two_answers(samples: int, first_batch: int = 6) -> tuple[Look, ...]:
     """Every composition of two answers and invalid samples at each look of the rule."""
-    return looked(
+    return compositions_at_looks(
         looks(samples, first_batch), lambda counts, left: change_bound(counts, {}, left), samples, third_answers=False
     )
 
@@ -123,10 +123,10 @@ def two_answers(samples: int, first_batch: int = 6) -> tuple[Look, ...]:
 @pytest.mark.parametrize("level", [0.0, 0.05, 0.2, 0.5])
 def test_the_error_is_that_of_every_order_tried_out(third: str | None, level: float) -> None:
     samples, stops = 7, (2, 4, 7)
-    tables = looked(
+    tables = compositions_at_looks(
         stops, lambda counts, left: change_bound(counts, {}, left), samples, third_answers=third is not None
     )
-    found = changed(tables, samples, level, third_answers=third is not None)
+    found = change_probabilities(tables, samples, level, third_answers=third is not None)
     wrong, orders = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     for drawn in product("ab-", repeat=samples):
         urn = (drawn.count("a"), drawn.count("b"))
@@ -148,7 +148,7 @@ def answer_after(answers: Sequence[str | None], stops: Sequence[int], level: flo
 
 def leader(answers: Sequence[str | None]) -> str | None:
     counts = Counter(answer for answer in answers if answer is not None)
-    return ranked(counts, {})[0] if counts else None
+    return ranked_answers(counts, {})[0] if counts else None
 
 
 def test_too_many_samples_stop_only_for_a_certain_leader() -> None:
@@ -174,8 +174,8 @@ def test_the_walk_without_replacement_is_a_hypergeometric_one() -> None:
     # second is wrong: C(2, 2) / C(4, 2) = 1/6. Urn of 1 and 3: stopping on the first is impossible.
     level = change_bound({"b": 2}, {}, 2)
     assert change_bound({"a": 1, "b": 1}, {}, 2) > level
-    wrong = changed(
-        looked((2, 4), lambda counts, left: change_bound(counts, {}, left), 4, third_answers=False),
+    wrong = change_probabilities(
+        compositions_at_looks((2, 4), lambda counts, left: change_bound(counts, {}, left), 4, third_answers=False),
         4,
         level,
         third_answers=False,

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kernel.assignment import (
-    Chosen,
+    AssignedAgents,
     InfeasibleAssignment,
     NoAgents,
     Problem,
@@ -42,7 +42,7 @@ def feasible(problem: Problem) -> np.ndarray:
     return paths[kept]
 
 
-def among(chosen: Chosen, paths: np.ndarray) -> bool:
+def among(chosen: AssignedAgents, paths: np.ndarray) -> bool:
     return bool((paths == np.array(chosen)).all(axis=1).any())
 
 
@@ -60,7 +60,7 @@ def problem_of(
     return build_problem(NAMES[:count], fitness, capacities=capacities or [1] * count, pins=pins, forbidden=forbidden)
 
 
-def named(problem: Problem, chosen: Chosen) -> list[str]:
+def named(problem: Problem, chosen: AssignedAgents) -> list[str]:
     return [problem.agents[agent] for agent in chosen]
 
 

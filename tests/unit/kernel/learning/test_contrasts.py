@@ -14,7 +14,7 @@ from kernel.learning.contrasts import (
     possible_assignments,
 )
 from kernel.msv import MSV
-from kernel.roles import TERMS, Role
+from kernel.roles import FITNESS_TERMS, Role
 
 ADA = MSV(correctness=0.9, experience=0.5, conflict=0.1)
 BEN = MSV(correctness=0.4, experience=0.5, conflict=0.6)
@@ -35,7 +35,7 @@ def deliberated(
 
 
 def contrast(each: Deliberated, role: Role, term: str) -> float:
-    return float(contrasts([each])[0, CHAIN_ROLES.index(role), TERMS.index(term)])
+    return float(contrasts([each])[0, CHAIN_ROLES.index(role), FITNESS_TERMS.index(term)])
 
 
 @pytest.mark.parametrize(

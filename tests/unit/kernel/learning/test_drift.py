@@ -5,7 +5,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from kernel.learning.drift import DriftLimits, Split, detected, likeliest_change, shortened_memory
+from kernel.learning.drift import DriftLimits, Split, detected_change, likeliest_change, shortened_memory
 
 LIMITS = DriftLimits()
 
@@ -16,7 +16,9 @@ def outcomes(rng: np.random.Generator, *parts: tuple[float, int]) -> list[int]:
 
 def alarm(seen: list[int], limits: DriftLimits = LIMITS) -> int | None:
     """Observations after which a change is first raised; None for never."""
-    return next((n for n in range(1, len(seen) + 1) if detected(seen[max(0, n - limits.window) : n], limits)), None)
+    return next(
+        (n for n in range(1, len(seen) + 1) if detected_change(seen[max(0, n - limits.window) : n], limits)), None
+    )
 
 
 def test_the_statistic_of_a_clean_break() -> None:
@@ -36,7 +38,7 @@ def test_no_change_is_found_in_too_few_outcomes_or_of_equal_ones() -> None:
 
 
 def test_a_rise_is_a_change_too() -> None:
-    split = detected([0] * 20 + [1] * 20, LIMITS)
+    split = detected_change([0] * 20 + [1] * 20, LIMITS)
 
     assert split is not None
     assert split.after > split.before

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from kernel.learning.contrasts import CHAIN_ROLES, contrasts, counting_weights
-from kernel.learning.fitting import advantages, fitted_role_weights, held_out_weights, told_apart
-from kernel.roles import DEFAULT_WEIGHTS, ROLES, TERMS, Role, RoleWeights, checked_weights
+from kernel.learning.fitting import advantages, fitted_role_weights, held_out_weights, informative_weights
+from kernel.roles import DEFAULT_WEIGHTS, FITNESS_TERMS, ROLES, Role, RoleWeights, checked_weights
 from tests.support.simulated_deliberations import TRUTH, distance, simulated
 
 MANY = simulated(500)
@@ -43,14 +43,14 @@ def test_labels_on_the_answer_teach_nothing_of_the_note() -> None:
 
 def test_a_component_that_all_agents_share_keeps_its_weight() -> None:
     alike = CONTRASTS.copy()
-    alike[:, :, TERMS.index("experience")] = 0.0
+    alike[:, :, FITNESS_TERMS.index("experience")] = 0.0
 
     built = fitted_role_weights(alike, SCORES, COUNTS, DEFAULT_WEIGHTS)
 
     assert built[Role.EVALUATOR]["experience"] == DEFAULT_WEIGHTS[Role.EVALUATOR]["experience"]
     assert built[Role.EVALUATOR]["correctness"] > 0.5  # of the 0.7 that correctness and conflict share
     assert built[Role.EXPERT] == DEFAULT_WEIGHTS[Role.EXPERT]  # one component alone cannot be weighed against another
-    result = told_apart(alike, COUNTS, DEFAULT_WEIGHTS)
+    result = informative_weights(alike, COUNTS, DEFAULT_WEIGHTS)
     assert result.sum(axis=1).tolist() == [0, 2, 2, 0]
 
 
@@ -63,8 +63,8 @@ def test_levels_that_count_against_right_answers_leave_the_defaults() -> None:
 
 def test_an_advantage_is_the_weighted_sum_of_the_contrasts() -> None:
     contrasted = np.zeros((1, 4, 6))
-    contrasted[0, CHAIN_ROLES.index(Role.EXPERT), TERMS.index("correctness")] = 0.5
-    contrasted[0, CHAIN_ROLES.index(Role.CRITIC), TERMS.index("conflict")] = -0.25
+    contrasted[0, CHAIN_ROLES.index(Role.EXPERT), FITNESS_TERMS.index("correctness")] = 0.5
+    contrasted[0, CHAIN_ROLES.index(Role.CRITIC), FITNESS_TERMS.index("conflict")] = -0.25
 
     assert advantages(contrasted, DEFAULT_WEIGHTS).tolist() == [0.15]  # 0.6 x 0.5 - 0.6 x 0.25
 

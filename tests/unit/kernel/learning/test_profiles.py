@@ -11,13 +11,13 @@ from kernel.learning.profiles import (
     beta_reading,
     full_memory,
     interval,
-    learned,
     lessons,
     memory,
     memory_rate,
     outcome_mean,
-    reading,
-    replayed,
+    profile_estimate,
+    replayed_competence,
+    updated_competence,
 )
 
 OUTCOMES = st.lists(st.integers(0, 1), max_size=60)
@@ -28,27 +28,27 @@ def outcome(r: int, rate: float = 0.1) -> Change:
 
 
 def test_an_outcome_moves_a_tenth_of_the_way() -> None:
-    assert learned(0.5, 1) == pytest.approx(0.55)
-    assert learned(0.55, 0) == pytest.approx(0.495)
-    assert learned(0.5, 1, 0.3) == pytest.approx(0.65)
+    assert updated_competence(0.5, 1) == pytest.approx(0.55)
+    assert updated_competence(0.55, 0) == pytest.approx(0.495)
+    assert updated_competence(0.5, 1, 0.3) == pytest.approx(0.65)
 
 
 def test_a_replay_depends_on_the_order() -> None:
-    assert replayed([outcome(1), outcome(0)]) == pytest.approx(0.495)
-    assert replayed([outcome(0), outcome(1)]) == pytest.approx(0.505)
+    assert replayed_competence([outcome(1), outcome(0)]) == pytest.approx(0.495)
+    assert replayed_competence([outcome(0), outcome(1)]) == pytest.approx(0.505)
 
 
 def test_a_reset_and_an_import_put_the_profile_at_their_competence() -> None:
     reset = Change(change=ProfileChange.RESET, competence_after=0.5)
     given_ = Change(change=ProfileChange.IMPORT, competence_after=0.8)
 
-    assert replayed([outcome(1), reset, outcome(1)]) == pytest.approx(0.55)
-    assert replayed([outcome(1), given_]) == 0.8
+    assert replayed_competence([outcome(1), reset, outcome(1)]) == pytest.approx(0.55)
+    assert replayed_competence([outcome(1), given_]) == 0.8
 
 
 @given(OUTCOMES, st.floats(0.01, 1))
 def test_competence_stays_a_probability(outcomes: list[int], rate: float) -> None:
-    assert 0 <= replayed([outcome(r, rate) for r in outcomes]) <= 1
+    assert 0 <= replayed_competence([outcome(r, rate) for r in outcomes]) <= 1
 
 
 def test_the_one_who_executed_learns() -> None:
@@ -110,7 +110,7 @@ def test_the_interval_holds_the_truth_nineteen_times_in_twenty(truth: float) -> 
     rng = np.random.default_rng(5)
     held = 0
     for _ in range(400):
-        competence = replayed([outcome(int(r)) for r in rng.random(80) < truth])
+        competence = replayed_competence([outcome(int(r)) for r in rng.random(80) < truth])
         limits = interval(Profile(agent="a", dimension="d", competence=competence, memory=19))
         held += limits.low <= truth <= limits.high
 
@@ -124,7 +124,7 @@ def test_an_interval_of_few_outcomes_rests_on_these_and_not_on_the_start(truth: 
     weight, squares = 1 - 0.9**count, 0.1 * (1 - 0.9 ** (2 * count)) / 1.9
     held = 0
     for _ in range(400):
-        competence = replayed([outcome(int(r)) for r in rng.random(count) < truth])
+        competence = replayed_competence([outcome(int(r)) for r in rng.random(count) < truth])
         facts = {"competence": competence, "memory": memory(weight, squares), "weight": weight}
         limits = interval(Profile(agent="a", dimension="d", **facts))
         held += limits.low <= truth <= limits.high
@@ -133,7 +133,7 @@ def test_an_interval_of_few_outcomes_rests_on_these_and_not_on_the_start(truth: 
 
 
 def test_the_mean_of_the_outcomes_is_found_again_under_the_start() -> None:
-    competence = replayed([outcome(1), outcome(0), outcome(1)])
+    competence = replayed_competence([outcome(1), outcome(0), outcome(1)])
     weights = np.array([0.81, 0.9, 1.0]) * 0.1
 
     assert outcome_mean(competence, weights.sum()) == pytest.approx((weights[0] + weights[2]) / weights.sum())
@@ -143,7 +143,7 @@ def test_a_task_of_several_dimensions_rests_on_the_weakest() -> None:
     strong = Profile(agent="a", dimension="math", competence=0.9, observations=30, memory=19)
     weak = Profile(agent="a", dimension="code", competence=0.4, observations=3, memory=2.8)
 
-    result = reading([strong, weak])
+    result = profile_estimate([strong, weak])
 
     assert (result.profile, result.limiting_dimension, result.observations) == (0.4, "code", 3)
     assert result.low == interval(weak).low

@@ -9,9 +9,9 @@ from evals.commit import commit
 from evals.harness.session import RunStart, records_in, start_run
 from evals.records import RecordFile, read_records
 from evals.router_client import RouterClient
-from evals.routing.asking import FIXED, Plan, heading, record_plan
 from evals.routing.files import RECORDS, write_report
 from evals.routing.report import HUB
+from evals.routing.requests import FIXED, Plan, heading, record_plan
 from kernel.values import value
 
 

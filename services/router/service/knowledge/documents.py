@@ -12,7 +12,7 @@ from itertools import accumulate
 import numpy as np
 
 from chassis.errors import ConfigurationInvalid, EncoderUnavailable, RequestOverLimit
-from chassis.serving.auth import ApiKey, demand_teacher
+from chassis.serving.auth import ApiKey, check_may_teach
 from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
 from kernel.errors import MalformedRequest
 from kernel.values import value
@@ -73,7 +73,7 @@ async def add_knowledge(
         DatabaseUnavailable: When the database is away.
     """
     began = time.monotonic()
-    demand_teacher(key)
+    check_may_teach(key)
     cut = _cut(request, limits.cut)
     documents = _by_id(request.documents, limits)
     encoder = await embeddings.encoder(timeout_s=limits.batch_timeout_s)

@@ -13,8 +13,8 @@ from evals.mc_mas.questions import lines_of
 from evals.records import Record
 from kernel.answers import AnswerType
 
-AGAIN = "replay-full"
-VARIANTS: Mapping[str, Mapping[str, Any]] = {AGAIN: {"variant": "FULL", "mode": "PAPER"}, **REPLAYS}
+REPLAY_FULL = "replay-full"
+VARIANTS: Mapping[str, Mapping[str, Any]] = {REPLAY_FULL: {"variant": "FULL", "mode": "PAPER"}, **REPLAYS}
 # The one replay whose novelty no table has.
 WITHOUT_MEANING = "replay-adaptive"
 

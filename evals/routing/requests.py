@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from evals import prompts
-from evals.errors import RouterAway
+from evals.errors import ServiceUnreachable
 from evals.harness.arms import Call, RequestLimits
 from evals.harness.failures import is_final
 from evals.harness.manifest import current_time, prompt_digests
@@ -57,27 +57,27 @@ class Plan(RequestLimits):
 
 
 @value
-class Ask:
+class AssessorRequest:
     """One request: an item, and the assessor that judges it (or `system1`)."""
 
     item: Item
     asked: str
 
 
-def asks(plan: Plan) -> Sequence[Ask]:
+def asks(plan: Plan) -> Sequence[AssessorRequest]:
     """Every request of `plan`, in order.
 
     The assessor that comes first changes from item to item, so that none always finds the prompt in the backend's
     cache.
     """
     seen: dict[str, int] = {}
-    requests: list[Ask] = []
+    requests: list[AssessorRequest] = []
     for place, item in enumerate(plan.items):
         seen[item.dataset] = seen.get(item.dataset, 0) + 1
         single_pass = DRAFT not in plan.assessors or seen[item.dataset] <= plan.plain
         names = [*plan.assessors, *([SINGLE_PASS] if single_pass else ())]
         first = place % len(names)
-        requests.extend(Ask(item=item, asked=name) for name in [*names[first:], *names[:first]])
+        requests.extend(AssessorRequest(item=item, asked=name) for name in [*names[first:], *names[:first]])
     return requests
 
 
@@ -140,7 +140,7 @@ async def record_plan(
     context = RecordingContext(send=partial(_send, router), sink=sink, provenance=provenance)
     requests = _RoutingRequests(ReplyRecorder(context, records), plan, records)
 
-    async def record_next(ask: Ask) -> None:
+    async def record_next(ask: AssessorRequest) -> None:
         await requests.record(ask)
         on_progress()
 
@@ -157,15 +157,15 @@ class _RoutingRequests:
         replies = [record for record in records if record["kind"] == "reply"]
         self._without_draft = {record["item"] for record in replies if is_final(record) and _lacks_draft(record)}
 
-    async def record(self, ask: Ask) -> None:
+    async def record(self, ask: AssessorRequest) -> None:
         """Record one request, and the System 1 answer by itself where a draft is missing."""
         if (ask.item.id, ask.asked) not in self._answered:
             await self._record(ask)
         missing = ask.asked == DRAFT and ask.item.id in self._without_draft
         if missing and (ask.item.id, SINGLE_PASS) not in self._answered:
-            await self._record(Ask(item=ask.item, asked=SINGLE_PASS))
+            await self._record(AssessorRequest(item=ask.item, asked=SINGLE_PASS))
 
-    async def _record(self, ask: Ask) -> None:
+    async def _record(self, ask: AssessorRequest) -> None:
         self._answered.add((ask.item.id, ask.asked))
         names = {"item": ask.item.id, "asked": ask.asked}
         request = Request(item=ask.item, arm=ask.asked, call=_call(ask, self._plan), names=names)
@@ -173,7 +173,7 @@ class _RoutingRequests:
             self._without_draft.add(ask.item.id)
 
 
-def _call(ask: Ask, plan: Plan) -> Call:
+def _call(ask: AssessorRequest, plan: Plan) -> Call:
     common = {
         "messages": [{"role": "user", "content": prompts.question(ask.item).text}],
         "seed": plan.seed,
@@ -206,4 +206,4 @@ def _require_a_model(reply: Body) -> None:
     msv: dict[str, Any] = reply.get("msv") or {}
     for reason in (msv.get("unknown_reasons") or {}).values():
         if reason.startswith(_BACKEND_UNAVAILABLE):
-            raise RouterAway(f"the router's model is away: {reason}")
+            raise ServiceUnreachable(f"the router's model is away: {reason}")

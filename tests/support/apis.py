@@ -4,7 +4,7 @@
         face = RestFace(running.rest, CONTRACT)        # or RpcFace(running.grpc, CONTRACT)
         reply = await face.ask("Route", msv={"correctness": 0.9, "conflict": 0.1})
 
-Requests and replies are plain data as REST spells them; a refusal is `Refused` on both faces.
+Requests and replies are plain data as REST spells them; a refusal is `ApiError` on both faces.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Running:
     grpc: str
 
 
-class Refused(Exception):
+class ApiError(Exception):
     """A refusal, as a client sees it on either face."""
 
     def __init__(self, code: str, reason: str, message: str, metadata: Mapping[str, str]) -> None:
@@ -53,7 +53,7 @@ class Refused(Exception):
         self.metadata = dict(metadata)
 
 
-class Face(Protocol):
+class Api(Protocol):
     """One face of a service."""
 
     async def ask(self, operation: str, **body: Any) -> Body:  # noqa: ANN401
@@ -64,7 +64,7 @@ class Face(Protocol):
 
 
 @dataclass(frozen=True)
-class RestFace:
+class RestApi:
     """REST, by the paths of the contract."""
 
     url: str
@@ -98,7 +98,7 @@ class RestFace:
             told = reply.json()
             assert reply.headers["content-type"] == "application/problem+json"
             assert told["status"] == reply.status_code == Code[told["code"]].http
-            raise Refused(told["code"], told["reason"], told["detail"], told["metadata"])
+            raise ApiError(told["code"], told["reason"], told["detail"], told["metadata"])
         return reply
 
 
@@ -111,12 +111,12 @@ def read_events(text: str) -> Events:
             found.append((lines["event"], json.loads(lines["data"])))
     if found and found[-1][0] == "error":
         told = found[-1][1]
-        raise Refused(told["code"], told["reason"], told["detail"], told["metadata"])
+        raise ApiError(told["code"], told["reason"], told["detail"], told["metadata"])
     return found
 
 
 @dataclass(frozen=True)
-class RpcFace:
+class RpcApi:
     """gRPC, by the methods of the contract."""
 
     address: str
@@ -142,17 +142,17 @@ class RpcFace:
             try:
                 return [reply async for reply in _called(channel, method, request, self.metadata)]
             except aio.AioRpcError as error:
-                raise refused(error) from error
+                raise api_error(error) from error
 
 
-def refused(error: aio.AioRpcError) -> Refused:
+def api_error(error: aio.AioRpcError) -> ApiError:
     """The refusal in a rich status."""
     status = rpc_status.from_call(error)
     assert status is not None, f"a status without details: {error.code()} {error.details()}"
     info = error_details_pb2.ErrorInfo()
     assert status.details[0].Unpack(info)
     assert (status.code, info.domain) == (error.code().value[0], "metacog")
-    return Refused(Code.from_grpc(status.code).name, info.reason, status.message, info.metadata)
+    return ApiError(Code.from_grpc(status.code).name, info.reason, status.message, info.metadata)
 
 
 async def _called(

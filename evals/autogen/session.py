@@ -14,7 +14,7 @@ from evals import prompts
 from evals.autogen.team import digest
 from evals.delegation.arms import AUTOGEN
 from evals.errors import NotInstalled, RecordsUnusable
-from evals.harness.introducing import content_digest
+from evals.harness.item_records import content_digest
 from evals.items import Item
 from evals.program_checks import ProgramChecker
 from evals.records import Record
