@@ -28,7 +28,7 @@ from services.assigner import metrics
 from services.assigner.core.stages import ANSWERS, FINAL_STAGE
 from services.assigner.service.role_assigner import AssignmentPolicy, RoleAssigner
 from services.assigner.service.stage_runner import (
-    Attempt,
+    StageAttempt,
     DialecticTask,
     StageRunner,
     StateAssessor,
@@ -247,7 +247,7 @@ class DialecticRun:
         role, number, spent = AUTHOR[stage], 1, NO_USAGE
         while True:
             agent = self._agents[self._roles.assignment[role]]
-            attempt = Attempt(
+            attempt = StageAttempt(
                 stage=stage, agent=agent, number=number, stages_left=stages_left, is_last=self._is_last(number)
             )
             finished = await self._runner.run(attempt, earlier)
@@ -308,7 +308,7 @@ class DialecticRun:
         if not concern.raised:
             return concern.reason
         agent = self._agents[self._roles.assignment[AUTHOR[Stage.NOTE]]]
-        attempt = Attempt(stage=Stage.NOTE, agent=agent, number=1, stages_left=1, is_last=True)
+        attempt = StageAttempt(stage=Stage.NOTE, agent=agent, number=1, stages_left=1, is_last=True)
         try:
             self._note = await self._runner.run(attempt, {done.stage: done.text for done in self._stages})
         except MetacogError as error:
