@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from evals.items import Item, read_sets, sets_in
-from inference.embeddings import Embeddings
+from inference import Embeddings
 from services.delegation.service.dimensions import Prototypes, read_dimensions
 from tests.support.encoder import encoder
 from tests.support.stack import ROOT

@@ -25,10 +25,7 @@ import orjson
 import uvloop
 from pyreqwest.client import ClientBuilder
 
-from inference.client import Backend
-from inference.config import BackendConfig
-from inference.spend import Spend
-from inference.values import Call, WorkKind
+from inference import Backend, BackendConfig, Call, Spend, WorkKind
 from kernel.envelope import Limits
 
 CALLS = 3000

@@ -19,7 +19,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from chassis import database as db
-from inference.embeddings import Embedded, Encoder, Vectors
+from inference import Embedded, Encoder, Vectors
 from services.router.service.knowledge.values import SearchKnowledgeRequest
 from services.router.store.knowledge import PostgresKnowledge
 from services.router.store.knowledge_tables import vector_text

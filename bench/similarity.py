@@ -18,7 +18,7 @@ import numpy as np
 
 from bench.sentences import ANSWERED, PARAPHRASES
 from chassis.settings import SuiteSettings, read
-from inference.embeddings import Embeddings
+from inference import Embeddings
 from tests.support.encoder import encoder
 
 TIMEOUT_S = 60.0

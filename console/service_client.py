@@ -11,7 +11,7 @@ from yarl import URL
 
 from chassis.errors import PeerError, PeerUnavailable
 from chassis.serving.auth import bearer
-from inference.http.event_parser import EventTooLong, Parser
+from inference import EventParser, EventTooLong
 from kernel.errors import Code
 
 Body = dict[str, Any]
@@ -121,7 +121,7 @@ class ServiceClient:
             raise self._unavailable(broken) from broken
 
     async def _events(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[Event, None]:
-        parser = Parser()
+        parser = EventParser()
         async for chunk in reply.content.iter_any():
             for event in parser.feed(chunk):
                 if event.data is None:

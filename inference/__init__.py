@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from inference.accounting.reports import CallEnd
-    from inference.backend_client import Backend
+    from inference.backend_client import (
+        Backend,
+        BackendModelClient,
+        BackendModelClients,
+        CompletionStream,
+        ModelClient,
+        ModelClients,
+    )
     from inference.backends import build_backend, default_backend
     from inference.config import BackendConfig, BreakerSettings, PoolSize, Retries
     from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
@@ -33,15 +40,8 @@ if TYPE_CHECKING:
     from inference.http.breaker import Breaker, BreakerPermit
     from inference.http.event_parser import EventParser, EventTooLong, ServerSentEvent, parse_event
     from inference.json_fields import NO_FIELDS, object_of, objects_of, parse_object, text_of
-    from inference.model_clients import (
-        BackendModelClient,
-        BackendModelClients,
-        CompletionStream,
-        ModelClient,
-        ModelClients,
-    )
     from inference.sampling.reasoning import split_reasoning
-    from inference.sampling.sampler import max_prompt_tokens
+    from inference.sampling.sampler import checked_body, max_prompt_tokens
     from inference.sampling.structured import read_document
     from inference.spend import Priced, Spend
     from inference.streaming.forwarding import ForwardedStream
@@ -58,12 +58,18 @@ if TYPE_CHECKING:
         Structured,
         TokenLogprob,
         WorkKind,
-        checked_body,
     )
 
 _NAMES = {
     "accounting.reports": ("CallEnd",),
-    "backend_client": ("Backend",),
+    "backend_client": (
+        "Backend",
+        "BackendModelClient",
+        "BackendModelClients",
+        "CompletionStream",
+        "ModelClient",
+        "ModelClients",
+    ),
     "backends": ("build_backend", "default_backend"),
     "config": ("BackendConfig", "BreakerSettings", "PoolSize", "Retries"),
     "embeddings": ("Embedded", "Embeddings", "Encoder", "Vectors"),
@@ -83,9 +89,8 @@ _NAMES = {
     "http.breaker": ("Breaker", "BreakerPermit"),
     "http.event_parser": ("EventParser", "EventTooLong", "ServerSentEvent", "parse_event"),
     "json_fields": ("NO_FIELDS", "object_of", "objects_of", "parse_object", "text_of"),
-    "model_clients": ("BackendModelClient", "BackendModelClients", "CompletionStream", "ModelClient", "ModelClients"),
     "sampling.reasoning": ("split_reasoning",),
-    "sampling.sampler": ("max_prompt_tokens",),
+    "sampling.sampler": ("checked_body", "max_prompt_tokens"),
     "sampling.structured": ("read_document",),
     "spend": ("Priced", "Spend"),
     "streaming.forwarding": ("ForwardedStream",),
@@ -102,7 +107,6 @@ _NAMES = {
         "Structured",
         "TokenLogprob",
         "WorkKind",
-        "checked_body",
     ),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}

@@ -35,8 +35,3 @@ def text_of(value: object) -> str:
 def count_of(value: object) -> int | None:
     """Return `value` if it is a whole number of at least 0, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-# Earlier names.
-NOTHING = NO_FIELDS
-document, mapping, mappings, text = parse_object, object_of, objects_of, text_of

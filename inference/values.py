@@ -35,43 +35,10 @@ RESERVED = LIMIT_ALIASES | {
 }
 
 
-def checked_call(call: "Call") -> None:
-    """Raise `InvalidCall` for the first field of `call` that is outside its range."""
-    check_messages(call.messages)
-    check_sampling(call.temperature, call.top_p)
-    _within("samples", call.samples, 1)
-    _within("max_tokens", call.max_tokens, 1)
-    _within("floor_tokens", call.floor_tokens, 1, call.max_tokens)
-    _within("top_logprobs", call.top_logprobs, 0, MAX_TOP_LOGPROBS if call.logprobs else 0)
-    if call.seed is not None:
-        _within("seed", call.seed, 0, MAX_SEED)
-    if not all(call.stop):
-        raise InvalidCall("stop", "an empty text would stop every sample at once")
-    if taken := sorted(RESERVED & call.extra.keys()):
-        raise InvalidCall("extra", f"{', '.join(taken)} cannot be overridden")
-
-
-def checked_body(body: Mapping[str, object]) -> None:
-    """Raise `InvalidCall` for the first sampling field of a forwarded request that is outside its range."""
-    messages = body.get("messages")
-    check_messages(messages if isinstance(messages, list) else ())
-    check_sampling(body.get("temperature"), body.get("top_p"))
-    if taken := sorted(LIMIT_ALIASES & body.keys()):
-        raise InvalidCall(taken[0], "n and max_tokens say how much may be generated")
-    for name, most in (("n", MAX_SAMPLES), ("max_tokens", None), ("max_completion_tokens", None)):
-        count = body.get(name)
-        if count is not None:
-            _within(name, count, 1, most)
-
-
-def check_messages(messages: Sequence[object]) -> None:
-    """Raise `InvalidCall` unless there is a message and each has a role."""
-    if not messages:
-        raise InvalidCall("messages", "there must be at least one")
-    for number, message in enumerate(messages):
-        role = message.get("role") if isinstance(message, Mapping) else None
-        if not isinstance(role, str) or not role:
-            raise InvalidCall(f"messages[{number}]", "it must be an object with a role")
+def check_role(place: int, role: object) -> None:
+    """Raise `InvalidCall` unless the message at `place` has a role."""
+    if not isinstance(role, str) or not role:
+        raise InvalidCall(f"messages[{place}]", "it must be an object with a role")
 
 
 def check_sampling(temperature: object, top_p: object) -> None:
@@ -86,7 +53,8 @@ def _is_number(value: object) -> "TypeIs[float]":
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _within(name: str, count: object, least: int, most: int | None = None) -> None:
+def check_count(name: str, count: object, least: int, most: int | None = None) -> None:
+    """Raise `InvalidCall` unless `count` is a whole number from `least` to `most`."""
     if not isinstance(count, int) or isinstance(count, bool) or count < least or (most is not None and count > most):
         limit = f"at least {least}" if most is None else f"in [{least}, {most}]"
         raise InvalidCall(name, f"{count} must be a whole number, {limit}")
@@ -148,7 +116,21 @@ class Call:
     floor_tokens: int = 1
 
     def __post_init__(self) -> None:
-        checked_call(self)
+        if not self.messages:
+            raise InvalidCall("messages", "there must be at least one")
+        for place, message in enumerate(self.messages):
+            check_role(place, message.get("role") if isinstance(message, Mapping) else None)
+        check_sampling(self.temperature, self.top_p)
+        check_count("samples", self.samples, 1)
+        check_count("max_tokens", self.max_tokens, 1)
+        check_count("floor_tokens", self.floor_tokens, 1, self.max_tokens)
+        check_count("top_logprobs", self.top_logprobs, 0, MAX_TOP_LOGPROBS if self.logprobs else 0)
+        if self.seed is not None:
+            check_count("seed", self.seed, 0, MAX_SEED)
+        if not all(self.stop):
+            raise InvalidCall("stop", "an empty text would stop every sample at once")
+        if taken := sorted(RESERVED & self.extra.keys()):
+            raise InvalidCall("extra", f"{', '.join(taken)} cannot be overridden")
 
     @property
     def drawn(self) -> int:

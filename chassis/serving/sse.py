@@ -140,7 +140,3 @@ async def _next_batch(
             return batch, None
         item = queue.get_nowait()
     return batch, item
-
-
-# Earlier name.
-told = named_error

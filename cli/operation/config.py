@@ -83,7 +83,7 @@ def _report(valid: Sequence[str], invalid: Sequence[str], as_json: bool) -> None
 
 def files_in_force() -> dict[str, Path]:
     """Return the files in the environment, and the default agents file if it has none."""
-    from inference.client import DEFAULT_AGENTS_FILE
+    from configuration.agents import DEFAULT_AGENTS_FILE
 
     names = {
         "keys": "METACOG_KEYS_FILE",

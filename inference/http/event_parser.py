@@ -84,8 +84,3 @@ def parse_event(raw: bytes) -> ServerSentEvent:
         elif field == b"event":
             name = text.decode(errors="replace")
     return ServerSentEvent(raw=raw, data=b"\n".join(lines) if lines else None, name=name)
-
-
-# Earlier names.
-Parser = EventParser
-parsed = parse_event

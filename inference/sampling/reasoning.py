@@ -111,7 +111,3 @@ class ReasoningSplitter:
 def _overlap(content: str, tag: str) -> int:
     """Return the length of the longest end of `content` that `tag` starts with."""
     return next((size for size in range(len(tag) - 1, 0, -1) if content.endswith(tag[:size])), 0)
-
-
-# Earlier name.
-separated = split_reasoning

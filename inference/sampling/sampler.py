@@ -15,7 +15,18 @@ from inference.http.backend_connection import BackendConnection
 from inference.json_fields import count_of, object_of
 from inference.sampling.replies import RawSamples, read_samples
 from inference.spend import Spend
-from inference.values import GREEDY_BELOW, Call, Completion, CompletionSample, WorkKind, checked_body
+from inference.values import (
+    GREEDY_BELOW,
+    LIMIT_ALIASES,
+    MAX_SAMPLES,
+    Call,
+    Completion,
+    CompletionSample,
+    WorkKind,
+    check_count,
+    check_role,
+    check_sampling,
+)
 from kernel.errors import MetacogError
 from kernel.seeds import derived_seed
 from kernel.values import value
@@ -122,7 +133,7 @@ def prompt_characters(messages: object) -> int:
     """Return the characters in the contents of `messages`."""
     if not isinstance(messages, list | tuple):
         return 0
-    return sum(_characters(object_of(message).get("content")) for message in messages)
+    return sum(_characters(message.get("content")) for message in messages if isinstance(message, Mapping))
 
 
 def max_prompt_tokens(body: Mapping[str, object], context: int | None) -> int:
@@ -137,14 +148,14 @@ def max_prompt_tokens(body: Mapping[str, object], context: int | None) -> int:
     """
     messages = body.get("messages")
     parts = [part for message in messages for part in _parts(message)] if isinstance(messages, list | tuple) else []
-    media = [part for part in parts if object_of(part).get("type", "text") != "text"]
+    media = [part for part in parts if isinstance(part, Mapping) and part.get("type", "text") != "text"]
     text = len(orjson.dumps(body, default=dict)) - sum(len(orjson.dumps(part)) for part in media)
     most = text + TEMPLATE_TOKENS + len(media) * MEDIA_TOKENS
     return most if context is None else min(most, context)
 
 
 def _parts(message: object) -> Sequence[object]:
-    content = object_of(message).get("content")
+    content = message.get("content") if isinstance(message, Mapping) else None
     return content if isinstance(content, list) else ()
 
 
@@ -152,8 +163,24 @@ def _characters(content: object) -> int:
     if isinstance(content, str):
         return len(content)
     if isinstance(content, list):
-        return sum(_characters(object_of(part).get("text")) for part in content)
+        return sum(_characters(part.get("text")) for part in content if isinstance(part, Mapping))
     return 0
+
+
+def checked_body(body: Mapping[str, object]) -> None:
+    """Raise `InvalidCall` for the first sampling field of a forwarded request that is outside its range."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise InvalidCall("messages", "there must be at least one")
+    for place, message in enumerate(messages):
+        check_role(place, message.get("role") if isinstance(message, Mapping) else None)
+    check_sampling(body.get("temperature"), body.get("top_p"))
+    if taken := sorted(LIMIT_ALIASES & body.keys()):
+        raise InvalidCall(taken[0], "n and max_tokens say how much may be generated")
+    for name, most in (("n", MAX_SAMPLES), ("max_tokens", None), ("max_completion_tokens", None)):
+        count = body.get(name)
+        if count is not None:
+            check_count(name, count, 1, most)
 
 
 @value
@@ -420,7 +447,8 @@ def completion_of(call: Call, batch: SampleBatch, account: CallAccount) -> Compl
     """
     if batch.failure is not None and not batch.count:
         raise batch.failure
-    samples = tuple(without_unrequested(sample, call) for sample in batch.samples)
+    top_logprobs = call.top_logprobs if call.logprobs else None
+    samples = tuple(without_unrequested(sample, top_logprobs) for sample in batch.samples)
     return Completion(
         samples=samples * (call.samples // call.drawn),
         usage=account.spent,
@@ -430,14 +458,15 @@ def completion_of(call: Call, batch: SampleBatch, account: CallAccount) -> Compl
     )
 
 
-def without_unrequested(sample: CompletionSample, call: Call) -> CompletionSample:
-    """Return `sample` without the log-probabilities and alternatives that only the client itself requested."""
+def without_unrequested(sample: CompletionSample, top_logprobs: int | None) -> CompletionSample:
+    """Return `sample` without the log-probabilities and alternatives that only the client itself requested.
+
+    Args:
+        sample: The sample as it was read.
+        top_logprobs: Alternatives that the caller requested for each token; None: no log-probabilities at all.
+    """
     if sample.logprobs is None:
         return sample
-    if not call.logprobs:
+    if top_logprobs is None:
         return replace(sample, logprobs=None)
-    return replace(sample, logprobs=tuple(replace(each, top=each.top[: call.top_logprobs]) for each in sample.logprobs))
-
-
-# Earlier name.
-most_prompt_tokens = max_prompt_tokens
+    return replace(sample, logprobs=tuple(replace(each, top=each.top[:top_logprobs]) for each in sample.logprobs))

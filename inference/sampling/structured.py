@@ -213,7 +213,3 @@ def _number(content: int | float, schema: Mapping[str, object], path: str, clamp
 
 def _place(path: str) -> str:
     return path.removeprefix(".") or "the document"
-
-
-# Earlier name.
-read = read_document

@@ -11,7 +11,7 @@ from inference.json_fields import object_of, objects_of, parse_object, text_of
 from inference.sampling.reasoning import ReasoningSplitter, SplitText, reasoning_field, split_text
 from inference.sampling.replies import token_logprobs
 from inference.sampling.sampler import without_unrequested
-from inference.values import Call, Completion, CompletionSample, Delta, TokenLogprob
+from inference.values import Completion, CompletionSample, Delta, TokenLogprob
 from kernel.envelope import StageUsage
 
 
@@ -21,13 +21,13 @@ class SampleStream:
     Leaving the context early aborts the generation, and books what had been seen of it. Tool calls are not assembled.
 
     Args:
-        call: What is drawn.
+        top_logprobs: Alternatives that the caller requested for each token; None: no log-probabilities.
         stream: The reply.
         meter: What it costs.
     """
 
-    def __init__(self, call: Call, stream: OpenStream, meter: StreamMeter) -> None:
-        self._call = call
+    def __init__(self, top_logprobs: int | None, stream: OpenStream, meter: StreamMeter) -> None:
+        self._top_logprobs = top_logprobs
         self._stream = stream
         self._meter = meter
         self._splitter = ReasoningSplitter()
@@ -124,7 +124,7 @@ class SampleStream:
             logprobs=None if self._logprobs is None else tuple(self._logprobs),
         )
         return Completion(
-            samples=(without_unrequested(sample, self._call),),
+            samples=(without_unrequested(sample, self._top_logprobs),),
             usage=cost,
             model=self._model,
             cut=self._meter.account.cut,

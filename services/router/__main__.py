@@ -9,9 +9,7 @@ from chassis.serving import server
 from chassis.serving.auth import check_keys_beyond_loopback, read_keys
 from chassis.settings import SuiteSettings, read
 from configuration.affect import analyser
-from inference.backends import build_backend, default_backend
-from inference.client import ModelClients
-from inference.embeddings import Embeddings
+from inference import Embeddings, ModelClients, build_backend, default_backend
 from services.router.compose import CONTRACT, NAME, Parts, compose, postgres_database, read_routing_rules
 from services.router.relay import Peer
 from services.router.settings import Settings

@@ -18,8 +18,7 @@ from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import closing, grpc_server
 from configuration.policy import read_policy
-from inference.client import ModelClients
-from inference.embeddings import Embeddings
+from inference import Embeddings, ModelClients
 from kernel.activation import ActivationWeights
 from kernel.envelope import Limits
 from kernel.msv.affect import AffectAnalyser, vader

@@ -10,8 +10,8 @@ from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
 from chassis.serving.rest import Application, Json, caller, problem, until_disconnect
-from chassis.serving.sse import HEARTBEAT_S, in_batches, told
-from inference.client import Backend
+from chassis.serving.sse import HEARTBEAT_S, in_batches, named_error
+from inference import Backend
 from kernel.errors import MalformedRequest
 from services.router.service.answering.answer import AnswerContext, answer
 from services.router.service.answering.values import PassedThrough, RunFinished, RunStarted
@@ -122,6 +122,6 @@ async def _resumed(early: Sequence[Sequence[Any]], batches: Batches) -> Batches:
 
 def _error_response(error: Exception, started: RunStarted) -> Response:
     """Return the error of a run that had started."""
-    reply = problem(told(error), error_body)
+    reply = problem(named_error(error), error_body)
     reply.headers[RUN_ID] = started.run_id
     return reply

@@ -22,7 +22,7 @@ from chassis.serving.auth import bearer
 from chassis.serving.server import MAX_MESSAGE_BYTES
 from chassis.serving.wire import event, from_plain, to_proto
 from chassis.telemetry import trace_headers
-from inference.spend import Spend
+from inference import Spend
 from kernel.envelope import Envelope, Usage
 from kernel.errors import Code
 from kernel.ledger import Reservation

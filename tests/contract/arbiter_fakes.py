@@ -6,8 +6,7 @@ from typing import Any
 
 from chassis.serving.health import Health
 from configuration.agents import AgentConfig
-from inference.spend import Spend
-from inference.values import Call, Completion, CompletionSample
+from inference import Call, Completion, CompletionSample, Spend
 from kernel.envelope import StageUsage
 from services.arbiter.service.plan import ArbitrationDefaults
 from tests.support.apis import Running

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 
 from chassis.page_tokens import InvalidPageToken
-from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
+from inference import Embedded, Embeddings, Encoder, Vectors
 from inference.http.transport import HttpReply, HttpStream, NotSent
 from kernel.msv.experience import SOURCES
 from services.router.service.knowledge.values import (

@@ -13,8 +13,7 @@ from chassis.errors import FeedbackConflict
 from chassis.idempotency import RequestIdReused
 from chassis.serving.wire import from_plain
 from configuration.agents import AgentConfig
-from inference.spend import Spend
-from inference.values import Call, Completion, CompletionSample, Delta, Structured
+from inference import Call, Completion, CompletionSample, Delta, Spend, Structured
 from kernel.envelope import StageUsage
 from kernel.ledger import Ledger
 from kernel.msv import MSV

@@ -20,7 +20,7 @@ from kernel.outcomes import NO_VALID_ANSWER
 from sandbox.mathematics import InProcessCalculator, Job, LimitedMathematics, TooLate
 from tests.support.apis import ApiError, Body, Events, RpcApi
 from tests.support.arbiter import ARBITER, AwayEncoder, Script, arbiter_at, sample_text, stage_of
-from tests.support.scripted_llm import LLAMACPP, MINIMAL, ErrorReply, Hangup, Said, ScriptedLLM, Stall
+from tests.support.scripted_llm import LLAMACPP, MINIMAL, ErrorReply, Hangup, ScriptedChoice, ScriptedLLM, Stall
 
 QUESTION = "What is 2 + 2?"
 # Solver one: 4 x 4, 1 x 5. Solver two: 1 x 4, 3 x 5, one invalid.
@@ -252,7 +252,7 @@ async def test_every_part_may_have_a_model_of_its_own(scripted: ScriptedLLM) -> 
 
 
 async def test_thinking_is_no_part_of_a_sample(api: RpcApi, scripted: ScriptedLLM) -> None:
-    thought = Said("So it is four.\nFinal Answer: 4", reasoning="Perhaps five? Final Answer: 5")
+    thought = ScriptedChoice("So it is four.\nFinal Answer: 4", reasoning="Perhaps five? Final Answer: 5")
     inline = "<think>Final Answer: 5</think>Four.\nFinal Answer: 4"
     scripted.answer = lambda body: [thought, inline] * 25 if stage_of(body) != "critique" else ["Fine."]
 

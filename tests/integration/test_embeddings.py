@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from chassis.errors import EncoderUnavailable
-from inference.embeddings import Embeddings
+from inference import Embeddings
 
 Answer = Callable[[int, dict[str, object]], web.Response]
 

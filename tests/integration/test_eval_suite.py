@@ -19,7 +19,7 @@ from evals.controls.files import COMMAND as COMPARE
 from evals.controls.files import write_report as write_comparison
 from evals.delegation import arms as delegation_arms
 from evals.delegation import files as delegation_files
-from evals.delegation.replay import ReplayRules, replay
+from evals.delegation.replay import Rules, replay
 from evals.delegation.tasks import tasks
 from evals.dialectic import files as dialectic_files
 from evals.errors import NotInstalled, RecordsUnusable, ServiceUnreachable
@@ -198,7 +198,7 @@ async def test_the_service_decides_as_the_replay_does_from_the_ratings_it_was_gi
     told = {one["agent"]: one["verbalized"] for one in first["assessments"]}
     asked = [*told, *(agent for agent in known[0].solved if agent not in told)]
     task = known[0].__class__(**{name: getattr(known[0], name) for name in known[0].__slots__} | {"verbalized": told})
-    [done] = replay([task], asked, ReplayRules()).done
+    [done] = replay([task], asked, Rules()).done
     assert (done.mode, done.executor) == (first["mode"], first["executor"])
     said = delegation_files.write_report(records, tmp_path, seeded(7, draws=40))
     assert "**Live**" in said

@@ -20,8 +20,7 @@ from chassis.errors import DatabaseUnavailable, EncoderUnavailable
 from chassis.ids import new_id
 from chassis.page_tokens import InvalidPageToken
 from chassis.serving.auth import ApiKey, Keyring
-from inference.embeddings import Embedded, Encoder
-from inference.spend import Spend
+from inference import Embedded, Encoder, Spend
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.msv.experience import ExperienceWeights

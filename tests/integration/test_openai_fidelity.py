@@ -13,7 +13,17 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic import BaseModel
 
 from tests.support.gateway import HELLO, Suite, gateway, metacog_field, text_of
-from tests.support.scripted_llm import LLAMACPP, MINIMAL, Cut, ErrorReply, RawReply, Said, ScriptedLLM, Shape, Stall
+from tests.support.scripted_llm import (
+    LLAMACPP,
+    MINIMAL,
+    Cut,
+    ErrorReply,
+    RawReply,
+    ScriptedChoice,
+    ScriptedLLM,
+    Shape,
+    Stall,
+)
 from tests.support.stack import NO_SERVER, At, cast, router_at, stage_of
 
 # A server that, unlike the scripted vLLM, was started with a tool parser.
@@ -198,7 +208,7 @@ async def test_what_is_no_text_is_for_a_single_pass_call_alone(suite: Suite, scr
 
 async def test_a_streamed_tool_call_is_put_together_by_the_client(with_tools: tuple[Suite, ScriptedLLM]) -> None:
     suite, llm = with_tools
-    llm.reply(Said(tool_calls=[CALL, {**CALL, "id": "call_8"}]))
+    llm.reply(ScriptedChoice(tool_calls=[CALL, {**CALL, "id": "call_8"}]))
 
     async with suite.client.chat.completions.stream(model="metacog", messages=HELLO, tools=TOOLS) as stream:
         answer = await stream.get_final_completion()
@@ -216,7 +226,7 @@ async def test_the_result_of_a_tool_goes_back_under_the_name_of_its_call(
     with_tools: tuple[Suite, ScriptedLLM],
 ) -> None:
     suite, llm = with_tools
-    llm.reply(Said(tool_calls=[CALL]), "It is 42.")
+    llm.reply(ScriptedChoice(tool_calls=[CALL]), "It is 42.")
     asked = (await suite.ask(tools=TOOLS)).choices[0].message
 
     turns = [*HELLO, asked, {"role": "tool", "tool_call_id": asked.tool_calls[0].id, "content": "42"}]

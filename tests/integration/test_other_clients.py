@@ -11,7 +11,7 @@ from pydantic import BaseModel, SecretStr
 
 from tests.support.apis import Running
 from tests.support.gateway import gateway
-from tests.support.scripted_llm import ErrorReply, Said, ScriptedLLM, Shape
+from tests.support.scripted_llm import ErrorReply, ScriptedChoice, ScriptedLLM, Shape
 from tests.support.stack import TROUBLED, cast, router_at
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ async def test_tools_are_called_and_their_results_read(with_tools: tuple[Running
     from langchain_core.tools import tool
 
     router, llm = with_tools
-    llm.reply(Said(tool_calls=[CALL]), "It is 42.")
+    llm.reply(ScriptedChoice(tool_calls=[CALL]), "It is 42.")
     client = chat_openai(router, streaming=stream).bind_tools([tool(multiply)])
 
     asked = await client.ainvoke("What is six times seven?")
@@ -140,7 +140,7 @@ async def test_a_structured_answer_is_parsed(with_tools: tuple[Running, Scripted
     router, llm = with_tools
     label = '{"is_so": true, "why": "it is"}'
     call = {"id": "call_7", "type": "function", "function": {"name": "Verdict", "arguments": label}}
-    llm.reply(Said(tool_calls=[call]) if method == "function_calling" else label)
+    llm.reply(ScriptedChoice(tool_calls=[call]) if method == "function_calling" else label)
 
     answer = await chat_openai(router).with_structured_output(Verdict, method=method).ainvoke("Is it so?")
 

@@ -11,7 +11,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.support.gateway import HELLO, Suite, gateway, metacog_field, text_of
-from tests.support.scripted_llm import ErrorReply, Said, ScriptedLLM, Shape, Stall
+from tests.support.scripted_llm import ErrorReply, ScriptedChoice, ScriptedLLM, Shape, Stall
 from tests.support.stack import TROUBLED, At, cast, router_at, stage_of
 
 TOOLS: Any = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}]
@@ -66,7 +66,7 @@ async def test_tool_calls_and_their_names_survive(database_url: str, tmp_path: P
         {"role": "tool", "tool_call_id": "call_7", "content": "42"},
     ]
     with ScriptedLLM(WITH_TOOLS) as llm:
-        llm.reply(Said(tool_calls=[call]))
+        llm.reply(ScriptedChoice(tool_calls=[call]))
         async with (
             router_at(llm, database_url, tmp_path) as router,
             AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none") as client,

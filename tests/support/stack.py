@@ -28,13 +28,10 @@ from chassis.serving.auth import Keyring
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
 from chassis.serving.server import grpc_server
-from configuration.agents import AgentConfig, read_agents
+from configuration.agents import DEFAULT_AGENTS_FILE, AgentConfig, read_agents
 from embedded import postgres
 from embedded.postgres.files import database_url
-from inference.backends import build_backend
-from inference.client import DEFAULT_AGENTS_FILE, ModelClients
-from inference.config import BackendConfig
-from inference.embeddings import Embeddings
+from inference import BackendConfig, Embeddings, ModelClients, build_backend
 from kernel.envelope import Limits
 from kernel.msv.affect import vader
 from kernel.prices import Prices, price_of

@@ -13,9 +13,7 @@ from chassis.errors import ConfigurationInvalid, PeerError
 from chassis.prompts import Prompt
 from configuration.agents import AgentConfig
 from configuration.routing import read_routing
-from inference.errors import UnparsableOutput
-from inference.spend import Spend
-from inference.values import Call, Completion, CompletionSample
+from inference import Call, Completion, CompletionSample, Spend, UnparsableOutput
 from kernel.activation import Route, activation, choose
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits, StageUsage, Usage

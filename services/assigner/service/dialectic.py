@@ -28,8 +28,8 @@ from services.assigner import metrics
 from services.assigner.core.stages import ANSWERS, FINAL_STAGE
 from services.assigner.service.role_assigner import AssignmentPolicy, RoleAssigner
 from services.assigner.service.stage_runner import (
-    StageAttempt,
     DialecticTask,
+    StageAttempt,
     StageRunner,
     StateAssessor,
 )

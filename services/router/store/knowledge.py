@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import Sessions, without_nul
 from chassis.page_tokens import token_of
-from inference.embeddings import Embedded, Encoder
+from inference import Embedded, Encoder
 from kernel.msv.experience import SOURCES
 from services.router.service.knowledge.values import (
     ChunkSizes,

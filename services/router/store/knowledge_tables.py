@@ -34,7 +34,7 @@ from sqlalchemy.types import UserDefinedType
 
 from chassis.database import without_nul
 from chassis.page_tokens import invalid_token, number_in, parts_of, time_in
-from inference.embeddings import Vectors
+from inference import Vectors
 from services.router.service.knowledge.values import (
     DocumentDraft,
     KnowledgeDocument,

@@ -7,7 +7,7 @@ from inference.features import Features
 from inference.values import WorkKind
 from kernel.envelope import BudgetExhausted
 from tests.integration.inference.support import CALL, MakeBackend, Noted, call_of, read_stream, spend_of
-from tests.support.scripted_llm import ErrorReply, Said, ScriptedLLM
+from tests.support.scripted_llm import ErrorReply, ScriptedChoice, ScriptedLLM
 
 RATING = {
     "type": "object",
@@ -52,9 +52,11 @@ async def test_key_and_trace_travel_as_headers(llm: ScriptedLLM, backend_of: Mak
     assert "sesame" not in repr(backend.config)
 
 
-@pytest.mark.parametrize("choice", [Said("Four.", reasoning="2 and 2 is 4"), "<think>2 and 2 is 4</think>\n\nFour."])
+@pytest.mark.parametrize(
+    "choice", [ScriptedChoice("Four.", reasoning="2 and 2 is 4"), "<think>2 and 2 is 4</think>\n\nFour."]
+)
 async def test_reasoning_is_kept_apart_from_the_answer(
-    llm: ScriptedLLM, backend_of: MakeBackend, choice: str | Said
+    llm: ScriptedLLM, backend_of: MakeBackend, choice: str | ScriptedChoice
 ) -> None:
     llm.reply(choice, choice)
     backend = backend_of(llm)

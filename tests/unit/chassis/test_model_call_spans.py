@@ -9,9 +9,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from chassis import telemetry
-from inference.accounting.reports import CallEnd
+from inference import CallEnd, WorkKind
 from inference.backends import CallMetrics
-from inference.values import WorkKind
 from kernel.envelope import StageUsage
 
 

@@ -12,7 +12,7 @@ import chassis
 import kernel
 import services
 from chassis.errors import PeerError
-from inference.errors import InferenceError
+from inference import InferenceError
 from kernel.errors import Code, InvalidArgument, MetacogError
 
 ROOT = Path(__file__).parents[3]

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterator
 
 import pytest
 
-from inference.errors import BackendOverloaded
+from inference import BackendOverloaded
 from kernel.errors import Code
 from services.router.core.strategies import Strategy
 from services.router.errors import Overloaded

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inference.spend import Spend
+from inference import Spend
 from kernel.activation import Route
 from kernel.conversation import Turn
 from kernel.envelope import Limits, StageUsage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inference.spend import Spend
+from inference import Spend
 from kernel.conversation import Turn
 from kernel.envelope import Limits
 from services.router.service.assessment.measures import AffectMeasure

@@ -13,7 +13,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.idempotency import RequestIdReused
 from chassis.json_text import dumps
 from chassis.worker import WorkerFailing
-from inference.spend import Spend
+from inference import Spend
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits
 from kernel.msv.affect import vader

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chassis.errors import PeerUnavailable
-from inference.spend import Spend
+from inference import Spend
 from kernel.conversation import Turn
 from kernel.envelope import Limits
 from kernel.errors import MetacogError

@@ -10,7 +10,7 @@ from metacog.assigner.v1 import assigner_pb2
 
 from chassis.errors import PeerUnavailable
 from chassis.serving.wire import to_proto
-from inference.spend import Spend
+from inference import Spend
 from kernel.activation import Route
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits, StageUsage, Usage

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from inference.spend import Spend
+from inference import Spend
 from kernel.activation import Route
 from kernel.conversation import Turn
 from kernel.envelope import Limits

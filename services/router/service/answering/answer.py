@@ -15,7 +15,7 @@ from chassis.errors import ClientGone
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
-from inference.spend import Priced, Spend
+from inference import Priced, Spend
 from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, largest_limits, limits
 from kernel.errors import Bug, MetacogError

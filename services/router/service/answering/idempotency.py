@@ -8,7 +8,7 @@ from dataclasses import fields
 from chassis.errors import DatabaseUnavailable
 from chassis.idempotency import RequestIdReused, RequestInProgress
 from chassis.log import logger
-from inference.spend import Spend
+from inference import Spend
 from services.router.service.answering.values import AnswerToken, Event, RunFinished, RunStarted
 from services.router.service.assessment.values import Routed
 from services.router.service.runs.redaction import has_contents

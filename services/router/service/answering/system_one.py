@@ -5,9 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from inference.client import ModelClient
-from inference.spend import Spend
-from inference.values import Call, Completion, WorkKind
+from inference import Call, Completion, ModelClient, Spend, WorkKind
 from kernel.conversation import Turn, chat_of_turns
 from kernel.outcomes import Outcome
 from services.router.service.answering.answer import StrategyResult, StrategyTask

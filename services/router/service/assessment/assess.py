@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from inference.spend import Priced, Spend
+from inference import Priced, Spend
 from kernel.conversation import checked_turns, conversation
 from kernel.envelope import Limits, limits
 from kernel.msv.ratings import RATING_MAX_TOKENS

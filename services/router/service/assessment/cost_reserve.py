@@ -6,8 +6,7 @@ It matters only where the cost is limited.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from inference.sampling.sampler import most_prompt_tokens
-from inference.spend import Spend
+from inference import Spend, max_prompt_tokens
 from kernel.conversation import ChatMessage, Turn, chat_of_turns
 from kernel.ledger import Ledger
 from services.router.service.assessment.measures import STAGE
@@ -21,7 +20,7 @@ ASSESSMENT_PROMPT_TOKENS, ASSESSMENT_TOKENS = 1536, 64
 
 def prompt_tokens(messages: Sequence[Turn], chat: Sequence[ChatMessage] = ()) -> int:
     """Return the tokens that a conversation has as a prompt, at most [count]."""
-    return most_prompt_tokens({"messages": list(chat) or chat_of_turns(messages)}, None)
+    return max_prompt_tokens({"messages": list(chat) or chat_of_turns(messages)}, None)
 
 
 def affords_assessment(ledger: Ledger, subject: Subject) -> bool:

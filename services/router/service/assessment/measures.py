@@ -12,12 +12,20 @@ import numpy as np
 from chassis.errors import EncoderUnavailable
 from chassis.log import logger
 from chassis.prompts import Prompt
-from inference.config import BreakerSettings
-from inference.embeddings import Embeddings, Encoder
-from inference.errors import CircuitOpen, DeadlineExceeded
-from inference.http.breaker import Breaker, BreakerPermit
-from inference.spend import Spend
-from inference.values import Call, Completion, CompletionSample, WorkKind
+from inference import (
+    Breaker,
+    BreakerPermit,
+    BreakerSettings,
+    Call,
+    CircuitOpen,
+    Completion,
+    CompletionSample,
+    DeadlineExceeded,
+    Embeddings,
+    Encoder,
+    Spend,
+    WorkKind,
+)
 from kernel.conversation import Turn, latest_texts, transcript, user_text
 from kernel.errors import MetacogError
 from kernel.ledger import Ledger, Reservation

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from chassis.json_text import dumps
-from inference.spend import Priced, Spend
+from inference import Priced, Spend
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Activation, ActivationWeights, Route, activation, choose
 from kernel.conversation import checked_turns, conversation
 from kernel.envelope import Limits, Usage, limits

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from inference.spend import Spend
+from inference import Spend
 from kernel.conversation import ChatMessage, Turn, chat_of_turns
 from kernel.values import value
 from services.router.service.answering.values import AnswerRequest

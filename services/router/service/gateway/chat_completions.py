@@ -10,12 +10,18 @@ from typing import Any
 import orjson
 
 from chassis.serving.wire import MAX_COUNT, MAX_SEED, Count, RequestId, Seed, from_plain
-from inference.client import Backend
-from inference.http.event_parser import parsed
-from inference.json_fields import NOTHING, document, mapping, mappings, text
-from inference.sampling.reasoning import separated
-from inference.spend import Spend
-from inference.values import checked_body
+from inference import (
+    NO_FIELDS,
+    Backend,
+    Spend,
+    checked_body,
+    object_of,
+    objects_of,
+    parse_event,
+    parse_object,
+    split_reasoning,
+    text_of,
+)
 from kernel.answers import AnswerType
 from kernel.conversation import Turn, non_text_field, turns_of_chat
 from kernel.envelope import Envelope
@@ -429,13 +435,13 @@ class Passthrough:
         body = {**self._chat.body, "model": self._backend.config.model, "stream": False}
         with_logprobs = {} if self._backend.features.logprobs is False else {"logprobs": True, "top_logprobs": 1}
         reply = await self._backend.forward({**body, **with_logprobs}, spend, STAGE)
-        choice = next(iter(mappings(reply.document.get("choices"))), NOTHING)
-        listed = mappings(mapping(choice.get("logprobs")).get("content"))
+        choice = next(iter(objects_of(reply.document.get("choices"))), NO_FIELDS)
+        listed = objects_of(object_of(choice.get("logprobs")).get("content"))
         return DraftAnswer(
-            text=separated(text(mapping(choice.get("message")).get("content")))[1],
-            model=text(reply.document.get("model")),
-            finish_reason=text(choice.get("finish_reason")),
-            logprobs=[(text(token.get("token")), _logprob(token)) for token in listed] or None,
+            text=split_reasoning(text_of(object_of(choice.get("message")).get("content")))[1],
+            model=text_of(reply.document.get("model")),
+            finish_reason=text_of(choice.get("finish_reason")),
+            logprobs=[(text_of(token.get("token")), _logprob(token)) for token in listed] or None,
             document=_without_logprobs(reply.document, choice),
             cut=reply.cut,
         )
@@ -452,28 +458,28 @@ def _without_logprobs(reply: Mapping[str, object], choice: Mapping[str, object])
 
 
 def _stream_result(pieces: Sequence[bytes], task: StrategyTask, *, cut: bool) -> StrategyResult:
-    documents = [document(data) for piece in pieces if (data := parsed(piece).data)]
-    choices = [c for d in documents for c in mappings(d.get("choices")) if not c.get("index")]
-    deltas = [mapping(choice.get("delta")) for choice in choices]
-    reasons = [text(choice.get("finish_reason")) for choice in choices if choice.get("finish_reason")]
+    documents = [parse_object(data) for piece in pieces if (data := parse_event(piece).data)]
+    choices = [c for d in documents for c in objects_of(d.get("choices")) if not c.get("index")]
+    deltas = [object_of(choice.get("delta")) for choice in choices]
+    reasons = [text_of(choice.get("finish_reason")) for choice in choices if choice.get("finish_reason")]
     return _result(
-        "".join(text(delta.get("content")) for delta in deltas),
+        "".join(text_of(delta.get("content")) for delta in deltas),
         has_more=any(_has_more(delta) for delta in deltas),
         finish_reason=reasons[-1] if reasons else "",
-        model=text(documents[0].get("model")) if documents else "",
+        model=text_of(documents[0].get("model")) if documents else "",
         task=task,
         cut=cut,
     )
 
 
 def _reply_result(reply: Mapping[str, object], task: StrategyTask, *, cut: bool) -> StrategyResult:
-    choice = next(iter(mappings(reply.get("choices"))), NOTHING)
-    message = mapping(choice.get("message"))
+    choice = next(iter(objects_of(reply.get("choices"))), NO_FIELDS)
+    message = object_of(choice.get("message"))
     return _result(
-        text(message.get("content")),
+        text_of(message.get("content")),
         has_more=_has_more(message),
-        finish_reason=text(choice.get("finish_reason")),
-        model=text(reply.get("model")),
+        finish_reason=text_of(choice.get("finish_reason")),
+        model=text_of(reply.get("model")),
         task=task,
         cut=cut,
     )
@@ -488,7 +494,7 @@ def _result(
     text_with_reasoning: str, *, has_more: bool, finish_reason: str, model: str, task: StrategyTask, cut: bool
 ) -> StrategyResult:
     """Return the result of a single-pass call; the reasoning of a thinking model is no part of the answer."""
-    _, answer = separated(text_with_reasoning)
+    _, answer = split_reasoning(text_with_reasoning)
     return StrategyResult(
         text=answer,
         outcome=Outcome.ANSWERED if has_more or answer.strip() else Outcome.ABSTAINED,

@@ -7,10 +7,9 @@ from contextlib import aclosing
 from typing import Any
 
 from chassis.json_text import dumps
-from chassis.serving.sse import HEARTBEAT, told
+from chassis.serving.sse import HEARTBEAT, named_error
 from chassis.serving.wire import event_name
-from inference.http.event_parser import parsed
-from inference.json_fields import document
+from inference import parse_event, parse_object
 from services.router.service.answering.stop_texts import restarts_answer
 from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.assessment.values import Routed
@@ -48,7 +47,7 @@ class Writer:
                     if chunks or not batch:
                         yield b"".join(chunks) or HEARTBEAT
         except Exception as error:  # noqa: BLE001 - the edge: the status is sent, so the error goes into the stream
-            yield data(chat_completions.error_body(told(error)))
+            yield data(chat_completions.error_body(named_error(error)))
         yield DONE
 
     def _chunks(self, event: object) -> Sequence[bytes]:
@@ -186,7 +185,7 @@ class _BackendChunks:
 
 def _replacements(raw: bytes, own: Mapping[str, Any]) -> Sequence[tuple[re.Pattern[bytes], bytes]]:
     """Return what is replaced in chunks like `raw`, and by what, so that they have the `own` id and model."""
-    theirs = document(parsed(raw).data or b"")
+    theirs = parse_object(parse_event(raw).data or b"")
     pairs = [(name, dumps(theirs[name]), dumps({name: ours})[1:-1]) for name, ours in own.items() if theirs.get(name)]
     return [
         (re.compile(rb'"%s"\s*:\s*%s' % (name.encode(), re.escape(old))), new.replace(b"\\", rb"\\"))

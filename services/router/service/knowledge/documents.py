@@ -13,7 +13,7 @@ import numpy as np
 
 from chassis.errors import ConfigurationInvalid, EncoderUnavailable, RequestOverLimit
 from chassis.serving.auth import ApiKey, check_may_teach
-from inference.embeddings import Embedded, Embeddings, Encoder, Vectors
+from inference import Embedded, Embeddings, Encoder, Vectors
 from kernel.errors import MalformedRequest
 from kernel.values import value
 from services.router.core.chunking import spans

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from chassis.serving.auth import ApiKey, check_may_teach
-from inference.embeddings import Embeddings
+from inference import Embeddings
 from kernel.conversation import latest_texts
 from kernel.errors import MalformedRequest
 from kernel.outcomes import Outcome

@@ -9,7 +9,7 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from chassis.serving.wire import Count
-from inference.embeddings import Embedded, Encoder, Vectors
+from inference import Embedded, Encoder, Vectors
 from kernel.errors import Code, MetacogError
 from kernel.values import value
 

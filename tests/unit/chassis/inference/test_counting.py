@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from inference.accounting.counting import MeasuredSample, apportion, count_tokens
 from inference.accounting.stream_cost import StreamTally
-from inference.sampling.sampler import MEDIA_TOKENS, TEMPLATE_TOKENS, most_prompt_tokens, prompt_characters
+from inference.sampling.sampler import MEDIA_TOKENS, TEMPLATE_TOKENS, max_prompt_tokens, prompt_characters
 from kernel.envelope import StageUsage
 
 
@@ -95,14 +95,14 @@ def test_pieces_are_counted_until_usage_comes() -> None:
 def test_a_prompt_never_has_more_tokens_than_its_texts_have_bytes(system: str, user: str) -> None:
     body = {"messages": [{"role": "system", "content": system}, {"role": "user", "content": user}]}
 
-    assert most_prompt_tokens(body, None) >= len((system + user).encode()) + TEMPLATE_TOKENS
+    assert max_prompt_tokens(body, None) >= len((system + user).encode()) + TEMPLATE_TOKENS
 
 
 def test_what_tools_say_is_part_of_a_prompt() -> None:
     plain = {"messages": [{"role": "user", "content": "Hi"}]}
     tools = [{"type": "function", "function": {"name": "weather", "description": "d" * 1000}}]
 
-    assert most_prompt_tokens({**plain, "tools": tools}, None) > most_prompt_tokens(plain, None) + 1000
+    assert max_prompt_tokens({**plain, "tools": tools}, None) > max_prompt_tokens(plain, None) + 1000
 
 
 def test_an_image_counts_as_much_as_it_may_however_it_is_sent() -> None:
@@ -110,7 +110,7 @@ def test_an_image_counts_as_much_as_it_may_however_it_is_sent() -> None:
         content = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": url}}]
         return {"messages": [{"role": "user", "content": content}]}
 
-    short, long = (most_prompt_tokens(with_image(url), None) for url in ("http://a/b", "data:" + "A" * 100_000))
+    short, long = (max_prompt_tokens(with_image(url), None) for url in ("http://a/b", "data:" + "A" * 100_000))
 
     assert short == long > MEDIA_TOKENS
 
@@ -118,4 +118,4 @@ def test_an_image_counts_as_much_as_it_may_however_it_is_sent() -> None:
 def test_a_prompt_never_has_more_tokens_than_the_context() -> None:
     body = {"messages": [{"role": "user", "content": "word " * 10_000}]}
 
-    assert most_prompt_tokens(body, 4096) == 4096
+    assert max_prompt_tokens(body, 4096) == 4096

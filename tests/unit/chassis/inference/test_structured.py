@@ -1,7 +1,7 @@
 import pytest
 
 from inference.errors import UnparsableOutput
-from inference.sampling.structured import Document, is_no_json, read
+from inference.sampling.structured import Document, is_no_json, read_document
 
 RATING = {
     "type": "object",
@@ -28,7 +28,7 @@ RATING = {
     ],
 )
 def test_the_first_document_that_fits_is_read(text: str) -> None:
-    assert read(text, RATING) == Document(content={"confidence": 0.5}, clamped=())
+    assert read_document(text, RATING) == Document(content={"confidence": 0.5}, clamped=())
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_first_document_that_fits_is_read(text: str) -> None:
 def test_numbers_are_moved_into_their_bounds_and_named(
     text: str, content: dict[str, object], clamped: tuple[str, ...]
 ) -> None:
-    assert read(text, RATING) == Document(content=content, clamped=clamped)
+    assert read_document(text, RATING) == Document(content=content, clamped=clamped)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_numbers_are_moved_into_their_bounds_and_named(
 )
 def test_what_does_not_follow_the_schema_is_an_error_that_states_why(text: str, problem: str) -> None:
     with pytest.raises(UnparsableOutput) as unparsable:
-        read(text, RATING)
+        read_document(text, RATING)
 
     assert unparsable.value.metadata == {"problem": problem}
 
