@@ -9,7 +9,7 @@ from chassis.serving import server
 from chassis.serving.auth import check_keys_beyond_loopback, read_keys
 from chassis.settings import SuiteSettings, read
 from configuration.affect import analyser
-from inference import Embeddings, ModelClients, build_backend, default_backend
+from inference import BackendModelClients, Embeddings, build_backend, default_backend
 from services.router.compose import CONTRACT, NAME, Parts, compose, postgres_database, read_routing_rules
 from services.router.relay import Peer
 from services.router.settings import Settings
@@ -42,7 +42,7 @@ async def _parts(suite: SuiteSettings, settings: Settings) -> Parts:
     backend = await default_backend(suite, max_tokens=settings.answer_max_tokens)
     key = suite.encoder_api_key.get_secret_value()
     return Parts(
-        model_clients=ModelClients(backend, build_backend, suite.prices),
+        model_clients=BackendModelClients(backend, build_backend, suite.prices),
         database=postgres_database(suite.database_url),
         embeddings=Embeddings(suite.encoder_url, model=suite.encoder_model, key=key),
         peers=_peers(suite),

@@ -18,7 +18,7 @@ from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
 from chassis.serving.server import closing, grpc_server
 from configuration.policy import read_policy
-from inference import Embeddings, ModelClients
+from inference import BackendModelClients, Embeddings
 from kernel.activation import ActivationWeights
 from kernel.envelope import Limits
 from kernel.msv.affect import AffectAnalyser, vader
@@ -206,7 +206,7 @@ class Parts:
         now: Wall clock.
     """
 
-    model_clients: ModelClients
+    model_clients: BackendModelClients
     database: RouterDatabase
     embeddings: Embeddings
     peers: Mapping[str, Peer]

@@ -31,7 +31,7 @@ from chassis.serving.server import grpc_server
 from configuration.agents import DEFAULT_AGENTS_FILE, AgentConfig, read_agents
 from embedded import postgres
 from embedded.postgres.files import database_url
-from inference import BackendConfig, Embeddings, ModelClients, build_backend
+from inference import BackendConfig, BackendModelClients, Embeddings, build_backend
 from kernel.envelope import Limits
 from kernel.msv.affect import vader
 from kernel.prices import Prices, price_of
@@ -175,15 +175,15 @@ class RunningRouter(Running):
     admission: Admission
 
 
-def model_clients_of(llm: Server, prices: Prices = NO_PRICES) -> ModelClients:
+def model_clients_of(llm: Server, prices: Prices = NO_PRICES) -> BackendModelClients:
     """Voices whose default is the model of `llm`."""
     price = price_of(llm.model, prices)
     config = BackendConfig(name="default", base_url=llm.url, model=llm.model, price=price)
-    return ModelClients(build_backend(config), build_backend, prices)
+    return BackendModelClients(build_backend(config), build_backend, prices)
 
 
 def bench_of(
-    voices: ModelClients, agents: Sequence[AgentConfig] | None = None, *, limits: Limits = LIMITS, **sizes: int
+    voices: BackendModelClients, agents: Sequence[AgentConfig] | None = None, *, limits: Limits = LIMITS, **sizes: int
 ) -> DeliberationContext:
     """A bench of `agents`, or of those that ship."""
     seated = agents or read_agents(DEFAULT_AGENTS_FILE)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from inference import Call, Completion, ModelClient, Spend, WorkKind
+from inference import BackendModelClient, Call, Completion, Spend, WorkKind
 from kernel.conversation import Turn, chat_of_turns
 from kernel.outcomes import Outcome
 from services.router.service.answering.answer import StrategyResult, StrategyTask
@@ -27,7 +27,7 @@ class SystemOne:
         temperature: Sampling temperature of a request that states none [0..2].
     """
 
-    def __init__(self, model_client: ModelClient, *, max_tokens: int = 1024, temperature: float = 0.7) -> None:
+    def __init__(self, model_client: BackendModelClient, *, max_tokens: int = 1024, temperature: float = 0.7) -> None:
         self._model_client = model_client
         self._max_tokens = max_tokens
         self._temperature = temperature
