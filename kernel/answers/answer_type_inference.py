@@ -163,7 +163,7 @@ def type_of_answers(answers: Sequence[str]) -> InferredType:
     """Return the type of most of the answers, CHOICE, BOOLEAN or NUMBER, where their question is unknown; else TEXT.
 
     Example:
-        >>> form_of_answers(["12", "12.0", "none"]).answer_type, form_of_answers(["yes", "no"]).answer_type
+        >>> type_of_answers(["12", "12.0", "none"]).answer_type, type_of_answers(["yes", "no"]).answer_type
         (<AnswerType.NUMBER: 'NUMBER'>, <AnswerType.BOOLEAN: 'BOOLEAN'>)
     """
     given = [answer for answer in answers if answer.strip()]

@@ -38,7 +38,7 @@ def ranked_answers(counts: Counts, solver: Counts) -> Sequence[str]:
     """Return the answers of `counts`, the one to give first.
 
     Example:
-        >>> ranked({"12": 2, "13": 2, "14": 1}, {"13": 6, "12": 4})
+        >>> ranked_answers({"12": 2, "13": 2, "14": 1}, {"13": 6, "12": 4})
         ['13', '12', '14']
     """
     return sorted(counts, key=lambda answer: (-counts[answer], -solver.get(answer, 0), answer))
@@ -55,9 +55,9 @@ def consensus_choice(
         without_arbiter: What the solvers' vote is called where it decides.
 
     Example:
-        >>> chosen({"12": 4, "13": 6}, {"12": 5, "13": 5}).answer
+        >>> consensus_choice({"12": 4, "13": 6}, {"12": 5, "13": 5}).answer
         '13'
-        >>> chosen({"12": 4, "13": 6}, {}).source
+        >>> consensus_choice({"12": 4, "13": 6}, {}).source
         <AnswerSource.SOLVER_FALLBACK: 'SOLVER_FALLBACK'>
     """
     counts, source = (arbiter, AnswerSource.ARBITER) if arbiter else (solver, without_arbiter)
@@ -127,7 +127,7 @@ def is_certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> b
     """Return whether the solvers agree, and no outcome of the `remaining` samples could change the lead.
 
     Example:
-        >>> certain_consensus({"12": 6}, 4), certain_consensus({"12": 5}, 5), certain_consensus({"12": 5, "13": 1}, 4)
+        >>> is_certain_consensus({"12": 6}, 4), is_certain_consensus({"12": 5}, 5), is_certain_consensus({"12": 5, "13": 1}, 4)
         (True, False, False)
     """
     if not solvers_agree(counts, most):
@@ -140,7 +140,7 @@ def first_step_samples(solver_samples: int) -> int:
     """Return the samples of each solver in a first step after which unanimous solvers cannot be outvoted [count, >= 1].
 
     Example:
-        >>> [first_step(samples) for samples in (1, 2, 5, 10)]
+        >>> [first_step_samples(samples) for samples in (1, 2, 5, 10)]
         [1, 2, 3, 6]
     """
     return solver_samples // 2 + 1
@@ -152,7 +152,7 @@ def fair_split(wanted: Sequence[int], total: int) -> list[int]:
     They are dealt out one at a time, in order.
 
     Example:
-        >>> shared_out([5, 5], 62), shared_out([5, 5], 7), shared_out([1, 5], 4), shared_out([5, 5], 0)
+        >>> fair_split([5, 5], 62), fair_split([5, 5], 7), fair_split([1, 5], 4), fair_split([5, 5], 0)
         ([5, 5], [4, 3], [1, 3], [0, 0])
     """
     shares = [0] * len(wanted)

@@ -62,8 +62,8 @@ def change_probabilities(looks: Sequence[Look], samples: int, level: float, *, t
         Stop after one of three samples, whatever it is. The urn of one a and two b gives b in the end, and a is drawn
         first with probability 1/3.
 
-        >>> first = looked((1, 3), lambda counts, left: 0.0, 3, third_answers=False)
-        >>> round(float(changed(first, 3, 0.0, third_answers=False)[1, 2]), 4)
+        >>> first = compositions_at_looks((1, 3), lambda counts, left: 0.0, 3, third_answers=False)
+        >>> round(float(change_probabilities(first, 3, 0.0, third_answers=False)[1, 2]), 4)
         0.3333
     """
     final = _leaders(samples, third_answers)

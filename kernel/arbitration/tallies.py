@@ -100,7 +100,7 @@ def is_already_canonical(answer: str, answer_type: AnswerType) -> bool:
     """Return whether `answer` is its own canonical form, and equal to no other.
 
     Example:
-        >>> [is_plain(answer, AnswerType.NUMBER) for answer in ("12", "-7", "012", "12.0")]
+        >>> [is_already_canonical(answer, AnswerType.NUMBER) for answer in ("12", "-7", "012", "12.0")]
         [True, True, False, False]
     """
     pattern = rules_of(answer_type).simple_form
@@ -113,9 +113,9 @@ def simple_canonical_forms(
     r"""Return the canonical form of each distinct answer, None for an invalid one; None where equality takes more.
 
     Example:
-        >>> plain_forms(["12", "12.0", "?"], AnswerType.NUMBER)
+        >>> simple_canonical_forms(["12", "12.0", "?"], AnswerType.NUMBER)
         {'12': '12', '12.0': '12', '?': None}
-        >>> plain_forms(["2", r"\sqrt{4}"], AnswerType.NUMBER) is None
+        >>> simple_canonical_forms(["2", r"\sqrt{4}"], AnswerType.NUMBER) is None
         True
     """
     if rules_of(answer_type).simple_form is None or options:

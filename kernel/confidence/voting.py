@@ -81,7 +81,7 @@ def count_votes(
     Example:
         >>> votes = [Ballot(agent="a", answer="4", weight=0.4), Ballot(agent="b", answer="5", weight=0.3),
         ...          Ballot(agent="c", answer="5.0", weight=0.2)]
-        >>> outcome = counted(votes, AnswerType.NUMBER)
+        >>> outcome = count_votes(votes, AnswerType.NUMBER)
         >>> outcome.answer, sorted(outcome.winners), dict(outcome.weights)
         ('5', ['b', 'c'], {'5': 0.5, '4': 0.4})
     """

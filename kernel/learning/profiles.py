@@ -216,7 +216,7 @@ def updated_competence(competence: float, outcome: float, learning_rate: float =
         SPEC 3.4, Eq. 4.
 
     Example:
-        >>> learned(0.5, 1), learned(0.5, 0, 0.2)
+        >>> updated_competence(0.5, 1), updated_competence(0.5, 0, 0.2)
         (0.55, 0.4)
     """
     return competence + learning_rate * (outcome - competence)
