@@ -99,7 +99,7 @@ def assessments(found: list[Body]) -> RenderableType:
 def _enough(each: Body) -> str:
     if not each["eligible"]:
         return f"not eligible: {each['ineligible_reason']}"
-    return "sufficient" if round(each["confidence"], 9) >= round(each["threshold"], 9) else "not sufficient"
+    return "reached" if round(each["confidence"], 9) >= round(each["threshold"], 9) else "below"
 
 
 def task(done: Body) -> RenderableType:

@@ -96,7 +96,7 @@ def test_an_abstention_of_the_arbiter_is_printed(capsys: pytest.CaptureFixture[s
     assert "unknown from unknown" in out
 
 
-def test_the_confidence_of_the_papers_example_is_not_sufficient(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_confidence_of_the_papers_example_is_below_its_threshold(capsys: pytest.CaptureFixture[str]) -> None:
     out = drawn(capsys, assessments([ASSESSMENT]))
 
     assert out.splitlines()[1].split() == [
@@ -109,7 +109,7 @@ def test_the_confidence_of_the_papers_example_is_not_sufficient(capsys: pytest.C
         "0.378",
         "0.500",
         "not",
-        "sufficient",
+        "reached",
     ]
 
 

@@ -413,16 +413,18 @@ class RunInProgress:
 
     def record(self) -> Run:
         """Record the run as it ended, and return it."""
-        return self._record(error_reason="", failures=())
+        return self._record(error_reason="")
 
     def record_failure(self, error: MetacogError) -> Run:
         """Record the run that ended without an answer, and return it."""
-        return self._record(error_reason=error.reason, failures=[f"{error.reason}: {error.message}"])
+        return self._record(error_reason=error.reason)
 
-    def _record(self, *, error_reason: str, failures: Sequence[str]) -> Run:
+    def _record(self, *, error_reason: str) -> Run:
         result = self.result
         fallbacks = [f"{one.from_strategy}: {one.reason}: {one.message}" for one in self._fallbacks]
-        reasons = degraded_reasons(result.outcome, fallbacks, result.degraded_reasons, failures)
+        # A run that ended in an error has no answer that could be degraded: `error_reason` states why.
+        outcome = Outcome.ANSWERED if error_reason else result.outcome
+        reasons = degraded_reasons(outcome, fallbacks, result.degraded_reasons)
         run = Run(
             run_id=self.run_id,
             created_at=self._created_at,
