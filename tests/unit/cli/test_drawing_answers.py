@@ -108,8 +108,7 @@ def test_the_confidence_of_the_papers_example_is_below_its_threshold(capsys: pyt
         "0.18",
         "0.378",
         "0.500",
-        "not",
-        "reached",
+        "below",
     ]
 
 
