@@ -15,7 +15,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from metacog.common.v1 import error_reason_pb2
 
 import chassis
+import configuration
+import inference
 import kernel
+import sandbox
 import services
 from chassis.serving.contract import http_rule
 from kernel.errors import MetacogError
@@ -115,15 +118,18 @@ def test_every_error_has_a_reason_of_the_contract() -> None:
     assert reasons <= known
 
 
+PACKAGES = (kernel, chassis, inference, configuration, sandbox, services)
+
+
 def errors() -> Iterator[type[MetacogError]]:
-    for package in (kernel, chassis, services):
+    for package in PACKAGES:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith(("__main__", ".env")) and ".versions" not in module.name:
+            if not module.name.endswith(("__main__", ".env", ".runner")) and ".versions" not in module.name:
                 importlib.import_module(module.name)
     found = [MetacogError]
     for kind in found:
         found.extend(kind.__subclasses__())
-    return (kind for kind in found if kind.__module__.startswith(("kernel", "chassis", "services")))
+    return (kind for kind in found if kind.__module__.partition(".")[0] in {package.__name__ for package in PACKAGES})
 
 
 def test_the_generated_code_is_fresh(tmp_path: Path) -> None:

@@ -9,7 +9,10 @@ import pytest
 from metacog.common.v1.error_reason_pb2 import ErrorReason
 
 import chassis
+import configuration
+import inference
 import kernel
+import sandbox
 import services
 from chassis.errors import PeerError
 from inference import InferenceError
@@ -21,14 +24,19 @@ PREFIX = "ERROR_REASON_"
 WITHOUT_A_REASON_OF_THEIR_OWN = {InferenceError, PeerError}
 
 
-def refusals() -> list[type[MetacogError]]:
-    """Every refusal that the services can make."""
-    for package in (kernel, chassis, services):
+PACKAGES = (kernel, chassis, inference, configuration, sandbox, services)
+
+
+def errors() -> list[type[MetacogError]]:
+    """Return every error that the services can raise."""
+    for package in PACKAGES:
         for module in walk_packages(package.__path__, f"{package.__name__}."):
-            if ".migrations" not in module.name:
+            if ".migrations" not in module.name and not module.name.endswith(("__main__", ".runner")):
                 import_module(module.name)
     ours = {
-        kind for kind in descendants(MetacogError) if kind.__module__.startswith(("kernel.", "chassis.", "services."))
+        kind
+        for kind in descendants(MetacogError)
+        if kind.__module__.partition(".")[0] in {package.__name__ for package in PACKAGES}
     }
     return sorted(ours - WITHOUT_A_REASON_OF_THEIR_OWN, key=lambda kind: (kind.__module__, kind.__name__))
 
@@ -48,20 +56,20 @@ def documented_codes() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("kind", refusals(), ids=lambda kind: kind.__name__)
-def test_every_refusal_has_a_reason_that_the_contract_lists(kind: type[MetacogError]) -> None:
+@pytest.mark.parametrize("kind", errors(), ids=lambda kind: kind.__name__)
+def test_every_error_has_a_reason_that_the_contract_lists(kind: type[MetacogError]) -> None:
     listed = {name.removeprefix(PREFIX) for name in ErrorReason.keys()}  # noqa: SIM118 - an enum wrapper is no mapping
 
     assert kind.reason in listed - {"UNSPECIFIED"}
 
 
-@pytest.mark.parametrize("kind", refusals(), ids=lambda kind: kind.__name__)
-def test_every_refusal_has_the_code_that_the_contract_promises(kind: type[MetacogError]) -> None:
+@pytest.mark.parametrize("kind", errors(), ids=lambda kind: kind.__name__)
+def test_every_error_has_the_code_that_the_contract_promises(kind: type[MetacogError]) -> None:
     assert kind.code.name in documented_codes()[kind.reason].split(" or ")
 
 
-def test_the_code_base_makes_the_refusals_that_this_file_checks() -> None:
-    names = {kind.__name__ for kind in refusals()}
+def test_the_code_base_has_the_errors_that_this_file_checks() -> None:
+    names = {kind.__name__ for kind in errors()}
 
     assert {
         "MSVOutOfRange",
@@ -118,11 +126,11 @@ def test_numbers_that_no_code_has_are_unknown() -> None:
     assert Code.from_http(418) is Code.UNKNOWN
 
 
-def test_a_refusal_carries_its_words_and_their_values() -> None:
-    refusal = InvalidArgument("scope is 7", component="scope", value="7")
+def test_an_error_carries_its_message_and_its_values() -> None:
+    error = InvalidArgument("scope is 7", component="scope", value="7")
 
-    assert str(refusal) == refusal.message == "scope is 7"
-    assert refusal.metadata == {"component": "scope", "value": "7"}
+    assert str(error) == error.message == "scope is 7"
+    assert error.metadata == {"component": "scope", "value": "7"}
 
 
 @pytest.mark.parametrize("name", ["message", "self", "code", "reason", "metadata"])
