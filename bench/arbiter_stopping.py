@@ -57,7 +57,7 @@ class Outcome:
 
     spent: float
     whole: float
-    change_probabilities: float
+    changed: float
 
 
 def run_rule(drawn: Sequence[str | None], rule: StopRule) -> int:
@@ -90,7 +90,7 @@ class Known:
     """What a rule does to questions of one distribution: mean samples, and the share of questions that change."""
 
     used: float
-    change_probabilities: float
+    changed: float
 
 
 def known(shares: Sequence[float], rule: StopRule, repeats: int = REPEATS) -> Known:
@@ -303,12 +303,8 @@ def _equal_cost(replays: Replays, outcomes: Sequence[Outcome]) -> str:
     """The fixed K_a whose mean cost is nearest, and how often it changes the answer; each sample costs the same."""
     least = sum(one.spent for one in replays.fixed(1)) / len(outcomes)
     count = round(1 + sum(one.spent for one in outcomes) / len(outcomes) - least)
-    change_probabilities = float(np.mean([one.changed for one in replays.fixed(min(SAMPLES, max(1, count)))]))
-    return (
-        f"K_a {count}: {change_probabilities:.2%}"
-        if count >= 1
-        else f"none is as cheap; K_a 1: {change_probabilities:.2%}"
-    )
+    changed = float(np.mean([one.changed for one in replays.fixed(min(SAMPLES, max(1, count)))]))
+    return f"K_a {count}: {changed:.2%}" if count >= 1 else f"none is as cheap; K_a 1: {changed:.2%}"
 
 
 def main() -> None:

@@ -48,6 +48,8 @@ class Client(asyncio.Protocol):
         self._left = left
         self._times = times
         self._done = done
+        self._received, self._first, self._began = b"", 0.0, 0.0
+        self._end: int | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the first request."""
@@ -88,7 +90,7 @@ class Client(asyncio.Protocol):
             self._done.set_result(None)
             self._transport.close()
             return
-        self._received, self._end, self._first = b"", cast("int | None", None), 0.0
+        self._received, self._end, self._first = b"", None, 0.0
         self._began = time.perf_counter()
         self._transport.write(self._request)
 

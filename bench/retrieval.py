@@ -50,7 +50,7 @@ def clustered(rng: np.random.Generator, count: int) -> Vectors:
     return _unit(centres[rng.integers(CLUSTERS, size=count)] + noise)
 
 
-def _unit(rows: "np.ndarray") -> Vectors:  # type: ignore[type-arg]
+def _unit(rows: "np.ndarray") -> Vectors:
     vectors: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     return vectors
 
@@ -141,6 +141,7 @@ async def _fill(engine: AsyncEngine, stored: Vectors) -> float:
             {"chunks": len(stored)},
         )
         raw = (await connection.get_raw_connection()).driver_connection
+        assert raw is not None
         async with raw.cursor() as cursor, cursor.copy("COPY router.chunks FROM STDIN") as copy:
             for at in range(0, len(stored), COPIED_AT_ONCE):
                 rows = enumerate(stored[at : at + COPIED_AT_ONCE], start=at)
@@ -168,7 +169,7 @@ async def _timed(ask: Callable[[Embedded], Awaitable[None]], queries: list[Embed
     return float(np.quantile(took, 0.5)), float(np.quantile(took, 0.95))
 
 
-def _recall(found: list[list[int]], exact: "np.ndarray") -> float:  # type: ignore[type-arg]
+def _recall(found: list[list[int]], exact: "np.ndarray") -> float:
     """Share of the exact nearest that were found."""
     return float(np.mean([len(set(some) & set(best.tolist())) / HITS for some, best in zip(found, exact, strict=True)]))
 

@@ -207,7 +207,7 @@ def run(bench: Bench, targets: Sequence[Target], repeats: int) -> None:
         bench.load(target, 8, WARM_UP)
     for repeat in range(repeats):
         for cell in (ONE, MANY, FLOOD):
-            for target in targets[repeat % 2 :] + targets[: repeat % 2]:
+            for target in (*targets[repeat % 2 :], *targets[: repeat % 2]):
                 bench.measure(target, cell)
         sys.stdout.write(f"repeat {repeat + 1} of {repeats} done\n")
         sys.stdout.flush()

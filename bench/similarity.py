@@ -24,7 +24,7 @@ from tests.support.encoder import encoder
 TIMEOUT_S = 60.0
 
 
-async def measure(url: str, model: str, key: str) -> tuple[str, dict[str, "np.ndarray"]]:  # type: ignore[type-arg]
+async def measure(url: str, model: str, key: str) -> tuple[str, dict[str, "np.ndarray"]]:
     """Name of the encoder, and the cosines of each kind of pair."""
     embeddings = Embeddings(url, model=model, key=key)
     pairs = (*PARAPHRASES, *ANSWERED)
@@ -44,7 +44,7 @@ async def measure(url: str, model: str, key: str) -> tuple[str, dict[str, "np.nd
     }
 
 
-def report(name: str, kinds: dict[str, "np.ndarray"]) -> str:  # type: ignore[type-arg]
+def report(name: str, kinds: dict[str, "np.ndarray"]) -> str:
     """The cosines as a table, and the two numbers that follow from them."""
     floor = float(np.quantile(next(kinds[kind] for kind in kinds if kind.startswith("nearest")), 0.75))
     ceiling = float(np.quantile(kinds["paraphrases"], 0.5))

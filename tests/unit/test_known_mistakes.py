@@ -13,7 +13,7 @@ from chassis.errors import ConfigurationInvalid, PeerError
 from chassis.prompts import Prompt
 from configuration.agents import AgentConfig
 from configuration.routing import read_routing
-from inference import Call, Completion, CompletionSample, Spend, UnparsableOutput
+from inference import Call, Completion, CompletionSample, ModelClients, Spend, UnparsableOutput
 from kernel.activation import Route, activation, choose
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits, StageUsage, Usage
@@ -165,7 +165,7 @@ class Counting:
         self.calls += 1
         return Completion(samples=(CompletionSample(text="No"),) * call.samples, usage=StageUsage(), model="fake")
 
-    async def draft(self, _spend: Spend) -> DraftAnswer:
+    async def draft(self, spend: Spend) -> DraftAnswer:
         self.calls += 1
         return DraftAnswer(text="No")
 
@@ -193,7 +193,7 @@ async def deliberated(agents: int, msv: MSV) -> DeliberationFinished:
     seated = [AgentConfig(id=f"a{number}") for number in range(agents)]
     context = DeliberationContext(
         agents=lambda: seated,
-        voices=FakeModelClients(),
+        voices=cast(ModelClients, FakeModelClients()),  # they have the methods that a dialectic calls
         affect=lambda _: {"intensity": 0.25},
         defaults=DialecticDefaults(limits=LIMITS),
     )

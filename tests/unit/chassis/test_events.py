@@ -78,7 +78,7 @@ async def test_closing_the_stream_early_cancels_the_work() -> None:
 
     events = stream_of(work)
     await anext(events)
-    await cast("asyncio.Future[None]", events.aclose())  # type: ignore[attr-defined]
+    await cast("asyncio.Future[None]", events.aclose())
 
     assert ended == ["cancelled"]
 

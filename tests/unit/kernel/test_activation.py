@@ -1,5 +1,6 @@
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +12,15 @@ from kernel.msv import MSV
 
 LEVELS = st.floats(0, 1)
 KNOWN = st.builds(MSV, correctness=LEVELS, experience=LEVELS, conflict=LEVELS, importance=LEVELS)
-ORDINARY = {"experience": 0.5, "importance": 0.5}
+ORDINARY: dict[str, Any] = {"experience": 0.5, "importance": 0.5}
 # Twentieths: the paper's default weights and threshold in hundredths make every product below a whole number.
 GRID = 20
 FAVOURABLE = {"correctness": False, "experience": False, "conflict": True, "importance": True}
+
+
+def with_term(msv: MSV, term: str, level: float) -> MSV:
+    changed: dict[str, Any] = {term: level}
+    return replace(msv, **changed)
 
 
 def route(msv: MSV) -> Route:
@@ -102,8 +108,8 @@ def test_more_doubt_never_lowers_the_pressure_and_more_knowledge_never_raises_it
 ) -> None:
     low, high = sorted((getattr(msv, term), other))
 
-    calm = activation(replace(msv, **{term: low})).value
-    tense = activation(replace(msv, **{term: high})).value
+    calm = activation(with_term(msv, term, low)).value
+    tense = activation(with_term(msv, term, high)).value
 
     assert calm is not None
     assert tense is not None
@@ -115,8 +121,10 @@ def test_more_doubt_never_lowers_the_pressure_and_more_knowledge_never_raises_it
     [("correctness", -0.30), ("experience", -0.20), ("conflict", 0.25), ("importance", 0.25)],
 )
 def test_the_polarity_and_weight_of_each_term_are_the_papers(term: str, pressure: float) -> None:
-    low = activation(replace(MSV(correctness=0.5, experience=0.5, conflict=0.5, importance=0.5), **{term: 0.0}))
-    high = activation(replace(MSV(correctness=0.5, experience=0.5, conflict=0.5, importance=0.5), **{term: 1.0}))
+    middle = MSV(correctness=0.5, experience=0.5, conflict=0.5, importance=0.5)
+
+    low = activation(with_term(middle, term, 0.0))
+    high = activation(with_term(middle, term, 1.0))
 
     assert low.value is not None
     assert high.value is not None

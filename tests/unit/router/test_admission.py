@@ -1,6 +1,6 @@
 """How much may be in flight, and when a rejected request may be retried."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -22,7 +22,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Iterator[Clock]:
+def clock() -> Clock:
     return Clock()
 
 

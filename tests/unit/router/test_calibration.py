@@ -123,7 +123,7 @@ class FakeMaps:
         self.most_fitting = max(self.most_fitting, self.fitting)
         await asyncio.sleep(0)
         raw = np.linspace(0.5, 1, self._judged)
-        return ObservedOutcomes(raw=raw, served=raw, scores=np.arange(self._judged) % 3 // 2 * 1.0)
+        return ObservedOutcomes(raw=raw, served=raw, scores=(np.arange(self._judged) % 3 // 2).astype(np.float64))
 
     async def keep(self, progress: Progress, fitted: FittedMap, fitted_at: datetime) -> bool:
         self.fitting -= 1

@@ -49,8 +49,8 @@ class Recorder:
         self.runs.append(run)
 
 
-def no_drafter(_request: AnswerRequest, _messages: Sequence[Turn]) -> Drafter:
-    async def draft(_spend: Spend) -> DraftAnswer:
+def no_drafter(request: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
+    async def draft(spend: Spend) -> DraftAnswer:
         raise AssertionError("a named strategy needs no draft")
 
     return draft
@@ -91,10 +91,9 @@ async def test_a_whole_answer_is_not_degraded() -> None:
 
 @pytest.mark.parametrize("outcome", Outcome)
 async def test_a_run_is_degraded_with_the_reasons_of_its_deliberation(outcome: Outcome) -> None:
-    details = {"degraded": True, "degraded_reasons": [INVALID_SAMPLES]}
-    result = StrategyResult(
-        text="4", outcome=outcome, deliberation=details, degraded_reasons=details["degraded_reasons"]
-    )
+    reasons = [INVALID_SAMPLES]
+    details = {"degraded": True, "degraded_reasons": reasons}
+    result = StrategyResult(text="4", outcome=outcome, deliberation=details, degraded_reasons=reasons)
 
     run = await run_of(Strategy.ARBITER, {Strategy.ARBITER: result})
 

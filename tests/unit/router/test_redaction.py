@@ -182,11 +182,13 @@ NAMED_OF_ROUTE = {
 
 def run_with_secrets() -> Run:
     """A run with the secret in every text that is not listed as a name, also in those that are added one day."""
-    texts = {field.name: SECRET for field in fields(Run) if field.type in ("str", str)}
-    of_route = {field.name: SECRET for field in fields(RouteResponse) if field.type in ("str", str)}
+    of_run: dict[str, Any] = {field.name: SECRET for field in fields(Run) if field.type in ("str", str)}
+    of_run |= {**NAMED, "key_name": "key"}
+    of_route: dict[str, Any] = {field.name: SECRET for field in fields(RouteResponse) if field.type in ("str", str)}
+    of_route |= NAMED_OF_ROUTE
     msv = MSV(correctness=0.45, conflict=0.72, unknown_reasons=dict.fromkeys(COMPONENTS, SECRET))
     route = RouteResponse(
-        **{**of_route, **NAMED_OF_ROUTE},
+        **of_route,
         system=Route.SYSTEM_TWO,
         activation=activation(msv),
         msv=msv,
@@ -195,7 +197,7 @@ def run_with_secrets() -> Run:
         samples=[SECRET],
     )
     return Run(
-        **{**texts, **NAMED, "key_name": "key"},
+        **of_run,
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
         messages=[Turn(role="user", content=SECRET)],
         envelope=Envelope(),

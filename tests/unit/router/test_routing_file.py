@@ -45,7 +45,7 @@ def test_a_file_is_in_force_under_its_own_version(file: Path) -> None:
 
 
 def test_a_file_without_a_version_is_named_by_a_digest_of_its_content(file: Path) -> None:
-    versions = []
+    versions: list[str] = []
     for threshold in (0.5, 0.5, 0.6):
         file.write_text(f"# {len(versions)}\nthreshold: {threshold}\n")
         versions.append(routing_config(PAPER, file=file).version)

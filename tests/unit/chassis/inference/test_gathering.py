@@ -1,5 +1,6 @@
 """Chunks of a stream put together as the whole reply would have been."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from inference.streaming.gathering import merge_chunks
@@ -10,9 +11,16 @@ def chunk(delta: dict[str, Any], finish_reason: str | None = None, **more: objec
     return {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}
 
 
+def only_choice(chunks: Sequence[dict[str, object]]) -> dict[str, Any]:
+    choices = merge_chunks(chunks)["choices"]
+    assert isinstance(choices, list)
+    choice: dict[str, Any]
+    [choice] = choices
+    return choice
+
+
 def message(*chunks: dict[str, object]) -> dict[str, Any]:
-    [choice] = merge_chunks(chunks)["choices"]  # type: ignore[misc]
-    made: dict[str, Any] = choice["message"]
+    made: dict[str, Any] = only_choice(chunks)["message"]
     return made
 
 
@@ -47,7 +55,7 @@ def test_tool_calls_are_joined_by_their_place() -> None:
 def test_log_probabilities_follow_one_another() -> None:
     chunks = [chunk({"content": token}, logprobs={"content": [{"token": token, "logprob": -1.0}]}) for token in "ab"]
 
-    [choice] = merge_chunks(chunks)["choices"]  # type: ignore[misc]
+    choice = only_choice(chunks)
 
     assert [entry["token"] for entry in choice["logprobs"]["content"]] == ["a", "b"]
 

@@ -34,7 +34,7 @@ def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Bakend'"):
-        _ = inference.Bakend  # type: ignore[attr-defined]
+        _ = inference.Bakend
 
 
 def test_a_public_name_is_the_same_object_as_in_its_module() -> None:

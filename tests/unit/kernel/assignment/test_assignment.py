@@ -39,7 +39,8 @@ def feasible(problem: Problem) -> np.ndarray:
     kept = problem.allowed[np.arange(5), paths].all(axis=1)
     for agent, capacity in enumerate(problem.capacities):
         kept &= (paths == agent).sum(axis=1) <= capacity
-    return paths[kept]
+    satisfying: np.ndarray = paths[kept]
+    return satisfying
 
 
 def among(chosen: AssignedAgents, paths: np.ndarray) -> bool:
@@ -47,7 +48,8 @@ def among(chosen: AssignedAgents, paths: np.ndarray) -> bool:
 
 
 def totals(problem: Problem, paths: np.ndarray) -> Floats:
-    return problem.values[np.arange(5), paths].sum(axis=1)
+    sums: Floats = problem.values[np.arange(5), paths].sum(axis=1)
+    return sums
 
 
 def problem_of(
@@ -158,6 +160,7 @@ def test_greedy_never_gets_more_than_the_best_assignment(problem: Problem) -> No
     greedy = greedy_assignment(problem)
 
     assume(greedy is not None)
+    assert greedy is not None
     assert among(greedy, feasible(problem))
     assert total_fitness(problem, greedy) <= total_fitness(problem, best_assignment(problem)) + 1e-9
 

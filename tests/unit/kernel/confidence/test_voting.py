@@ -14,7 +14,7 @@ def test_the_answer_with_most_weight_wins_whatever_its_spelling() -> None:
 
     result = count_votes(votes, AnswerType.NUMBER)
 
-    assert (result.answer, result.winners) == ("1000", {"a", "c"})
+    assert (result.answer, result.winners) == ("1000", frozenset({"a", "c"}))
     assert result.weights == {"1000": 0.6, "7": 0.5}
     assert result.share == round(0.6 / 1.1, 9)
 

@@ -125,8 +125,10 @@ def test_an_interval_of_few_outcomes_rests_on_these_and_not_on_the_start(truth: 
     held = 0
     for _ in range(400):
         competence = replayed_competence([outcome(int(r)) for r in rng.random(count) < truth])
-        facts = {"competence": competence, "memory": memory(weight, squares), "weight": weight}
-        limits = interval(Profile(agent="a", dimension="d", **facts))
+        profile = Profile(
+            agent="a", dimension="d", competence=competence, memory=memory(weight, squares), weight=weight
+        )
+        limits = interval(profile)
         held += limits.low <= truth <= limits.high
 
     assert held / 400 >= 0.91

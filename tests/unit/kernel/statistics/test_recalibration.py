@@ -121,7 +121,7 @@ def test_the_points_of_a_curve_follow_it_closely() -> None:
 @given(judged=JUDGED)
 @settings(deadline=None, max_examples=60)
 def test_a_map_never_falls_and_stays_inside_the_unit(method: Method, judged: list[tuple[float, float]]) -> None:
-    points = FITS[method]([c for c, _ in judged], [s for _, s in judged])
+    points = FITS[method](np.array([c for c, _ in judged]), np.array([s for _, s in judged]))
 
     served = [calibrated(points, step / 50) for step in range(51)]
     assert all(0 <= one <= 1 for one in served)

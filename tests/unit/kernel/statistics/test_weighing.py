@@ -25,7 +25,8 @@ def test_the_weighted_mean_is_the_activation_of_the_router(
     known = dict(correctness=correctness, conflict=conflict, importance=importance, experience=experience)
     named = dict(zip(known, weights, strict=True))
 
-    routed = activation(MSV(**known), ActivationWeights(**named)).value
+    msv = MSV(correctness=correctness, conflict=conflict, importance=importance, experience=experience)
+    routed = activation(msv, ActivationWeights(**named)).value
 
     levels = [
         nan if level is None else 1 - level if name in ("correctness", "experience") else level
