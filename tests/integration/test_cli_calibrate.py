@@ -194,7 +194,7 @@ def test_an_existing_file_is_overwritten_only_with_force(records: Path, tmp_path
     forced = metacog("--share", 0.2, "--records", records, "--out", out, "--force")
 
     assert (rejected.returncode, before, forced.returncode) == (2, "threshold: 0.5\n", 0)
-    assert "is there already" in rejected.stderr
+    assert "exists already" in rejected.stderr
     assert read_routing(out).threshold != 0.5
 
 

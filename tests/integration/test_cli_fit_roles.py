@@ -118,7 +118,7 @@ def test_unusable_deliberations_are_counted_by_reason(tmp_path: Path) -> None:
     done = metacog("--records", written(tmp_path, odd))
 
     assert done.returncode == 1
-    assert "0 right and 0 wrong answers of deliberations that can teach are too few to fit weights to" in done.stderr
+    assert "0 right and 0 wrong answers of usable deliberations are too few to fit weights" in done.stderr
     assert "left out, roles not randomized: 1" in done.stderr
     assert "left out, degraded, or roles reassigned: 2" in done.stderr
     assert "left out, no deliberation: 1; left out, no label: 2" in done.stderr

@@ -59,7 +59,7 @@ async def test_feedback_is_stored_and_shown_with_its_run(router: RunningRouter) 
     shown = await metacog("runs", "show", run_id, "--router", router.rest)
 
     assert (given.returncode, given.stderr) == (0, "")
-    assert "kept; learns from it:" in given.stdout
+    assert "stored; used by:" in given.stdout
     assert (again.returncode, "FEEDBACK_CONFLICT" in again.stderr) == (1, True)
     assert run_id in listed.stdout
     assert "0.7 nearly" in shown.stdout

@@ -182,7 +182,7 @@ async def test_an_interruption_leaves_records_to_go_on_from(
     _, err = await process.communicate()
 
     assert process.returncode == 130
-    assert b"the same command goes on from there" in err
+    assert b"the same command continues from there" in err
     before = replies(out)
     assert 0 < len(before) < REQUESTS
     await evaluated(router.rest, data, out)
@@ -225,7 +225,7 @@ async def test_a_router_with_keys_wants_one(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "name the folder with the data sets"),
+        ([], "give the folder with the data sets"),
         (["--data", "nowhere"], "nowhere is no folder"),
         (["--data", "DATA", "--sets", "rivers"], "there is no data set rivers"),
         (["--data", "DATA", "--assessors", "oracle"], "there is no assessor oracle; there are verbalized, probe"),

@@ -275,17 +275,17 @@ async def test_a_service_that_does_not_run_is_named(data: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["compare"], "name the folder with the data sets, or public sets with --hub"),
+        (["compare"], "give the folder with the data sets, or public sets with --hub"),
         (["compare", "--strategy", "oracle", "--data", "DATA"], "there is no strategy oracle to compare"),
         (["compare", "--hub", "rivers"], "there is no public set rivers"),
         (["mc-mas", "--seeds", "x", "--data", "DATA"], "invalid literal"),
         (["mc-mas", "--recordings", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
-        (["delegation", "--live", "--concurrency", "2", "--data", "DATA"], "--live goes one by one"),
+        (["delegation", "--live", "--concurrency", "2", "--data", "DATA"], "--live needs --concurrency 1"),
         (["dialectic", "--report-only", "nowhere"], "nowhere cannot be read"),
         (["benchmark", "--data", "DATA"], "logical_reasoning, easy: 40 items are needed"),
         (["routing", "--outcomes", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["routing", "--hub", "rivers"], "there is no public set rivers"),
-        (["routing"], "name the folder with the data sets, or take --hub or --quick"),
+        (["routing"], "give the folder with the data sets, --hub or --quick"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused_by_name(data: Path, tmp_path: Path, words: list[str], complaint: str) -> None:

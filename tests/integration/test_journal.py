@@ -99,11 +99,16 @@ async def test_while_the_database_is_away_runs_wait_on_disk_and_are_written_back
     for name in names:
         await until(lambda name=name: is_kept(router.runs, name))  # type: ignore[misc]
     await until(lambda: _is_well(router))
-    assert (tmp_path / "runs.jsonl").read_bytes() == b""
+    assert spooled(tmp_path).read_bytes() == b""
+
+
+def spooled(folder: Path) -> Path:
+    """Return the file in which the runs of a router with the default port wait."""
+    return folder / "runs-8080.jsonl"
 
 
 async def _is_waiting(spool: Path, names: list[str]) -> bool:
-    waiting = spool / "runs.jsonl"
+    waiting = spooled(spool)
     return waiting.exists() and all(name in waiting.read_text() for name in names)
 
 
