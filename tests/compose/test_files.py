@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import compose
+import compose  # type: ignore[import-untyped]  # its package ships no types
 import pytest
 import yaml
 

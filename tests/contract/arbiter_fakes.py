@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TypeVar
 
 from chassis.serving.health import Health
 from configuration.agents import AgentConfig
-from inference import Call, Completion, CompletionSample, Spend
+from inference import Call, Completion, CompletionSample, Spend, Structured
 from kernel.envelope import StageUsage
 from services.arbiter.service.plan import ArbitrationDefaults
+from tests.contract.fakes import FakeModelClient, FakeModelClients
 from tests.support.apis import Running
 from tests.support.arbiter import LIMITS, WordEncoder, arbiter_over, parts_of, sample_text
+
+T = TypeVar("T")
 
 AGENTS = (AgentConfig(id="ada"), AgentConfig(id="ben"))
 
@@ -18,10 +21,8 @@ AGENTS = (AgentConfig(id="ada"), AgentConfig(id="ben"))
 SOLVED = ["4", "4", "5", None, "4"]
 
 
-class FakeArbiterModelClient:
+class FakeArbiterModelClient(FakeModelClient):
     """Speaks for everybody alike."""
-
-    model = "fake"
 
     async def complete(self, call: Call, spend: Spend) -> Completion:
         """The samples of a stage."""
@@ -35,21 +36,20 @@ class FakeArbiterModelClient:
         samples = tuple(CompletionSample(text=text, tokens=8) for text in texts[call.stage])
         return Completion(samples=samples, usage=usage, model=self.model)
 
-    async def read(self, call: Call, parse: Callable[[object], Any], spend: Spend) -> Any:  # noqa: ANN401
+    async def read(self, call: Call, parse: Callable[[object], T], spend: Spend) -> T:
         """Nothing means the same."""
         return parse({"same": []})
 
-
-class FakeArbiterModelClients:
-    """One client for every agent."""
-
-    def of(self, _: AgentConfig) -> FakeArbiterModelClient:
-        """Return the client."""
-        return FakeArbiterModelClient()
+    async def structured(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
+        """Nothing means the same, and costs nothing."""
+        sample = CompletionSample(text='{"same": []}', tokens=0)
+        completion = Completion(samples=(sample,), usage=StageUsage(), model=self.model)
+        return Structured(values=(await self.read(call, parse, spend),), completion=completion)
 
 
 def fake_arbiter() -> AbstractAsyncContextManager[Running]:
     """Both APIs of an arbiter over fakes."""
     return arbiter_over(
-        parts_of(FakeArbiterModelClients(), AGENTS, WordEncoder(), ArbitrationDefaults(limits=LIMITS)), Health({})
+        parts_of(FakeModelClients(FakeArbiterModelClient()), AGENTS, WordEncoder(), ArbitrationDefaults(limits=LIMITS)),
+        Health({}),
     )

@@ -16,7 +16,7 @@ from chassis.serving.server import grpc_server
 from services.assigner import rest as assigner_rest
 from services.assigner import rpc as assigner_rpc
 from services.assigner.service.assign import assign
-from services.delegation.__main__ import CONTRACT as DELEGATION
+from services.delegation.compose import CONTRACT as DELEGATION
 from services.router.compose import compose
 from tests.contract.arbiter_fakes import fake_arbiter
 from tests.contract.fakes import fake_deliberate, router_parts

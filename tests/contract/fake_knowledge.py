@@ -173,5 +173,5 @@ class FakeLibrary:
         self._learned.pop(run_id, None)
 
 
-def _cosine(one: np.ndarray, other: np.ndarray) -> float:  # type: ignore[type-arg]
+def _cosine(one: np.ndarray, other: np.ndarray) -> float:
     return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))

@@ -1,11 +1,11 @@
 """Fakes of models and stores, so that both APIs of a service give the same exact answers."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar, cast
 
 import orjson
 
@@ -13,16 +13,19 @@ from chassis.errors import FeedbackConflict
 from chassis.idempotency import RequestIdReused
 from chassis.serving.wire import from_plain
 from configuration.agents import AgentConfig
-from inference import Call, Completion, CompletionSample, Delta, Spend, Structured
+from inference import Call, Completion, CompletionSample, Delta, ModelClient, Spend, Structured
 from kernel.envelope import StageUsage
 from kernel.ledger import Ledger
 from kernel.msv import MSV
+from kernel.msv.ratings import ORDER
 from kernel.outcomes import Outcome
+from kernel.prices import Price
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
+from services.assigner.service.values import Event
 from services.router.compose import Parts, RouterDatabase
 from services.router.core.feedback import is_right
 from services.router.core.strategies import Strategy
-from services.router.service.answering.answer import StrategyResult, StrategyTask
+from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 from services.router.service.assessment.measures import Assessment
 from services.router.service.assessment.subject import Subject
@@ -32,13 +35,16 @@ from services.router.service.feedback.feedback import (
     SubmitFeedbackResponse,
 )
 from services.router.service.feedback.outbox import DeliveryResult, OutboxBacklog, OutboxMessage
+from services.router.service.runs.lookup import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
-from services.router.store.runs import RunNotFound
 from tests.contract.calibration_fakes import FakeCalibration, fake_seen
 from tests.contract.fake_knowledge import FakeLibrary, fake_embeddings
 from tests.support.stack import LIMITS, NO_SERVER, At, model_clients_of, peers
 
+T = TypeVar("T")
+
 AGENTS = tuple(AgentConfig(id=name) for name in ("ada", "ben", "cleo", "dan", "eve"))
+RATING = {"logical_consistency": 80.0, "factual_accuracy": 80.0, "contextual_fit": 80.0, "consequence": 10.0}
 
 
 class FakeAssessor:
@@ -59,7 +65,7 @@ class FakeAssessor:
 class FakeSystemOne:
     """Answers `it is 4`, a word at a time."""
 
-    async def __call__(self, task: StrategyTask, spend: Spend) -> AsyncIterator[AnswerToken | StrategyResult]:
+    async def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[StrategyEvent, None]:
         spend.ledger.book("system1", StageUsage(generations=1, http_calls=1, prompt_tokens=5, completion_tokens=3))
         for word in ("it", " is", " 4"):
             yield AnswerToken(text=word)
@@ -69,9 +75,7 @@ class FakeSystemOne:
 class FakeDialectic:
     """Relays one stage, and abstains."""
 
-    async def __call__(
-        self, task: StrategyTask, spend: Spend
-    ) -> AsyncIterator[AnswerToken | RelayedEvent | StrategyResult]:
+    async def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[StrategyEvent, None]:
         stage = {"stage": "SYNTHESIS", "role": "SYNTHESIZER", "agent": "dan", "model": "fake", "attempt": 1}
         yield RelayedEvent(name="stage_started", data=stage)
         yield RelayedEvent(name="stage_token", data={"stage": "SYNTHESIS", "text": "well"})
@@ -113,7 +117,7 @@ class FakeOldRuns:
     """No run is old."""
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[bool]:
+    async def lock(self) -> AsyncIterator[bool]:
         """No other replica deletes."""
         yield True
 
@@ -132,10 +136,10 @@ class FakeOutbox:
         """Return no message."""
         return ()
 
-    async def note(self, told: Sequence[DeliveryResult]) -> None:
-        """Note nothing."""
+    async def record(self, results: Sequence[DeliveryResult]) -> None:
+        """Record nothing."""
 
-    async def waiting(self, kinds: Sequence[str]) -> OutboxBacklog:
+    async def backlog(self, kinds: Sequence[str]) -> OutboxBacklog:
         """Return an empty backlog."""
         return OutboxBacklog(count=0, oldest=None)
 
@@ -210,6 +214,7 @@ class FakeModelClient:
     """Answers the name of the stage, and rates everything alike."""
 
     model = "fake"
+    price: Price | None = None
 
     async def stream(self, call: Call, spend: Spend) -> FakeStream:
         """The stage's text."""
@@ -217,29 +222,43 @@ class FakeModelClient:
         spend.ledger.book(call.stage, made.completion.usage)
         return made
 
-    async def structured(self, call: Call, parse: object, spend: Spend) -> Structured[Any]:
+    async def complete(self, call: Call, spend: Spend) -> Completion:
+        """The whole of the stage's text."""
+        return (await self.stream(call, spend)).completion
+
+    async def rate(self, call: Call, spend: Spend, order: Sequence[str] = ORDER) -> Mapping[str, float]:
         """A rating of four of its seven numbers."""
-        rated = {"logical_consistency": 80.0, "factual_accuracy": 80.0, "contextual_fit": 80.0, "consequence": 10.0}
-        return Structured(values=(rated,), completion=FakeStream(call.stage).completion)
+        return RATING
+
+    async def read(self, call: Call, parse: Callable[[object], T], spend: Spend) -> T:
+        """The same rating."""
+        return (await self.structured(call, parse, spend)).values[0]
+
+    async def structured(self, call: Call, parse: Callable[[object], T], spend: Spend) -> Structured[T]:
+        """The same rating, with its cost; nothing but ratings is asked for."""
+        return Structured(values=(cast("T", RATING),), completion=FakeStream(call.stage).completion)
 
 
 class FakeModelClients:
     """One client for every agent."""
 
-    def of(self, _: AgentConfig) -> FakeModelClient:
+    def __init__(self, client: ModelClient) -> None:
+        self._client = client
+
+    def of(self, agent: AgentConfig) -> ModelClient:
         """Return the client."""
-        return FakeModelClient()
+        return self._client
 
-    def assessor(self) -> FakeModelClient:
+    def assessor(self) -> ModelClient:
         """Return the client."""
-        return FakeModelClient()
+        return self._client
 
 
-def fake_deliberate() -> partial:  # type: ignore[type-arg]
+def fake_deliberate() -> partial[AsyncGenerator[Event, None]]:
     """A dialectic over fakes."""
     context = DeliberationContext(
         agents=lambda: AGENTS,
-        voices=FakeModelClients(),
+        voices=FakeModelClients(FakeModelClient()),
         affect=lambda _: {"intensity": 0.25},
         defaults=DialecticDefaults(limits=LIMITS),
     )

@@ -71,7 +71,7 @@ async def test_undefined_measures_are_null_on_rest_and_absent_on_grpc(services: 
     message = (await served.rpc.messages("Measure", body))[0]
 
     assert document["compression"] is None
-    assert not message.HasField("compression")  # type: ignore[arg-type]
+    assert not message.HasField("compression")
     assert document["undefined_reasons"]["compression"] == "the solvers' entropy is 0: there is nothing to compress"
 
 

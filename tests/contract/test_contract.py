@@ -22,7 +22,8 @@ import sandbox
 import services
 from chassis.serving.contract import http_rule
 from kernel.errors import MetacogError
-from tests.contract.conftest import DELEGATION, Served
+from services.delegation.compose import CONTRACT as DELEGATION
+from tests.contract.conftest import Served
 from tests.support.apis import ApiError
 from tests.support.arbiter import ARBITER
 from tests.support.stack import ASSIGNER, ROOT, ROUTER

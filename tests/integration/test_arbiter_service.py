@@ -78,7 +78,8 @@ async def test_a_chat_with_the_arbiter_shows_a_sample_that_holds_the_answer(
     assert (metadata["strategy"], metadata["confidence_source"], metadata["degraded"]) == ("arbiter", "arbiter", False)
     assert metadata["confidence"] == 1.0
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == sample_text("5")
-    events = [chunk.model_extra["metacog"].get("event") for chunk in chunks if "metacog" in (chunk.model_extra or {})]
+    extras = [chunk.model_extra or {} for chunk in chunks]
+    events = [extra["metacog"].get("event") for extra in extras if "metacog" in extra]
     assert {"samples_drawn", "solvers_finished", "critique_finished"} <= set(events)
 
 

@@ -624,7 +624,7 @@ async def test_a_client_that_goes_away_stops_the_backend(api: RpcApi, scripted: 
     scripted.fault(None, None, None, None, Stall())
     async with aio.insecure_channel(api.address) as channel:
         stub = arbiter_pb2_grpc.ArbiterServiceStub(channel)
-        call = stub.Arbitrate(arbiter_pb2.ArbitrateRequest(question=QUESTION, mode=1))
+        call = stub.Arbitrate(arbiter_pb2.ArbitrateRequest(question=QUESTION, mode=arbiter_pb2.ARBITRATION_MODE_PAPER))
         async for reply in call:
             if reply.WhichOneof("event") == "critique_finished" and len(scripted.requests) == 5:
                 break

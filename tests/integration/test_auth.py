@@ -191,8 +191,11 @@ async def test_with_a_keys_file_a_service_listens_anywhere_and_asks_for_a_key(ke
             alive = await client.get("/healthz")
         async with aio.insecure_channel(running.grpc) as channel:
             health = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+            listing: aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+                "/metacog.delegation.v1.DelegationService/ListAgents"
+            )
             with pytest.raises(aio.AioRpcError) as raised:
-                await channel.unary_unary("/metacog.delegation.v1.DelegationService/ListAgents")(b"")
+                await listing(b"")
 
     assert (answers, alive.status_code) == ([401, 503], 200)
     assert health.status == health_pb2.HealthCheckResponse.SERVING

@@ -8,7 +8,6 @@ import grpc
 import httpx
 import openai
 import pytest
-from google.protobuf.message import Message
 from grpc import aio
 from metacog.router.v1 import router_pb2, router_pb2_grpc
 from openai import AsyncOpenAI
@@ -219,7 +218,7 @@ async def pieces(body: bytes) -> AsyncIterator[bytes]:
 
 
 async def test_a_message_that_is_too_large_is_rejected(router: RunningRouter) -> None:
-    request: Message = router_pb2.RouteRequest(question="x" * (17 * 1024 * 1024))
+    request = router_pb2.RouteRequest(question="x" * (17 * 1024 * 1024))
 
     async with aio.insecure_channel(router.grpc) as channel:
         with pytest.raises(aio.AioRpcError) as refused:

@@ -117,7 +117,11 @@ def test_the_weights_in_force_are_taken_from_a_file(records: Path, tmp_path: Pat
 
 
 def test_what_is_undetermined_counts_in_the_share(tmp_path: Path) -> None:
-    lines = [{"msv": {"importance": 0.5}}, {"msv": {}}, *({"msv": {"correctness": 1, "conflict": c}} for c in (0, 1))]
+    lines: list[dict[str, Any]] = [
+        {"msv": {"importance": 0.5}},
+        {"msv": {}},
+        *({"msv": {"correctness": 1, "conflict": c}} for c in (0, 1)),
+    ]
 
     reported = json.loads(metacog("--share", 0.5, "--records", written(tmp_path, lines), "--json").stdout)
 

@@ -23,7 +23,8 @@ MAJORITY = ["4"] * 10
 
 def worth(usage: Body) -> float:
     """What the tokens of `usage` cost."""
-    return round(usage["prompt_tokens"] * 1e-6 + usage["completion_tokens"] * 2e-6, 12)
+    cost: float = round(usage["prompt_tokens"] * 1e-6 + usage["completion_tokens"] * 2e-6, 12)
+    return cost
 
 
 @pytest.fixture

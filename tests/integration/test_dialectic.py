@@ -87,8 +87,8 @@ async def test_a_real_model_deliberates_under_the_eyes_of_the_watcher(
 def check_order(events: list[tuple[str, Any]]) -> None:
     """The stages follow one another as they must, whatever the texts; measurements come when they are ready."""
     course = [name for name, _ in groupby(name for name, _ in events if name != "stage_measured")]
-    stage = ["stage_started", "stage_token", "stage_finished"]
-    assert course == ["routed", "agent_assessed", "roles_assigned", *stage * 5]
+    of_a_stage = ["stage_started", "stage_token", "stage_finished"]
+    assert course == ["routed", "agent_assessed", "roles_assigned", *of_a_stage * 5]
     assert [data["stage"] for name, data in events if name == "stage_started"] == [*CHAIN, "NOTE"]
     assert sorted(data["stage"] for name, data in events if name == "stage_measured") == sorted(CHAIN)
     for place, stage in enumerate(CHAIN):

@@ -166,7 +166,7 @@ def test_the_model_list_has_the_dimension(client: openai.OpenAI) -> None:
 )
 def test_an_input_that_is_no_text_or_too_much_is_a_clear_400(client: openai.OpenAI, given: object, says: str) -> None:
     with pytest.raises(openai.BadRequestError, match=says) as caught:
-        client.embeddings.create(model=MODEL, input=given)  # type: ignore[arg-type] - that is the point
+        client.embeddings.create(model=MODEL, input=given)  # type: ignore[arg-type]  # that is the point
 
     assert caught.value.param == "input"
     assert caught.value.type == "invalid_request_error"

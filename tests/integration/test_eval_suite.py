@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -197,7 +198,7 @@ async def test_the_service_decides_as_the_replay_does_from_the_ratings_it_was_gi
     first = live[known[0].item.id]
     told = {one["agent"]: one["verbalized"] for one in first["assessments"]}
     asked = [*told, *(agent for agent in known[0].solved if agent not in told)]
-    task = known[0].__class__(**{name: getattr(known[0], name) for name in known[0].__slots__} | {"verbalized": told})
+    task = replace(known[0], verbalized=told)
     [done] = replay([task], asked, Rules()).done
     assert (done.mode, done.executor) == (first["mode"], first["executor"])
     said = delegation_files.write_report(records, tmp_path, seeded(7, draws=40))

@@ -187,7 +187,7 @@ async def test_a_deliberation_stops_in_all_services(suite: Suite, scripted: Scri
 
 
 async def _deliberating(suite: Suite, way: str) -> None:
-    body = {"question": "Is it so?", "strategy": "dialectic"}
+    body: dict[str, Any] = {"question": "Is it so?", "strategy": "dialectic"}
     accept = "text/event-stream" if way == "answers stream" else "application/json"
     match way:
         case "chat stream":

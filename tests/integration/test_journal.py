@@ -1,13 +1,16 @@
 """Runs are recorded without holding up an answer, and none is lost when the database goes away."""
 
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from chassis import database as db
-from services.router.store.runs import PostgresRuns, RunNotFound
+from services.router.compose import RunRecordStore
+from services.router.service.runs.lookup import RunNotFound
+from services.router.store.runs import PostgresRuns
 from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER, ROUTER, Database, RunningRouter, cast, process, router_at, until
@@ -34,7 +37,7 @@ async def answered(api: RestApi | RpcApi, **fields: object) -> str:
     return name
 
 
-async def is_kept(runs: PostgresRuns, run_id: str) -> bool:
+async def is_kept(runs: RunRecordStore, run_id: str) -> bool:
     try:
         await runs.get(run_id)
     except RunNotFound:
@@ -97,7 +100,7 @@ async def test_while_the_database_is_away_runs_wait_on_disk_and_are_written_back
     assert report.json()["parts"]["inference"] == "ok"
     assert (error.value.code, error.value.reason) == ("UNAVAILABLE", "DATABASE_UNAVAILABLE")
     for name in names:
-        await until(lambda name=name: is_kept(router.runs, name))  # type: ignore[misc]
+        await until(partial(is_kept, router.runs, name))
     await until(lambda: _is_well(router))
     assert spooled(tmp_path).read_bytes() == b""
 

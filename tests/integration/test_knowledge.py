@@ -34,6 +34,7 @@ from services.router.service.knowledge.values import (
     ChunkSizes,
     DocumentDraft,
     KnowledgeAdded,
+    KnowledgeHit,
     ListKnowledgeRequest,
     NewDocument,
     SearchKnowledgeRequest,
@@ -519,7 +520,8 @@ async def test_the_pages_of_a_search_show_every_hit_once(place: VectorSpace) -> 
     assert drafts[0].vectors is not None
     query = Embedded(encoder=UNIT, vectors=drafts[0].vectors)
 
-    seen, request = [], SearchKnowledgeRequest(query="x", page_size=10)
+    seen: list[KnowledgeHit] = []
+    request = SearchKnowledgeRequest(query="x", page_size=10)
     for _ in range(6):
         page = await place.library.search(request, query, rank=place.library.rank(request), key_name="")
         seen += page.hits

@@ -111,7 +111,7 @@ async def test_every_role_and_part_reaches_the_backend_as_it_came(
 ) -> None:
     suite, llm = with_tools
 
-    await (suite.chunks if stream else suite.ask)("metacog/system1", messages=EVERY_ROLE)  # type: ignore[operator]
+    await (suite.chunks if stream else suite.ask)("metacog/system1", messages=EVERY_ROLE)
 
     assert llm.bodies[0]["messages"] == EVERY_ROLE
 
@@ -298,6 +298,7 @@ async def test_usage_counts_the_assessment_too(suite: Suite) -> None:
     for told_of, usage in ((metacog_field(whole), whole.usage), (metacog_field(chunks[-1]), chunks[-1].usage)):
         stages = told_of["usage"]["stages"]
         assert set(stages) == {"assess", "system1"}
+        assert usage is not None
         assert usage.completion_tokens == sum(spent["completion_tokens"] for spent in stages.values())
 
 
@@ -496,7 +497,7 @@ async def test_an_error_after_the_run_began_names_the_run(
         await suite.ask("metacog/system1", stream=stream)
 
     run_id = raised.value.response.headers["x-metacog-run-id"]
-    await suite.router.journal.close()  # type: ignore[attr-defined]
+    await suite.router.journal.close()
     assert (await suite.runs.get(run_id, key_name="")).error_reason
 
 

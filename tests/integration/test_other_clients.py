@@ -67,9 +67,9 @@ async def test_a_chain_gets_its_answer(router: Running) -> None:
     answer = await chain.ainvoke({"it": "Is it so"})
 
     assert await (chain | StrOutputParser()).ainvoke({"it": "Is it so"}) == "the system1"
-    assert answer.usage_metadata["total_tokens"] == (
-        answer.usage_metadata["input_tokens"] + answer.usage_metadata["output_tokens"]
-    )
+    usage = answer.usage_metadata
+    assert usage is not None
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
     assert answer.response_metadata["finish_reason"] == "stop"
 
 

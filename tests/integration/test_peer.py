@@ -84,13 +84,11 @@ class Echo:
 
 def echoing(echo: Echo) -> aio.Server:
     """A server with `echo`."""
-    text = {"request_deserializer": StringValue.FromString, "response_serializer": StringValue.SerializeToString}
-    methods = {
-        "Say": grpc.unary_unary_rpc_method_handler(echo.say, **text),
-        "TimeLeft": grpc.unary_unary_rpc_method_handler(
-            echo.time_left, **{**text, "response_serializer": DoubleValue.SerializeToString}
-        ),
-        "Count": grpc.unary_stream_rpc_method_handler(echo.count, **text),
+    read, written = StringValue.FromString, StringValue.SerializeToString
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "Say": grpc.unary_unary_rpc_method_handler(echo.say, read, written),
+        "TimeLeft": grpc.unary_unary_rpc_method_handler(echo.time_left, read, DoubleValue.SerializeToString),
+        "Count": grpc.unary_stream_rpc_method_handler(echo.count, read, written),
     }
     server = grpc_server(Keyring())
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.v1.EchoService", methods),))

@@ -134,6 +134,7 @@ async def test_the_answer_names_its_run(suite: Suite) -> None:
     answer = raw.parse()
     assert raw.headers["x-metacog-run-id"] == metacog_field(answer)["run_id"]
     assert metacog_field(answer)["system"] == "SYSTEM_ONE"
+    assert answer.usage is not None
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (2, 2, 4)
 
 

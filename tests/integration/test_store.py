@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import orjson
@@ -19,14 +20,15 @@ from kernel.activation import Route, activation
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
 from kernel.errors import MalformedRequest
+from kernel.msv import MSV
 from kernel.outcomes import Outcome
-from services.router.service.answering.values import MSV
 from services.router.service.assessment.values import RouteResponse
 from services.router.service.feedback.feedback import FeedbackLabel, effects
+from services.router.service.runs.lookup import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, Run
 from services.router.store import calibration, knowledge_tables
 from services.router.store.feedback import PostgresFeedback
-from services.router.store.runs import PostgresRuns, RunNotFound
+from services.router.store.runs import PostgresRuns
 from services.router.store.tables import RouterTable
 from tests.support.stack import NO_SERVER, ROOT, command, environment
 
@@ -128,7 +130,7 @@ async def test_a_run_that_ended_in_an_error_answers_no_request(runs: PostgresRun
 async def test_pages_lead_from_the_newest_run_to_the_oldest(runs: PostgresRuns, began: datetime) -> None:
     recorded = [run_of(created_at=began) for _ in range(5)]
     await store_runs(runs, *recorded)
-    window = {"since": began, "until": began + timedelta(microseconds=1), "page_size": 2}
+    window: dict[str, Any] = {"since": began, "until": began + timedelta(microseconds=1), "page_size": 2}
 
     seen, token = [], ""
     for _ in range(3):
@@ -316,5 +318,5 @@ def fresh_database(url: str) -> str:
     name = f"fresh_{uuid4().hex[:8]}"
     plain = make_url(url).set(drivername="postgresql")
     with psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+        connection.execute(f"CREATE DATABASE {name}")
     return make_url(url).set(database=name).render_as_string(hide_password=False)

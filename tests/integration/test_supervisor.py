@@ -54,10 +54,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def http_part(name: str, **values: object) -> ProcessSpec:
+def http_part(name: str, after: tuple[str, ...] = ()) -> ProcessSpec:
     port = free_port()
-    spec = ProcessSpec(name=name, command=python(HTTP_PART, str(port)), ready_url=f"http://127.0.0.1:{port}/readyz")
-    return replace(spec, **values)
+    ready_url = f"http://127.0.0.1:{port}/readyz"
+    return ProcessSpec(name=name, command=python(HTTP_PART, str(port)), ready_url=ready_url, after=after)
 
 
 def eventually(true: Callable[[], object], within_s: float = 20.0) -> None:
@@ -92,6 +92,7 @@ def test_a_part_that_ends_is_restarted_and_counted(home: Home) -> None:
     launch(home, [http_part("mortal"), http_part("other")])
     first, other = part(home, "mortal").pid, part(home, "other").pid
 
+    assert first is not None
     os.kill(first, signal.SIGKILL)
 
     eventually(lambda: part(home, "mortal").stage is Stage.READY and part(home, "mortal").pid != first)
@@ -108,7 +109,9 @@ def test_a_suite_with_a_part_that_is_down_runs_but_is_not_up(home: Home, tmp_pat
     launch(home, [once_only])
     eventually(up.exists)
 
-    os.kill(part(home, "fragile").pid, signal.SIGKILL)
+    pid = part(home, "fragile").pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
 
     eventually(lambda: part(home, "fragile").stage is Stage.RESTARTING)
     assert is_up(home)
@@ -233,6 +236,7 @@ def test_what_a_part_leaves_in_its_group_goes_with_it(home: Home, tmp_path: Path
     launch(home, [ProcessSpec(name="parent", command=python(script), ready_file=str(child))])
     pid, grandchild = part(home, "parent").pid, psutil.Process(int(child.read_text()))
 
+    assert pid is not None
     os.kill(pid, signal.SIGKILL)
 
     eventually(lambda: not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE)

@@ -10,7 +10,7 @@ Requests and replies are plain data as REST spells them; a refusal is `ApiError`
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -159,15 +159,13 @@ async def _called(
     channel: aio.Channel, method: MethodDescriptor, request: Message, metadata: tuple[tuple[str, str], ...]
 ) -> AsyncIterator[Message]:
     path = f"/{method.containing_service.full_name}/{method.name}"
-    ways = {
-        "request_serializer": type(request).SerializeToString,
-        "response_deserializer": GetMessageClass(method.output_type).FromString,
-    }
+    written: Callable[[Message], bytes] = type(request).SerializeToString
+    read: Callable[[bytes], Message] = GetMessageClass(method.output_type).FromString
     if method.server_streaming:
-        async for reply in channel.unary_stream(path, **ways)(request, timeout=60, metadata=metadata):
+        async for reply in channel.unary_stream(path, written, read)(request, timeout=60, metadata=metadata):
             yield reply
     else:
-        yield await channel.unary_unary(path, **ways)(request, timeout=60, metadata=metadata)
+        yield await channel.unary_unary(path, written, read)(request, timeout=60, metadata=metadata)
 
 
 class _Web(uvicorn.Server):

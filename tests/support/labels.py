@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from grpc import aio
 from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
@@ -55,7 +55,13 @@ async def store_runs(records: RunRecords, *runs: Run) -> None:
     assert list(await records.runs.add([dumps(run) for run in runs])) == []
 
 
-class Delegation(delegation_pb2_grpc.DelegationServiceServicer):
+if TYPE_CHECKING:
+    Unimplemented = object  # the stub of the generated class calls its methods abstract
+else:
+    Unimplemented = delegation_pb2_grpc.DelegationServiceServicer  # each method that is left out answers UNIMPLEMENTED
+
+
+class Delegation(Unimplemented):
     """Accepts feedback on tasks, each identifier once; raises the errors it was given.
 
     Attributes:
@@ -119,7 +125,8 @@ def _beginning(counts: Counter[str], prefix: str) -> dict[str, int]:
 async def serving_delegation(delegation: Delegation, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
     """Serve delegation at an address until the end of the block."""
     server: aio.Server = grpc_server(Keyring())
-    delegation_pb2_grpc.add_DelegationServiceServicer_to_server(delegation, server)
+    servicer = cast("delegation_pb2_grpc.DelegationServiceServicer", delegation)  # at runtime it is one
+    delegation_pb2_grpc.add_DelegationServiceServicer_to_server(servicer, server)
     port = server.add_insecure_port(address)
     await server.start()
     yield f"127.0.0.1:{port}"

@@ -152,8 +152,13 @@ def cast(rated: str = CALM, **said: str) -> Callable[[Body], Sequence[str]]:
 class Server(Protocol):
     """An inference server: a scripted one, or a real one."""
 
-    url: str
-    model: str
+    @property
+    def url(self) -> str:
+        """Return its URL, without `/v1`."""
+
+    @property
+    def model(self) -> str:
+        """Return the name of its model."""
 
 
 @dataclass(frozen=True)
@@ -183,12 +188,12 @@ def model_clients_of(llm: Server, prices: Prices = NO_PRICES) -> BackendModelCli
 
 
 def bench_of(
-    voices: BackendModelClients, agents: Sequence[AgentConfig] | None = None, *, limits: Limits = LIMITS, **sizes: int
+    voices: BackendModelClients, agents: Sequence[AgentConfig] | None = None, *, limits: Limits = LIMITS
 ) -> DeliberationContext:
     """A bench of `agents`, or of those that ship."""
     seated = agents or read_agents(DEFAULT_AGENTS_FILE)
     return DeliberationContext(
-        agents=lambda: seated, voices=voices, affect=vader, defaults=DialecticDefaults(limits=limits, **sizes)
+        agents=lambda: seated, voices=voices, affect=vader, defaults=DialecticDefaults(limits=limits)
     )
 
 
@@ -199,12 +204,11 @@ async def assigner_at(
     *,
     keyring: Keyring | None = None,
     prices: Prices = NO_PRICES,
-    **sizes: int,
 ) -> AsyncIterator[Running]:
     """An assigner on `llm`, both faces."""
     keyring = keyring or Keyring()
     voices = model_clients_of(llm, prices)
-    discuss = partial(deliberate, bench=bench_of(voices, agents, **sizes))
+    discuss = partial(deliberate, bench=bench_of(voices, agents))
     health = Health({}, {"inference": voices.default.probe})
     app = build_app("assigner", health=health, keyring=keyring, max_body_bytes=MAX_BODY_BYTES)
     assigner_rest.add_paths(app, assign=assign, deliberate=discuss)

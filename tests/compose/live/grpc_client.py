@@ -6,6 +6,7 @@ python grpc_client.py JOURNEY KEY [WORDS]
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -59,7 +60,7 @@ def measure(auth: Any, words: str) -> object:  # noqa: ANN401
 def refused(_: Any, __: str) -> object:  # noqa: ANN401
     """What each service says to a wrong key, and what its health says to anybody."""
     wrong = (("authorization", "Bearer mc-wrong"),)
-    calls = {
+    calls: dict[str, Callable[[grpc.Channel], object]] = {
         "router": lambda c: router_pb2_grpc.RouterServiceStub(c).ListRuns(
             router_pb2.ListRunsRequest(), metadata=wrong, timeout=10
         ),

@@ -39,7 +39,7 @@ class Sink(services.TraceServiceServicer):
 
 if __name__ == "__main__":
     server = grpc.server(ThreadPoolExecutor(4))
-    services.add_TraceServiceServicer_to_server(Sink(), server)
+    services.add_TraceServiceServicer_to_server(Sink(), server)  # type: ignore[no-untyped-call]  # generated without types
     server.add_insecure_port("0.0.0.0:4317")
     server.start()
     server.wait_for_termination()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import compose
+import compose  # type: ignore[import-untyped]  # its package ships no types
 import httpx
 
 ROOT = Path(__file__).parents[3]
