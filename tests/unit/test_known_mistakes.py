@@ -13,7 +13,7 @@ from chassis.errors import ConfigurationInvalid, PeerError
 from chassis.prompts import Prompt
 from configuration.agents import AgentConfig
 from configuration.routing import read_routing
-from inference import Call, Completion, CompletionSample, ModelClients, Spend, UnparsableOutput
+from inference import Call, Completion, CompletionSample, Spend, UnparsableOutput
 from kernel.activation import Route, activation, choose
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Limits, StageUsage, Usage
@@ -32,7 +32,7 @@ from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.assess import build_assessors
 from services.router.service.assessment.subject import DraftAnswer, Subject
 from services.router.service.assessment.values import Routed
-from tests.contract.fakes import FakeModelClients
+from tests.contract.fakes import FakeModelClient, FakeModelClients
 
 LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]
 LIMITS = Limits(max_generations=32, max_generated_tokens=8192, timeout_ms=60_000)
@@ -193,7 +193,7 @@ async def deliberated(agents: int, msv: MSV) -> DeliberationFinished:
     seated = [AgentConfig(id=f"a{number}") for number in range(agents)]
     context = DeliberationContext(
         agents=lambda: seated,
-        voices=cast(ModelClients, FakeModelClients()),  # they have the methods that a dialectic calls
+        voices=FakeModelClients(FakeModelClient()),
         affect=lambda _: {"intensity": 0.25},
         defaults=DialecticDefaults(limits=LIMITS),
     )
