@@ -108,7 +108,8 @@ def largest_limits(one: Limits, other: Limits) -> Limits:
 
     Example:
         >>> short = Limits(max_generations=2, max_generated_tokens=50, timeout_ms=5)
-        >>> largest_limits(short, Limits(max_generations=1, max_generated_tokens=100, timeout_ms=5)).max_generated_tokens
+        >>> long = Limits(max_generations=1, max_generated_tokens=100, timeout_ms=5)
+        >>> largest_limits(short, long).max_generated_tokens
         100
     """
     return Limits(

@@ -127,8 +127,10 @@ def is_certain_consensus(counts: Counts, remaining: int, most: float = 0.0) -> b
     """Return whether the solvers agree, and no outcome of the `remaining` samples could change the lead.
 
     Example:
-        >>> is_certain_consensus({"12": 6}, 4), is_certain_consensus({"12": 5}, 5), is_certain_consensus({"12": 5, "13": 1}, 4)
-        (True, False, False)
+        >>> is_certain_consensus({"12": 6}, 4), is_certain_consensus({"12": 5}, 5)
+        (True, False)
+        >>> is_certain_consensus({"12": 5, "13": 1}, 4)
+        False
     """
     if not solvers_agree(counts, most):
         return False

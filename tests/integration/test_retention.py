@@ -262,5 +262,5 @@ def all_files(folder: Path) -> str:
 
 
 async def _is_on_disk(spool: Path, run_id: str) -> bool:
-    file = spool / "runs.jsonl"
+    file = spool / "runs-8080.jsonl"  # named after the port, which is the default one here
     return file.exists() and run_id in file.read_text()
