@@ -32,8 +32,9 @@ setup-test:
 test: setup-test ## run every test, with the real parts; ARGS="tests/unit -k wire"
 	@$(BIN)/python -m pytest $(ARGS)
 
-test-fast: setup-dev ## run the tests that need no real model, in about three minutes
-	@$(BIN)/python -m pytest -m "not real_model" --ignore tests/e2e --ignore tests/browser $(ARGS)
+FAST := kernel chassis inference configuration sandbox services embedded encoder evals cli docs/generating tests/unit tests/contract
+test-fast: setup-dev ## run the unit and contract tests, without a real model, in about three minutes
+	@$(BIN)/python -m pytest -m "not real_model" $(FAST) $(ARGS)
 
 test-nrc: setup-dev ## test METACOG_AFFECT=nrc with the real lexicon (its licence: research only), installed for this alone
 	@lexicon=$$(mktemp -d); trap 'rm -rf "$$lexicon"' EXIT; \

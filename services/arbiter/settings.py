@@ -11,8 +11,8 @@ class Settings(ApiSettings):
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ARBITER_", env_ignore_empty=True, frozen=True)
 
-    rest_port: int = Field(8082, ge=0, le=65535, description="Port of the REST face")
-    grpc_port: int = Field(50053, ge=0, le=65535, description="Port of the gRPC face")
+    rest_port: int = Field(8082, ge=0, le=65535, description="Port of the REST API")
+    grpc_port: int = Field(50053, ge=0, le=65535, description="Port of the gRPC API")
     max_generations: int = Field(96, ge=1, description="Default envelope of an arbitration: samples")
     max_generated_tokens: int = Field(24_576, ge=1, description="Default envelope of an arbitration: tokens")
     timeout_ms: int = Field(300_000, ge=1, description="Default envelope of an arbitration: time [ms]")
@@ -20,7 +20,7 @@ class Settings(ApiSettings):
         [], description='Agents that solve when a request names none, e.g. ["ada", "ben"]; empty: the plain model'
     )
     critic_agent: str = Field("", description="Agent that criticises; empty: the agent of the solver")
-    arbiter_agent: str = Field("", description="Agent that arbitrates; empty: the plain model")
+    arbiter_agent: str = Field("", description="Agent that arbitrates; empty: the default model")
     solver_max_tokens: int = Field(256, ge=1, description="Tokens of a solver sample whose request states none")
     critique_max_tokens: int = Field(192, ge=1, description="The same of a critique")
     arbitration_max_tokens: int = Field(256, ge=1, description="The same of an arbitration sample")

@@ -13,8 +13,8 @@ class Settings(ApiSettings):
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ASSIGNER_", env_ignore_empty=True, frozen=True)
 
-    rest_port: int = Field(8081, ge=0, le=65535, description="Port of the REST face")
-    grpc_port: int = Field(50052, ge=0, le=65535, description="Port of the gRPC face")
+    rest_port: int = Field(8081, ge=0, le=65535, description="Port of the REST API")
+    grpc_port: int = Field(50052, ge=0, le=65535, description="Port of the gRPC API")
     max_generations: int = Field(32, ge=1, description="Default envelope of a deliberation: samples")
     max_generated_tokens: int = Field(4096, ge=1, description="Default envelope of a deliberation: tokens")
     timeout_ms: int = Field(120_000, ge=1, description="Default envelope of a deliberation: time [ms]")
@@ -24,7 +24,7 @@ class Settings(ApiSettings):
     exploration_share: float = Field(
         0.0, ge=0, le=1, description="Share of deliberations whose roles chance gives, so that weights can be learned"
     )
-    note_importance: float = Field(0.7, ge=0, le=1, description="Importance from which the generalist speaks")
+    note_importance: float = Field(0.7, ge=0, le=1, description="Importance from which the generalist writes a note")
     note_experience: float = Field(0.4, ge=0, le=1, description="Experience above which it does not")
     assignments_max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/assignments [bytes]"

@@ -15,15 +15,15 @@ class Settings(ApiSettings):
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ROUTER_", env_ignore_empty=True, frozen=True)
 
-    rest_port: int = Field(8080, ge=0, le=65535, description="Port of the REST and OpenAI face")
-    grpc_port: int = Field(50051, ge=0, le=65535, description="Port of the gRPC face")
+    rest_port: int = Field(8080, ge=0, le=65535, description="Port of the REST and OpenAI APIs")
+    grpc_port: int = Field(50051, ge=0, le=65535, description="Port of the gRPC API")
     threshold: float = Field(0.45, ge=0, le=1, description="System 2 if and only if the activation reaches it")
     weight_correctness: float = Field(0.30, description="Weight of 1 - correctness in the activation")
     weight_conflict: float = Field(0.25, description="Weight of conflict in the activation")
     weight_importance: float = Field(0.25, description="Weight of importance in the activation")
     weight_experience: float = Field(0.20, description="Weight of 1 - experience in the activation")
     assessor: Literal["verbalized", "probe", "hybrid", "draft"] = Field(
-        "draft", description="How the state of a query is measured"
+        "draft", description="How the state of a question is measured"
     )
     streamed_assessor: Literal["verbalized", "probe", "hybrid", "draft"] = Field(
         "hybrid", description="The same where the answer is streamed, which has no use for a draft"
@@ -42,15 +42,15 @@ class Settings(ApiSettings):
         None, description="Table that chooses the strategy by the state, e.g. config/policy.example.yaml; empty: off"
     )
     cache_decisions: bool = Field(
-        True, description="Whether a conversation keeps its decision while the task has clearly not changed"
+        True, description="Whether the decision of a conversation is cached while the task has clearly not changed"
     )
-    cache_decisions_turns: int = Field(4, ge=1, description="Turns that a decision is kept for at most")
-    cache_decisions_s: float = Field(900.0, gt=0, description="Time that a decision is kept for at most [s]")
+    cache_decisions_turns: int = Field(4, ge=1, description="Turns that a decision is cached for at most")
+    cache_decisions_s: float = Field(900.0, gt=0, description="Time that a decision is cached for at most [s]")
     calibration_minimum: int = Field(
-        100, ge=50, description="Judged answers of a strategy and source from which a recalibration map is fitted"
+        100, ge=50, description="Labelled answers of a strategy and source from which a recalibration map is fitted"
     )
     calibration_growth: float = Field(
-        0.2, gt=0, description="Verdicts since the last fit, as a share of those it had, from which the next is made"
+        0.2, gt=0, description="Labels since the last fit, as a share of those it had, from which the next is made"
     )
     calibration_refresh_s: float = Field(
         30.0, gt=0, description="Time after which maps put in force by other replicas are in force here [s]"
@@ -75,7 +75,7 @@ class Settings(ApiSettings):
     similarity_encoder: str = Field(
         "all-MiniLM-L6-v2", description="Encoder that both were measured on; with another in use experience is unknown"
     )
-    similarity_timeout_ms: int = Field(1000, ge=1, description="Time for looking up what is known of a query [ms]")
+    similarity_timeout_ms: int = Field(1000, ge=1, description="Time for looking up what is stored for a question [ms]")
     chunk_characters: int = Field(800, ge=1, description="Length of a chunk of a document [characters]")
     chunk_overlap_characters: int = Field(100, ge=0, description="What neighbouring chunks share [characters]")
     document_max_characters: int = Field(2_000_000, ge=1, description="Longest document accepted [characters]")
@@ -88,7 +88,7 @@ class Settings(ApiSettings):
     )
     spool_max_bytes: int = Field(256 * 1024 * 1024, ge=1024, description="Bytes of runs that may wait there")
     keep_contents: bool = Field(
-        True, description="Whether what was asked and answered is kept; if not, only digests and numbers are"
+        True, description="Whether questions and answers are stored; if not, only digests and numbers are"
     )
     retention_days: int = Field(
         90,
