@@ -252,7 +252,7 @@ def serve_traced(module: str, marker: str) -> None:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """Return a free port of loopback."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -272,7 +272,7 @@ class Traced:
 
     Attributes:
         name: Name of the service.
-        url: Where its REST face is.
+        url: Address of its REST API.
     """
 
     def __init__(self, name: str, checkout: Path, settings: Mapping[str, object]) -> None:

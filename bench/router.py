@@ -63,7 +63,7 @@ class Target:
     pid: int
     stream: bool = False
     records: bool = False
-    told: dict[Cell, list[Times]] = field(default_factory=dict)
+    times: dict[Cell, list[Times]] = field(default_factory=dict)
     cpu_ms: dict[Cell, list[float]] = field(default_factory=dict)
 
     def body(self) -> bytes:
@@ -72,7 +72,7 @@ class Target:
 
     def rate(self) -> float:
         """Requests each second at no latency."""
-        return statistics.median(len(told.whole_ms) / told.seconds for told in self.told[FLOOD])
+        return statistics.median(len(times.whole_ms) / times.seconds for times in self.times[FLOOD])
 
     def cpu(self, cell: Cell) -> float:
         """CPU of one request [ms]."""
@@ -80,14 +80,14 @@ class Target:
 
     def added(self, direct: "Target", cell: Cell, *, first: bool = False) -> tuple[float, float]:
         """Added p50 and p99 over `direct` [ms], until the whole answer or its `first` event."""
-        pairs = list(zip(_times(self.told[cell], first), _times(direct.told[cell], first), strict=True))
+        pairs = list(zip(_times(self.times[cell], first), _times(direct.times[cell], first), strict=True))
         p50 = statistics.median(statistics.median(mine) - statistics.median(its) for mine, its in pairs)
         mine, its = ([time for times in side for time in times] for side in zip(*pairs, strict=True))
         return p50, p99(mine) - p99(its)
 
 
-def _times(told: Sequence[Times], first: bool) -> list[list[float]]:
-    return [each.first_ms if first else each.whole_ms for each in told]
+def _times(times: Sequence[Times], first: bool) -> list[list[float]]:
+    return [each.first_ms if first else each.whole_ms for each in times]
 
 
 def p99(times: Sequence[float]) -> float:
@@ -161,19 +161,19 @@ class Bench:
         """One cell of one target, once."""
         self.latency(cell.latency_ms)
         before = cpu_ms(target.pid)
-        told = self.load(target, cell.clients, cell.requests)
-        target.told.setdefault(cell, []).append(told)
+        times = self.load(target, cell.clients, cell.requests)
+        target.times.setdefault(cell, []).append(times)
         target.cpu_ms.setdefault(cell, []).append((cpu_ms(target.pid) - before) / cell.requests)
 
     def load(self, target: Target, clients: int, requests: int) -> Times:
         """Requests to a target; when it records them, until they are recorded."""
         self._load.send(Job(port=target.port, body=target.body(), clients=clients, requests=requests))
-        told: Times = self._load.recv()
+        times: Times = self._load.recv()
         if target.records:
             self.recorded += requests
             self.waited = max(self.waited, self.recorded - self.written())
             self.settle()
-        return told
+        return times
 
     def latency(self, latency_ms: int) -> None:
         """Set the model server's time."""

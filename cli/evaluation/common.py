@@ -153,8 +153,8 @@ async def _recorded(plan: "Plan", session: "Session", addresses: "Addresses", ad
     from evals.suite import SuiteClient
 
     key = os.environ.get("METACOG_API_KEY", "")
-    async with SuiteClient(addresses, key=key, timeout_s=plan.timeout_ms / 1000) as faces:
-        await record_all(session, plan, faces, advance)
+    async with SuiteClient(addresses, key=key, timeout_s=plan.timeout_ms / 1000) as client:
+        await record_all(session, plan, client, advance)
 
 
 def show(folder: Path, report: str, file: str) -> None:
