@@ -12,14 +12,11 @@ from hashlib import sha256
 from typing import Protocol
 
 from chassis.worker import BackgroundWorker
-from kernel.statistics.recalibration import Points, recalibration
+from kernel.statistics.recalibration import MINIMUM_LABELS, Points, is_fit_due, recalibration
 from services.delegation.service.monitoring import RecalibrationMap, SelfRating
 
-# Labelled self-assessments from which on a map is fitted, and of which the newest are used [count].
-MIN_RATINGS = 100
+# The newest labelled self-assessments, which a map is fitted on [count].
 MAX_RATINGS = 2_000
-# A map is fitted anew when as many labels have arrived since as this share of those that it was fitted to.
-GROWTH = 0.2
 INTERVAL_S = 30.0
 FIRST_PAUSE_S = 0.5
 
@@ -54,7 +51,7 @@ class Recalibrator:
         self,
         store: AgentRecalibrationStore,
         *,
-        min_ratings: int = MIN_RATINGS,
+        min_ratings: int = MINIMUM_LABELS,
         interval_s: float = INTERVAL_S,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
@@ -101,7 +98,7 @@ class Recalibrator:
         """
         maps = dict(await self._store.maps())
         for agent, count in (await self._store.rating_counts()).items():
-            if count >= max(self._min_ratings, _due_count(maps.get(agent))):
+            if _is_due(count, maps.get(agent), self._min_ratings):
                 newest = await self._store.newest_ratings(agent, MAX_RATINGS)
                 maps[agent] = await asyncio.to_thread(fitted_map, agent, newest, count)
                 await self._store.add_map(maps[agent])
@@ -118,11 +115,11 @@ class Recalibrator:
             raise
 
 
-def _due_count(current: RecalibrationMap | None) -> float:
-    """Return the labelled self-assessments at which a map is fitted anew [count]."""
-    if current is None:
-        return 0.0
-    return current.observations + max(1.0, GROWTH * min(current.observations, MAX_RATINGS))
+def _is_due(count: int, current: RecalibrationMap | None, minimum: int) -> bool:
+    """Return whether a map is fitted to `count` labelled self-assessments; one is fitted on the newest at most."""
+    observations = current.observations if current else 0
+    fitted_on = min(observations, MAX_RATINGS) if current else None
+    return is_fit_due(count, since=count - observations, fitted_on=fitted_on, minimum=minimum)
 
 
 def fitted_map(agent: str, newest: Sequence[SelfRating], count: int) -> RecalibrationMap:

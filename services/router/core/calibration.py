@@ -3,11 +3,8 @@
 Source: SPEC 4: only with enough data, versioned, can be rolled back.
 """
 
+from kernel.statistics.recalibration import GROWTH, MINIMUM_LABELS, is_fit_due
 from kernel.values import value
-
-# At 100 answers even perfect calibration shows an error of about .10, which is the size that a map corrects.
-DEFAULT_MINIMUM = 100
-DEFAULT_GROWTH = 0.2
 
 
 @value
@@ -19,8 +16,8 @@ class FittingRules:
         growth: Labels since the last fit, as a share of those it was fitted on, from which the next is made [> 0].
     """
 
-    minimum: int = DEFAULT_MINIMUM
-    growth: float = DEFAULT_GROWTH
+    minimum: int = MINIMUM_LABELS
+    growth: float = GROWTH
 
 
 @value
@@ -54,9 +51,13 @@ def is_due(progress: Progress, rules: FittingRules) -> bool:
         >>> is_due(Progress(strategy="system1", confidence_source="assessment", judged=99), FittingRules())
         False
     """
-    if progress.judged < rules.minimum:
-        return False
-    return progress.fits == 0 or progress.since >= max(1.0, rules.growth * progress.fitted_on)
+    return is_fit_due(
+        progress.judged,
+        since=progress.since,
+        fitted_on=progress.fitted_on if progress.fits else None,
+        minimum=rules.minimum,
+        growth=rules.growth,
+    )
 
 
 def version_in_force(newest: str, *, improves: bool, pinned: str | None) -> str:

@@ -11,6 +11,7 @@ from kernel.statistics.recalibration import (
     Method,
     Point,
     calibrated,
+    is_fit_due,
     isotonic_points,
     platt_curve,
     platt_points,
@@ -29,6 +30,42 @@ MAP = (
 
 def drawn(levels: np.ndarray, chances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return (rng.random(len(levels)) < chances).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("labels", "since", "fitted_on", "due"),
+    [
+        (99, 99, None, False),
+        (100, 100, None, True),
+        (119, 19, 100, False),
+        (120, 20, 100, True),
+        (300, 22, 111, False),
+        (300, 23, 111, True),
+        (99, 50, 100, False),
+        (100, 20, 100, True),
+    ],
+    ids=[
+        "too few",
+        "enough",
+        "20 are a fifth of 100",
+        "a fifth more",
+        "22.2 are a fifth of 111",
+        "more than a fifth",
+        "too few are left",
+        "labels may be deleted meanwhile",
+    ],
+)
+def test_a_map_is_due_from_a_hundred_labels_and_after_a_fifth_more(
+    labels: int, since: int, fitted_on: int | None, due: bool
+) -> None:
+    assert is_fit_due(labels, since=since, fitted_on=fitted_on) is due
+
+
+def test_a_new_fit_takes_at_least_one_new_label() -> None:
+    # A thousandth of 60 is 0.06, which no new label would reach; one is needed all the same.
+    result = [is_fit_due(60, since=since, fitted_on=60, minimum=60, growth=0.001) for since in (0, 1)]
+
+    assert result == [False, True]
 
 
 def test_between_points_a_map_is_linear_and_beyond_them_level() -> None:
