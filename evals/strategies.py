@@ -8,7 +8,7 @@ from evals import prompts
 from evals.harness.arms import Arm, Call, Replies
 from evals.items import Item
 from evals.router_client import Body
-from kernel.answers import AnswerType
+from kernel.arbitration.defaults import SOLVER_TEMPERATURE
 from kernel.seeds import derived_seed
 
 # Limits that no strategy reaches: what it spends is measured, not cut.
@@ -17,8 +17,6 @@ CHAT_MODELS = ("system1", "auto", "dialectic", "arbiter", "delegation")
 ROLES = {"roles-optimal": "OPTIMAL", "roles-greedy": "GREEDY", "roles-random": "RANDOM"}
 VARIANTS = {"majority": "MAJORITY_VOTE", "mc-mas": "FULL", "self-consistency": "SELF_CONSISTENCY"}
 ROUTE = "route"
-# Sampling temperature of samples that are voted on [0..2], sent by name so that records show it (SPEC 2).
-SOLVER_TEMPERATURE = 0.6
 # The fields that limit the tokens of a text, by path.
 LIMITS: Mapping[str, Sequence[str]] = {
     "/v1/chat/completions": ("max_tokens",),
@@ -99,7 +97,7 @@ def _limited(
 
 def _chat(model: str, item: Item, seed: int, _: Replies) -> Call:
     own: dict[str, Any] = {"fallback": False, "envelope": dict(WIDE)}
-    if item.answer_type is not AnswerType.CODE:
+    if not item.is_program:
         own["answer_type"] = item.answer_type.value
     messages = [{"role": "user", "content": prompts.question(item).text}]
     body = {"model": model, "messages": messages, "seed": _seed(seed, model), "metacog": own}

@@ -10,8 +10,8 @@ from cli.operation.findings import Finding, Status, not_checked
 from cli.terminal.exits import FAILED, OK
 from cli.terminal.options import ArbiterUrl, AsJson, AssignerUrl, DelegationUrl, Key, RouterUrl
 from cli.terminal.output import print_json, progress_line, stdout, text
+from kernel.msv.experience import DEFAULT_CALIBRATION
 
-MEASURED_ON = "all-MiniLM-L6-v2"
 SIGNS = {
     Status.FINE: ("ok", "green"),
     Status.NOTE: ("note", "yellow"),
@@ -81,7 +81,7 @@ def _inference(values: Mapping[str, str], may_generate: bool) -> Iterator[Findin
 
 def _encoder(values: Mapping[str, str], _: bool) -> Iterator[Finding]:
     url, key, model = (values[f"METACOG_ENCODER_{part}"] for part in ("URL", "API_KEY", "MODEL"))
-    return probes.encoder(url, key, model, values["METACOG_ROUTER_SIMILARITY_ENCODER"] or MEASURED_ON)
+    return probes.encoder(url, key, model, values["METACOG_ROUTER_SIMILARITY_ENCODER"] or DEFAULT_CALIBRATION.encoder)
 
 
 # The dependencies of the services, by the setting with their address.

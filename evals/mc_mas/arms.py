@@ -7,7 +7,15 @@ from typing import Any
 from evals import prompts
 from evals.harness.arms import Arm, Call, Replies
 from evals.items import Item
-from evals.strategies import SOLVER_TEMPERATURE, WIDE, limited, named
+from evals.strategies import WIDE, limited, named
+from kernel.arbitration.defaults import (
+    ARBITRATION_SAMPLES,
+    ARBITRATION_TEMPERATURE,
+    CRITIQUE_TEMPERATURE,
+    NOVEL_BELOW,
+    SOLVER_SAMPLES,
+    SOLVER_TEMPERATURE,
+)
 from kernel.seeds import derived_seed
 from kernel.values import value
 
@@ -33,13 +41,13 @@ class Sampling:
         novelty_threshold: Similarity below which a claim is novel, tau [-1..1].
     """
 
-    solver_samples: int = 5
-    arbitration_samples: int = 50
+    solver_samples: int = SOLVER_SAMPLES
+    arbitration_samples: int = ARBITRATION_SAMPLES
     embeddings: bool = True
     max_tokens: int = 0
-    critique_temperature: float = 0.2
-    arbitration_temperature: float = 0.4
-    novelty_threshold: float = 0.7
+    critique_temperature: float = CRITIQUE_TEMPERATURE
+    arbitration_temperature: float = ARBITRATION_TEMPERATURE
+    novelty_threshold: float = NOVEL_BELOW
 
     @property
     def request_fields(self) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ SOLVER_TEMPERATURE = 0.6
 CRITIQUE_TEMPERATURE = 0.2
 ARBITRATION_TEMPERATURE = 0.4
 # Probability that all samples would give the same answer, from which adaptive sampling stops [0.5..1]; ours.
+# The setting of the arbiter is at least this; a request may give less.
 STOPPING_PROBABILITY = 0.95
 # Arbitration samples of adaptive mode's first batch [count, >= 1]; ours.
 FIRST_BATCH_SAMPLES = 6

@@ -118,4 +118,5 @@ class Rules:
     constant_verbalized: float = 0.5
 
 
+DEFAULT_RULES = Rules()
 PAPER_RULES = Rules(hand_over_rule=HandOverRule.PAPER, recalibrate=False)

@@ -36,6 +36,9 @@ class DriftLimits:
     least: int = 5
 
 
+DEFAULT_LIMITS = DriftLimits()
+
+
 @value
 class Split:
     """A split is the likeliest place of a change.

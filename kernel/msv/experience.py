@@ -10,8 +10,6 @@ from kernel.values import value
 from kernel.weighted_mean import sums_to_one, weighted_mean
 
 SOURCES = ("knowledge", "experience")
-
-
 NOTHING_STORED = "nothing is stored yet"
 
 
@@ -50,6 +48,9 @@ class ExperienceWeights:
             raise InvalidExperienceWeights(
                 f"weights of knowledge and experience must be >= 0 and sum to 1; they are {weights}"
             )
+
+
+DEFAULT_WEIGHTS = ExperienceWeights()
 
 
 @value
@@ -91,6 +92,9 @@ class SimilarityCalibration:
         """
         share = (cosine - self.floor) / (self.ceiling - self.floor)
         return round(min(1.0, max(0.0, share)), 12)
+
+
+DEFAULT_CALIBRATION = SimilarityCalibration()
 
 
 @value

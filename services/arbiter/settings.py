@@ -4,6 +4,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import ApiSettings
+from kernel.arbitration.defaults import FIRST_BATCH_SAMPLES, STOPPING_PROBABILITY
 
 
 class Settings(ApiSettings):
@@ -25,8 +26,12 @@ class Settings(ApiSettings):
     critique_max_tokens: int = Field(192, ge=1, description="The same of a critique")
     arbitration_max_tokens: int = Field(256, ge=1, description="The same of an arbitration sample")
     input_max_tokens: int = Field(512, ge=32, description="Tokens of each trace and critique in a prompt")
-    stopping_probability: float = Field(0.95, ge=0.95, le=1, description="Probability from which adaptive mode stops")
-    first_batch_samples: int = Field(6, ge=1, description="Arbitration samples of adaptive mode's first batch")
+    stopping_probability: float = Field(
+        STOPPING_PROBABILITY, ge=STOPPING_PROBABILITY, le=1, description="Probability from which adaptive mode stops"
+    )
+    first_batch_samples: int = Field(
+        FIRST_BATCH_SAMPLES, ge=1, description="Arbitration samples of adaptive mode's first batch"
+    )
     stepwise_solving: bool = Field(False, description="Whether adaptive mode draws solver samples in steps")
     max_solvers: int = Field(16, ge=1, description="Solvers that a request may ask for")
     max_samples: int = Field(256, ge=1, le=1024, description="Samples of one stage that a request may ask for")

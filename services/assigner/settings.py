@@ -6,6 +6,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import ApiSettings
+from kernel.roles import NOTE_EXPERIENCE, NOTE_IMPORTANCE
 
 
 class Settings(ApiSettings):
@@ -24,8 +25,10 @@ class Settings(ApiSettings):
     exploration_share: float = Field(
         0.0, ge=0, le=1, description="Share of deliberations whose roles chance gives, so that weights can be learned"
     )
-    note_importance: float = Field(0.7, ge=0, le=1, description="Importance from which the generalist writes a note")
-    note_experience: float = Field(0.4, ge=0, le=1, description="Experience above which it does not")
+    note_importance: float = Field(
+        NOTE_IMPORTANCE, ge=0, le=1, description="Importance from which the generalist writes a note"
+    )
+    note_experience: float = Field(NOTE_EXPERIENCE, ge=0, le=1, description="Experience above which it does not")
     assignments_max_body_bytes: int = Field(
         8 * 1024 * 1024, ge=1024, description="Largest request body on /v1/assignments [bytes]"
     )

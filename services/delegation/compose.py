@@ -18,11 +18,11 @@ from chassis.serving.rest import Application
 from chassis.serving.server import grpc_server
 from configuration.agents import AgentConfig
 from inference import ModelClients
-from kernel.confidence.rules import Rules
+from kernel.confidence.rules import DEFAULT_RULES, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
 from services.delegation import rest, rpc
-from services.delegation.core.routine import Routine
+from services.delegation.core.routine import DEFAULT_ROUTINE, Routine
 from services.delegation.sandbox import Sandbox
 from services.delegation.service.categories import Categories
 from services.delegation.service.dimensions import Dimension, DimensionFinder, Embedder, Prototypes
@@ -184,7 +184,7 @@ def task_defaults(settings: Settings, dimensions: Sequence[Dimension]) -> TaskDe
 def config_version(rules: Rules, routine: Routine, dimensions: Sequence[Dimension]) -> str:
     """Return the version of a configuration: `paper` for the defaults, else with a digest of it."""
     digest = sha256(dumps([asdict(rules), asdict(routine), [each.id for each in dimensions]])).hexdigest()[:12]
-    return f"paper+{digest}" if rules != Rules() or routine != Routine() else "paper"
+    return f"paper+{digest}" if rules != DEFAULT_RULES or routine != DEFAULT_ROUTINE else "paper"
 
 
 def with_paths(app: Application, use_cases: UseCases) -> Application:

@@ -6,7 +6,10 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import ApiSettings
-from kernel.confidence.rules import Exploration, HandOverRule
+from kernel.confidence.rules import DEFAULT_RULES, Exploration, HandOverRule
+from kernel.learning.drift import DEFAULT_LIMITS
+from kernel.statistics.recalibration import MINIMUM_LABELS
+from services.delegation.core.routine import DEFAULT_ROUTINE
 from services.delegation.service.values import DimensionClassifier
 
 
@@ -29,30 +32,58 @@ class Settings(ApiSettings):
         DimensionClassifier.MODEL, description="How dimensions are found: MODEL or EMBEDDING"
     )
     confidence_threshold: float = Field(
-        0.5, ge=0, le=1, description="Confidence from which an agent executes a task, theta"
+        DEFAULT_RULES.confidence_threshold,
+        ge=0,
+        le=1,
+        description="Confidence from which an agent executes a task, theta",
     )
-    verbalized_weight: float = Field(0.6, ge=0, le=1, description="Weight of the verbalized confidence, lambda")
+    verbalized_weight: float = Field(
+        DEFAULT_RULES.verbalized_weight, ge=0, le=1, description="Weight of the verbalized confidence, lambda"
+    )
     disagreement_threshold: float = Field(
-        0.3, ge=0, le=1, description="Disagreement above which the threshold rises, theta_delta"
+        DEFAULT_RULES.disagreement_threshold,
+        ge=0,
+        le=1,
+        description="Disagreement above which the threshold rises, theta_delta",
     )
-    disagreement_gain: float = Field(0.2, ge=0, description="Rise of the threshold by disagreement, gamma")
-    learning_rate: float = Field(0.1, gt=0, le=1, description="Step of a profile toward an outcome, alpha")
+    disagreement_gain: float = Field(
+        DEFAULT_RULES.disagreement_gain, ge=0, description="Rise of the threshold by disagreement, gamma"
+    )
+    learning_rate: float = Field(
+        DEFAULT_RULES.learning_rate, gt=0, le=1, description="Step of a profile toward an outcome, alpha"
+    )
     minimum_observations: int = Field(
-        5, ge=0, description="Observations from which on a profile replaces a missing rating"
+        DEFAULT_RULES.minimum_observations,
+        ge=0,
+        description="Observations from which on a profile replaces a missing rating",
     )
-    hand_over_rule: HandOverRule = Field(HandOverRule.BETTER, description="BETTER, or PAPER")
-    short_list_size: int = Field(4, ge=1, description="Other agents that are assessed at most")
-    exploration: Exploration = Field(Exploration.THOMPSON, description="THOMPSON, UPPER_BOUND or NONE")
-    skip_routine: bool = Field(False, description="Whether routine tasks skip self-assessment")
-    routine_certainty: float = Field(0.8, ge=0, le=1, description="Certainty of the dimension of a routine task")
-    routine_competence: float = Field(0.8, ge=0, le=1, description="Competence that makes a task routine")
-    routine_observations: int = Field(20, ge=0, description="Observations that make a task routine")
-    recalibrate: bool = Field(True, description="Whether verbalized confidences are recalibrated")
-    recalibration_minimum: int = Field(100, ge=20, description="Labels from which on an agent is recalibrated")
+    hand_over_rule: HandOverRule = Field(DEFAULT_RULES.hand_over_rule, description="BETTER, or PAPER")
+    short_list_size: int = Field(
+        DEFAULT_RULES.short_list_size, ge=1, description="Other agents that are assessed at most"
+    )
+    exploration: Exploration = Field(DEFAULT_RULES.exploration, description="THOMPSON, UPPER_BOUND or NONE")
+    skip_routine: bool = Field(DEFAULT_RULES.skip_routine, description="Whether routine tasks skip self-assessment")
+    routine_certainty: float = Field(
+        DEFAULT_ROUTINE.certainty, ge=0, le=1, description="Certainty of the dimension of a routine task"
+    )
+    routine_competence: float = Field(
+        DEFAULT_ROUTINE.competence, ge=0, le=1, description="Competence that makes a task routine"
+    )
+    routine_observations: int = Field(
+        DEFAULT_ROUTINE.observations, ge=0, description="Observations that make a task routine"
+    )
+    recalibrate: bool = Field(DEFAULT_RULES.recalibrate, description="Whether verbalized confidences are recalibrated")
+    recalibration_minimum: int = Field(
+        MINIMUM_LABELS, ge=20, description="Labels from which on an agent is recalibrated"
+    )
     drift_threshold: float = Field(
-        9.0, gt=0, description="Statistic from which on a change of competence is detected [nats]"
+        DEFAULT_LIMITS.threshold,
+        gt=0,
+        description="Statistic from which on a change of competence is detected [nats]",
     )
-    drift_window: int = Field(200, ge=20, le=2000, description="Recent outcomes that the detector reads")
+    drift_window: int = Field(
+        DEFAULT_LIMITS.window, ge=20, le=2000, description="Recent outcomes that the detector reads"
+    )
     sandbox: bool = Field(True, description="Whether unit tests may be run, in a sandbox")
     test_timeout_ms: int = Field(5000, ge=100, le=60_000, description="Time limit of code and its tests [ms]")
     judge_agent: str = Field("", description="Agent that judges where the request names none; empty: the default model")

@@ -7,7 +7,9 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import ApiSettings
-from kernel.activation import Route
+from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Route
+from kernel.msv.experience import DEFAULT_CALIBRATION, DEFAULT_WEIGHTS
+from kernel.statistics.recalibration import GROWTH, MINIMUM_LABELS
 
 
 class Settings(ApiSettings):
@@ -17,11 +19,15 @@ class Settings(ApiSettings):
 
     rest_port: int = Field(8080, ge=0, le=65535, description="Port of the REST and OpenAI APIs")
     grpc_port: int = Field(50051, ge=0, le=65535, description="Port of the gRPC API")
-    threshold: float = Field(0.45, ge=0, le=1, description="System 2 if and only if the activation reaches it")
-    weight_correctness: float = Field(0.30, description="Weight of 1 - correctness in the activation")
-    weight_conflict: float = Field(0.25, description="Weight of conflict in the activation")
-    weight_importance: float = Field(0.25, description="Weight of importance in the activation")
-    weight_experience: float = Field(0.20, description="Weight of 1 - experience in the activation")
+    threshold: float = Field(
+        PAPER_THRESHOLD, ge=0, le=1, description="System 2 if and only if the activation reaches it"
+    )
+    weight_correctness: float = Field(
+        PAPER_WEIGHTS.correctness, description="Weight of 1 - correctness in the activation"
+    )
+    weight_conflict: float = Field(PAPER_WEIGHTS.conflict, description="Weight of conflict in the activation")
+    weight_importance: float = Field(PAPER_WEIGHTS.importance, description="Weight of importance in the activation")
+    weight_experience: float = Field(PAPER_WEIGHTS.experience, description="Weight of 1 - experience in the activation")
     assessor: Literal["verbalized", "probe", "hybrid", "draft"] = Field(
         "draft", description="How the state of a question is measured"
     )
@@ -47,10 +53,12 @@ class Settings(ApiSettings):
     cache_decisions_turns: int = Field(4, ge=1, description="Turns that a decision is cached for at most")
     cache_decisions_s: float = Field(900.0, gt=0, description="Time that a decision is cached for at most [s]")
     calibration_minimum: int = Field(
-        100, ge=50, description="Labelled answers of a strategy and source from which a recalibration map is fitted"
+        MINIMUM_LABELS,
+        ge=50,
+        description="Labelled answers of a strategy and source from which a recalibration map is fitted",
     )
     calibration_growth: float = Field(
-        0.2, gt=0, description="Labels since the last fit, as a share of those it had, from which the next is made"
+        GROWTH, gt=0, description="Labels since the last fit, as a share of those it had, from which the next is made"
     )
     calibration_refresh_s: float = Field(
         30.0, gt=0, description="Time after which maps put in force by other replicas are in force here [s]"
@@ -68,12 +76,21 @@ class Settings(ApiSettings):
     arbiter_timeout_ms: int = Field(300_000, ge=1, description="The same: time [ms]")
     max_in_flight: int = Field(512, ge=1, description="Requests assessed, routed or answered at a time; more get a 429")
     max_deliberations: int = Field(32, ge=1, description="Deliberations among them")
-    knowledge_weight: float = Field(0.5, description="Weight of similarity to documents in the experience component")
-    experience_weight: float = Field(0.5, description="Weight of similarity to verified answers in it")
-    similarity_floor: float = Field(0.35, ge=-1, le=1, description="Cosine up to which two texts count as unrelated")
-    similarity_ceiling: float = Field(0.85, ge=-1, le=1, description="Cosine from which they count as the same")
+    knowledge_weight: float = Field(
+        DEFAULT_WEIGHTS.knowledge, description="Weight of similarity to documents in the experience component"
+    )
+    experience_weight: float = Field(
+        DEFAULT_WEIGHTS.experience, description="Weight of similarity to verified answers in it"
+    )
+    similarity_floor: float = Field(
+        DEFAULT_CALIBRATION.floor, ge=-1, le=1, description="Cosine up to which two texts count as unrelated"
+    )
+    similarity_ceiling: float = Field(
+        DEFAULT_CALIBRATION.ceiling, ge=-1, le=1, description="Cosine from which they count as the same"
+    )
     similarity_encoder: str = Field(
-        "all-MiniLM-L6-v2", description="Encoder that both were measured on; with another in use experience is unknown"
+        DEFAULT_CALIBRATION.encoder,
+        description="Encoder that both were measured on; with another in use experience is unknown",
     )
     similarity_timeout_ms: int = Field(1000, ge=1, description="Time for looking up what is stored for a question [ms]")
     chunk_characters: int = Field(800, ge=1, description="Length of a chunk of a document [characters]")

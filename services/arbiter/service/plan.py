@@ -5,6 +5,16 @@ from dataclasses import dataclass, field, replace
 
 from chassis.errors import RequestOverLimit
 from kernel.answers import AnswerType, inferred_type, listed_options
+from kernel.arbitration.defaults import (
+    ARBITRATION_SAMPLES,
+    ARBITRATION_TEMPERATURE,
+    CRITIQUE_TEMPERATURE,
+    FIRST_BATCH_SAMPLES,
+    SOLVER_SAMPLES,
+    SOLVER_TEMPERATURE,
+    SOLVERS,
+    STOPPING_PROBABILITY,
+)
 from kernel.arbitration.modes import Mode, Variant
 from kernel.arbitration.stopping import StopRule
 from kernel.conversation import Turn, conversation, transcript
@@ -41,18 +51,18 @@ class ArbitrationDefaults:
     """
 
     limits: Limits
-    solvers: int = 2
-    solver_samples: int = 5
-    arbitration_samples: int = 50
-    solver_temperature: float = 0.6
-    critique_temperature: float = 0.2
-    arbitration_temperature: float = 0.4
+    solvers: int = SOLVERS
+    solver_samples: int = SOLVER_SAMPLES
+    arbitration_samples: int = ARBITRATION_SAMPLES
+    solver_temperature: float = SOLVER_TEMPERATURE
+    critique_temperature: float = CRITIQUE_TEMPERATURE
+    arbitration_temperature: float = ARBITRATION_TEMPERATURE
     solver_max_tokens: int = 256
     critique_max_tokens: int = 192
     arbitration_max_tokens: int = 256
     input_max_tokens: int = 512
-    stopping_probability: float = 0.95
-    first_batch_samples: int = 6
+    stopping_probability: float = STOPPING_PROBABILITY
+    first_batch_samples: int = FIRST_BATCH_SAMPLES
     stepwise_solving: bool = False
     most_solvers: int = 16
     most_samples: int = 256

@@ -23,6 +23,9 @@ class Routine:
     observations: int = 20
 
 
+DEFAULT_ROUTINE = Routine()
+
+
 def is_routine(estimate: ProfileEstimate, certainty: float, *, threshold: float, limits: Routine) -> bool:
     """Return whether an agent's profile is well known and high for a task whose dimension is certain.
 

@@ -16,6 +16,7 @@ from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.log import logger
 from inference import Priced, Spend
+from kernel.arbitration.defaults import ARBITRATION_SAMPLES, SOLVER_SAMPLES, SOLVERS
 from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, largest_limits, limits
 from kernel.errors import Bug, MetacogError
@@ -45,7 +46,6 @@ from services.router.service.calibration.recalibration import Recalibration, ser
 from services.router.service.runs.values import FellBack, Run
 
 # Samples of the arbiter where a request leaves them open (SPEC 2.1): each may be the answer.
-SOLVERS, SOLVER_SAMPLES, ARBITRATION_SAMPLES = 2, 5, 50
 DEFAULT_ARBITRATION_GENERATIONS = SOLVERS * (SOLVER_SAMPLES + 1) + ARBITRATION_SAMPLES
 
 
