@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cli.terminal.client import address
 from cli.terminal.exits import INTERRUPTED
 from cli.terminal.output import stderr
+from evals.harness.command_line import option_name
 
 if TYPE_CHECKING:
     from evals.harness.arms import Plan
@@ -93,11 +93,6 @@ def reject_two_sources(ctx: typer.Context) -> None:
     reject_with(ctx, "hub", "data", "sets")
 
 
-def option_name(name: str) -> str:
-    """Return the option of a parameter."""
-    return f"--{name.replace('_', '-')}"
-
-
 def _was_given(ctx: typer.Context, name: str) -> bool:
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
@@ -106,29 +101,6 @@ def _was_given(ctx: typer.Context, name: str) -> bool:
 def item_options(data: Path | None, hub: str, sets: str, items: int) -> dict[str, object]:
     """Return the options that select the items, for the command that repeats a run."""
     return {"data": data, "hub": hub, "sets": "" if hub else sets, "items": items}
-
-
-def command_line(command: str, **options: object) -> str:
-    """Return the command that repeats a run, without the addresses of the services and the folder.
-
-    Example:
-        >>> command_line("compare", data="my questions", hub="", seed=0, max_tokens=None, live=True)
-        "metacog eval compare --data 'my questions' --seed 0 --live"
-    """
-    given = {name: text for name, text in options.items() if text is not None and text is not False and text != ""}
-    words = [
-        option_name(name) if text is True else f"{option_name(name)} {quote(str(text))}" for name, text in given.items()
-    ]
-    return " ".join(["metacog eval", command, *words])
-
-
-def non_default(**options: tuple[int, int]) -> dict[str, int]:
-    """Return the options that differ from their defaults.
-
-    Args:
-        options: Given value and default of each option.
-    """
-    return {name: given for name, (given, default) in options.items() if given != default}
 
 
 def record(plan: "Plan", session: "Session", addresses: "Addresses") -> None:

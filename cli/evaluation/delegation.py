@@ -17,17 +17,16 @@ from cli.evaluation.common import (
     Seeds,
     Sets,
     Timeout,
-    command_line,
     item_options,
     items_of,
     listed,
-    non_default,
     numbers,
     record,
     reject_two_sources,
     reject_with,
     show,
 )
+from evals.harness.command_line import command_line, non_default
 
 MOST_TASKS = 100_000
 

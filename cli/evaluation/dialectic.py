@@ -24,16 +24,15 @@ from cli.evaluation.common import (
     Seeds,
     Sets,
     Timeout,
-    command_line,
     item_options,
     items_of,
     listed,
-    non_default,
     numbers,
     record,
     reject_two_sources,
     show,
 )
+from evals.harness.command_line import command_line, non_default
 
 
 def dialectic(  # noqa: PLR0913 - each is an option of the command

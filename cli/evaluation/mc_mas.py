@@ -16,16 +16,16 @@ from cli.evaluation.common import (
     Seeds,
     Sets,
     Timeout,
-    command_line,
     item_options,
     items_of,
-    non_default,
     numbers,
     record,
     reject_two_sources,
     reject_with,
     show,
 )
+from evals.harness.command_line import command_line, non_default
+from kernel.arbitration.defaults import ARBITRATION_SAMPLES, SOLVER_SAMPLES
 
 # Options of the sampling, which recorded samples disable.
 UNUSED = ("data", "hub", "sets", "items", "seeds", "solver_samples", "arbitration_samples", "max_tokens", "report_only")
@@ -38,8 +38,8 @@ def mc_mas(  # noqa: PLR0913 - each is an option of the command
     sets: Sets = "",
     items: Items = 20,
     seeds: Seeds = "7",
-    solver_samples: Annotated[int, typer.Option(min=1, help="Samples of each of two solvers, K_s.")] = 5,
-    arbitration_samples: Annotated[int, typer.Option(min=1, help="Samples of the arbiter, K_a.")] = 50,
+    solver_samples: Annotated[int, typer.Option(min=1, help="Samples of each of two solvers, K_s.")] = SOLVER_SAMPLES,
+    arbitration_samples: Annotated[int, typer.Option(min=1, help="Samples of the arbiter, K_a.")] = ARBITRATION_SAMPLES,
     max_tokens: Annotated[int, typer.Option(min=0, help="Maximum tokens of one sample; 0: the service's.")] = 0,
     embeddings: Annotated[bool, typer.Option(help="Measure novelty and related measures; needs the encoder.")] = True,
     equal_compute: Annotated[bool, typer.Option(help="Sample self-consistency with as many generations.")] = True,

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.evaluation.common import command_line, non_default, record, show
+from cli.evaluation.common import record, show
+from evals.harness.command_line import command_line, non_default
 
 
 @dataclass(frozen=True)

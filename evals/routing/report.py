@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from evals.harness.command_line import command_line, non_default
 from evals.harness.commands import ROUTING
 from evals.harness.provenance import digests_text
-from evals.harness.typed_command import typed, unusual
 from evals.markdown import UNKNOWN, area, band, estimate, gain, number, ranged, share, table
 from evals.records import Record
 from evals.routing.figures import LENGTH, AssessorFigures, Difference, Figures
@@ -68,14 +68,14 @@ def _heading(evaluation: RecordedRouting, found: Figures) -> str:
 def _command(run: Record) -> str:
     """The command that makes the run again; what stands at its default is left out."""
     usual, seconds = Plan(items=()), run["timeout_ms"] / 1000
-    options = unusual(
+    options = non_default(
         plain=(run.get("plain", usual.plain), usual.plain),
         concurrency=(run["concurrency"], usual.concurrency),
         timeout=(0 if run["data"] == QUICK else seconds, 0 if run["data"] == QUICK else usual.timeout_ms / 1000),
     )
     given = {name: f"{number:g}" for name, number in options.items()}
     assessors = ",".join(run["assessors"])
-    return f"`{typed(ROUTING, **_data(run), assessors=assessors, seed=run['seed'], **given, out='DIR')}`"
+    return f"`{command_line(ROUTING, **_data(run), assessors=assessors, seed=run['seed'], **given, out='DIR')}`"
 
 
 def _data(run: Record) -> Mapping[str, object]:
