@@ -13,10 +13,10 @@ from chassis.errors import ConfigurationInvalid
 from cli.calibration.recorded_deliberations import DeliberationSample
 from kernel.learning.contrasts import contrasts, counting_weights
 from kernel.learning.evidence import Evidence, WeightsMerit, evidence
-from kernel.learning.fitting import FOLDS, informative_weights
+from kernel.learning.fitting import informative_weights
 from kernel.roles import FITNESS_TERMS, ROLES, Role, RoleWeights, VersionedWeights
 from kernel.statistics.bootstrap import Estimate
-from kernel.statistics.samples import RIGHT
+from kernel.statistics.samples import FOLDS, RIGHT
 from kernel.values import value
 
 

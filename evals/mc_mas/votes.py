@@ -12,11 +12,9 @@ import numpy as np
 from evals.mc_mas.questions import Question, Sampled
 from kernel.answers import entropy
 from kernel.arbitration.consensus import ranked_answers
+from kernel.arbitration.defaults import OVERCONFIDENT
 from kernel.thresholds import exceeds
 from kernel.values import value
-
-# A wrong answer is overconfident above this confidence (SPEC 2.2).
-OVERCONFIDENT = 0.7
 
 
 @value

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernel.answers.numbers import rational, spelled
-from kernel.arbitration.defaults import NOVEL_BELOW as NOVEL_BELOW
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 

@@ -3,7 +3,6 @@
 Source: SPEC 2.2.
 """
 
-from kernel.arbitration.defaults import OVERCONFIDENT as OVERCONFIDENT
 from kernel.arbitration.modes import Regime
 from kernel.thresholds import exceeds
 from kernel.values import value

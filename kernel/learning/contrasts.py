@@ -17,8 +17,7 @@ import numpy as np
 
 from kernel.assignment import AssignedAgents
 from kernel.msv import MSV
-from kernel.roles import CHAIN_ROLES as CHAIN_ROLES
-from kernel.roles import FITNESS_TERMS, ROLES, Floats, term_levels
+from kernel.roles import CHAIN_ROLES, FITNESS_TERMS, ROLES, Floats, term_levels
 from kernel.statistics.samples import effective_size
 
 

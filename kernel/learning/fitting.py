@@ -7,10 +7,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from kernel.learning.contrasts import CHAIN_ROLES
-from kernel.roles import FITNESS_TERMS, ROLES, Floats, RoleWeights
-from kernel.statistics.samples import FOLDS as FOLDS
-from kernel.statistics.samples import RIGHT, stratified_folds
+from kernel.roles import CHAIN_ROLES, FITNESS_TERMS, ROLES, Floats, RoleWeights
+from kernel.statistics.samples import FOLDS, RIGHT, stratified_folds
 from kernel.statistics.weighing import FIRST_SLOPE, LEAST_SLOPE, PULL, rounded_weights
 
 # Pull, first slope and least slope are those of the activation's weights: here the pull weighs as much as some hundred

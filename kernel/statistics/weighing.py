@@ -14,8 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from kernel.statistics.samples import FOLDS as FOLDS
-from kernel.statistics.samples import Array, Flags, Numbers, stratified_folds, unit_array
+from kernel.statistics.samples import FOLDS, Array, Flags, Numbers, stratified_folds, unit_array
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 from kernel.weighted_mean import weighted_terms

@@ -5,9 +5,9 @@ from scipy.special import expit
 
 from chassis.serving.wire import from_plain
 from kernel.assignment import DrawnAssignment, best_assignment, build_problem, explored_assignment
-from kernel.learning.contrasts import CHAIN_ROLES, Deliberated
+from kernel.learning.contrasts import Deliberated
 from kernel.msv import MSV
-from kernel.roles import DEFAULT_WEIGHTS, ROLES, Role, RoleWeights, fitness_matrix
+from kernel.roles import CHAIN_ROLES, DEFAULT_WEIGHTS, ROLES, Role, RoleWeights, fitness_matrix
 
 TRUTH: RoleWeights = {
     Role.EXPERT: {"correctness": 0.1, "experience": 0.9},

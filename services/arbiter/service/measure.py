@@ -8,8 +8,8 @@ from functools import partial
 
 from chassis.errors import RequestOverLimit
 from kernel.answers.answer_type_inference import type_of_answers
-from kernel.arbitration.claims import NOVEL_BELOW, ClaimShares
-from kernel.arbitration.failures import OVERCONFIDENT
+from kernel.arbitration.claims import ClaimShares
+from kernel.arbitration.defaults import NOVEL_BELOW, OVERCONFIDENT
 from kernel.arbitration.modes import AnswerSource
 from kernel.errors import MalformedRequest
 from kernel.values import value

@@ -26,8 +26,6 @@ CONCLUSION = 400
 
 _NEGATIONS = frozenset(["not", "no", "never", "neither", "nor", "none"])
 
-key_of = untyped_answer
-
 
 @value
 class GroupedAnswers:

@@ -26,12 +26,20 @@ from inference import (
     Spend,
     WorkKind,
 )
+from kernel.answers.untyped import untyped_answer
 from kernel.conversation import Turn, latest_texts, transcript, user_text
 from kernel.errors import MetacogError
 from kernel.ledger import Ledger, Reservation
 from kernel.msv import COMPONENTS, CONFLICT_PARTS, CORRECTNESS_PARTS, IMPORTANCE_PARTS, MSV, MSVKind
 from kernel.msv.affect import AffectAnalyser
-from kernel.msv.experience import ExperienceMatch, ExperienceWeights, SimilarityCalibration, experience_match
+from kernel.msv.experience import (
+    DEFAULT_CALIBRATION,
+    DEFAULT_WEIGHTS,
+    ExperienceMatch,
+    ExperienceWeights,
+    SimilarityCalibration,
+    experience_match,
+)
 from kernel.msv.ratings import ORDER, RATING_MAX_TOKENS, SCALE, rating_schema
 from kernel.msv.signals import (
     EQUAL,
@@ -45,7 +53,7 @@ from kernel.msv.signals import (
 from kernel.seeds import derived_seed
 from kernel.values import value
 from services.router import prompts
-from services.router.core.agreement import GroupedAnswers, grouped, key_of, merged, support
+from services.router.core.agreement import GroupedAnswers, grouped, merged, support
 from services.router.service.assessment.subject import DraftAnswer, Subject
 from services.router.service.knowledge.values import KnowledgeStore
 
@@ -295,7 +303,7 @@ class ShortAnswerSampler:
         )
         async with within_time_share(spend):
             drawn = (await self._model_client.complete(call, spend)).samples
-        samples = [sample for sample in drawn if key_of(sample.text) is not None]
+        samples = [sample for sample in drawn if untyped_answer(sample.text) is not None]
         return ShortAnswers(samples=samples, groups=await self._by_meaning([sample.text for sample in samples], spend))
 
     async def _by_meaning(self, texts: Sequence[str], spend: Spend) -> GroupedAnswers:
@@ -569,8 +577,8 @@ class ExperienceMatching:
         timeout_s: Time that looking up may take, inside the request's own [s, > 0].
     """
 
-    weights: ExperienceWeights = ExperienceWeights()
-    calibration: SimilarityCalibration = SimilarityCalibration()
+    weights: ExperienceWeights = DEFAULT_WEIGHTS
+    calibration: SimilarityCalibration = DEFAULT_CALIBRATION
     most: int = 800
     timeout_s: float = 1.0
 

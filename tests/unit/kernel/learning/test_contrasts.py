@@ -5,7 +5,6 @@ import pytest
 
 from kernel.assignment import build_problem, count_assignments, random_assignment
 from kernel.learning.contrasts import (
-    CHAIN_ROLES,
     Deliberated,
     contrasts,
     counting_weights,
@@ -14,7 +13,7 @@ from kernel.learning.contrasts import (
     possible_assignments,
 )
 from kernel.msv import MSV
-from kernel.roles import FITNESS_TERMS, Role
+from kernel.roles import CHAIN_ROLES, FITNESS_TERMS, Role
 
 ADA = MSV(correctness=0.9, experience=0.5, conflict=0.1)
 BEN = MSV(correctness=0.4, experience=0.5, conflict=0.6)

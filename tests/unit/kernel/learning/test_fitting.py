@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from kernel.learning.contrasts import CHAIN_ROLES, contrasts, counting_weights
+from kernel.learning.contrasts import contrasts, counting_weights
 from kernel.learning.fitting import advantages, fitted_role_weights, held_out_weights, informative_weights
-from kernel.roles import DEFAULT_WEIGHTS, FITNESS_TERMS, ROLES, Role, RoleWeights, checked_weights
+from kernel.roles import CHAIN_ROLES, DEFAULT_WEIGHTS, FITNESS_TERMS, ROLES, Role, RoleWeights, checked_weights
 from tests.support.simulated_deliberations import TRUTH, distance, simulated
 
 MANY = simulated(500)
