@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 
 from console.charts import calibration, series, state, tables
-from console.run_view import stage_panel, stage_text
-from kernel.answers.answer_types import AnswerType
+from console.run_view import NOTE, stage_panel, stage_text
+from kernel.answers.answer_types import AnswerType, rules_of
+from kernel.msv import ABBREVIATIONS
 from kernel.policy import STRATEGIES as STRATEGY_NAMES
 
 UNKNOWN = "unknown"
@@ -217,7 +218,7 @@ def initials(name: str) -> str:
         >>> initials("correctness"), initials("incorrectness"), initials("fit")
         ('CE', '1 - CE', 'fit')
     """
-    return {**state.INITIALS, "incorrectness": "1 - CE"}.get(name, words(name))
+    return {**ABBREVIATIONS, "incorrectness": "1 - CE"}.get(name, words(name))
 
 
 STRATEGIES: Mapping[str, str] = {
@@ -226,7 +227,7 @@ STRATEGIES: Mapping[str, str] = {
 }
 ANSWER_TYPES: Mapping[str, str] = {
     "": "inferred",
-    **{kind.value: "yes or no" if kind is AnswerType.BOOLEAN else words(kind) for kind in AnswerType},
+    **{kind.value: rules_of(kind).label for kind in AnswerType},
 }
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "answer_source": answer_source,
@@ -253,6 +254,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
 GLOBALS: Mapping[str, Any] = {
     "ANSWER_TYPES": ANSWER_TYPES,
     "COMPONENTS": state.COMPONENTS,
+    "NOTE": NOTE,
     "STRATEGIES": STRATEGIES,
     "STRATEGY_NAMES": STRATEGY_NAMES,
     "across": calibration.across,

@@ -97,7 +97,7 @@ def activation(msv: MSV, weights: ActivationWeights = PAPER_WEIGHTS, threshold: 
     """
     weight = {term: getattr(weights, term) for term in TERMS}
     unknown = tuple(term for term in TERMS if getattr(msv, term) is None)
-    found = weighted_terms([_pressure(msv, term) for term in TERMS], list(weight.values()))
+    found = weighted_terms([pressure(msv, term) for term in TERMS], list(weight.values()))
     if found is None:
         return Activation(value=None, threshold=threshold, terms={}, unknown=unknown, weights=weight)
     terms = {name: term for name, term in zip(TERMS, found, strict=True) if term is not None}
@@ -106,7 +106,14 @@ def activation(msv: MSV, weights: ActivationWeights = PAPER_WEIGHTS, threshold: 
     )
 
 
-def _pressure(msv: MSV, term: str) -> float | None:
+def pressure(msv: MSV, term: str) -> float | None:
+    """Return the level of one of `TERMS`, high where it asks for deliberation [0..1]; None where it is unknown.
+
+    Example:
+        >>> state = MSV(correctness=0.75, conflict=0.5)
+        >>> [pressure(state, term) for term in TERMS]
+        [0.25, 0.5, None, None]
+    """
     level: float | None = getattr(msv, term)
     return 1 - level if level is not None and term in LOWERS else level
 

@@ -8,16 +8,12 @@ from rich.text import Text
 
 from cli.terminal.input_files import COMPONENTS
 from cli.terminal.output import COOL, HOT, UNKNOWN, bar, cost, facts, number, plain_table, table, text
+from kernel.activation import LOWERS, TERMS
 
 Body = Mapping[str, Any]
 
 COMPONENT_NAMES = {name: f"{initials} {name.replace('_', ' ')}" for initials, name in COMPONENTS.items()}
-TERMS = {
-    "correctness": "1 - correctness",
-    "conflict": "conflict",
-    "importance": "importance",
-    "experience": "1 - experience",
-}
+TERM_NAMES = {term: f"1 - {term}" if term in LOWERS else term for term in TERMS}
 REASONS = {
     "activation": "the activation decides",
     "undetermined": "too few components of the state are known",
@@ -57,10 +53,10 @@ def decision(route: Body) -> RenderableType:
 def activation(level: Body) -> RenderableType:
     """Draw the activation with its threshold and its terms."""
     rows = [
-        [TERMS.get(name, name), bar(term, 16), f"{term:.3f}", f"weight {level['weights'].get(name, 0):g}"]
+        [TERM_NAMES.get(name, name), bar(term, 16), f"{term:.3f}", f"weight {level['weights'].get(name, 0):g}"]
         for name, term in level["terms"].items()
     ]
-    rows += [[TERMS.get(name, name), "", UNKNOWN, "left out, the others rescaled"] for name in level["unknown"]]
+    rows += [[TERM_NAMES.get(name, name), "", UNKNOWN, "left out, the others rescaled"] for name in level["unknown"]]
     value, threshold = level["value"], level["threshold"]
     if value is None:
         total = text("activation unknown: fewer than two components could be measured")

@@ -11,14 +11,14 @@ import orjson
 import yaml
 
 from chassis.errors import ConfigurationInvalid
-from cli.calibration.recorded_decisions import TERMS, Case, Run
+from cli.calibration.recorded_decisions import Case, Run
 from configuration.routing import read_routing
+from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, TERMS, Route
 from kernel.statistics.bootstrap import Estimate, bootstrap_difference
 from kernel.statistics.discrimination import Discrimination, auroc
 from kernel.statistics.intervals import wilson
-from kernel.statistics.samples import Array, Flags
+from kernel.statistics.samples import FOLDS, Array, Flags
 from kernel.statistics.weighing import (
-    FOLDS,
     ShareThreshold,
     Weights,
     fitted_weights,
@@ -29,9 +29,8 @@ from kernel.statistics.weighing import (
 from kernel.thresholds import DECIMALS
 from kernel.values import value
 
-PAPER_WEIGHTS = (0.30, 0.25, 0.25, 0.20)
-PAPER_THRESHOLD = 0.45
-SYSTEM_TWO = "SYSTEM_TWO"
+PAPER: Weights = tuple(getattr(PAPER_WEIGHTS, term) for term in TERMS)
+SYSTEM_TWO = Route.SYSTEM_TWO.value
 
 
 @value
@@ -44,7 +43,7 @@ class Choice:
         undetermined: System for a state with too few known components.
     """
 
-    weights: Weights = PAPER_WEIGHTS
+    weights: Weights = PAPER
     threshold: float = PAPER_THRESHOLD
     undetermined: str = SYSTEM_TWO
 
@@ -190,7 +189,7 @@ def choice_in_force(routing: Path | None, newest: Run | None, undetermined: str 
     """
     if routing is not None:
         stated = read_routing(routing)
-        weights = PAPER_WEIGHTS if stated.weights is None else tuple(getattr(stated.weights, term) for term in TERMS)
+        weights = PAPER if stated.weights is None else tuple(getattr(stated.weights, term) for term in TERMS)
         threshold = PAPER_THRESHOLD if stated.threshold is None else stated.threshold
         return Choice(weights=weights, threshold=threshold, undetermined=stated.undetermined or SYSTEM_TWO)
     level: Mapping[str, Any] | None = newest["route"]["activation"] if newest else None

@@ -12,14 +12,12 @@ from pydantic import Field
 from chassis.serving.wire import from_plain
 from cli.terminal.client import Service
 from cli.terminal.exits import UnusableInput
+from kernel.activation import TERMS, pressure
 from kernel.errors import MalformedRequest, MetacogError
 from kernel.msv import MSV
 from kernel.statistics.samples import RIGHT
 from kernel.values import value
 
-# Order of the weights; correctness and experience count as 1 - value.
-TERMS = ("correctness", "conflict", "importance", "experience")
-LOWERS = ("correctness", "experience")
 SYSTEM_ONE = "system1"
 MAX_PAGE = 200
 
@@ -93,13 +91,8 @@ def case_of_run(run: Run) -> Case:
 
 def levels_of(msv: MSV) -> tuple[float, ...]:
     """Return the level of each term of the activation [0..1]; NaN where it is unknown."""
-    return tuple(_level(getattr(msv, term), lowers=term in LOWERS) for term in TERMS)
-
-
-def _level(known: float | None, *, lowers: bool) -> float:
-    if known is None:
-        return nan
-    return 1 - known if lowers else known
+    levels = (pressure(msv, term) for term in TERMS)
+    return tuple(nan if level is None else level for level in levels)
 
 
 def _case_of_line(line: bytes, place: str) -> Case:

@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from cli.terminal.exits import UnusableInput
+from kernel.activation import TERMS
+from kernel.msv import ABBREVIATIONS
 
-COMPONENTS = {
-    "CE": "correctness",
-    "CI": "conflict",
-    "PI": "importance",
-    "EM": "experience",
-    "ER": "emotional_response",
-}
+# The components by abbreviation, first those that are terms of the activation.
+COMPONENTS = {ABBREVIATIONS[name]: name for name in dict.fromkeys((*TERMS, *ABBREVIATIONS))}
 
 
 def question(given: str) -> str:

@@ -4,20 +4,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from kernel.activation import LOWERS, TERMS
+from kernel.msv import ABBREVIATIONS
 from kernel.values import value
 
 Data = Mapping[str, Any]
 
-TERMS = ("correctness", "conflict", "importance", "experience")
-LOWERS = frozenset({"correctness", "experience"})
+# The axes of the radar, clockwise from the top.
 COMPONENTS = ("correctness", "experience", "importance", "conflict", "emotional_response")
-INITIALS = {
-    "emotional_response": "ER",
-    "correctness": "CE",
-    "experience": "EM",
-    "conflict": "CI",
-    "importance": "PI",
-}
 
 RADIUS, CENTRE_X, CENTRE_Y = 78.0, 150.0, 106.0
 LABEL_RADIUS = 92.0
@@ -125,7 +119,7 @@ def _axis(place: int, name: str, msv: Data) -> Axis:
     leaning = math.sin(_angle(place))
     return Axis(
         name=name,
-        initials=INITIALS[name],
+        initials=ABBREVIATIONS[name],
         level=level,
         reason=(msv.get("unknown_reasons") or {}).get(name, ""),
         end_x=end_x,

@@ -11,7 +11,15 @@ from kernel.errors import Code, MetacogError
 from kernel.values import value
 from kernel.weighted_mean import weighted_mean
 
-COMPONENTS = ("emotional_response", "correctness", "experience", "conflict", "importance")
+# The abbreviation of each component, in the order in which components are listed.
+ABBREVIATIONS: Mapping[str, str] = {
+    "emotional_response": "ER",
+    "correctness": "CE",
+    "experience": "EM",
+    "conflict": "CI",
+    "importance": "PI",
+}
+COMPONENTS = tuple(ABBREVIATIONS)
 
 CORRECTNESS_PARTS = ("logical_consistency", "factual_accuracy", "contextual_fit")
 CONFLICT_PARTS = ("internal_inconsistency", "source_disagreement", "instability")
