@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from console.run_view import CHAIN, NOTE
+from console.run_view import AUTHORS, CHAIN, NOTE
 from kernel.values import value
 
 Data = Mapping[str, Any]
@@ -70,8 +70,8 @@ def _note(account: Data) -> Iterator[Timed]:
     if stage:
         yield from _stage(stage)
     elif account.get("note"):
-        agent = ((account.get("roles") or {}).get("assignment") or {}).get("GENERALIST", "")
-        head = {"stage": NOTE, "role": "GENERALIST", "agent": agent, "model": "", "attempt": 1}
+        agent = ((account.get("roles") or {}).get("assignment") or {}).get(AUTHORS[NOTE], "")
+        head = {"stage": NOTE, "role": AUTHORS[NOTE], "agent": agent, "model": "", "attempt": 1}
         yield Timed(name="stage_started", data=head)
         yield from _tokens("stage_token", {"stage": NOTE}, account["note"], 0.0, 0.0)
 

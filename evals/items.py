@@ -10,7 +10,7 @@ from typing import Any
 
 from chassis.serving.wire import from_plain
 from evals.errors import ItemsUnreadable
-from kernel.answers import AnswerType
+from kernel.answers import AnswerType, rules_of
 from kernel.errors import MalformedRequest
 from kernel.values import value
 
@@ -61,6 +61,11 @@ class Item:
     def takes(self) -> Sequence[str]:
         """Its dimensions; empty when unknown."""
         return tuple(self.dimensions or ((self.dimension,) if self.dimension else ()))
+
+    @property
+    def is_program(self) -> bool:
+        """Whether its answer is a program, which tests decide on."""
+        return rules_of(self.answer_type).is_program
 
     @property
     def lettered(self) -> Sequence[tuple[str, str]]:
@@ -157,9 +162,9 @@ def _spelled(data: Any) -> Any:  # noqa: ANN401 - what the line holds
 def _problem(item: Item, *, programs: bool) -> str:
     if not item.id or not item.question.strip() or not item.answer.strip():
         return "id, question and answer must not be empty"
-    if item.answer_type is AnswerType.CODE and programs:
+    if item.is_program and programs:
         return "" if (item.tests or "").strip() else "a program needs tests that show whether it is right"
-    if item.answer_type is AnswerType.CODE:
+    if item.is_program:
         return "programs are not scored by this evaluation; leave this data set out"
     if item.answer_type is AnswerType.CHOICE and item.answer not in dict(item.lettered):
         return f"the answer is {item.answer!r}, which is no letter of its {len(item.choices or ())} choices"

@@ -18,7 +18,6 @@ from evals.harness.item_records import content_digest
 from evals.items import Item
 from evals.program_checks import ProgramChecker
 from evals.records import Record
-from kernel.answers import AnswerType
 from kernel.values import value
 
 TEAM = Path(__file__).with_name("team.py")
@@ -110,7 +109,7 @@ async def collect(items: Sequence[Item], folder: Path) -> Path:
     lines = _answers(folder)
     failures = {one["id"]: one for one in lines if "failure" in one}
     replies = {one["id"]: one["reply"] for one in lines if "reply" in one}
-    checker = ProgramChecker() if any(item.answer_type is AnswerType.CODE for item in items) else None
+    checker = ProgramChecker() if any(item.is_program for item in items) else None
     answers = [await _record(item, replies[item.id], checker) for item in items if item.id in replies]
     unanswered = [item for item in items if item.id in failures.keys() - replies.keys()]
     made = [*answers, *(_failure(item, failures[item.id]) for item in unanswered)]
@@ -121,7 +120,7 @@ async def collect(items: Sequence[Item], folder: Path) -> Path:
 async def _record(item: Item, reply: Mapping[str, Any], checker: ProgramChecker | None) -> Record:
     seed = reply.get("settings", {}).get("seed", 7)
     record = {**_reply_fields(item, seed), "elapsed_ms": reply["duration_ms"], "reply": dict(reply)}
-    if checker is None or item.answer_type is not AnswerType.CODE:
+    if checker is None or not item.is_program:
         return record
     return {**record, "checks": await checker(item, {"answer": reply["text"]})}
 

@@ -13,7 +13,7 @@ from evals.benchmark.proxies import PROXIES
 from evals.benchmark.records import reasoned, reckoned
 from evals.errors import ItemsUnreadable
 from evals.items import Item, interleaved, unique
-from kernel.answers import AnswerType
+from kernel.answers import AnswerType, rules_of
 
 DIMENSIONS = (
     "logical_reasoning", "knowledge_retrieval", "code_generation", "math_computation", "commonsense_inference",
@@ -23,13 +23,6 @@ PER_CELL, PER_MAKER = 40, 20
 DRAWS = 1000
 Maker = Callable[[Random, int, str], Item]
 MAKERS: Sequence[Maker] = (followed, written, reckoned, reasoned, everyday)
-CHECKERS: Mapping[AnswerType, str] = {
-    AnswerType.BOOLEAN: "equal yes or no",
-    AnswerType.CHOICE: "equal choice",
-    AnswerType.NUMBER: "equal number",
-    AnswerType.TEXT: "equal text, aliases accepted",
-    AnswerType.CODE: "unit tests in the sandbox",
-}
 
 
 def benchmark(items: Sequence[Item], seed: int, per_cell: int = PER_CELL, per_maker: int = PER_MAKER) -> Sequence[Item]:
@@ -126,13 +119,26 @@ _PROXY = "length of the program or the question, thirds (weak)"
 
 
 def _length(item: Item) -> int:
-    return len(item.answer.splitlines()) if item.answer_type is AnswerType.CODE else len(item.question.split())
+    return len(item.answer.splitlines()) if item.is_program else len(item.question.split())
 
 
 def described(item: Item) -> Item:
     """`item` with its proxy and its checker in words."""
     proxy = item.proxy or PROXIES.get(item.dataset, f"as its set states ({item.difficulty})")
-    return replace(item, proxy=proxy, checker=item.checker or CHECKERS[item.answer_type], dimensions=item.takes)
+    return replace(item, proxy=proxy, checker=item.checker or checker(item.answer_type), dimensions=item.takes)
+
+
+def checker(answer_type: AnswerType) -> str:
+    """Return what decides whether an answer of a type is right, in words.
+
+    Example:
+        >>> [checker(each) for each in (AnswerType.BOOLEAN, AnswerType.TEXT, AnswerType.CODE)]
+        ['equal yes or no', 'equal text, aliases accepted', 'unit tests in the sandbox']
+    """
+    rules = rules_of(answer_type)
+    if rules.is_program:
+        return "unit tests in the sandbox"
+    return f"equal {rules.label}, aliases accepted" if rules.is_free_text else f"equal {rules.label}"
 
 
 def summary(tasks: Sequence[Item]) -> Mapping[str, Mapping[str, int]]:

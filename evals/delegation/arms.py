@@ -10,7 +10,6 @@ from evals.items import Item
 from evals.program_checks import program_tests
 from evals.records import Record
 from evals.strategies import WIDE, limited, named
-from kernel.answers import AnswerType
 from kernel.seeds import derived_seed
 
 ASSESS, SOLVE, SKILL, LIVE, AUTOGEN = "assess", "solve", "skill-fixed", "live", "autogen"
@@ -85,7 +84,7 @@ def most_calls(rated: Record | None) -> int:
 def _same_calls(max_tokens: int, item: Item, seed: int, replies: Replies) -> Call | None:
     """Self-consistency; nothing for programs, and where no replay will have the task."""
     most = most_calls(replies.get(ASSESS)) if replies.get(SOLVE) else 0
-    if item.answer_type is AnswerType.CODE or not most:
+    if item.is_program or not most:
         return None
     return limited(named(SAME_CALLS, samples=most), max_tokens).call(item, seed, replies)
 
@@ -111,11 +110,7 @@ def _skill(agents: Sequence[str], item: Item, seed: int, _: Replies) -> Call:
 
 def _live(agents: Sequence[str], max_tokens: int, item: Item, seed: int, _: Replies) -> Call:
     """The real procedure; the service gets the right answer with the task, so that its profiles learn."""
-    taught = (
-        {"unit_tests": {"code": program_tests(item)}}
-        if item.answer_type is AnswerType.CODE
-        else {"expected": _expected(item)}
-    )
+    taught = {"unit_tests": {"code": program_tests(item)}} if item.is_program else {"expected": _expected(item)}
     numbers = {"recalibrate": False, "exploration": "NONE", "hand_over_rule": "PAPER"}
     body = {**_task(agents, item, seed, LIVE), **_answer(item, max_tokens), **taught, "parameters": numbers}
     return Call(service="delegation", path="/v1/tasks", body=body)

@@ -6,7 +6,7 @@ from evals.delegation.arms import ASSESS, SAME_CALLS, SKILL, SOLVE, all_have_ans
 from evals.harness.rows import RecordedEvaluation, RecordedItem, Row
 from evals.records import Record
 from evals.scorers.answers import Known
-from kernel.answers import AnswerType, cluster, extract, is_right
+from kernel.answers import AnswerType, cluster, extract, is_right, rules_of
 from kernel.values import value
 
 Key = tuple[str, int]
@@ -175,4 +175,4 @@ def _solved(row: Row) -> Mapping[str, AgentAnswer]:
 def _answer(text: str, kind: AnswerType) -> str | None:
     """The answer in a text; a free text that names none is its answer as a whole, as the service has it."""
     found = extract(text, kind)
-    return (text.strip() or None) if found is None and kind is AnswerType.TEXT else found
+    return (text.strip() or None) if found is None and rules_of(kind).is_free_text else found

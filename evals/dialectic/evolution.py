@@ -12,15 +12,19 @@ from evals.harness.rows import Row
 from evals.stats.chance import Chance
 from evals.stats.gains import mean_interval, paired_gain
 from evals.stats.separation import area, flags
+from kernel.activation import TERMS
+from kernel.msv import COMPONENTS as MSV_COMPONENTS
+from kernel.roles import CHAIN
 from kernel.statistics.bootstrap import Estimate, bootstrap_interval
 from kernel.values import value
 
 Array = npt.NDArray[np.intp]
 State = Mapping[str, Mapping[str, float | None]]
 
-STAGES = ("THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS")
+STAGES = tuple(stage.value for stage in CHAIN)
 FIRST, LAST = STAGES[0], STAGES[-1]
-COMPONENTS = ("correctness", "conflict", "importance", "experience", "emotional_response")
+# The terms of the activation come first.
+COMPONENTS = tuple(dict.fromkeys((*TERMS, *MSV_COMPONENTS)))
 
 
 @value

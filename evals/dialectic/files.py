@@ -7,7 +7,7 @@ from evals.controls.arms import MAJORITY, SAME_GENERATIONS, SYSTEM_ONE, VOTE_SAM
 from evals.controls.figures import figures
 from evals.controls.report import figures_sections
 from evals.controls.report import pictures as control_pictures
-from evals.dialectic.evolution import COMPONENTS, Evolution, evolution
+from evals.dialectic.evolution import COMPONENTS, STAGES, Evolution, evolution
 from evals.errors import RecordsUnusable
 from evals.harness.arm_figures import bar
 from evals.harness.arms import Arm
@@ -116,4 +116,4 @@ def _states(moved: Evolution) -> str:
         name: [(float(place), bar(stage.means[name])) for place, stage in enumerate(moved.stages, 1)]
         for name in ("correctness", "conflict")
     }
-    return curve(points, "stage (thesis, antithesis, resolution, synthesis)", "level")
+    return curve(points, f"stage ({', '.join(STAGES).lower()})", "level")

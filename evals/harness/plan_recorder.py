@@ -13,7 +13,6 @@ from evals.harness.replies import read_answer, texts
 from evals.items import Item
 from evals.records import Record
 from evals.router_client import Body
-from kernel.answers import AnswerType
 from kernel.values import value
 
 
@@ -112,7 +111,7 @@ async def _send(plan: Plan, context: PlanContext, request: Request) -> Mapping[s
     """The reply, and for a program the result of its tests."""
     call, item = request.call, request.item
     reply = await context.suite.post(call.service, call.path, {**call.body, **_time_limit(call, plan.timeout_ms)})
-    if item.answer_type is not AnswerType.CODE or context.check is None:
+    if not item.is_program or context.check is None:
         return {"reply": reply}
     return {"reply": reply, "checks": await context.check(item, texts(call.path, reply))}
 

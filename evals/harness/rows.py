@@ -11,7 +11,7 @@ from evals.harness.failures import error_reason, replies_in_force
 from evals.harness.replies import NO_ANSWER, ArmAnswer, read_answer
 from evals.records import Record
 from evals.scorers.answers import Known, ScoredAnswer, scored
-from kernel.answers import AnswerType
+from kernel.answers import AnswerType, rules_of
 from kernel.values import value
 
 
@@ -155,7 +155,7 @@ def recorded_item(record: Record) -> RecordedItem:
 
 def label(text: str, known: Known, check: Mapping[str, Any] | None) -> ScoredAnswer:
     """Return whether `text` is right: by its tests where it is a program, else by the rules of its answer's type."""
-    if known.answer_type is not AnswerType.CODE:
+    if not rules_of(known.answer_type).is_program:
         return scored(text, known)
     passed = (check or {}).get("passed")
     return ScoredAnswer(answer=None if check is None else text, right=passed is True, decided=passed is not None)

@@ -12,7 +12,6 @@ from evals.items import Item
 from evals.program_checks import ProgramChecker
 from evals.records import Record, RecordFile, read_records
 from evals.suite import RoutingFacts, SuiteClient, routing_facts
-from kernel.answers import AnswerType
 from kernel.values import value
 
 RECORDS, REPORT = "records.jsonl", "report.md"
@@ -79,7 +78,7 @@ async def record(session: Session, plan: Plan, suite: SuiteClient, on_progress: 
         RecordsUnusable: When the folder holds records that were made differently, or of other items of the same names.
         NotInstalled: When programs are asked for, and there is no sandbox to run them in.
     """
-    programs = any(item.answer_type is AnswerType.CODE for item in plan.items)
+    programs = any(item.is_program for item in plan.items)
     checker = ProgramChecker() if programs else None
     file = session.folder / RECORDS
     with RecordFile(file) as sink:

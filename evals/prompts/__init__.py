@@ -4,14 +4,13 @@ from collections.abc import Mapping
 
 from chassis.prompts import Prompt, render
 from evals.items import Item
-from kernel.answers import AnswerType
 
 _HERE = __name__
 
 
 def question(item: Item) -> Prompt:
     """Context, question and options of `item`, and how the reply is to end."""
-    if item.answer_type is AnswerType.CODE:
+    if item.is_program:
         return render(_HERE, "program", {"question": item.question.strip()})
     return render(_HERE, "question", {**_parts(item), "kind": item.answer_type.value})
 
