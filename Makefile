@@ -29,12 +29,15 @@ status: ## show the parts of the suite
 setup-test:
 	@$(PYTHON) embedded/bootstrap.py --dev --browser
 
+# Processes that run tests; 0 runs them in one, as a debugger needs it.
+WORKERS ?= 2
+
 test: setup-test ## run every test, with the real parts; ARGS="tests/unit -k wire"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 FAST := kernel chassis inference configuration sandbox services embedded encoder evals cli docs/generating tests/unit tests/contract
 test-fast: setup-dev ## run the unit and contract tests, without a real model, in about three minutes
-	@$(BIN)/python -m pytest -m "not real_model" $(FAST) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not real_model" $(FAST) $(ARGS)
 
 test-nrc: setup-dev ## test METACOG_AFFECT=nrc with the real lexicon (its licence: research only), installed for this alone
 	@lexicon=$$(mktemp -d); trap 'rm -rf "$$lexicon"' EXIT; \

@@ -32,8 +32,13 @@ REAL_MODELS = frozenset({"model_file", "llm_url", "encoder_url", "suite"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use a real model, so that `make test-fast` can leave them out."""
+    """Mark the tests that use a real model, and those that one worker runs: a file's, since they share its parts.
+
+    The tests of `e2e` share the suite that `make up` starts.
+    """
     for item in items:
+        folder = item.path.relative_to(ROOT).parts[:2] if item.path.is_relative_to(ROOT) else ()
+        item.add_marker(pytest.mark.xdist_group("e2e" if folder == ("tests", "e2e") else str(item.path)))
         if REAL_MODELS & set(getattr(item, "fixturenames", ())):
             item.add_marker("real_model")
 

@@ -5,9 +5,9 @@ MetacogError
 ├── UnknownAssessor          the request names an assessor that the router does not have
 ├── UnknownModel             the chat request names a model that the gateway does not offer
 ├── Overloaded               as many requests, deliberations, uploads or searches are in flight as may be
-├── RunNotFound              service.runs.lookup: there is no such run for this key
-├── DocumentNotFound         service.knowledge.values: there is no such document
-├── CalibrationNotFound      service.calibration.calibration: there is no such recalibration map
+├── RunNotFound              there is no such run for this key
+├── DocumentNotFound         there is no such document
+├── CalibrationNotFound      there is no such recalibration map
 ├── FeedbackConflict         chassis.errors: the run has a different label already
 ├── RequestIdReused          chassis.idempotency: an identifier came back with another request
 ├── RequestInProgress        chassis.idempotency: the first request with an identifier is still running
@@ -44,3 +44,24 @@ class Overloaded(MetacogError):
 
     code = Code.RESOURCE_EXHAUSTED
     reason = "OVERLOADED"
+
+
+class RunNotFound(MetacogError):
+    """There is no such run."""
+
+    code = Code.NOT_FOUND
+    reason = "RUN_NOT_FOUND"
+
+
+class DocumentNotFound(MetacogError):
+    """There is no such document."""
+
+    code = Code.NOT_FOUND
+    reason = "DOCUMENT_NOT_FOUND"
+
+
+class CalibrationNotFound(MetacogError):
+    """There is no such recalibration map."""
+
+    code = Code.NOT_FOUND
+    reason = "CALIBRATION_NOT_FOUND"

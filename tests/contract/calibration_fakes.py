@@ -9,7 +9,7 @@ import numpy as np
 from chassis.page_tokens import parts_of
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from services.router.core.calibration import Progress, version_in_force
-from services.router.service.calibration.calibration import CalibrationNotFound
+from services.router.errors import CalibrationNotFound
 from services.router.service.calibration.values import (
     ActivationBin,
     ActivationsSeen,

@@ -11,10 +11,10 @@ from chassis.page_tokens import InvalidPageToken
 from inference import Embedded, Embeddings, Encoder, Vectors
 from inference.http.transport import HttpReply, HttpStream, NotSent
 from kernel.msv.experience import SOURCES
+from services.router.errors import DocumentNotFound
 from services.router.service.knowledge.values import (
     DeleteKnowledgeResponse,
     DocumentDraft,
-    DocumentNotFound,
     KnowledgeDocument,
     KnowledgeHit,
     KnowledgeKind,

@@ -25,6 +25,7 @@ from services.assigner.service.values import Event
 from services.router.compose import Parts, RouterDatabase
 from services.router.core.feedback import is_right
 from services.router.core.strategies import Strategy
+from services.router.errors import RunNotFound
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerToken, RelayedEvent
 from services.router.service.assessment.measures import Assessment
@@ -35,7 +36,6 @@ from services.router.service.feedback.feedback import (
     SubmitFeedbackResponse,
 )
 from services.router.service.feedback.outbox import DeliveryResult, OutboxBacklog, OutboxMessage
-from services.router.service.runs.lookup import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from tests.contract.calibration_fakes import FakeCalibration, fake_seen
 from tests.contract.fake_knowledge import FakeLibrary, fake_embeddings

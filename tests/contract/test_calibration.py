@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from chassis.serving.auth import ANYONE, ApiKey, TeachingNotAllowed
-from services.router.service.calibration.calibration import CalibrationNotFound, rollback_calibration
+from services.router.errors import CalibrationNotFound
+from services.router.service.calibration.calibration import rollback_calibration
 from services.router.service.calibration.values import RollbackCalibrationRequest
 from tests.contract.calibration_fakes import FakeCalibration
 from tests.support.apis import Api, ApiError

@@ -16,8 +16,8 @@ from chassis.ids import new_id
 from chassis.serving.auth import ANYONE, ApiKey
 from kernel.errors import Code, MetacogError
 from services.router.compose import RunRecords
+from services.router.errors import RunNotFound
 from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
-from services.router.service.runs.lookup import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, Run
 from services.router.store.runs import PostgresRuns
 from tests.support.apis import RestApi, RpcApi

@@ -9,7 +9,7 @@ import pytest
 
 from chassis import database as db
 from services.router.compose import RunRecordStore
-from services.router.service.runs.lookup import RunNotFound
+from services.router.errors import RunNotFound
 from services.router.store.runs import PostgresRuns
 from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.scripted_llm import ScriptedLLM

@@ -22,9 +22,9 @@ from kernel.envelope import Envelope, Usage
 from kernel.errors import MalformedRequest
 from kernel.msv import MSV
 from kernel.outcomes import Outcome
+from services.router.errors import RunNotFound
 from services.router.service.assessment.values import RouteResponse
 from services.router.service.feedback.feedback import FeedbackLabel, effects
-from services.router.service.runs.lookup import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, Run
 from services.router.store import calibration, knowledge_tables
 from services.router.store.feedback import PostgresFeedback

@@ -39,8 +39,8 @@ from kernel.statistics.recalibration import FittedMap
 from kernel.statistics.samples import Array, right
 from services.router.core.calibration import Progress, version_in_force, version_of_fit
 from services.router.core.strategies import Strategy
+from services.router.errors import CalibrationNotFound
 from services.router.service.assessment.route import CACHED
-from services.router.service.calibration.calibration import CalibrationNotFound
 from services.router.service.calibration.values import (
     MOST_EARLIER_MAPS,
     MOST_OBSERVATIONS,

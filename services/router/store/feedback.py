@@ -14,6 +14,7 @@ from chassis.errors import FeedbackConflict
 from chassis.idempotency import RequestIdReused
 from chassis.serving.wire import from_plain
 from services.router.core.feedback import is_right
+from services.router.errors import RunNotFound
 from services.router.service.feedback.feedback import (
     FeedbackEffects,
     FeedbackLabel,
@@ -21,7 +22,6 @@ from services.router.service.feedback.feedback import (
     SubmitFeedbackResponse,
 )
 from services.router.service.feedback.outbox import DeliveryResult, OutboxBacklog, OutboxMessage
-from services.router.service.runs.lookup import RunNotFound
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
 from services.router.store.runs import RunRow
 from services.router.store.tables import transaction

@@ -10,11 +10,11 @@ from chassis.database import Sessions, without_nul
 from chassis.page_tokens import token_of
 from inference import Embedded, Encoder
 from kernel.msv.experience import SOURCES
+from services.router.errors import DocumentNotFound
 from services.router.service.knowledge.values import (
     ChunkSizes,
     DeleteKnowledgeResponse,
     DocumentDraft,
-    DocumentNotFound,
     KnowledgeDocument,
     KnowledgeKind,
     ListKnowledgeRequest,

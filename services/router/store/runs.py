@@ -29,7 +29,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from chassis.database import Sessions, StatementRejected, utc, without_nul
 from chassis.page_tokens import ID_LENGTH, checked_page_size, invalid_token
 from chassis.serving.wire import from_plain
-from services.router.service.runs.lookup import RunNotFound
+from services.router.errors import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
 from services.router.store.tables import RouterTable, transaction

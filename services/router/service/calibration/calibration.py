@@ -8,7 +8,7 @@ from typing import Protocol
 
 from chassis.page_tokens import token_of
 from chassis.serving.auth import ApiKey, check_may_teach
-from kernel.errors import Code, MalformedRequest, MetacogError
+from kernel.errors import MalformedRequest
 from kernel.statistics.reliability import Reliability, chance_calibration_error, reliability
 from services.router.core.strategies import Strategy
 from services.router.service.assessment.route import RoutingConfig
@@ -26,13 +26,6 @@ from services.router.service.calibration.values import (
     RollbackCalibrationResponse,
     StrategyReliability,
 )
-
-
-class CalibrationNotFound(MetacogError):
-    """There is no such recalibration map."""
-
-    code = Code.NOT_FOUND
-    reason = "CALIBRATION_NOT_FOUND"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

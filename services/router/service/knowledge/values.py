@@ -10,7 +10,6 @@ from pydantic import Field
 
 from chassis.serving.wire import Count
 from inference import Embedded, Encoder, Vectors
-from kernel.errors import Code, MetacogError
 from kernel.values import value
 
 MAX_DOCUMENTS = 1000
@@ -146,13 +145,6 @@ class SearchKnowledgeResponse:
 
 
 AddEvent = KnowledgeProgress | KnowledgeAdded
-
-
-class DocumentNotFound(MetacogError):
-    """There is no such document."""
-
-    code = Code.NOT_FOUND
-    reason = "DOCUMENT_NOT_FOUND"
 
 
 @value

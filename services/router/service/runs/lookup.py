@@ -6,7 +6,7 @@ from typing import Protocol
 
 from chassis.errors import DatabaseUnavailable
 from chassis.ids import age_s
-from kernel.errors import Code, MetacogError
+from services.router.errors import RunNotFound
 from services.router.service.runs.values import Run
 
 # Time to wait for a run that is on its way to the database: from this replica, and from another one [s].
@@ -15,13 +15,6 @@ ARRIVES_WITHIN_S = 1.5
 RETRY_S = 0.1
 # Age up to which a run may still be on its way from another replica [s].
 YOUNG_S = 10.0
-
-
-class RunNotFound(MetacogError):
-    """There is no such run."""
-
-    code = Code.NOT_FOUND
-    reason = "RUN_NOT_FOUND"
 
 
 class RunFinder(Protocol):
