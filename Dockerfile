@@ -96,7 +96,7 @@ CMD ["python", "-m", "embedded.llm", "--model", "/models/model.gguf", "--host", 
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="metacog llm-cpu" \
-      org.opencontainers.image.description="llama.cpp with SmolLM2-135M-Instruct behind an OpenAI-compatible face" \
+      org.opencontainers.image.description="llama.cpp with SmolLM2-135M-Instruct behind an OpenAI-compatible API" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 
@@ -130,6 +130,6 @@ CMD ["python", "-m", "encoder"]
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="metacog encoder" \
-      org.opencontainers.image.description="Sentence vectors behind an OpenAI-compatible face, on torch's CPU build" \
+      org.opencontainers.image.description="Sentence vectors behind an OpenAI-compatible API, on torch's CPU build" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"

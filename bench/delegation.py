@@ -229,9 +229,9 @@ async def convergence(environment: Environment) -> None:
     ablations = ["WITHOUT_DELEGATION", "WITHOUT_VERBALIZED"]
     async with simulated(environment, agents) as (running, simulation):
         await run(running, simulation, tasks, ablations=ablations)
-        face, exported = running.face("rpc"), []
+        api, exported = running.api("rpc"), []
         for agent in agents:
-            page = await face.ask("ExportProfiles", agent=agent.name, include_history=True, page_size=1000)
+            page = await api.ask("ExportProfiles", agent=agent.name, include_history=True, page_size=1000)
             exported += page["profiles"]
     truths = {(agent.name, name): agent.competence[name] for agent in agents for name in NAMES}
     write(f"profiles of {pairs} pairs of agent and dimension, {len(tasks)} tasks; distance to the true competence")
@@ -318,8 +318,8 @@ async def _lost(
     ) as running:
         await run(running, simulation, mixed(range(half)))
         ran = await run(running, simulation, mixed(range(half, TASKS)))
-        profiles = (await running.face("rpc").ask("ListProfiles", agent=agents[0].name))["profiles"]
-        events = (await running.face("rpc").ask("ListDriftEvents", agent=agents[0].name))["events"]
+        profiles = (await running.api("rpc").ask("ListProfiles", agent=agents[0].name))["profiles"]
+        events = (await running.api("rpc").ask("ListDriftEvents", agent=agents[0].name))["events"]
     return ran, [one for one in profiles if one["dimension"] in good], events
 
 

@@ -59,7 +59,7 @@ class Agents:
         self._path = path
         self._seen = self._stamp()
         self._agents = read_agents(path)
-        self.complaint = ""
+        self.problem = ""
 
     def current(self) -> tuple[AgentConfig, ...]:
         """Return the agents of the file as it is now, or the last valid ones when it is invalid."""
@@ -67,9 +67,9 @@ class Agents:
         if stamp != self._seen:
             self._seen = stamp
             try:
-                self._agents, self.complaint = read_agents(self._path), ""
+                self._agents, self.problem = read_agents(self._path), ""
             except ConfigurationInvalid as wrong:
-                self.complaint = wrong.message
+                self.problem = wrong.message
         return self._agents
 
     async def check(self) -> None:
@@ -79,8 +79,8 @@ class Agents:
             ConfigurationInvalid: While it is invalid and the last valid agents are in use.
         """
         self.current()
-        if self.complaint:
-            raise ConfigurationInvalid(f"{self.complaint}; the agents read before are in use")
+        if self.problem:
+            raise ConfigurationInvalid(f"{self.problem}; the agents read before are in use")
 
     def _stamp(self) -> tuple[int, int]:
         try:
@@ -99,15 +99,15 @@ def read_agents(path: Path) -> tuple[AgentConfig, ...]:
     file = YamlFile(path, AgentsFile)
     listed = file.content.agents
     for index, agent in enumerate(listed):
-        complaint = _complaint(agent, [other.id for other in listed[:index]])
-        if complaint:
-            raise file.wrong(["agents", index], complaint)
+        problem = _problem(agent, [other.id for other in listed[:index]])
+        if problem:
+            raise file.wrong(["agents", index], problem)
     if not listed:
         raise file.wrong(["agents"], "agents: at least one agent is needed")
     return tuple(listed)
 
 
-def _complaint(agent: AgentConfig, earlier: Sequence[str]) -> str:
+def _problem(agent: AgentConfig, earlier: Sequence[str]) -> str:
     if not agent.id or not agent.id.replace("-", "").replace("_", "").isalnum():
         return f"id {agent.id!r} must be letters, digits, `-` and `_`"
     if agent.id in earlier:

@@ -16,7 +16,7 @@ from console.guard import Guard
 from console.pages import agents, ask, calibration, knowledge, login, runs
 from console.sessions import Sessions
 from console.site import STATIC, Site, fragment, page
-from kernel.errors import Bug, MetacogError
+from kernel.errors import InternalError, MetacogError
 
 _log = logger(__name__)
 
@@ -92,4 +92,4 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _bug(request: Request, error: Exception) -> Response:
     _log.error("an unexpected error occurred", path=request.url.path, exc_info=error)
-    return _notice_response(request, notice(Bug()), 500)
+    return _notice_response(request, notice(InternalError()), 500)

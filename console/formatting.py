@@ -36,7 +36,7 @@ _MODE_REASONS: Mapping[str, str] = {
     "routine": "its profile alone is sufficient",
     "better_peer": "the confidence of the first agent is not sufficient, and that of another is",
     "no_better_peer": "its confidence is not sufficient, and no other agent has more",
-    "nobody_confident": "no agent alone has sufficient confidence",
+    "no_agent_confident": "no agent alone has sufficient confidence",
     "only_agent": "there is no other agent",
     "budget": "the envelope does not allow asking other agents",
     "agent_failed": "the chosen agent failed",

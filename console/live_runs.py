@@ -9,7 +9,7 @@ from typing import Any
 
 from chassis.log import logger
 from console.errors import NotLive, TooManyLive
-from kernel.errors import Bug, MetacogError
+from kernel.errors import InternalError, MetacogError
 
 Event = tuple[str, Mapping[str, Any]]
 Source = Callable[[], AsyncGenerator[Event, None]]
@@ -147,6 +147,6 @@ async def _work(live: LiveRun, source: Source) -> None:
         live.add(FAILED, {"error": error})
     except Exception as bug:  # noqa: BLE001 - the edge of the program: the page shows the error
         _log.error("an unexpected error ended a live run", exc_info=bug)
-        live.add(FAILED, {"error": Bug()})
+        live.add(FAILED, {"error": InternalError()})
     finally:
         live.end()

@@ -69,7 +69,7 @@ class MetacogError(Exception):
         self.metadata = metadata
 
 
-class Bug(MetacogError):
+class InternalError(MetacogError):
     """Something went wrong inside; only the log has the details."""
 
     code = Code.INTERNAL

@@ -41,7 +41,7 @@ class Reservation:
         """Count everything as spent, because what the call used is unknown. No-op once ended."""
         if self._open:
             self._end()
-            self._ledger.lose(self.generations, self.tokens, self.cost)
+            self._ledger.count_as_spent(self.generations, self.tokens, self.cost)
 
     def _end(self) -> None:
         if not self._open:
@@ -156,7 +156,7 @@ class Ledger:
         before = self._stages.get(stage)
         self._stages[stage] = spent if before is None else before.plus(spent)
 
-    def lose(self, generations: int, tokens: int, cost: int | None = None) -> None:
+    def count_as_spent(self, generations: int, tokens: int, cost: int | None = None) -> None:
         """Count as spent what a call of unknown outcome had reserved; a cost of None is unknown."""
         self._lost = [self._lost[0] + generations, self._lost[1] + tokens, self._lost[2] + (cost or 0)]
         self._lost_unpriced = self._lost_unpriced or (cost is None and bool(generations or tokens))

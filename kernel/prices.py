@@ -77,7 +77,7 @@ def read_prices(given: object) -> dict[str, Price]:
     `"*"` stands for any other model.
 
     Raises:
-        ValueError: For anything else; names the model and the complaint.
+        ValueError: For anything else; names the model and the problem.
 
     Example:
         >>> read_prices({"*": {"prompt": 0, "completion": 1.5}})

@@ -22,7 +22,7 @@ from chassis.serving.edge import OPERATION, RestEdge
 from chassis.serving.health import Health
 from chassis.serving.wire import json_schema, malformed
 from kernel.envelope import BudgetExhausted
-from kernel.errors import Bug, MalformedRequest, MetacogError
+from kernel.errors import InternalError, MalformedRequest, MetacogError
 
 T = TypeVar("T")
 Shape = Callable[[MetacogError], Mapping[str, Any]]
@@ -70,14 +70,14 @@ class StrictRoute(APIRoute):
 
 
 class Application(FastAPI):
-    """An application is FastAPI behind our edge; paths that are served `directly` skip FastAPI's own layers.
+    """An application is FastAPI behind our edge; `serve_directly` adds a path that skips FastAPI's own layers.
 
     Those layers cost more than the work of such a path. The paths stay on FastAPI's list of routes, for the docs.
     """
 
     edge: ASGIApp
 
-    def directly(self, method: str, path: str, handle: Handler) -> None:
+    def serve_directly(self, method: str, path: str, handle: Handler) -> None:
         """Serve `path` by `handle`, as a route with all its errors; the handler reads the request itself."""
         self.state.direct[method, path] = handle
 
@@ -273,6 +273,6 @@ async def _reply_bug(request: Request, error: Exception) -> Response:
     return await _reply_error(request, _bug(request.url.path, error))
 
 
-def _bug(path: str, error: Exception) -> Bug:
+def _bug(path: str, error: Exception) -> InternalError:
     _log.error("a bug reached the edge", path=path, exc_info=error)
-    return Bug()
+    return InternalError()

@@ -17,7 +17,7 @@ from chassis.deadline import CALLER_WAITS_UNTIL
 from chassis.log import logger
 from chassis.serving.auth import ANYONE, ApiKey, Keyring
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, child, span
-from kernel.errors import Bug, Code, MetacogError
+from kernel.errors import Code, InternalError, MetacogError
 
 DOMAIN = "metacog"
 OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
@@ -40,11 +40,11 @@ def status_of(error: MetacogError) -> status_pb2.Status:
 
 
 def named_error(error: Exception, op: str) -> MetacogError:
-    """Return `error` if it is a named error; else log it and return `Bug`, without its message."""
+    """Return `error` if it is a named error; else log it and return `InternalError`, without its message."""
     if isinstance(error, MetacogError):
         return error
     _log.error("a bug reached the edge", op=op, exc_info=error)
-    return Bug()
+    return InternalError()
 
 
 def caller(context: Context, keyring: Keyring) -> ApiKey:

@@ -12,7 +12,7 @@ from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.serving.rest import problem_body
 from chassis.serving.wire import event_name
-from kernel.errors import Bug, MetacogError
+from kernel.errors import InternalError, MetacogError
 
 T = TypeVar("T")
 
@@ -61,11 +61,11 @@ async def event_stream(
 
 
 def named_error(error: Exception) -> MetacogError:
-    """Return `error` if it is a named error; else log it and return `Bug`, without its message."""
+    """Return `error` if it is a named error; else log it and return `InternalError`, without its message."""
     if isinstance(error, MetacogError):
         return error
     _log.error("a bug reached the edge of a stream", exc_info=error)
-    return Bug()
+    return InternalError()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,15 +91,15 @@ def json_schema(kind: type) -> dict[str, Any]:
 def malformed(complaints: Sequence[Mapping[str, Any]]) -> MalformedRequest:
     """Return the error for pydantic's complaints, with the first in the message and all in the metadata."""
     problems = {".".join(str(step) for step in c["loc"] if step != "body") or "body": _problem(c) for c in complaints}
-    place, complaint = next(iter(problems.items()), ("body", "not valid"))
-    return MalformedRequest(f"{place}: {complaint}", **problems)
+    place, problem = next(iter(problems.items()), ("body", "not valid"))
+    return MalformedRequest(f"{place}: {problem}", **problems)
 
 
-def _problem(complaint: Mapping[str, Any]) -> str:
-    """Return one complaint; for a field that was renamed, with its new name."""
-    field = complaint["loc"][-1] if complaint["loc"] else ""
-    renamed = RENAMED.get(str(field)) if complaint["type"] in UNKNOWN_FIELD else None
-    return f"it is called `{renamed}` now" if renamed else str(complaint["msg"])
+def _problem(problem: Mapping[str, Any]) -> str:
+    """Return one problem; for a field that was renamed, with its new name."""
+    field = problem["loc"][-1] if problem["loc"] else ""
+    renamed = RENAMED.get(str(field)) if problem["type"] in UNKNOWN_FIELD else None
+    return f"it is called `{renamed}` now" if renamed else str(problem["msg"])
 
 
 def event_name(event: object) -> str:

@@ -22,8 +22,8 @@ def exit_status(error: MetacogError) -> int:
     """Return the exit status for an error.
 
     Example:
-        >>> from kernel.errors import Bug
-        >>> exit_status(Bug()), exit_status(UnusableInput("no"))
+        >>> from kernel.errors import InternalError
+        >>> exit_status(InternalError()), exit_status(UnusableInput("no"))
         (1, 2)
     """
     if isinstance(error, UnusableInput):

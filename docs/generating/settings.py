@@ -82,7 +82,7 @@ def _of_class(part: str, kind: type[BaseSettings]) -> list[Row]:
     for name, field in kind.model_fields.items():
         rules = _rules(schema["properties"][name], schema.get("$defs", {}))
         row = _row(f"{prefix}{name}".upper(), part, field.description or "", _default(field.default), rules)
-        found.append({**row, "secret": field.annotation is SecretStr, "face": name in ApiSettings.model_fields})
+        found.append({**row, "secret": field.annotation is SecretStr, "api": name in ApiSettings.model_fields})
     return found
 
 

@@ -119,7 +119,7 @@ class CallAccount:
         self._lost = [self._lost[0] + 1, self._lost[1] + generations]
 
     def reserve_again(self, generations: int) -> None:
-        """Count `generations` samples as `lose` does, and reserve as much once more to draw them again.
+        """Count `generations` samples as `count_as_spent` does, and reserve as much once more to draw them again.
 
         Raises:
             BudgetExhausted: When that much is not left; nothing is then counted or reserved.
@@ -142,7 +142,7 @@ class CallAccount:
             first.settle(self.spent)
         requests, generations = self._lost
         if requests:
-            self._ledger.lose(generations, generations * self.tokens_each, self._worst(generations, requests))
+            self._ledger.count_as_spent(generations, generations * self.tokens_each, self._worst(generations, requests))
 
     def _worst(self, generations: int, requests: int) -> int | None:
         """Return what so many samples of so many requests cost at most [units]; None where no price is known."""

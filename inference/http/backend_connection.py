@@ -77,7 +77,7 @@ class BackendConnection:
 
         async def attempt(limit: DeadlineScope) -> HttpReply:
             async with self._pools[work].slot():
-                with self._breaker.admitted() as permit, _NamedFailures(self._config, exchange, permit):
+                with self._breaker.admit() as permit, _NamedFailures(self._config, exchange, permit):
                     async with self._sent(body, permit, limit) as stream:
                         reply = HttpReply(status=stream.status, headers=stream.headers, body=await stream.read())
                     self._check_reply(reply, exchange, permit)
@@ -95,7 +95,7 @@ class BackendConnection:
         async def attempt(limit: DeadlineScope) -> OpenStream:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._pools[work].slot())
-                with self._breaker.admitted() as permit, _NamedFailures(self._config, exchange, permit):
+                with self._breaker.admit() as permit, _NamedFailures(self._config, exchange, permit):
                     stream = await stack.enter_async_context(self._sent(body, permit, limit))
                     body_of_error = b"" if stream.status == 200 else await stream.read()
                     reply = HttpReply(status=stream.status, headers=stream.headers, body=body_of_error)
@@ -139,9 +139,9 @@ class BackendConnection:
         """Raise the named error for a reply that is not 200, as a retryable one where it is."""
         status = status_of(reply)
         if status >= 500:
-            permit.failed()
+            permit.record_failure()
         else:
-            permit.worked()
+            permit.record_success()
         if status == 200:
             return
         if status < 500 or status == 503:
@@ -175,7 +175,7 @@ class _Sent:
             return await self._reply.__aenter__()
         except asyncio.CancelledError:
             if self._limit.is_over and given_s >= self._hang_s:
-                self._permit.failed()
+                self._permit.record_failure()
             raise
 
     async def __aexit__(
@@ -203,7 +203,7 @@ class _NamedFailures:
         if not isinstance(error, TransportFailure):
             return
         name = self._config.name
-        self._permit.failed()
+        self._permit.record_failure()
         if isinstance(error, NotSent):
             self._exchange.mark_not_sent()
             message = f"backend {name} cannot be reached at {self._config.base_url}: {error}"

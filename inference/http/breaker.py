@@ -9,7 +9,7 @@ from inference.errors import CircuitOpen
 
 
 class BreakerPermit:
-    """A permit allows one request; call `worked` or `failed` when the result is known.
+    """A permit allows one request; call `record_success` or `record_failure` when the result is known.
 
     It is a context, which holds the trial open if the request is one.
     """
@@ -30,11 +30,11 @@ class BreakerPermit:
         if self.on_trial:
             self._breaker.end_trial()
 
-    def worked(self) -> None:
+    def record_success(self) -> None:
         """Record that the backend answered."""
         self._breaker.close()
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         """Record that the backend could not be reached, broke off, failed, or did not answer in the time it had."""
         self._breaker.count_failure(on_trial=self.on_trial)
 
@@ -56,7 +56,7 @@ class Breaker:
         self._closed_again_at = 0.0
         self._trial_runs = False
 
-    def admitted(self) -> BreakerPermit:
+    def admit(self) -> BreakerPermit:
         """Return the permit for one request, as a context.
 
         Raises:

@@ -20,12 +20,12 @@ class Variant(StrEnum):
     SELF_CONSISTENCY = "SELF_CONSISTENCY"
 
     @property
-    def criticises(self) -> bool:
+    def has_critiques(self) -> bool:
         """Return whether critiques are written."""
         return self in (Variant.FULL, Variant.REFLECTIONS, Variant.SINGLE_ARBITER)
 
     @property
-    def arbitrates(self) -> bool:
+    def has_arbiter(self) -> bool:
         """Return whether an arbiter answers; else the solvers' vote is the answer."""
         return self in (Variant.FULL, Variant.SINGLE_ARBITER)
 

@@ -46,7 +46,7 @@ class ExecutorDecision:
     Attributes:
         mode: How it is solved.
         executor: Who solves it; empty when all do.
-        reason: `confident`, `better_peer`, `no_better_peer`, `nobody_confident` or `only_agent`.
+        reason: `confident`, `better_peer`, `no_better_peer`, `no_agent_confident` or `only_agent`.
     """
 
     mode: TaskMode
@@ -115,7 +115,7 @@ def executor_decision(first: AssessedAgent, peers: Sequence[AssessedAgent], rule
         return ExecutorDecision(mode=TaskMode.EXECUTED, executor=first.agent, reason="only_agent")
     able = [peer for peer in peers if peer.eligible and reaches(peer.confidence, rules.confidence_threshold)]
     if not able:
-        return ExecutorDecision(mode=TaskMode.COLLABORATED, executor="", reason="nobody_confident")
+        return ExecutorDecision(mode=TaskMode.COLLABORATED, executor="", reason="no_agent_confident")
     best = max(able, key=lambda peer: round(peer.confidence, DECIMALS))
     if rules.hand_over_rule is HandOverRule.PAPER or not first.eligible or exceeds(best.confidence, first.confidence):
         return ExecutorDecision(mode=TaskMode.DELEGATED, executor=best.agent, reason="better_peer")

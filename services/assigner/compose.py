@@ -52,11 +52,11 @@ def compose(settings: Settings, parts: Parts) -> Service:
     """The assigner with both APIs, ready to be served."""
     context = DeliberationContext(
         agents=parts.agents,
-        voices=parts.model_clients,
+        model_clients=parts.model_clients,
         affect=parts.affect,
         defaults=_defaults(settings, parts.weights),
     )
-    assign_roles, run_dialectic = partial(assign, weights=parts.weights), partial(deliberate, bench=context)
+    assign_roles, run_dialectic = partial(assign, weights=parts.weights), partial(deliberate, context=context)
     app = build_app(
         NAME,
         health=parts.health,

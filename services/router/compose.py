@@ -265,7 +265,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
         FeedbackReceivers(
             delegation=parts.peers["delegation"],
             experience=knowledge.experience if parts.has_encoder else None,
-            judged=calibrator.judged,
+            on_feedback=calibrator.on_feedback,
         ),
     )
     system_one = SystemOne(model_clients.assessor(), max_tokens=settings.answer_max_tokens)
@@ -411,12 +411,12 @@ class FeedbackReceivers:
     Attributes:
         delegation: The delegation service.
         experience: Verified answers.
-        judged: Tells calibration, which reads labels itself, that there is a new one.
+        on_feedback: Reports to calibration, which reads labels itself, that there is a new one.
     """
 
     delegation: Peer | None = None
     experience: ExperienceStore | None = None
-    judged: Callable[[], None] = lambda: None
+    on_feedback: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,7 +456,7 @@ def compose_records(database: RouterDatabase, options: RunStorageOptions, receiv
         max_spool_bytes=options.spool_max_bytes,
         retry_s=options.journal_retry_s,
     )
-    journal = build_journal() if options.contents else build_journal(kept=without_contents)
+    journal = build_journal() if options.contents else build_journal(redact=without_contents)
     get_run = partial(recorded_run, find=database.runs.get, journal=journal)
     by_kind = _receivers(database.runs, receivers)
     outbox = Outbox(
@@ -469,9 +469,9 @@ def compose_records(database: RouterDatabase, options: RunStorageOptions, receiv
     context = FeedbackContext(
         find=get_run,
         store=database.feedback,
-        learners=frozenset(by_kind),
+        receivers=frozenset(by_kind),
         wake=outbox.wake,
-        judged=receivers.judged,
+        on_feedback=receivers.on_feedback,
         keep_contents=options.contents,
     )
     workers: list[Journal | Outbox | Retention] = [journal, outbox, *_retention(database, options, receivers)]
@@ -479,7 +479,7 @@ def compose_records(database: RouterDatabase, options: RunStorageOptions, receiv
         runs=database.runs,
         journal=journal,
         get_run=get_run,
-        submit_feedback=partial(submit_feedback, desk=context),
+        submit_feedback=partial(submit_feedback, context=context),
         checks={"journal": journal.check, "outbox": outbox.check},
         start=partial(_start, workers),
         close=partial(closing, *(worker.close for worker in workers)),

@@ -59,7 +59,7 @@ def add_paths(app: Application, *, context: AnswerContext, backend: Backend, ali
             return await until_disconnect(request, _streamed_completion(events, chat))
         return await until_disconnect(request, _whole_completion(events, chat))
 
-    app.directly("POST", "/v1/chat/completions", create_chat_completion)
+    app.serve_directly("POST", "/v1/chat/completions", create_chat_completion)
 
 
 def _json(body: bytes) -> object:

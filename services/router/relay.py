@@ -293,7 +293,7 @@ def _settle(reservation: Reservation, finished: Mapping[str, Any], spend: Spend)
     usage = from_plain(finished["usage"], Usage)
     reservation.settle(usage.stages)
     unknown = None if usage.unknown_cost is None else units_of(usage.unknown_cost)
-    spend.ledger.lose(usage.unknown_generations, usage.unknown_tokens, unknown)
+    spend.ledger.count_as_spent(usage.unknown_generations, usage.unknown_tokens, unknown)
 
 
 def dialectic(peer: Peer) -> Relay:

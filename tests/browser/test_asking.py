@@ -145,7 +145,7 @@ async def test_stop_cancels_the_run_and_its_model_calls(tab: Tab, stack: Stack) 
 
     await tab.page.click("[data-stop]")
     await tab.page.locator(".quiet-notice", has_text="Stopped").wait_for()
-    await stack.llm.until(lambda llm: llm.under_way == 0)
+    await stack.llm.until(lambda llm: llm.in_flight == 0)
 
     assert stack.llm.disconnects > gone
 

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 SERVICES = ("router", "assigner", "arbiter", "delegation")
 SUFFIXES = ("_bucket", "_sum", "_count", "_total")
 LABELS = {
-    "metacog_requests": {"face", "op", "code"},
-    "metacog_request_seconds": {"face", "op", "le"},
+    "metacog_requests": {"api", "op", "code"},
+    "metacog_request_seconds": {"api", "op", "le"},
     "metacog_backend_calls": {"backend", "work", "outcome"},
     "metacog_routed": {"system", "strategy", "reason"},
 }

@@ -258,8 +258,8 @@ def fake_deliberate() -> partial[AsyncGenerator[Event, None]]:
     """A dialectic over fakes."""
     context = DeliberationContext(
         agents=lambda: AGENTS,
-        voices=FakeModelClients(FakeModelClient()),
+        model_clients=FakeModelClients(FakeModelClient()),
         affect=lambda _: {"intensity": 0.25},
         defaults=DialecticDefaults(limits=LIMITS),
     )
-    return partial(deliberate, bench=context)
+    return partial(deliberate, context=context)

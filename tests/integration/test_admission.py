@@ -130,7 +130,7 @@ async def test_a_place_is_free_again_however_its_request_ends(full: Full, ending
                 await anext(aiter(stream))
                 assert full.admission.requests.in_flight == 1
                 await stream.close()
-                await full.llm.until(lambda it: it.under_way == 0)
+                await full.llm.until(lambda it: it.in_flight == 0)
         await full.until_free()
 
 

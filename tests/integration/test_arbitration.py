@@ -632,7 +632,7 @@ async def test_a_client_that_goes_away_stops_the_backend(api: RpcApi, scripted: 
         call.cancel()
         await scripted.until(lambda llm: llm.disconnects == 1)
 
-    assert scripted.under_way == 0
+    assert scripted.in_flight == 0
 
 
 async def test_without_the_encoder_its_measures_are_missing_and_nothing_else(scripted: ScriptedLLM) -> None:

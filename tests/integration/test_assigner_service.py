@@ -25,7 +25,7 @@ async def test_weights_are_read_at_the_start_and_their_version_is_named(tmp_path
         own = await rest.ask(
             "Assign", agents=[{"id": "a", "msv": STATE, "capacity": 5}], weights={"CRITIC": {"conflict": 1.0}}
         )
-        largest = [await face.ask("Assign", agents=many, brief=True) for face in (rest, rpc)]
+        largest = [await api.ask("Assign", agents=many, brief=True) for api in (rest, rpc)]
 
     assert configured["fitness"]["EXPERT"]["a"] == pytest.approx(0.5)  # 0.25 x 0.8 + 0.75 x 0.4
     assert configured["weights"]["CRITIC"] == DEFAULT_WEIGHTS[Role.CRITIC]

@@ -1,4 +1,4 @@
-"""What is wrong gets a named error on every face, and takes nothing else down."""
+"""What is wrong gets a named error on every API, and takes nothing else down."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -126,12 +126,12 @@ async def test_a_backend_that_cannot_be_reached_is_named(
     assert DOWN.url in refused.value.message
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
+@pytest.mark.parametrize("api", ["rest", "rpc"])
 async def test_a_backend_that_cannot_be_reached_is_named_on_our_own_apis(
-    database_url: str, tmp_path: Path, face: str
+    database_url: str, tmp_path: Path, api: str
 ) -> None:
     async with router_at(DOWN, database_url, tmp_path) as router:
-        asked = RestApi(router.rest, ROUTER) if face == "rest" else RpcApi(router.grpc, ROUTER)
+        asked = RestApi(router.rest, ROUTER) if api == "rest" else RpcApi(router.grpc, ROUTER)
         with pytest.raises(ApiError) as refused:
             await asked.ask("Answer", question="Is it so?", strategy="system1")
         assessed = await asked.ask("Assess", question="Is it so?")
@@ -256,7 +256,7 @@ async def test_a_body_that_makes_no_request_is_rejected(router: RunningRouter, b
     assert reply.json()["detail"]
 
 
-@pytest.mark.parametrize("face", ["rest", "rpc"])
+@pytest.mark.parametrize("api", ["rest", "rpc"])
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -272,9 +272,9 @@ async def test_a_body_that_makes_no_request_is_rejected(router: RunningRouter, b
     ],
 )
 async def test_an_answer_with_a_wrong_parameter_is_rejected(
-    router: RunningRouter, face: str, body: Body, reason: str
+    router: RunningRouter, api: str, body: Body, reason: str
 ) -> None:
-    asked = RestApi(router.rest, ROUTER) if face == "rest" else RpcApi(router.grpc, ROUTER)
+    asked = RestApi(router.rest, ROUTER) if api == "rest" else RpcApi(router.grpc, ROUTER)
 
     with pytest.raises(ApiError) as refused:
         await asked.ask("Answer", **{"question": "Is it so?", **body})
@@ -305,10 +305,10 @@ async def test_a_question_for_runs_that_cannot_be_is_rejected(router: RunningRou
 
 
 async def test_a_character_that_the_database_cannot_keep_loses_no_run(router: RunningRouter) -> None:
-    face = RestApi(router.rest, ROUTER)
-    run = (await face.ask("Answer", question="a\x00b", strategy="system1"))["run"]
+    api = RestApi(router.rest, ROUTER)
+    run = (await api.ask("Answer", question="a\x00b", strategy="system1"))["run"]
 
     await router.journal.close()
 
-    kept = (await face.ask("GetRun", run_id=run["run_id"]))["run"]
+    kept = (await api.ask("GetRun", run_id=run["run_id"]))["run"]
     assert kept["messages"][0]["content"] == "ab"

@@ -89,11 +89,11 @@ async def test_a_run_is_explained_afterwards_as_it_was_live(suite: Suite) -> Non
 async def test_interrupting_the_command_ends_the_work_of_the_model(suite: Suite, scripted: ScriptedLLM) -> None:
     scripted.fault(Stall())
     asking = await begun(suite, "ask", "Is 91 prime?", "--strategy", "system1")
-    await scripted.until(lambda llm: llm.under_way == 1)
+    await scripted.until(lambda llm: llm.in_flight == 1)
 
     asking.send_signal(signal.SIGINT)
     await asking.communicate()
-    await scripted.until(lambda llm: llm.under_way == 0)
+    await scripted.until(lambda llm: llm.in_flight == 0)
 
     assert (asking.returncode, scripted.disconnects) == (INTERRUPTED, 1)
 

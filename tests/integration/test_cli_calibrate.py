@@ -206,12 +206,12 @@ async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: Sc
     scripted.answer = cast(TROUBLED)
     out = tmp_path / "routing.yaml"
     async with router_at(scripted, database_url, tmp_path) as running:
-        face = RestApi(running.rest, ROUTER)
+        api = RestApi(running.rest, ROUTER)
         for conflict in (0.1, 0.2, 0.3, 0.9):
             msv = {"correctness": 0.9, "conflict": conflict, "importance": 0.1, "experience": 0.9}
-            run = (await face.ask("Answer", question="What is two and two?", strategy="system1", msv=msv))["run"]
+            run = (await api.ask("Answer", question="What is two and two?", strategy="system1", msv=msv))["run"]
             wanted = {"run_id": run["run_id"], "feedback_id": run["run_id"]}
-            await face.ask("SubmitFeedback", **wanted, correct=conflict < 0.5)
+            await api.ask("SubmitFeedback", **wanted, correct=conflict < 0.5)
 
         words = ("--share", 0.25, "--router", running.rest, "--out", out, "--limit", 4, "--json")
         done = await asyncio.to_thread(metacog, *words)

@@ -171,11 +171,11 @@ async def test_runs_of_a_router_are_learned_from(database_url: str, scripted: Sc
         assigner_at(scripted, seated) as assigner,
         router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}) as running,
     ):
-        face = RestApi(running.rest, ROUTER)
+        api = RestApi(running.rest, ROUTER)
         for number in range(10):
             ask = {"question": "Is it so?", "strategy": "dialectic", "assignment_kind": "RANDOM", "seed": number}
-            run = (await face.ask("Answer", **ask))["run"]
-            await face.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=bool(number % 2))
+            run = (await api.ask("Answer", **ask))["run"]
+            await api.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=bool(number % 2))
 
         done = await asyncio.to_thread(metacog, "--router", running.rest, "--limit", 10, "--json")
 

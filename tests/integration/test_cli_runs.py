@@ -45,8 +45,8 @@ async def metacog(*words: str, key: str = KEY) -> "subprocess.CompletedProcess[s
 
 async def answered(router: RunningRouter, **ask: Any) -> str:  # noqa: ANN401
     """Name of a run."""
-    face = RestApi(router.rest, ROUTER, headers={"authorization": f"Bearer {KEY}"})
-    name: str = (await face.ask("Answer", question="Is it so?", strategy="system1", **ask))["run"]["run_id"]
+    api = RestApi(router.rest, ROUTER, headers={"authorization": f"Bearer {KEY}"})
+    name: str = (await api.ask("Answer", question="Is it so?", strategy="system1", **ask))["run"]["run_id"]
     return name
 
 

@@ -105,8 +105,8 @@ async def evaluated(command: str, arms: Sequence[Arm], items: Sequence[Item], su
     """The records of an evaluation."""
     plan = Plan(items=items, arms=arms, timeout_ms=60_000, **more)
     session = Session(command=command, typed=f"metacog eval {command}", folder=out, asks_router=command == COMPARE)
-    async with SuiteClient(suite, timeout_s=60) as faces:
-        await record(session, plan, faces, lambda: None)
+    async with SuiteClient(suite, timeout_s=60) as apis:
+        await record(session, plan, apis, lambda: None)
     return list(read_records(out / RECORDS))
 
 
@@ -233,8 +233,8 @@ async def test_a_router_is_scored_on_outcomes_without_calling_either_model(suite
     session = Session(command=outcome_files.COMMAND, typed="x", folder=tmp_path, asks_router=True,
                       introduce=outcomes.introduce)  # fmt: skip
 
-    async with SuiteClient(suite, timeout_s=60) as faces:
-        await record(session, plan, faces, lambda: None)
+    async with SuiteClient(suite, timeout_s=60) as apis:
+        await record(session, plan, apis, lambda: None)
 
     said = outcome_files.write_report(read_records(tmp_path / RECORDS), tmp_path, seeded(7, draws=40))
     assert "**routing_x**, 6 questions, weak right 50.0 %, strong right 100.0 %" in said

@@ -89,7 +89,7 @@ def generator(url: str) -> psutil.Process:
     return next(child for child in psutil.Process().children(recursive=True) if port in child.cmdline())
 
 
-async def under_way(router: RunningRouter, way: Asking, generating: Callable[[], Awaitable[bool]]) -> Any:  # noqa: ANN401
+async def in_flight(router: RunningRouter, way: Asking, generating: Callable[[], Awaitable[bool]]) -> Any:  # noqa: ANN401
     """A request of that way that the model generates for; one that ended too soon is made again."""
     while True:
         asking = asyncio.ensure_future(_asked(way, router))
@@ -132,7 +132,7 @@ def _seconds(process: psutil.Process) -> float:
 async def test_a_real_model_is_at_rest_within_a_second_after_its_client_left(
     router: RunningRouter, own_llama: str, way: str
 ) -> None:
-    asking = await under_way(router, WAYS[way], working(own_llama))
+    asking = await in_flight(router, WAYS[way], working(own_llama))
     before = await counted(own_llama, "tokens_predicted_total")
 
     asking.cancel()
@@ -146,8 +146,8 @@ async def test_a_real_model_is_at_rest_within_a_second_after_its_client_left(
 async def test_a_client_that_left_is_noticed_beside_others_that_stay(
     router: RunningRouter, own_llama: str, way: str
 ) -> None:
-    staying = await under_way(router, WAYS["chat stream"], busy_with(own_llama, 1))
-    leaving = await under_way(router, WAYS[way], busy_with(own_llama, 2))
+    staying = await in_flight(router, WAYS["chat stream"], busy_with(own_llama, 1))
+    leaving = await in_flight(router, WAYS[way], busy_with(own_llama, 2))
 
     leaving.cancel()
     began = time.monotonic()
@@ -176,14 +176,14 @@ async def suite(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> Asy
 @pytest.mark.parametrize("way", ["chat stream", "chat whole", "answers stream", "answers whole", "grpc"])
 async def test_a_deliberation_stops_in_all_services(suite: Suite, scripted: ScriptedLLM, way: str) -> None:
     asking = asyncio.ensure_future(_deliberating(suite, way))
-    await scripted.until(lambda llm: len(llm.bodies) == 6 and llm.under_way == 1)  # five self-assessments, the thesis
+    await scripted.until(lambda llm: len(llm.bodies) == 6 and llm.in_flight == 1)  # five self-assessments, the thesis
 
     asking.cancel()
     async with asyncio.timeout(WITHIN_BUSY_S):
-        await scripted.until(lambda llm: llm.under_way == 0)
+        await scripted.until(lambda llm: llm.in_flight == 0)
     await asyncio.sleep(0.2)
 
-    assert (len(scripted.bodies), scripted.disconnects, scripted.under_way) == (6, 1, 0)
+    assert (len(scripted.bodies), scripted.disconnects, scripted.in_flight) == (6, 1, 0)
 
 
 async def _deliberating(suite: Suite, way: str) -> None:

@@ -388,7 +388,7 @@ async def test_text_comes_as_it_is_generated(suite: Suite, scripted: ScriptedLLM
     while not first.choices[0].delta.content:
         first = await anext(seen)
 
-    assert scripted.under_way == 1
+    assert scripted.in_flight == 1
     assert (
         "".join([first.choices[0].delta.content, *[text_of([chunk]) async for chunk in seen]]) == "one two three four"
     )

@@ -36,7 +36,7 @@ class Echo:
     """A service that shows what reaches the other side."""
 
     def __init__(self) -> None:
-        self.under_way = 0
+        self.in_flight = 0
         self.most = 0
         self.cancelled = asyncio.Event()
         self.begun = asyncio.Event()
@@ -46,15 +46,15 @@ class Echo:
     async def say(self, request: StringValue, context: Any) -> StringValue:  # noqa: ANN401
         """The same text; waits for others, refuses, fails or never ends as the text wants it."""
         self.metadata = dict(context.invocation_metadata())
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
         try:
             await self._do(request.value)
         except asyncio.CancelledError:
             self.cancelled.set()
             raise
         finally:
-            self.under_way -= 1
+            self.in_flight -= 1
         return request
 
     async def count(self, request: StringValue, context: Any) -> AsyncIterator[StringValue]:  # noqa: ANN401
@@ -288,7 +288,7 @@ async def test_the_callers_deadline_is_the_deliberations(scripted: ScriptedLLM) 
         stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
         with pytest.raises(PeerError) as refused:
             _ = [reply async for reply in peer.stream(stub.Deliberate, QUESTION, timeout_s=0.5)]
-        await scripted.until(lambda llm: llm.under_way == 0 and llm.disconnects == len(llm.bodies))
+        await scripted.until(lambda llm: llm.in_flight == 0 and llm.disconnects == len(llm.bodies))
 
     assert refused.value.code is Code.DEADLINE_EXCEEDED
 

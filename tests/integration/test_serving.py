@@ -225,20 +225,20 @@ def taken_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-@pytest.mark.parametrize("face", ["REST", "GRPC"])
+@pytest.mark.parametrize("api", ["REST", "GRPC"])
 @pytest.mark.parametrize("service", ["router", "arbiter"])
-def test_a_port_that_is_taken_is_a_clear_message(service: str, face: str, tmp_path: Path) -> None:
-    other = "GRPC" if face == "REST" else "REST"
+def test_a_port_that_is_taken_is_a_clear_message(service: str, api: str, tmp_path: Path) -> None:
+    other = "GRPC" if api == "REST" else "REST"
     with taken_port() as port:
         prefix = f"METACOG_{service.upper()}"
-        ports = {f"{prefix}_{face}_PORT": port, f"{prefix}_{other}_PORT": free_port()}
+        ports = {f"{prefix}_{api}_PORT": port, f"{prefix}_{other}_PORT": free_port()}
         done = failed_start(
             service, METACOG_INFERENCE_MODEL="any", METACOG_ROUTER_SPOOL_DIR=tmp_path / "spool", **ports
         )
 
     assert done.returncode == 2
     said = done.stderr.splitlines()[-1]
-    assert said == f"PORT_TAKEN: port {port} on 127.0.0.1 is taken; stop what uses it, or set {prefix}_{face}_PORT"
+    assert said == f"PORT_TAKEN: port {port} on 127.0.0.1 is taken; stop what uses it, or set {prefix}_{api}_PORT"
     assert "Traceback" not in done.stderr
 
 

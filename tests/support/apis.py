@@ -1,10 +1,10 @@
-"""The two faces of a service, served in this process, and one way to ask either of them.
+"""The two APIs of a service, served in this process, and one way to ask either of them.
 
     async with serving(app, server) as running:
-        face = RestFace(running.rest, CONTRACT)        # or RpcFace(running.grpc, CONTRACT)
-        reply = await face.ask("Route", msv={"correctness": 0.9, "conflict": 0.1})
+        api = RestApi(running.rest, CONTRACT)        # or RpcApi(running.grpc, CONTRACT)
+        reply = await api.ask("Route", msv={"correctness": 0.9, "conflict": 0.1})
 
-Requests and replies are plain data as REST spells them; a refusal is `ApiError` on both faces.
+Requests and replies are plain data as REST spells them; an error is an `ApiError` on both APIs.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Running:
 
 
 class ApiError(Exception):
-    """A refusal, as a client sees it on either face."""
+    """An error, as a client sees it on either API."""
 
     def __init__(self, code: str, reason: str, message: str, metadata: Mapping[str, str]) -> None:
         super().__init__(f"{code} {reason}: {message}")
@@ -54,7 +54,7 @@ class ApiError(Exception):
 
 
 class Api(Protocol):
-    """One face of a service."""
+    """One API of a service."""
 
     async def ask(self, operation: str, **body: Any) -> Body:  # noqa: ANN401
         """Reply of one operation; of one that streams, the content of its last event."""
@@ -178,7 +178,7 @@ class _Web(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(app: FastAPI, server: aio.Server) -> AsyncIterator[Running]:
-    """Serve both faces on free ports of loopback."""
+    """Serve both APIs on free ports of loopback."""
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     listening = bound_socket("127.0.0.1", 0, "")

@@ -51,7 +51,7 @@ class Delegation(Running):
     use_cases: UseCases
     recalibrator: Recalibrator
 
-    def face(self, name: str, key: str = "") -> RestApi | RpcApi:
+    def api(self, name: str, key: str = "") -> RestApi | RpcApi:
         """Return a client of the API called `name`, with a key."""
         if name == "rest":
             return RestApi(self.rest, CONTRACT, {"authorization": f"Bearer {key}"} if key else {})

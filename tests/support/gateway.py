@@ -1,4 +1,4 @@
-"""The OpenAI face of a router, as its clients see it.
+"""The OpenAI API of a router, as its clients see it.
 
 An async context:
 

@@ -137,7 +137,7 @@ class ScriptedLLM:
         self.requests: list[Received] = []
         self.listings = 0
         self.disconnects = 0
-        self.under_way = 0
+        self.in_flight = 0
         self.answer: Callable[[Body], Sequence[str | ScriptedChoice]] | None = None
         self.token_delay_s = 0.0
         self.ready = True
@@ -214,14 +214,14 @@ class ScriptedLLM:
         port = request.transport.get_extra_info("peername")[1]
         self.requests.append(Received(body, dict(request.headers), port))
         fault = self._faults.popleft() if self._faults else None
-        self.under_way += 1
+        self.in_flight += 1
         try:
             return await self._answer(request, request.transport, body, fault)
         except (asyncio.CancelledError, ConnectionResetError):
             self.disconnects += 1
             raise
         finally:
-            self.under_way -= 1
+            self.in_flight -= 1
 
     async def _answer(
         self, request: web.Request, transport: asyncio.Transport, body: Body, fault: Fault | None

@@ -187,13 +187,13 @@ def model_clients_of(llm: Server, prices: Prices = NO_PRICES) -> BackendModelCli
     return BackendModelClients(build_backend(config), build_backend, prices)
 
 
-def bench_of(
-    voices: BackendModelClients, agents: Sequence[AgentConfig] | None = None, *, limits: Limits = LIMITS
+def context_of(
+    model_clients: BackendModelClients, agents: Sequence[AgentConfig] | None = None, *, limits: Limits = LIMITS
 ) -> DeliberationContext:
     """A bench of `agents`, or of those that ship."""
     seated = agents or read_agents(DEFAULT_AGENTS_FILE)
     return DeliberationContext(
-        agents=lambda: seated, voices=voices, affect=vader, defaults=DialecticDefaults(limits=limits)
+        agents=lambda: seated, model_clients=model_clients, affect=vader, defaults=DialecticDefaults(limits=limits)
     )
 
 
@@ -205,11 +205,11 @@ async def assigner_at(
     keyring: Keyring | None = None,
     prices: Prices = NO_PRICES,
 ) -> AsyncIterator[Running]:
-    """An assigner on `llm`, both faces."""
+    """An assigner on `llm`, both APIs."""
     keyring = keyring or Keyring()
-    voices = model_clients_of(llm, prices)
-    discuss = partial(deliberate, bench=bench_of(voices, agents))
-    health = Health({}, {"inference": voices.default.probe})
+    model_clients = model_clients_of(llm, prices)
+    discuss = partial(deliberate, context=context_of(model_clients, agents))
+    health = Health({}, {"inference": model_clients.default.probe})
     app = build_app("assigner", health=health, keyring=keyring, max_body_bytes=MAX_BODY_BYTES)
     assigner_rest.add_paths(app, assign=assign, deliberate=discuss)
     server = grpc_server(keyring)
@@ -217,7 +217,7 @@ async def assigner_at(
     assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)
     async with serving(app, server) as running:
         yield running
-    await voices.close()
+    await model_clients.close()
 
 
 @asynccontextmanager

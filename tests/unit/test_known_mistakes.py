@@ -193,11 +193,11 @@ async def deliberated(agents: int, msv: MSV) -> DeliberationFinished:
     seated = [AgentConfig(id=f"a{number}") for number in range(agents)]
     context = DeliberationContext(
         agents=lambda: seated,
-        voices=FakeModelClients(FakeModelClient()),
+        model_clients=FakeModelClients(FakeModelClient()),
         affect=lambda _: {"intensity": 0.25},
         defaults=DialecticDefaults(limits=LIMITS),
     )
-    events = [event async for event in deliberate(DeliberateRequest(question="Is it so?", msv=msv), bench=context)]
+    events = [event async for event in deliberate(DeliberateRequest(question="Is it so?", msv=msv), context=context)]
     finished = events[-1]
     assert isinstance(finished, DeliberationFinished)
     return finished

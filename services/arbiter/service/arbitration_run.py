@@ -162,7 +162,7 @@ class ArbitrationRun:
         They run beside the rest of the solving, and delay no other call.
         """
         plan = self._plan
-        if plan.variant.criticises and plan.is_form_firm and self._is_contested() and self._affords_critiques():
+        if plan.variant.has_critiques and plan.is_form_firm and self._is_contested() and self._affords_critiques():
             self._begin_critiques()
 
     def _is_contested(self) -> bool:
@@ -209,14 +209,14 @@ class ArbitrationRun:
     def _is_settled(self) -> bool:
         """Whether the solvers' vote is the answer: the variant has no other stage, or the solvers agree."""
         variant = self._plan.variant
-        return not (variant.criticises or variant.arbitrates) or self._agree()
+        return not (variant.has_critiques or variant.has_arbiter) or self._agree()
 
     def _agree(self) -> bool:
         return self._plan.adaptive and is_consensus(self.state.tally, self._plan.agreement_entropy)
 
     def _settle(self) -> None:
         plan = self._plan
-        asks_for_more = plan.variant.criticises or plan.variant.arbitrates
+        asks_for_more = plan.variant.has_critiques or plan.variant.has_arbiter
         if asks_for_more and self.stopping is Stopping.ALL_SAMPLES:
             self.saved += plan.critiques + plan.arbitration_samples
             self.stopping = Stopping.SOLVERS_AGREE
@@ -225,7 +225,7 @@ class ArbitrationRun:
     async def _criticise(self) -> bool:
         """Criticise all solvers that have a trace, at once; return whether arbitration follows."""
         plan = self._plan
-        if not plan.variant.arbitrates:
+        if not plan.variant.has_arbiter:
             self.without_arbiter = AnswerSource.SOLVER_VOTE
         elif not self._affords_critiques():
             self._end_by_limit("critique")
@@ -233,7 +233,7 @@ class ArbitrationRun:
         self._begin_critiques()
         if self._critique_tasks:
             await asyncio.wait(self._critique_tasks.values())
-        return plan.variant.arbitrates
+        return plan.variant.has_arbiter
 
     async def _critique(self, solver: int, trace: DrawnSample) -> None:
         critique = await self._stages.criticise(solver, trace)
@@ -248,7 +248,7 @@ class ArbitrationRun:
         """Whether all critiques that have not begun fit, and one arbitration sample after them."""
         plan, ledger = self._plan, self._spend.ledger
         missing = plan.critiques - len(self._critique_tasks)
-        arbiter = 1 if plan.variant.arbitrates else 0
+        arbiter = 1 if plan.variant.has_arbiter else 0
         tokens = missing * plan.tokens.critique + arbiter * plan.tokens.arbitrate
         in_time = self._spend.seconds_left() > 0
         return in_time and ledger.generations_left >= missing + arbiter and ledger.tokens_left >= tokens

@@ -139,12 +139,12 @@ class Plan:
     @property
     def critiques(self) -> int:
         """Critiques if all are written [count]."""
-        return self.solvers if self.variant.criticises else 0
+        return self.solvers if self.variant.has_critiques else 0
 
     @property
     def arbitration_samples(self) -> int:
         """Arbitration samples if all are drawn [count]."""
-        return self.rule.samples if self.variant.arbitrates else 0
+        return self.rule.samples if self.variant.has_arbiter else 0
 
     @property
     def generations(self) -> int:

@@ -188,7 +188,7 @@ def _plan(request: ReplayRequest, recorded: RecordedStages, defaults: Arbitratio
     for solver in range(solvers):
         _check_recorded(f"{SOLVE} by solver {solver}", recorded.solved[solver], samples)
     arbitration = 1 if request.variant is Variant.SINGLE_ARBITER else request.arbitration_samples
-    if arbitration is None and request.variant.arbitrates and not recorded.arbitrated:
+    if arbitration is None and request.variant.has_arbiter and not recorded.arbitrated:
         arbitration = defaults.arbitration_samples  # needed only if the replay gets as far as the arbitration
     all_samples = [*(sample for own in recorded.solved for sample in own), *recorded.arbitrated]
     tokens = max((sample.completion_tokens or 0 for sample in all_samples), default=0) or 1

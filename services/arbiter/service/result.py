@@ -129,9 +129,9 @@ def _claim_texts(outcome: ArbitrationOutcome) -> QuestionClaims:
     traces = [drawn.text for solver in range(len(state.solved)) if (drawn := state.representative(solver))]
     critiques = [each.text for _, each in sorted(state.critiques.items()) if each.succeeded]
     final: Sequence[str] = [drawn.text for drawn in state.arbitrated]
-    if not variant.arbitrates and not variant.criticises:
+    if not variant.has_arbiter and not variant.has_critiques:
         final = every = [drawn.text for samples in state.solved for drawn in samples]
     else:
         every = [*traces, *critiques, *final]
-        final = final or (critiques if not variant.arbitrates else ())
+        final = final or (critiques if not variant.has_arbiter else ())
     return QuestionClaims(solver_traces=traces, critiques=critiques, final=final, every=every)

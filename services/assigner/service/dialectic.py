@@ -80,18 +80,18 @@ class DeliberationContext:
 
     Attributes:
         agents: Returns the configured agents.
-        voices: The model clients of the agents.
+        model_clients: The model clients of the agents.
         affect: Measures affect in a text.
         defaults: The values of a request that leaves something out.
     """
 
     agents: Callable[[], Sequence[AgentConfig]]
-    voices: ModelClients
+    model_clients: ModelClients
     affect: AffectAnalyser
     defaults: DialecticDefaults
 
 
-def deliberate(request: DeliberateRequest, *, bench: DeliberationContext) -> AsyncGenerator[Event, None]:
+def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> AsyncGenerator[Event, None]:
     """Events of one deliberation; the last is `DeliberationFinished`. Closing the iterator stops the work.
 
     Raises:
@@ -101,16 +101,16 @@ def deliberate(request: DeliberateRequest, *, bench: DeliberationContext) -> Asy
         InfeasibleAssignment: When the agents may not hold five roles.
         MetacogError: The error that left no answer at all.
     """
-    agents = _participants(request.agents, bench.agents())
+    agents = _participants(request.agents, context.agents())
     question = _question(request.question, request.messages)
     role_assigner = RoleAssigner(
         agents,
-        bench.defaults.policy,
+        context.defaults.policy,
         kind=request.assignment_kind,
         fixed=request.fixed_assignment,
         seed=_assignment_seed(request.assignment_seed, request.seed),
     )
-    return stream_of(lambda emit: DialecticRun(request, question, agents, role_assigner, bench, emit).run())
+    return stream_of(lambda emit: DialecticRun(request, question, agents, role_assigner, context, emit).run())
 
 
 def _participants(ids: Sequence[str], configured: Sequence[AgentConfig]) -> list[AgentConfig]:
@@ -149,7 +149,7 @@ class DialecticRun:
         context: DeliberationContext,
         emit: Emit[Event],
     ) -> None:
-        defaults, model_clients = context.defaults, context.voices
+        defaults, model_clients = context.defaults, context.model_clients
         stage_max_tokens = request.stage_max_tokens or defaults.stage_max_tokens
         self._task = DialecticTask(
             question=question,

@@ -223,7 +223,7 @@ class Suite:
         return container
 
     def asked(self, method: str, path: str, **wishes: Any) -> httpx.Response:  # noqa: ANN401 - httpx's own
-        """One request to the router's REST face, with the key."""
+        """One request to the router's REST API, with the key."""
         headers = {"authorization": f"Bearer {self.key}", **wishes.pop("headers", {})}
         return httpx.request(method, f"{ROUTER_URL}{path}", headers=headers, timeout=300, **wishes)
 

@@ -4,6 +4,6 @@ import pytest
 
 
 @pytest.fixture(params=["rest", "rpc"])
-def face(request: pytest.FixtureRequest) -> str:
+def api(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

@@ -38,12 +38,12 @@ class Scenario:
             same=same,
         )
 
-    async def process(self, face: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    async def process(self, api: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
         """Return the finished task, with original names."""
         given = {**TASK, **fields}
         if "first_agent" in given:
             given["first_agent"] = self.names[given["first_agent"]]
-        finished: dict[str, Any] = self.original(await self.service.face(face).ask("Process", **given))
+        finished: dict[str, Any] = self.original(await self.service.api(api).ask("Process", **given))
         return finished
 
     def original(self, response: Any) -> Any:  # noqa: ANN401
@@ -81,4 +81,4 @@ async def import_profiles(scenario: Scenario, **competences: float) -> None:
         }
         for name, competence in competences.items()
     ]
-    await scenario.service.face("rest").ask("ImportProfiles", profiles=profiles)
+    await scenario.service.api("rest").ask("ImportProfiles", profiles=profiles)

@@ -42,7 +42,7 @@ BREAD = [
 
 
 async def test_categories_are_proposed_and_become_dimensions_only_on_request(
-    scripted: ScriptedLLM, database_url: str, encoder_url: str, face: str
+    scripted: ScriptedLLM, database_url: str, encoder_url: str, api: str
 ) -> None:
     agents, _ = renamed_agents()
     scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
@@ -51,7 +51,7 @@ async def test_categories_are_proposed_and_become_dimensions_only_on_request(
     async with delegation_at(
         scripted, database_url, agents=agents, encoder_url=encoder_url, keyring=keyring
     ) as running:
-        mine, theirs = running.face(face, owner), running.face(face, other)
+        mine, theirs = running.api(api, owner), running.api(api, other)
         for task in (*CHESS, *BREAD):
             await mine.ask("Process", question=task, dimension="knowledge_retrieval")
         found = await mine.ask("DiscoverCategories", minimum_tasks=4)
@@ -78,9 +78,9 @@ async def test_categories_are_proposed_and_become_dimensions_only_on_request(
     assert raised.value.reason == "CATEGORY_NOT_FOUND"
 
 
-async def dimensions(face: Any, agent: str) -> list[str]:  # noqa: ANN401
+async def dimensions(api: Any, agent: str) -> list[str]:  # noqa: ANN401
     """Return the dimensions in which an agent has a profile."""
-    page = await face.ask("ListProfiles", agent=agent, page_size=1000)
+    page = await api.ask("ListProfiles", agent=agent, page_size=1000)
     return [profile["dimension"] for profile in page["profiles"]]
 
 
@@ -96,7 +96,7 @@ async def test_a_dimension_is_found_by_its_nearest_prototypes(
     }
     async with delegation_at(scripted, database_url, agents=agents, encoder_url=encoder_url) as running:
         finished = {
-            task: await running.face("rest").ask("Process", question=task, classifier="EMBEDDING") for task in tasks
+            task: await running.api("rest").ask("Process", question=task, classifier="EMBEDDING") for task in tasks
         }
 
     for task, dimension in tasks.items():
@@ -112,7 +112,7 @@ async def test_classification_by_embedding_without_the_encoder_is_an_error(
     agents, _ = renamed_agents()
     async with delegation_at(scripted, database_url, agents=agents) as running:
         with pytest.raises(ApiError) as raised:
-            await running.face("rest").ask(
+            await running.api("rest").ask(
                 "Process", question="?", classifier="EMBEDDING", envelope={"timeout_ms": 1500}
             )
 

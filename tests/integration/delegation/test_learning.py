@@ -35,18 +35,18 @@ async def scenario(scripted: ScriptedLLM, database_url: str) -> AsyncIterator[Sc
         yield running_scenario
 
 
-async def submit_feedback(scenario: Scenario, face: str, task_id: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+async def submit_feedback(scenario: Scenario, api: str, task_id: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     fields = {"feedback_id": new_id(), "correct": True, **more}
-    response = await scenario.service.face(face).ask("SubmitFeedback", task_id=task_id, **fields)
+    response = await scenario.service.api(api).ask("SubmitFeedback", task_id=task_id, **fields)
     feedback: dict[str, Any] = scenario.original(response)
     return feedback
 
 
-async def test_the_executor_learns_from_late_feedback(scenario: Scenario, face: str) -> None:
-    task = await scenario.process(face, first_agent="alpha")
+async def test_the_executor_learns_from_late_feedback(scenario: Scenario, api: str) -> None:
+    task = await scenario.process(api, first_agent="alpha")
 
     name = new_id()
-    response = await submit_feedback(scenario, face, task["task_id"], correct=False, feedback_id=name)
+    response = await submit_feedback(scenario, api, task["task_id"], correct=False, feedback_id=name)
 
     [update] = response["profile_updates"]
     assert (update["agent"], update["outcome"], update["competence_after"]) == ("alpha", 0, 0.45)
@@ -55,72 +55,72 @@ async def test_the_executor_learns_from_late_feedback(scenario: Scenario, face: 
     assert response["not_learned_reason"] == ""
 
 
-async def test_repeated_feedback_gets_the_same_response_and_counts_once(scenario: Scenario, face: str) -> None:
-    task = await scenario.process(face, first_agent="alpha")
+async def test_repeated_feedback_gets_the_same_response_and_counts_once(scenario: Scenario, api: str) -> None:
+    task = await scenario.process(api, first_agent="alpha")
     name = new_id()
 
     async with asyncio.TaskGroup() as group:
         responses = [
-            group.create_task(submit_feedback(scenario, face, task["task_id"], feedback_id=name)) for _ in range(20)
+            group.create_task(submit_feedback(scenario, api, task["task_id"], feedback_id=name)) for _ in range(20)
         ]
 
     assert len({str(each.result()) for each in responses}) == 1
     assert await history(scenario, "alpha") == [(1, "OUTCOME", 1)]
 
 
-async def test_conflicting_feedback_is_rejected_and_changes_no_profile(scenario: Scenario, face: str) -> None:
-    task = await scenario.process(face, first_agent="alpha")
-    await submit_feedback(scenario, face, task["task_id"])
+async def test_conflicting_feedback_is_rejected_and_changes_no_profile(scenario: Scenario, api: str) -> None:
+    task = await scenario.process(api, first_agent="alpha")
+    await submit_feedback(scenario, api, task["task_id"])
 
     with pytest.raises(ApiError) as raised:
-        await submit_feedback(scenario, face, task["task_id"], correct=False)
-    agreeing = await submit_feedback(scenario, face, task["task_id"])
+        await submit_feedback(scenario, api, task["task_id"], correct=False)
+    agreeing = await submit_feedback(scenario, api, task["task_id"])
 
     assert raised.value.reason == "FEEDBACK_CONFLICT"
     assert (agreeing["not_learned_reason"], agreeing["profile_updates"]) == ("already_judged", [])
     assert await history(scenario, "alpha") == [(1, "OUTCOME", 1)]
 
 
-async def test_feedback_that_conflicts_with_the_label_of_the_service_is_rejected(scenario: Scenario, face: str) -> None:
+async def test_feedback_that_conflicts_with_the_label_of_the_service_is_rejected(scenario: Scenario, api: str) -> None:
     scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
-    task = await scenario.process(face, first_agent="alpha", expected=RIGHT)
+    task = await scenario.process(api, first_agent="alpha", expected=RIGHT)
 
     with pytest.raises(ApiError) as raised:
-        await submit_feedback(scenario, face, task["task_id"], correct=False)
+        await submit_feedback(scenario, api, task["task_id"], correct=False)
 
     assert raised.value.reason == "FEEDBACK_CONFLICT"
 
 
-async def test_no_profile_learns_from_a_vote_without_an_answer(scenario: Scenario, face: str) -> None:
+async def test_no_profile_learns_from_a_vote_without_an_answer(scenario: Scenario, api: str) -> None:
     scenario.script({name: "I would rather not answer." for name in scenario.names}, alpha=10, beta=10, gamma=10)
-    task = await scenario.process(face, answer_type="NUMBER", first_agent="alpha")
+    task = await scenario.process(api, answer_type="NUMBER", first_agent="alpha")
 
-    response = await submit_feedback(scenario, face, task["task_id"], correct=False)
+    response = await submit_feedback(scenario, api, task["task_id"], correct=False)
 
     assert (task["mode"], task["outcome"]) == ("COLLABORATED", "ABSTAINED")
     assert (response["profile_updates"], response["not_learned_reason"]) == ([], "no_answer")
 
 
-async def test_a_feedback_id_belongs_to_one_task(scenario: Scenario, face: str) -> None:
-    first, second = await scenario.process(face), await scenario.process(face)
+async def test_a_feedback_id_belongs_to_one_task(scenario: Scenario, api: str) -> None:
+    first, second = await scenario.process(api), await scenario.process(api)
     name = new_id()
-    await submit_feedback(scenario, face, first["task_id"], feedback_id=name)
+    await submit_feedback(scenario, api, first["task_id"], feedback_id=name)
 
     with pytest.raises(ApiError) as reused:
-        await submit_feedback(scenario, face, second["task_id"], feedback_id=name)
+        await submit_feedback(scenario, api, second["task_id"], feedback_id=name)
     with pytest.raises(ApiError) as unknown:
-        await submit_feedback(scenario, face, "missing")
+        await submit_feedback(scenario, api, "missing")
 
     assert (reused.value.reason, unknown.value.reason) == ("REQUEST_ID_REUSED", "TASK_NOT_FOUND")
 
 
 async def test_a_key_sees_its_own_tasks_and_needs_permission_to_change_profiles(
-    scripted: ScriptedLLM, database_url: str, face: str
+    scripted: ScriptedLLM, database_url: str, api: str
 ) -> None:
     agents, _ = renamed_agents()
     scripted.answer = ScriptedAgents({agent.id: 90 for agent in agents}, {})
     async with delegation_at(scripted, database_url, agents=agents, keyring=KEYRING) as running:
-        ann, student = running.face(face, ANN), running.face(face, STUDENT)
+        ann, student = running.api(api, ANN), running.api(api, STUDENT)
         task = await ann.ask("Process", question="?", dimension="math_computation", expected={"answer": "4"})
         unlearned = await student.ask("Process", question="?", dimension="math_computation", expected={"answer": "4"})
         with pytest.raises(ApiError) as hidden:
@@ -148,15 +148,15 @@ async def test_a_key_sees_its_own_tasks_and_needs_permission_to_change_profiles(
     assert reasons == ["TEACHING_NOT_ALLOWED"] * 3
 
 
-async def test_frozen_profiles_do_not_learn_from_labels(scenario: Scenario, face: str) -> None:
-    service = scenario.service.face(face)
+async def test_frozen_profiles_do_not_learn_from_labels(scenario: Scenario, api: str) -> None:
+    service = scenario.service.api(api)
     frozen = await service.ask("FreezeProfiles", agent=scenario.names["alpha"], frozen=True)
     scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
 
-    task = await scenario.process(face, first_agent="alpha", expected=RIGHT)
+    task = await scenario.process(api, first_agent="alpha", expected=RIGHT)
     shown = await service.ask("ListProfiles", agent=scenario.names["alpha"])
     unfrozen = await service.ask("FreezeProfiles", agent=scenario.names["alpha"], frozen=False)
-    again = await scenario.process(face, first_agent="alpha", expected=RIGHT)
+    again = await scenario.process(api, first_agent="alpha", expected=RIGHT)
 
     assert frozen["frozen"] is True
     assert (task["label"]["correct"], task["profile_updates"]) == (True, [])
@@ -165,10 +165,10 @@ async def test_frozen_profiles_do_not_learn_from_labels(scenario: Scenario, face
     assert again["profile_updates"][0]["competence_after"] == 0.55
 
 
-async def test_a_reset_keeps_the_history(scenario: Scenario, face: str) -> None:
+async def test_a_reset_keeps_the_history(scenario: Scenario, api: str) -> None:
     scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
-    await scenario.process(face, first_agent="alpha", expected=RIGHT)
-    service = scenario.service.face(face)
+    await scenario.process(api, first_agent="alpha", expected=RIGHT)
+    service = scenario.service.api(api)
 
     first = await service.ask("ResetProfiles", agent=scenario.names["alpha"])
     second = await service.ask("ResetProfiles", agent=scenario.names["alpha"])
@@ -185,15 +185,15 @@ async def test_exported_profiles_can_be_imported(scenario: Scenario, scripted: S
         await scenario.process("rest", first_agent=first, expected=RIGHT)
     exported: list[dict[str, Any]] = []
     for name in ("alpha", "beta"):
-        page = await scenario.service.face("rest").ask(
+        page = await scenario.service.api("rest").ask(
             "ExportProfiles", agent=scenario.names[name], include_history="true"
         )
         exported += page["profiles"]
     async with scenario_at(scripted, database_url) as other:
         renamed = [rename(one, scenario, other) for one in exported]
-        response = await other.service.face("rest").ask("ImportProfiles", profiles=renamed)
-        again = await other.service.face("rest").ask("ImportProfiles", profiles=renamed)
-        kept = await other.service.face("rest").ask("ImportProfiles", profiles=renamed, rule="KEEP")
+        response = await other.service.api("rest").ask("ImportProfiles", profiles=renamed)
+        again = await other.service.api("rest").ask("ImportProfiles", profiles=renamed)
+        kept = await other.service.api("rest").ask("ImportProfiles", profiles=renamed, rule="KEEP")
         imported = [one for one in await profiles(other, "alpha") if one["dimension"] == "math_computation"]
         steps = await history(other, "alpha")
 
@@ -203,7 +203,7 @@ async def test_exported_profiles_can_be_imported(scenario: Scenario, scripted: S
 
 
 async def test_concurrent_imports_store_a_history_once_for_a_frozen_profile_too(scenario: Scenario) -> None:
-    service = scenario.service.face("rest")
+    service = scenario.service.api("rest")
     await service.ask("FreezeProfiles", agent=scenario.names["alpha"], frozen=True)
     scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
     await scenario.process("rest", first_agent="alpha", expected=RIGHT)
@@ -232,12 +232,12 @@ def rename(exported: dict[str, Any], scenario: Scenario, other: Scenario) -> dic
         {"observations": -1},
     ],
 )
-async def test_an_invalid_profile_is_not_imported(scenario: Scenario, face: str, wrong: dict[str, Any]) -> None:
+async def test_an_invalid_profile_is_not_imported(scenario: Scenario, api: str, wrong: dict[str, Any]) -> None:
     good = {"agent": scenario.names["alpha"], "dimension": "math_computation", "competence": 0.9}
     bad = {"agent": scenario.names["beta"], "dimension": "math_computation", "competence": 0.5, **wrong}
 
     with pytest.raises(ApiError) as raised:
-        await scenario.service.face(face).ask("ImportProfiles", profiles=[{"profile": good}, {"profile": bad}])
+        await scenario.service.api(api).ask("ImportProfiles", profiles=[{"profile": good}, {"profile": bad}])
 
     assert (raised.value.reason, raised.value.metadata["agent"]) == ("INVALID_PROFILE", scenario.names["beta"])
     assert await history(scenario, "alpha") == []
@@ -248,14 +248,14 @@ async def test_a_history_that_does_not_end_at_the_competence_is_rejected(scenari
     given = {"agent": scenario.names["alpha"], "dimension": "math_computation", "competence": 0.9, "observations": 1}
 
     with pytest.raises(ApiError) as raised:
-        await scenario.service.face("rest").ask("ImportProfiles", profiles=[{"profile": given, "history": [step]}])
+        await scenario.service.api("rest").ask("ImportProfiles", profiles=[{"profile": given, "history": [step]}])
 
     assert raised.value.reason == "INVALID_PROFILE"
 
 
-async def test_every_page_of_an_export_shows_the_same_moment(scenario: Scenario, face: str) -> None:
+async def test_every_page_of_an_export_shows_the_same_moment(scenario: Scenario, api: str) -> None:
     await import_profiles(scenario, alpha=0.9, beta=0.8, gamma=0.7)
-    service = scenario.service.face(face)
+    service = scenario.service.api(api)
     seen: dict[str, float] = {}
     pages, token = 0, ""
     while True:
@@ -273,11 +273,11 @@ async def test_every_page_of_an_export_shows_the_same_moment(scenario: Scenario,
 @pytest.mark.parametrize(
     "operation", ["ListProfiles", "ExportProfiles", "GetFlows", "GetReliability", "ListAgents", "ListDriftEvents"]
 )
-async def test_an_invalid_page_token_is_rejected(scenario: Scenario, face: str, operation: str) -> None:
-    await scenario.process(face, first_agent="alpha", expected={"answer": "4"})
+async def test_an_invalid_page_token_is_rejected(scenario: Scenario, api: str, operation: str) -> None:
+    await scenario.process(api, first_agent="alpha", expected={"answer": "4"})
 
     with pytest.raises(ApiError) as raised:
-        await scenario.service.face(face).ask(operation, page_token="mine")
+        await scenario.service.api(api).ask(operation, page_token="mine")
 
     assert raised.value.reason == "INVALID_PAGE_TOKEN"
 
@@ -291,13 +291,13 @@ async def test_concurrent_feedback_from_many_processes_loses_no_update(database_
 async def history(scenario: Scenario, agent: str) -> list[tuple[int, str, int | None]]:
     """Return the changes of an agent's profile in arithmetic."""
     fields = {"agent": scenario.names[agent], "dimension": "math_computation", "include_history": True}
-    page = await scenario.service.face("rpc").ask("ExportProfiles", **fields)
+    page = await scenario.service.api("rpc").ask("ExportProfiles", **fields)
     steps = page["profiles"][0]["history"] if page["profiles"] else []
     return [(step["sequence"], step["change"], step["outcome"]) for step in steps]
 
 
 async def profiles(scenario: Scenario, agent: str) -> list[dict[str, Any]]:
     """Return an agent's profiles."""
-    response = await scenario.service.face("rest").ask("ListProfiles", agent=scenario.names[agent])
+    response = await scenario.service.api("rest").ask("ListProfiles", agent=scenario.names[agent])
     listed: list[dict[str, Any]] = response["profiles"]
     return listed

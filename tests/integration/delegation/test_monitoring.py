@@ -19,13 +19,13 @@ async def scenario(scripted: ScriptedLLM, database_url: str) -> AsyncIterator[Sc
         yield running_scenario
 
 
-async def test_flows_count_delegations_between_agents_and_their_right_answers(scenario: Scenario, face: str) -> None:
+async def test_flows_count_delegations_between_agents_and_their_right_answers(scenario: Scenario, api: str) -> None:
     scenario.script({"beta": "Final Answer: 40", "gamma": "Final Answer: 1"}, alpha=10, beta=90, gamma=10)
     for _ in range(3):
-        await scenario.process(face, first_agent="alpha", expected=RIGHT)
-    await scenario.process(face, first_agent="beta", expected=RIGHT)
+        await scenario.process(api, first_agent="alpha", expected=RIGHT)
+    await scenario.process(api, first_agent="beta", expected=RIGHT)
 
-    response = scenario.original(await scenario.service.face(face).ask("GetFlows", page_size=1000))
+    response = scenario.original(await scenario.service.api(api).ask("GetFlows", page_size=1000))
 
     own = [flow for flow in response["flows"] if flow["from_agent"] == "alpha"]
     assert len(own) == 1
@@ -36,15 +36,15 @@ async def test_flows_count_delegations_between_agents_and_their_right_answers(sc
     assert 0 < response["delegated_share"] < 1
 
 
-async def test_flows_of_a_baseline_are_separate(scenario: Scenario, face: str) -> None:
+async def test_flows_of_a_baseline_are_separate(scenario: Scenario, api: str) -> None:
     scenario.script()
     fields = {"question": "Write a Python function.", "dimension": "", "baseline": "SKILL_FIXED"}
-    await scenario.process(face, **fields, expected={"answer": "4"})
+    await scenario.process(api, **fields, expected={"answer": "4"})
 
     response = scenario.original(
-        await scenario.service.face(face).ask("GetFlows", baseline="SKILL_FIXED", page_size=1000)
+        await scenario.service.api(api).ask("GetFlows", baseline="SKILL_FIXED", page_size=1000)
     )
-    ours = scenario.original(await scenario.service.face(face).ask("GetFlows", page_size=1000))
+    ours = scenario.original(await scenario.service.api(api).ask("GetFlows", page_size=1000))
 
     assert ("alpha", "gamma") in [(flow["from_agent"], flow["to_agent"]) for flow in response["flows"]]
     assert "alpha" not in [flow["from_agent"] for flow in ours["flows"]]
@@ -62,19 +62,19 @@ async def test_baselines_do_not_count_in_reliability(scenario: Scenario) -> None
     assert after == before
 
 
-async def test_a_constant_verbalized_confidence_does_not_count_in_reliability(scenario: Scenario, face: str) -> None:
+async def test_a_constant_verbalized_confidence_does_not_count_in_reliability(scenario: Scenario, api: str) -> None:
     scenario.script({"alpha": "Final Answer: 40"})
-    await scenario.process(face, first_agent="alpha", expected=RIGHT, ablations=["WITHOUT_SELF_ASSESSMENT"])
+    await scenario.process(api, first_agent="alpha", expected=RIGHT, ablations=["WITHOUT_SELF_ASSESSMENT"])
 
-    response = await scenario.service.face(face).ask("GetReliability", agent=scenario.names["alpha"])
+    response = await scenario.service.api(api).ask("GetReliability", agent=scenario.names["alpha"])
 
     assert {row["confidence_source"] for row in response["reliabilities"]} == {"PROFILE"}
 
 
-async def test_reliability_is_by_agent_dimension_and_source(scenario: Scenario, face: str) -> None:
+async def test_reliability_is_by_agent_dimension_and_source(scenario: Scenario, api: str) -> None:
     scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
-    await scenario.process(face, first_agent="alpha", expected=RIGHT)
-    service, name = scenario.service.face(face), scenario.names["alpha"]
+    await scenario.process(api, first_agent="alpha", expected=RIGHT)
+    service, name = scenario.service.api(api), scenario.names["alpha"]
 
     response = scenario.original(await service.ask("GetReliability", agent=name, bins=4))
     only = await service.ask("GetReliability", agent=name, confidence_source="VERBALIZED", dimension="math_computation")
@@ -93,23 +93,23 @@ async def test_reliability_is_by_agent_dimension_and_source(scenario: Scenario, 
     assert len(only["reliabilities"]) == 1
 
 
-async def test_totals_are_first(scenario: Scenario, face: str) -> None:
+async def test_totals_are_first(scenario: Scenario, api: str) -> None:
     scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
-    await scenario.process(face, first_agent="alpha", expected=RIGHT)
+    await scenario.process(api, first_agent="alpha", expected=RIGHT)
 
-    page = await scenario.service.face(face).ask("GetReliability", page_size=1)
+    page = await scenario.service.api(api).ask("GetReliability", page_size=1)
 
     [row] = page["reliabilities"]
     assert (row["agent"], row["dimension"]) == ("", "")
     assert page["next_page_token"]
 
 
-async def test_agents_are_listed_with_the_trust_in_their_self_assessments(scenario: Scenario, face: str) -> None:
+async def test_agents_are_listed_with_the_trust_in_their_self_assessments(scenario: Scenario, api: str) -> None:
     scenario.script({"alpha": "Final Answer: 1"}, alpha=95)
     for _ in range(31):
         await scenario.process("rpc", first_agent="alpha", expected=RIGHT, parameters={"confidence_threshold": 0.0})
 
-    response = scenario.original(await scenario.service.face(face).ask("ListAgents"))
+    response = scenario.original(await scenario.service.api(api).ask("ListAgents"))
 
     assert [one["configuration"]["id"] for one in response["agents"]] == ["alpha", "beta", "gamma"]
     assert response["agents"][0]["configuration"]["tags"] == ["logical_reasoning", "math_computation"]
@@ -119,8 +119,8 @@ async def test_agents_are_listed_with_the_trust_in_their_self_assessments(scenar
     assert (response["agents"][1]["trust"]["trust"], response["agents"][1]["trust"]["observations"]) == (None, 0)
 
 
-async def test_agents_are_listed_in_pages(scenario: Scenario, face: str) -> None:
-    service = scenario.service.face(face)
+async def test_agents_are_listed_in_pages(scenario: Scenario, api: str) -> None:
+    service = scenario.service.api(api)
 
     first = await service.ask("ListAgents", page_size=2)
     second = await service.ask("ListAgents", page_size=2, page_token=first["next_page_token"])
@@ -148,7 +148,7 @@ async def test_an_overconfident_agent_is_recalibrated_once_there_is_data(
         scenario.script({}, alpha=85)
         response = await scenario.process("rpc", first_agent="alpha")
         raw = await scenario.process("rpc", first_agent="alpha", parameters={"recalibrate": False})
-        agents: dict[str, Any] = scenario.original(await scenario.service.face("rest").ask("ListAgents"))
+        agents: dict[str, Any] = scenario.original(await scenario.service.api("rest").ask("ListAgents"))
 
     assert response["assessments"][0]["verbalized_raw"] == 0.85
     assert response["assessments"][0]["verbalized"] < 0.4

@@ -151,33 +151,33 @@ def renamed(scenario: Scenario, ask: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def processed(
-    scenario: Scenario, face: str, ask: Mapping[str, Any], rated: Mapping[str, Any] | None = None
+    scenario: Scenario, api: str, ask: Mapping[str, Any], rated: Mapping[str, Any] | None = None
 ) -> Response:
     """Return the finished task, with original names, after requests of earlier tasks are cleared."""
     scenario.llm.requests.clear()
     scenario.script(ANSWERS, **{**RATINGS, **(rated or {})})
     given = renamed(scenario, {**TASK, "first_agent": "alpha", **ask})
-    response: Response = scenario.original(await scenario.service.face(face).ask("Process", **given))
+    response: Response = scenario.original(await scenario.service.api(api).ask("Process", **given))
     return response
 
 
-async def test_every_field_of_a_task_is_read(scenario: Scenario, face: str) -> None:
+async def test_every_field_of_a_task_is_read(scenario: Scenario, api: str) -> None:
     await import_profiles(scenario, alpha=0.9, beta=0.5, gamma=0.5)
 
     ignored = [
-        name for name, (ask, holds) in TASKS.items() if not holds(await processed(scenario, face, ask), scenario)
+        name for name, (ask, holds) in TASKS.items() if not holds(await processed(scenario, api, ask), scenario)
     ]  # fmt: skip
 
     assert ignored == []
     assert set(TASKS) == fields("Process")
 
 
-async def test_every_number_that_decides_is_read(scenario: Scenario, face: str) -> None:
+async def test_every_number_that_decides_is_read(scenario: Scenario, api: str) -> None:
     ignored = []
     for name, (level, more, holds) in PARAMETERS.items():
         await import_profiles(scenario, alpha=0.9, beta=0.5, gamma=0.5)
         ask = {"expected": RIGHT, **more, "parameters": {**more.get("parameters", {}), name: level}}
-        response = await processed(scenario, face, {k: v for k, v in ask.items() if k != "rated"}, ask.get("rated"))
+        response = await processed(scenario, api, {k: v for k, v in ask.items() if k != "rated"}, ask.get("rated"))
         if not holds(response, scenario):
             ignored.append(name)
 
@@ -187,7 +187,7 @@ async def test_every_number_that_decides_is_read(scenario: Scenario, face: str) 
     assert set(PARAMETERS) == {field.name for field in numbers.fields}
 
 
-async def test_every_field_of_a_self_assessment_is_read(scenario: Scenario, face: str) -> None:
+async def test_every_field_of_a_self_assessment_is_read(scenario: Scenario, api: str) -> None:
     checks: dict[str, tuple[dict[str, Any], Holds]] = {
         "question": ({"question": "Name 3 cats."}, lambda _, s: "3 cats" in prompts(s, "assess")[0]),
         "messages": (
@@ -220,7 +220,7 @@ async def test_every_field_of_a_self_assessment_is_read(scenario: Scenario, face
     for name, (ask, holds) in checks.items():
         scenario.llm.requests.clear()
         scenario.script(**RATINGS)
-        response = await scenario.service.face(face).ask("SelfAssess", **renamed(scenario, {**TASK, **ask}))
+        response = await scenario.service.api(api).ask("SelfAssess", **renamed(scenario, {**TASK, **ask}))
         if not holds(scenario.original(response), scenario):
             ignored.append(name)
 
@@ -231,10 +231,10 @@ async def test_every_field_of_a_self_assessment_is_read(scenario: Scenario, face
 LISTS = ("ListProfiles", "ExportProfiles", "GetFlows", "GetReliability", "ListDriftEvents")
 
 
-async def test_every_field_of_a_list_filters_it(scenario: Scenario, face: str) -> None:
+async def test_every_field_of_a_list_filters_it(scenario: Scenario, api: str) -> None:
     scenario.script({"alpha": "Final Answer: 40"}, alpha=90)
-    await scenario.process(face, first_agent="alpha", expected=RIGHT)
-    agent, service = scenario.names["alpha"], scenario.service.face(face)
+    await scenario.process(api, first_agent="alpha", expected=RIGHT)
+    agent, service = scenario.names["alpha"], scenario.service.api(api)
     base = {"agent": agent, "dimension": "math_computation", "page_size": 1}
     early, late = "2000-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
 
@@ -273,11 +273,11 @@ async def test_every_field_of_a_list_filters_it(scenario: Scenario, face: str) -
 
 
 @pytest.mark.parametrize("operation", ["ListProfiles", "ExportProfiles", "GetReliability"])
-async def test_pages_join_to_the_whole(scenario: Scenario, face: str, operation: str) -> None:
+async def test_pages_join_to_the_whole(scenario: Scenario, api: str, operation: str) -> None:
     scenario.script({name: "Final Answer: 40" for name in RATINGS}, **RATINGS)
     for dimension in ("math_computation", "code_generation", "logical_reasoning"):
-        await scenario.process(face, first_agent="alpha", dimension=dimension, expected=RIGHT)
-    service, ask = scenario.service.face(face), {"agent": scenario.names["alpha"]}
+        await scenario.process(api, first_agent="alpha", dimension=dimension, expected=RIGHT)
+    service, ask = scenario.service.api(api), {"agent": scenario.names["alpha"]}
     kind = {"GetReliability": "reliabilities"}.get(operation, "profiles")
 
     whole = (await service.ask(operation, **ask, page_size=1000))[kind]
@@ -328,12 +328,12 @@ REJECTED: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-async def test_invalid_requests_are_rejected_with_their_reasons(scenario: Scenario, face: str) -> None:
+async def test_invalid_requests_are_rejected_with_their_reasons(scenario: Scenario, api: str) -> None:
     reasons = []
     for operation, ask, _ in REJECTED:
         given = {**TASK, **ask} if operation in ("Process", "SelfAssess") else ask
         with pytest.raises(ApiError) as raised:
-            await scenario.service.face(face).ask(operation, **given)
+            await scenario.service.api(api).ask(operation, **given)
         reasons.append((operation, ask, raised.value.reason))
 
     assert reasons == list(REJECTED)

@@ -40,7 +40,7 @@ async def test_the_service_learns_competences_and_beats_fixed_routing(
         ours = await run(running, simulation, numbers)
         robin = await run(running, simulation, numbers, baseline="ROUND_ROBIN")
         fixed = await run(running, simulation, numbers, baseline="SKILL_FIXED")
-        shown = (await running.face("rpc").ask("ListProfiles", page_size=1000))["profiles"]
+        shown = (await running.api("rpc").ask("ListProfiles", page_size=1000))["profiles"]
 
     truths = {(agent.name, name): agent.competence[name] for agent in agents for name in NAMES}
     learned = [
@@ -77,12 +77,12 @@ async def test_a_loss_of_competence_is_detected_and_the_profile_learns_faster(
     lost = Simulated(name, steady, after=dict.fromkeys(NAMES, 0.1), changes_at=200)
     numbers = [*range(0, 200, 5), *range(200, 300, 5)]  # all of them of one dimension
     async with simulated(scripted, database_url, [lost]) as (running, simulation):
-        face = running.face("rpc")
+        api = running.api("rpc")
         await run(running, simulation, numbers[:40], at_once=1)
-        before = (await face.ask("ListProfiles", agent=name, dimension=NAMES[0]))["profiles"][0]
+        before = (await api.ask("ListProfiles", agent=name, dimension=NAMES[0]))["profiles"][0]
         await run(running, simulation, numbers[40:], at_once=1)
-        events = (await face.ask("ListDriftEvents", agent=name))["events"]
-        after = (await face.ask("ListProfiles", agent=name, dimension=NAMES[0]))["profiles"][0]
+        events = (await api.ask("ListDriftEvents", agent=name))["events"]
+        after = (await api.ask("ListProfiles", agent=name, dimension=NAMES[0]))["profiles"][0]
 
     assert len(events) == 1
     [event] = events

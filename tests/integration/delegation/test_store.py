@@ -42,12 +42,12 @@ def test_the_migration_creates_the_tables_that_the_code_expects(database_url: st
     assert differences == []
 
 
-async def test_without_the_database_requests_are_rejected(scripted: ScriptedLLM, face: str) -> None:
+async def test_without_the_database_requests_are_rejected(scripted: ScriptedLLM, api: str) -> None:
     async with scenario_at(scripted, f"postgresql+psycopg://nobody@{NO_SERVER}/none") as scenario:
         reasons = []
         for operation, body in (("Process", TASK), ("SelfAssess", TASK), ("ListProfiles", {}), ("GetFlows", {})):
             with pytest.raises(ApiError) as raised:
-                await scenario.service.face(face).ask(operation, **body)
+                await scenario.service.api(api).ask(operation, **body)
             reasons.append(raised.value.reason)
 
     assert reasons == ["DATABASE_UNAVAILABLE"] * 4
@@ -116,12 +116,12 @@ async def test_a_task_and_its_lessons_are_stored_together_or_not_at_all(database
 
 
 async def test_characters_that_the_database_cannot_store_are_left_out(
-    scripted: ScriptedLLM, database_url: str, face: str
+    scripted: ScriptedLLM, database_url: str, api: str
 ) -> None:
     async with scenario_at(scripted, database_url) as scenario:
         scenario.script({"alpha": "Fin\x00al.\nFinal Answer: 40"}, alpha=90)
-        response = await scenario.process(face, question="What\x00 is it?", first_agent="alpha", expected=RIGHT)
-        strange = await scenario.service.face("rpc").ask("ListProfiles", agent="al\x00pha")
+        response = await scenario.process(api, question="What\x00 is it?", first_agent="alpha", expected=RIGHT)
+        strange = await scenario.service.api("rpc").ask("ListProfiles", agent="al\x00pha")
 
     assert (response["degraded"], len(response["profile_updates"])) == (False, 1)
     assert strange["profiles"] == []
@@ -132,14 +132,14 @@ async def test_concurrent_imports_of_one_profile_store_one_of_them(scripted: Scr
         async with asyncio.TaskGroup() as group:
             for level in (0.1, 0.2, 0.3, 0.4):
                 group.create_task(import_profiles(scenario, alpha=level, beta=level))
-        page = await scenario.service.face("rpc").ask("ListProfiles", dimension="math_computation", page_size=1000)
+        page = await scenario.service.api("rpc").ask("ListProfiles", dimension="math_computation", page_size=1000)
 
     levels = {p["agent"]: p["competence"] for p in page["profiles"] if p["agent"] in scenario.names.values()}
     assert levels[scenario.names["alpha"]] in (0.1, 0.2, 0.3, 0.4)
 
 
 async def test_the_process_is_ready_with_a_model_and_a_database(
-    scripted: ScriptedLLM, database_url: str, face: str
+    scripted: ScriptedLLM, database_url: str, api: str
 ) -> None:
     settings = {
         "METACOG_INFERENCE_URL": f"{scripted.url}/v1",
@@ -149,11 +149,11 @@ async def test_the_process_is_ready_with_a_model_and_a_database(
     async with process("delegation", **settings) as running:
         async with httpx.AsyncClient(base_url=running.rest, timeout=30) as client:
             ready = (await client.get("/readyz")).json()
-        faces: dict[str, RestApi | RpcApi] = {
+        apis: dict[str, RestApi | RpcApi] = {
             "rest": RestApi(running.rest, CONTRACT),
             "rpc": RpcApi(running.grpc, CONTRACT),
         }
-        agents = await faces[face].ask("ListAgents")
+        agents = await apis[api].ask("ListAgents")
 
     assert ready["ready"] is True
     assert "cannot be reached" in ready["parts"]["encoder"]

@@ -20,7 +20,7 @@ async def test_the_executors_profile_learns_from_feedback_on_a_run(
         delegation_at(scripted, database_url, agents=agents) as delegation,
         router_at(scripted, database_url, tmp_path, others={"delegation": delegation.grpc}) as router,
     ):
-        face = RpcApi(router.grpc, ROUTER)
+        api = RpcApi(router.grpc, ROUTER)
         fields = {
             "question": "What is 2 + 2?",
             "strategy": "delegation",
@@ -28,21 +28,19 @@ async def test_the_executors_profile_learns_from_feedback_on_a_run(
             "seed": 5,
             "max_tokens": 20,
         }
-        events = await face.events("Answer", **fields)
+        events = await api.events("Answer", **fields)
         run = events[-1][1]["run"]
         rest = RestApi(router.rest, ROUTER)
         whole = (await rest.ask("GetRun", run_id=run["run_id"]))["run"]
-        feedback = await face.ask(
-            "SubmitFeedback", feedback_id=f"v-{run['run_id']}", run_id=run["run_id"], correct=True
-        )
+        feedback = await api.ask("SubmitFeedback", feedback_id=f"v-{run['run_id']}", run_id=run["run_id"], correct=True)
         executor = whole["deliberation"]["executor"]
 
         async def has_learned() -> bool:
-            page = await delegation.face("rpc").ask("ListProfiles", agent=executor)
+            page = await delegation.api("rpc").ask("ListProfiles", agent=executor)
             return any(profile["observations"] for profile in page["profiles"])
 
         await until(has_learned)
-        page = await delegation.face("rpc").ask("ExportProfiles", agent=executor, include_history=True)
+        page = await delegation.api("rpc").ask("ExportProfiles", agent=executor, include_history=True)
 
     deliberation: dict[str, Any] = whole["deliberation"]
     streamed = {name: data for name, data in events}
@@ -95,9 +93,9 @@ async def test_the_executors_text_is_streamed_and_ends_at_a_stop_text(
 async def test_a_real_model_assesses_itself_and_answers(llm_url: str, database_url: str) -> None:
     agents, _ = renamed_agents()
     async with delegation_at(At(llm_url, "smollm2"), database_url, agents=agents) as delegation:
-        face = delegation.face("rest")
-        rated = await face.ask("SelfAssess", question="What is two and two?", dimension="math_computation", seed=1)
-        events = await face.events(
+        api = delegation.api("rest")
+        rated = await api.ask("SelfAssess", question="What is two and two?", dimension="math_computation", seed=1)
+        events = await api.events(
             "Process",
             question="What is two and two?",
             seed=1,

@@ -96,13 +96,13 @@ async def events(
 ) -> list[Event]:
     """The events of a deliberation."""
     configured = agents or [AgentConfig(id=name) for name in AGENTS]
-    bench = DeliberationContext(
+    context = DeliberationContext(
         agents=lambda: configured,
-        voices=model_clients or FakeModelClients(),
+        model_clients=model_clients or FakeModelClients(),
         affect=lambda _: {"intensity": 0.25},
         defaults=DialecticDefaults(limits=LIMITS, **defaults),
     )
-    return [event async for event in deliberate(request, bench=bench)]
+    return [event async for event in deliberate(request, context=context)]
 
 
 async def finished(*args: Any, **more: Any) -> DeliberationFinished:  # noqa: ANN401

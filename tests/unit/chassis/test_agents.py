@@ -135,7 +135,7 @@ async def test_a_broken_change_keeps_the_last_good_agents_and_complains(file: Pa
     write(file, "agents:\n  - id: ada\n    capacity: 0\n")
 
     assert [agent.id for agent in agents.current()] == ["ada", "ben-2"]
-    assert "line 2: capacity of 'ada' is 0" in agents.complaint
+    assert "line 2: capacity of 'ada' is 0" in agents.problem
     with pytest.raises(ConfigurationInvalid, match="the agents read before are in use"):
         await agents.check()
 
@@ -147,7 +147,7 @@ async def test_a_change_to_something_unreadable_keeps_the_last_good_agents(file:
     write(file, source)
 
     assert len(agents.current()) == 2
-    assert agents.complaint
+    assert agents.problem
 
 
 def test_a_vanished_file_keeps_the_last_good_agents_and_complains(file: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_vanished_file_keeps_the_last_good_agents_and_complains(file: Path) ->
     file.unlink()
 
     assert len(agents.current()) == 2
-    assert agents.complaint.startswith(f"{file}: cannot be read")
+    assert agents.problem.startswith(f"{file}: cannot be read")
 
 
 async def test_a_mended_file_ends_the_complaint(file: Path) -> None:
@@ -167,7 +167,7 @@ async def test_a_mended_file_ends_the_complaint(file: Path) -> None:
     write(file, "agents:\n  - id: cleo\n")
 
     await agents.check()
-    assert (agents.complaint, len(agents.current())) == ("", 1)
+    assert (agents.problem, len(agents.current())) == ("", 1)
 
 
 async def test_a_good_file_is_no_complaint(file: Path) -> None:
@@ -175,4 +175,4 @@ async def test_a_good_file_is_no_complaint(file: Path) -> None:
 
     await agents.check()
 
-    assert agents.complaint == ""
+    assert agents.problem == ""

@@ -15,7 +15,7 @@ from services.delegation.settings import Settings as DelegationSettings
 from services.router.settings import Settings as RouterSettings
 
 ALL: list[type[BaseSettings]] = [SuiteSettings, RouterSettings, AssignerSettings, ArbiterSettings, DelegationSettings]
-FACES: list[type[ApiSettings]] = [RouterSettings, AssignerSettings, ArbiterSettings, DelegationSettings]
+API_SETTINGS: list[type[ApiSettings]] = [RouterSettings, AssignerSettings, ArbiterSettings, DelegationSettings]
 
 
 @pytest.fixture(autouse=True)
@@ -120,13 +120,13 @@ def test_keys_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.peer_key.get_secret_value() == "sesame"
 
 
-@pytest.mark.parametrize("kind", [ApiSettings, *FACES])
+@pytest.mark.parametrize("kind", [ApiSettings, *API_SETTINGS])
 def test_a_service_listens_on_loopback_unless_set_otherwise(kind: type[ApiSettings]) -> None:
     assert is_loopback(read(kind).host)
 
 
 def test_no_two_services_want_the_same_port() -> None:
-    ports = [port for kind in FACES for port in (read(kind).rest_port, read(kind).grpc_port)]
+    ports = [port for kind in API_SETTINGS for port in (read(kind).rest_port, read(kind).grpc_port)]
 
     assert len(ports) == len(set(ports))
 

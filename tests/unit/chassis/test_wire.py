@@ -67,7 +67,7 @@ KEYS = {"unknown_reasons": "experience"} | dict.fromkeys(
     ("fitness", "weights", "pins", "terms", "margins", "assignment", "fixed_assignment"), "EXPERT"
 )
 FREE_KEYS = {router_pb.Activation.DESCRIPTOR.full_name}
-# What the gRPC face alone puts into a message: a run's account, which the value holds under one name.
+# What the gRPC API alone puts into a message: a run's account, which the value holds under one name.
 BY_THE_FACE = {f"{router_pb.Run.DESCRIPTOR.full_name}.{name}" for name in ("arbitration", "task")}
 SCALARS = {float: 0.5, int: 3, bool: True, str: "words"}
 

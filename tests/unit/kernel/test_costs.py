@@ -137,7 +137,7 @@ def test_an_unknown_cost_leaves_nothing(ledger: Ledger, way: str) -> None:
     if way == "booked":
         ledger.book("system2", UNPRICED)
     else:
-        ledger.lose(1, 10)
+        ledger.count_as_spent(1, 10)
 
     assert ledger.cost_left == ledger.tokens_left == 0
     assert ledger.usage().unknown_cost is None

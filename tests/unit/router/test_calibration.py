@@ -165,7 +165,7 @@ async def test_maps_are_fitted_one_at_a_time() -> None:
     calibrator.start()
 
     for _ in range(20):
-        calibrator.judged()
+        calibrator.on_feedback()
         await asyncio.sleep(0)
     await until(lambda: bool(store.stored))
     await calibrator.check()
@@ -189,7 +189,7 @@ async def test_a_database_that_is_away_leaves_the_last_map_and_the_fit_for_later
     calibrator = Calibrator(store, rules=RULES, refresh_s=0.002, pause_s=0.001)
     await calibrator.refresh()
     store.away = True
-    calibrator.judged()
+    calibrator.on_feedback()
     calibrator.start()
     await asyncio.sleep(0.02)
 

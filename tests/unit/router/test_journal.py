@@ -318,7 +318,7 @@ async def test_runs_that_overflow_to_disk_are_not_flushed_before_they_are_writte
 async def test_what_is_not_stored_reaches_neither_disk_nor_store_and_is_remembered_in_memory(tmp_path: Path) -> None:
     store = FakeStore()
     store.away = True
-    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01, kept=without_contents)
+    journal = Journal(store, tmp_path / "runs.jsonl", retry_s=0.01, redact=without_contents)
     secret = run("a", request_id="r", answer="Ann is ill")
 
     journal.start()
@@ -334,7 +334,7 @@ async def test_what_is_not_stored_reaches_neither_disk_nor_store_and_is_remember
 async def test_an_answer_whose_contents_were_not_stored_is_repeated_while_it_is_remembered(
     tmp_path: Path, remembered: bool
 ) -> None:
-    journal = Journal(FakeStore(), tmp_path / "runs.jsonl", kept=without_contents)
+    journal = Journal(FakeStore(), tmp_path / "runs.jsonl", redact=without_contents)
     first = run("first", request_id="r", request_digest="d")
     if remembered:
         journal.record(first)

@@ -893,7 +893,7 @@ class ModeChosen(_message.Message):
     executor: _builtins.str
     """Identifier of the agent that solves it; empty when all do."""
     reason: _builtins.str
-    """Why: `confident`, `routine`, `better_peer`, `no_better_peer`, `nobody_confident`, `only_agent`, `baseline`,
+    """Why: `confident`, `routine`, `better_peer`, `no_better_peer`, `no_agent_confident`, `only_agent`, `baseline`,
     `ablation`, `budget` or `agent_failed`.
     """
     @_builtins.property

@@ -19,7 +19,7 @@ from inference import Priced, Spend
 from kernel.arbitration.defaults import ARBITRATION_SAMPLES, SOLVER_SAMPLES, SOLVERS
 from kernel.conversation import ChatMessage, Turn, conversation
 from kernel.envelope import LARGEST_LIMIT, Limits, largest_limits, limits
-from kernel.errors import Bug, MetacogError
+from kernel.errors import InternalError, MetacogError
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
 from kernel.values import value
@@ -312,7 +312,7 @@ async def _run_events(
         run.record_failure(ClientGone("the client went away"))
         raise
     except Exception:
-        run.record_failure(Bug())
+        run.record_failure(InternalError())
         raise
     yield RunFinished(run=run.record())
 

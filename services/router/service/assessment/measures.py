@@ -369,13 +369,13 @@ class MeaningSimilarity:
     async def __call__(self, texts: Sequence[str], spend: Spend) -> Sequence[Sequence[float]] | None:
         """Return the cosine of each text with each other, in their order [-1..1]."""
         try:
-            with self._breaker.admitted() as permit:
+            with self._breaker.admit() as permit:
                 try:
                     embedded = await self._embeddings.embed(texts, timeout_s=min(TIMEOUT_S, spend.seconds_left()))
                 except EncoderUnavailable:
-                    permit.failed()
+                    permit.record_failure()
                     return None
-                permit.worked()
+                permit.record_success()
         except CircuitOpen:
             return None
         lengths = np.linalg.norm(embedded.vectors, axis=1, keepdims=True)
@@ -603,7 +603,7 @@ class ExperienceMatcher:
         if not texts:
             return _unknown("there is no text to look up")
         try:
-            with self._breaker.admitted() as permit:
+            with self._breaker.admit() as permit:
                 return await self._attempt(texts, key_name, timeout_s, permit)
         except CircuitOpen:
             return _unknown(f"{self._last_failure} (tried again in some seconds)")
@@ -619,10 +619,10 @@ class ExperienceMatcher:
         except TimeoutError:
             self._last_failure = f"looking it up took more than {timeout_s:.3g} s"
         else:
-            permit.worked()
+            permit.record_success()
             return match
         if timeout_s == self._matching.timeout_s:  # less time shows nothing of the encoder
-            permit.failed()
+            permit.record_failure()
         return _unknown(self._last_failure)
 
     async def _lookup(self, texts: Sequence[str], key_name: str, timeout_s: float) -> ExperienceMatch:

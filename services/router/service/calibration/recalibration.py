@@ -129,7 +129,7 @@ class Calibrator:
         """Begin to follow the maps in force, and to fit."""
         self._worker.start()
 
-    def judged(self) -> None:
+    def on_feedback(self) -> None:
         """Report that there is new feedback, so that a fit may be due; never waits."""
         self._pending = True
         self._errors.on_feedback()

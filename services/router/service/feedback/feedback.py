@@ -130,31 +130,31 @@ class FeedbackContext:
     Attributes:
         find: Finds runs, also those on their way to the database.
         store: Stores feedback.
-        learners: Receivers that learn from feedback: `delegation`, `experience`.
+        receivers: Receivers that learn from feedback: `delegation`, `experience`.
         wake: Reports to the outbox that there is a new message.
-        judged: Reports to calibration, which reads the feedback itself, that there is new feedback.
+        on_feedback: Reports to calibration, which reads the feedback itself, that there is new feedback.
         keep_contents: Whether notes are stored.
         now: Wall clock.
     """
 
     find: RunFinder
     store: FeedbackStore
-    learners: frozenset[str]
+    receivers: frozenset[str]
     wake: Callable[[], None] = lambda: None
-    judged: Callable[[], None] = lambda: None
+    on_feedback: Callable[[], None] = lambda: None
     keep_contents: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
 async def submit_feedback(
-    request: SubmitFeedbackRequest, *, key: ApiKey, desk: FeedbackContext
+    request: SubmitFeedbackRequest, *, key: ApiKey, context: FeedbackContext
 ) -> SubmitFeedbackResponse:
     """Store feedback, with the messages to those who learn from it.
 
     Args:
         request: The feedback.
         key: API key of the request.
-        desk: The parts to work with.
+        context: The parts to work with.
 
     Raises:
         MalformedRequest: For both or neither of `correct` and `score`, or a score out of range.
@@ -165,29 +165,29 @@ async def submit_feedback(
     """
     score = score_of(correct=request.correct, score=request.score)
     digest = sha256(dumps([request.run_id, score, request.note])).hexdigest()
-    earlier = await desk.store.earlier(key.name, request.feedback_id, digest)
+    earlier = await context.store.earlier(key.name, request.feedback_id, digest)
     if earlier is not None:
         return earlier
-    run = await desk.find(request.run_id, key_name=key.name)
+    run = await context.find(request.run_id, key_name=key.name)
     label = FeedbackLabel(
         feedback_id=request.feedback_id,
         key_name=key.name,
         run_id=run.run_id,
         score=score,
-        note=request.note if desk.keep_contents else "",
+        note=request.note if context.keep_contents else "",
         teaches=key.may_teach,
-        created_at=desk.now(),
+        created_at=context.now(),
         request_digest=digest,
     )
-    reply = await desk.store.keep(label, lambda counts: effects(label, run, desk.learners, counts=counts))
-    desk.wake()
-    desk.judged()
+    reply = await context.store.keep(label, lambda counts: effects(label, run, context.receivers, counts=counts))
+    context.wake()
+    context.on_feedback()
     return reply
 
 
-def effects(label: FeedbackLabel, run: Run, learners: frozenset[str], *, counts: bool) -> FeedbackEffects:
+def effects(label: FeedbackLabel, run: Run, receivers: frozenset[str], *, counts: bool) -> FeedbackEffects:
     """Return the effects of `label`, with the messages to those who learn from it."""
-    use = use_of_feedback(label.score, learnable(run), receivers=learners, counts=counts)
+    use = use_of_feedback(label.score, learnable(run), receivers=receivers, counts=counts)
     return FeedbackEffects(
         reply=SubmitFeedbackResponse(
             feedback_id=label.feedback_id,

@@ -17,7 +17,7 @@ from prometheus_client import Counter, Gauge
 from chassis.errors import PeerUnavailable
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
-from kernel.errors import Bug, MetacogError
+from kernel.errors import InternalError, MetacogError
 from kernel.values import value
 from services.router.core.retries import FIRST_S, MOST_S, is_final, pause_s
 from services.router.service.timeouts import wait_within
@@ -216,7 +216,7 @@ class Outbox:
         except MetacogError as error:
             results.append(self._failed(message, error))
         except Exception as bug:  # noqa: BLE001 - raised again once all results are recorded
-            results.append(self._failed(message, Bug()))
+            results.append(self._failed(message, InternalError()))
             bugs.append(bug)
         else:
             DELIVERED.labels(message.kind).inc()

@@ -60,7 +60,7 @@ class Journal:
         max_queue: Runs that may wait in memory [count].
         max_spool_bytes: Size of the file [bytes].
         retry_s: Time between attempts to reach the store again [s].
-        kept: Removes what is not to be stored of a run, and so never leaves memory; None: all is stored.
+        redact: Removes what is not to be stored of a run, and so never leaves memory; None: all is stored.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Journal:
         max_queue: int = 10_000,
         max_spool_bytes: int = 256 * 1024 * 1024,
         retry_s: float = RETRY_S,
-        kept: Callable[[Run], Run] | None = None,
+        redact: Callable[[Run], Run] | None = None,
     ) -> None:
         self._store = store
         self._spool = Spool(spool, max_spool_bytes)
         self._max_queue = max_queue
         self._retry_s = retry_s
-        self._kept = kept
+        self._redact = redact
         self._queue: list[bytes] = []
         self._wake = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -96,7 +96,7 @@ class Journal:
 
     def record(self, run: Run) -> None:
         """Queue `run`; never waits."""
-        self._queue.append(dumps(run if self._kept is None else self._kept(run)))
+        self._queue.append(dumps(run if self._redact is None else self._redact(run)))
         self._recorded += 1
         if run.request_id:
             self._recent[run.key_name, run.request_id] = run

@@ -25,22 +25,22 @@ def breaker(clock: Clock) -> Breaker:
 
 def fail(breaker: Breaker, times: int) -> None:
     for _ in range(times):
-        with breaker.admitted() as permit:
-            permit.failed()
+        with breaker.admit() as permit:
+            permit.record_failure()
 
 
 def test_failures_in_a_row_open_it(breaker: Breaker) -> None:
     fail(breaker, 2)
 
-    with pytest.raises(CircuitOpen) as refused, breaker.admitted():
+    with pytest.raises(CircuitOpen) as refused, breaker.admit():
         pass
     assert refused.value.retry_after_s == 5.0
 
 
 def test_a_success_in_between_keeps_it_closed(breaker: Breaker) -> None:
     fail(breaker, 1)
-    with breaker.admitted() as permit:
-        permit.worked()
+    with breaker.admit() as permit:
+        permit.record_success()
     fail(breaker, 1)
 
     assert not breaker.is_open
@@ -50,10 +50,10 @@ def test_after_the_cool_down_one_request_is_on_trial_and_no_other(breaker: Break
     fail(breaker, 2)
     clock.now = 5.0
 
-    with breaker.admitted() as trial:
-        with pytest.raises(CircuitOpen), breaker.admitted():
+    with breaker.admit() as trial:
+        with pytest.raises(CircuitOpen), breaker.admit():
             pass
-        trial.worked()
+        trial.record_success()
 
     assert not breaker.is_open
 
@@ -62,11 +62,11 @@ def test_a_trial_that_never_ended_leaves_room_for_the_next(breaker: Breaker, clo
     fail(breaker, 2)
     clock.now = 5.0
 
-    with breaker.admitted():
+    with breaker.admit():
         pass
 
-    with breaker.admitted() as trial:
-        trial.failed()
+    with breaker.admit() as trial:
+        trial.record_failure()
     clock.now = 9.9
-    with pytest.raises(CircuitOpen), breaker.admitted():
+    with pytest.raises(CircuitOpen), breaker.admit():
         pass

@@ -77,7 +77,7 @@ def test_as_confident_is_not_more_confident() -> None:
 def test_without_a_confident_agent_all_collaborate() -> None:
     chosen = executor_decision(sure("a", 0.4), [sure("b", 0.49), sure("c", 0.1)], RULES)
 
-    assert (chosen.mode, chosen.executor, chosen.reason) == (TaskMode.COLLABORATED, "", "nobody_confident")
+    assert (chosen.mode, chosen.executor, chosen.reason) == (TaskMode.COLLABORATED, "", "no_agent_confident")
 
 
 def test_the_only_agent_does_what_there_is() -> None:
