@@ -31,6 +31,7 @@ class AnswerTypeRules:
         is_numeric: Whether rounding and percentages count when an answer meets a reference, and a calculation may
             follow the answer in its sentence.
         is_free_text: Whether meaning decides between two long answers, and a short text is an answer as a whole.
+        has_options: Whether the question lists the answers to choose from.
         is_program: Whether an answer is a block of code instead of a line, and tests decide between two of them.
         simple_form: Pattern of the answers that are their own canonical form and equal to no other; None for none.
     """
@@ -39,12 +40,13 @@ class AnswerTypeRules:
     is_mathematical: bool = False
     is_numeric: bool = False
     is_free_text: bool = False
+    has_options: bool = False
     is_program: bool = False
     simple_form: re.Pattern[str] | None = None
 
 
 _BOOLEAN = AnswerTypeRules(label="yes or no", simple_form=re.compile(r"true|false"))
-_CHOICE = AnswerTypeRules(label="choice", simple_form=re.compile(r"[A-Z]"))
+_CHOICE = AnswerTypeRules(label="choice", has_options=True, simple_form=re.compile(r"[A-Z]"))
 _NUMBER = AnswerTypeRules(
     label="number", is_mathematical=True, is_numeric=True, simple_form=re.compile(r"0|-?[1-9][0-9]{0,14}")
 )

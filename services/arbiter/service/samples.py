@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
 
 from kernel.answers import (
     IN_THIS_PROCESS,
@@ -14,6 +13,7 @@ from kernel.answers import (
     cluster_forms,
     entropy,
     extract,
+    rules_of,
 )
 from kernel.arbitration.tallies import Tally, most_frequent_spellings, simple_canonical_forms
 from kernel.values import value
@@ -56,36 +56,16 @@ class AnswerForm:
     @property
     def is_merged_by_meaning(self) -> bool:
         """Whether answers in other words can mean the same, so that a model compares them."""
-        return _traits(self.answer_type).is_merged_by_meaning
+        return rules_of(self.answer_type).is_free_text
 
     @property
     def has_options(self) -> bool:
         """Whether the question lists the answers to choose from."""
-        return _traits(self.answer_type).has_options
+        return rules_of(self.answer_type).has_options
 
     def found(self, text: str, *, strict: bool = False) -> str | None:
         """Return the answer in a model's text; if `strict`, only where the text ends in one as the prompt asks."""
         return extract(text, self.answer_type, options=self.options, strict=strict)
-
-
-@value
-class _AnswerTraits:
-    """The traits of a type of answer that arbitration depends on."""
-
-    is_merged_by_meaning: bool = False
-    has_options: bool = False
-
-
-def _traits(answer_type: AnswerType) -> _AnswerTraits:
-    match answer_type:
-        case AnswerType.TEXT:
-            return _AnswerTraits(is_merged_by_meaning=True)
-        case AnswerType.CHOICE:
-            return _AnswerTraits(has_options=True)
-        case AnswerType.BOOLEAN | AnswerType.NUMBER | AnswerType.CODE:
-            return _AnswerTraits()
-        case _:
-            assert_never(answer_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
