@@ -142,7 +142,15 @@ async def _output(process: asyncio.subprocess.Process, given: bytes) -> bytes:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Kill the process and wait for its end.
+
+    What it has written is read to its end: asyncio reports the end of a process only once its pipes are closed, and a
+    pipe that nobody reads any more is never closed.
+    """
     if process.returncode is None:
         with suppress(ProcessLookupError):  # it has just ended by itself
             os.killpg(process.pid, signal.SIGKILL)
+        assert process.stdout is not None
+        while await process.stdout.read(MOST_OUTPUT):
+            pass
         await process.wait()

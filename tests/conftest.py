@@ -22,6 +22,9 @@ LLM_WITHIN_S = 60.0
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
+# The width of tables is the one of a file, whatever terminal the tests, or a worker that runs them, were started in.
+os.environ.pop("COLUMNS", None)
+
 # Whoever starts the tests in the background may have made them deaf to Ctrl-C, and with them the commands they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

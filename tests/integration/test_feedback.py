@@ -319,7 +319,7 @@ async def test_a_right_answer_becomes_experience_and_a_wrong_one_does_not(
     experience, judged = FakeExperience(), list[str]()
     right, wrong = run_of(), run_of()
     async with records_at(
-        database_url, tmp_path, experience=experience, judged=lambda: judged.append("judged")
+        database_url, tmp_path, experience=experience, on_feedback=lambda: judged.append("judged")
     ) as records:
         await store_runs(records, right, wrong)
         responses = [await submit(records, right), await submit(records, wrong, correct=False)]

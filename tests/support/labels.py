@@ -1,7 +1,7 @@
 """Runs that get feedback, and a delegation service that receives it."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from kernel.errors import MetacogError
 from kernel.outcomes import Outcome
 from services.router.compose import FeedbackReceivers, RunRecords, RunStorageOptions, build_records
 from services.router.relay import Peer
+from services.router.service.knowledge.knowledge import ExperienceStore
 from services.router.service.runs.values import Run
 from tests.support.stack import NO_SERVER, quick_storage
 
@@ -140,14 +141,14 @@ async def records_at(
     *,
     delegation: str = NO_SERVER,
     keeping: RunStorageOptions | None = None,
-    **learning: Any,  # noqa: ANN401
+    experience: ExperienceStore | None = None,
+    on_feedback: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[RunRecords]:
     """Run the records of runs and feedback, as one replica of the router does."""
     engine = db.build_engine(database)
     peer = Peer("delegation", delegation)
-    records = build_records(
-        db.build_sessions(engine), keeping or quick_storage(spool), FeedbackReceivers(delegation=peer, **learning)
-    )
+    receivers = FeedbackReceivers(delegation=peer, experience=experience, on_feedback=on_feedback)
+    records = build_records(db.build_sessions(engine), keeping or quick_storage(spool), receivers)
     records.start()
     yield records
     await records.close()
