@@ -10,11 +10,11 @@ from typing import Literal
 
 from configuration.yaml_file import Number, YamlFile
 from kernel.values import value
+from kernel.weighted_mean import sums_to_one
 
 VERSION = re.compile(r"[!-~]{1,64}")
 # Name that the router gives to the paper's own values; a file may not use it.
 PAPER = "paper"
-SUM_TOLERANCE = 1e-9
 
 
 @value
@@ -71,6 +71,6 @@ def _check_weights(file: YamlFile[RoutingFile], weights: Weights) -> None:
     for name, weight in given.items():
         if not 0 <= weight <= 1:
             raise file.wrong(["weights", name], f"weights.{name}: it is {weight}; it must lie in [0, 1]")
-    total = sum(given.values())
-    if abs(total - 1) > SUM_TOLERANCE:
+    if not sums_to_one(given.values()):
+        total = sum(given.values())
         raise file.wrong(["weights"], f"weights: they must sum to 1; they sum to {total:.10g}")

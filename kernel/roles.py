@@ -171,6 +171,8 @@ class Stage(StrEnum):
 
 
 CHAIN = (Stage.THESIS, Stage.ANTITHESIS, Stage.RESOLUTION, Stage.SYNTHESIS)
+# The stage whose text is the answer when all goes well.
+FINAL_STAGE = CHAIN[-1]
 
 
 def _author(stage: Stage) -> Role:

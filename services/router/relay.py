@@ -28,6 +28,7 @@ from kernel.errors import Code
 from kernel.ledger import Reservation
 from kernel.outcomes import Outcome
 from kernel.prices import amount_of, units_of
+from kernel.roles import FINAL_STAGE
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask, given_options
 from services.router.service.answering.stop_texts import until_stop
 from services.router.service.answering.values import AnswerToken, RelayedEvent
@@ -306,7 +307,7 @@ def dialectic(peer: Peer) -> Relay:
             request=_deliberate_request,
             finished="deliberation_finished",
             own=frozenset({"deliberation_started"}),
-            token=lambda name, data: data["text"] if name == "stage_token" and data["stage"] == "SYNTHESIS" else "",
+            token=lambda name, data: data["text"] if name == "stage_token" and data["stage"] == FINAL_STAGE else "",
             result=_dialectic_result,
         ),
     )
@@ -336,7 +337,7 @@ def _deliberate_request(task: StrategyTask, envelope: Envelope) -> Message:
 def _dialectic_result(data: Mapping[str, Any]) -> StrategyResult:
     last = data["stages"][-1] if data["stages"] else {}
     correctness = {m["stage"]: m["msv"]["correctness"] for m in data["measurements"] if m["msv"]}
-    confidence = correctness.get("SYNTHESIS")
+    confidence = correctness.get(FINAL_STAGE)
     return StrategyResult(
         text=data["answer"],
         outcome=Outcome(data["outcome"]),

@@ -37,7 +37,5 @@ STAGES: Mapping[Stage, StageRule] = {
     Stage.SYNTHESIS: StageRule(label="answer"),
     Stage.NOTE: StageRule(label="note", is_answer=False, most_tokens=128),
 }
-# The stage whose text is the answer when all goes well.
-FINAL_STAGE = CHAIN[-1]
 # Stages whose text answers the question, best first.
 ANSWERS = tuple(stage for stage in reversed(CHAIN) if STAGES[stage].is_answer)

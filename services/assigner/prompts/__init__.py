@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 from chassis.prompts import Prompt, quoted, render
 from kernel.answers import AnswerType
-from kernel.roles import Stage
-from services.assigner.core.stages import FINAL_STAGE, STAGES
+from kernel.roles import FINAL_STAGE, Stage
+from services.assigner.core.stages import STAGES
 
 _HERE = __name__
 

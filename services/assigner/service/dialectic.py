@@ -22,10 +22,10 @@ from kernel.msv import MSV
 from kernel.msv.affect import AffectAnalyser
 from kernel.msv.ratings import RATING_MAX_TOKENS
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
-from kernel.roles import AUTHOR, CHAIN, NOTE_EXPERIENCE, NOTE_IMPORTANCE, Role, Stage, cross_domain_concern
+from kernel.roles import AUTHOR, CHAIN, FINAL_STAGE, NOTE_EXPERIENCE, NOTE_IMPORTANCE, Role, Stage, cross_domain_concern
 from kernel.seeds import derived_seed
 from services.assigner import metrics
-from services.assigner.core.stages import ANSWERS, FINAL_STAGE
+from services.assigner.core.stages import ANSWERS
 from services.assigner.service.role_assigner import AssignmentPolicy, RoleAssigner
 from services.assigner.service.stage_runner import (
     DialecticTask,

@@ -28,11 +28,11 @@ from kernel.envelope import NO_USAGE, BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.msv import MSV, MSVKind
 from kernel.msv.ratings import RATING_MAX_TOKENS, RATING_SCHEMA, rated_msv, read_rating, unrated_msv
-from kernel.roles import AUTHOR, Stage
+from kernel.roles import AUTHOR, FINAL_STAGE, Stage
 from kernel.seeds import derived_seed
 from kernel.values import value
 from services.assigner import prompts
-from services.assigner.core.stages import FINAL_STAGE, STAGES
+from services.assigner.core.stages import STAGES
 from services.assigner.service.values import (
     AgentAssessed,
     Event,

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+from kernel.roles import FINAL_STAGE
 from services.router.core.stop_texts import StopFilter, before_stop
 from services.router.service.answering.answer import StrategyEvent, StrategyResult
 from services.router.service.answering.values import AnswerToken, RelayedEvent
@@ -37,7 +38,7 @@ async def until_stop(
 def restarts_answer(event: RelayedEvent) -> bool:
     """Whether the text of the answer so far is void: its stage is tried once more, or another agent answers."""
     data = event.data
-    repeated = event.name == "stage_started" and data.get("stage") == "SYNTHESIS" and data.get("attempt", 1) > 1
+    repeated = event.name == "stage_started" and data.get("stage") == FINAL_STAGE and data.get("attempt", 1) > 1
     return repeated or event.name == "mode_chosen"
 
 
