@@ -1,0 +1,334 @@
+"""The probability that the winning answer of a vote is right.
+
+Source: SPEC 5.2. A prior, fitted on recorded answers of other models, is drawn towards the labels of a deployment: by
+ridge regression from the first label on, and by a logistic curve (Platt) on top where there are enough of them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from math import log, log2
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from kernel.statistics.recalibration import platt_curve
+from kernel.values import value
+from kernel.votes.votes import Vote, VoteGroup, VoteMode
+
+Floats = NDArray[np.float64]
+
+# Terms of the log-odds, in the order of the coefficients.
+TERMS = ("constant", "agreeing", "share", "log2_models", "more_modes", "draft_agrees", "log_options")
+# Observations that the overall share right stands for in the share of a kind [count].
+KIND_WEIGHT = 10.0
+# Labels from which the logistic curve may be put on top [count], and the parts in which it is tried first [count].
+PLATT_LABELS = 300
+PLATT_FOLDS = 5
+# Probabilities stay this far from 0 and 1.
+NEAREST = 1e-6
+# Newton's method ends when no coefficient moves further than this, and after this many steps.
+TINY = 1e-9
+MOST_STEPS = 50
+
+
+class ProbabilityState(StrEnum):
+    """The state says what a confidence is: a model's own words, the shipped prior, or fitted on labels."""
+
+    UNCALIBRATED = "uncalibrated"
+    PRIOR = "prior"
+    FITTED = "fitted"
+
+
+@value
+class VoteEvidence:
+    """This evidence is what the votes of one question say about the winning answer.
+
+    Attributes:
+        agreeing: Votes for it [count, >= 1].
+        valid: Votes with a valid answer [count, >= agreeing].
+        models: Distinct models among the agreeing votes [count, >= 1].
+        modes: Distinct modes among them [count, >= 1].
+        draft_agrees: Whether the draft is one of them.
+        options: Answers that the question lists [count]; 0 where the answer is free.
+        kind: Kind of the question; empty when it has none.
+    """
+
+    agreeing: int
+    valid: int
+    models: int = 1
+    modes: int = 1
+    draft_agrees: bool = False
+    options: int = 0
+    kind: str = ""
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.models <= self.agreeing and 1 <= self.modes <= self.agreeing <= self.valid):
+            raise ValueError(f"models and modes are 1 to agreeing, and agreeing at most valid: {self!r}")
+
+
+def vote_evidence(
+    groups: Sequence[VoteGroup], votes: Sequence[Vote], *, options: int = 0, kind: str = ""
+) -> VoteEvidence | None:
+    """Return the evidence for the winning answer; None without a valid vote.
+
+    Args:
+        groups: Groups of the votes, the winner first.
+        votes: The votes.
+        options: Answers that the question lists [count]; 0 where the answer is free.
+        kind: Kind of the question.
+    """
+    if not groups:
+        return None
+    sources = [votes[index].source for index in groups[0].votes]
+    return VoteEvidence(
+        agreeing=len(sources),
+        valid=sum(len(group.votes) for group in groups),
+        models=len({source.model for source in sources}),
+        modes=len({source.mode for source in sources}),
+        draft_agrees=any(source.mode is VoteMode.DRAFT for source in sources),
+        options=options,
+        kind=kind,
+    )
+
+
+def terms(evidence: VoteEvidence) -> Floats:
+    """Return the terms of the log-odds, by which the coefficients are multiplied: an array of shape (7,).
+
+    Example:
+        >>> terms(VoteEvidence(agreeing=2, valid=4, models=2, options=1, draft_agrees=True)).tolist()
+        [1.0, 2.0, 0.5, 1.0, 0.0, 1.0, 0.0]
+    """
+    return np.array(
+        [
+            1.0,
+            evidence.agreeing,
+            evidence.agreeing / evidence.valid,
+            log2(evidence.models),
+            evidence.modes - 1,
+            float(evidence.draft_agrees),
+            log(evidence.options) if evidence.options else 0.0,
+        ]
+    )
+
+
+@value
+class Prior:
+    """The prior is what other models' recorded answers say before there is a label.
+
+    Attributes:
+        coefficients: One for each of `TERMS`.
+        precision: Inverse covariance of the coefficients between models, 7 rows of 7: how firmly each is held.
+        share_right: Share of right answers among those it was fitted on [0..1].
+    """
+
+    coefficients: tuple[float, ...]
+    precision: tuple[tuple[float, ...], ...]
+    share_right: float
+
+
+@value
+class LabelledVotes:
+    """These are the votes of one question whose answer was judged."""
+
+    evidence: VoteEvidence
+    right: bool
+
+
+@value
+class ProbabilityModel:
+    """A probability model gives the probability that a winning answer is right.
+
+    Attributes:
+        coefficients: One for each of `TERMS`.
+        kinds: Labels and right ones among them, by kind [count].
+        share_right: Share right over all labels, or the prior's without any [0..1].
+        curve: Slope and intercept of the logistic curve over the log-odds; None without one.
+        labels: Labels that it was fitted on [count].
+    """
+
+    coefficients: tuple[float, ...]
+    kinds: Mapping[str, tuple[int, int]]
+    share_right: float
+    curve: tuple[float, float] | None = None
+    labels: int = 0
+
+    @property
+    def state(self) -> ProbabilityState:
+        """Return whether its probabilities follow from the prior alone or from labels too."""
+        return ProbabilityState.FITTED if self.labels else ProbabilityState.PRIOR
+
+    def kind_share(self, kind: str) -> float:
+        """Return the share of right answers on a kind of question [0..1], drawn towards the overall share.
+
+        Source: SPEC 5.2: (r + 10 p̄) / (n + 10).
+        """
+        labels, right = self.kinds.get(kind, (0, 0))
+        return (right + KIND_WEIGHT * self.share_right) / (labels + KIND_WEIGHT)
+
+    def offset(self, kind: str) -> float:
+        """Return what the kind adds to the log-odds."""
+        return _log_odds(self.kind_share(kind)) - _log_odds(self.share_right)
+
+    def probability(self, evidence: VoteEvidence) -> float:
+        """Return the probability that the winning answer is right [0..1].
+
+        Source: SPEC 5.2. With one valid vote there is no agreement to judge by, and it is the share of the kind.
+        """
+        if evidence.valid == 1:
+            return self.kind_share(evidence.kind)
+        odds = float(terms(evidence) @ np.asarray(self.coefficients)) + self.offset(evidence.kind)
+        if self.curve is not None:
+            slope, intercept = self.curve
+            odds = slope * odds + intercept
+        return float(expit(odds))
+
+
+def probability_model(prior: Prior, labelled: Sequence[LabelledVotes] = ()) -> ProbabilityModel:
+    """Return the prior drawn towards labels.
+
+    The coefficients are those of greatest posterior probability: logistic regression with the prior's coefficients and
+    precision (ridge regression towards the prior). From `PLATT_LABELS` labels on, a logistic curve over the log-odds is
+    added where it lowers the Brier score in cross-validation by more than one standard error; a curve that does not
+    would only add noise.
+
+    Args:
+        prior: The prior.
+        labelled: Questions whose answers were judged; those with a single valid vote count in the shares only.
+
+    Source:
+        SPEC 5.2; the precision matrix in place of one strength is ours (docs/adr).
+    """
+    kinds = _kinds(labelled)
+    right = sum(one.right for one in labelled)
+    share = right / len(labelled) if labelled else prior.share_right
+    share = min(max(share, NEAREST), 1 - NEAREST)
+    start = ProbabilityModel(coefficients=prior.coefficients, kinds=kinds, share_right=share, labels=len(labelled))
+    compared = [one for one in labelled if one.evidence.valid > 1]
+    if not compared:
+        return start
+    design = np.array([terms(one.evidence) for one in compared])
+    labels = np.array([one.right for one in compared], dtype=np.float64)
+    offsets = np.array([start.offset(one.evidence.kind) for one in compared])
+    fitted = ridge_coefficients(design, labels, prior, offsets=offsets)
+    curve = None
+    if len(compared) >= PLATT_LABELS:
+        curve = _curve(design, labels, offsets, prior, fitted)
+    return ProbabilityModel(
+        coefficients=tuple(fitted.tolist()), kinds=kinds, share_right=share, curve=curve, labels=len(labelled)
+    )
+
+
+def ridge_coefficients(
+    design: Floats, labels: Floats, prior: Prior, *, offsets: Floats | None = None, counts: Floats | None = None
+) -> Floats:
+    """Return the coefficients of greatest posterior probability, by Newton's method with step halving.
+
+    Args:
+        design: Terms of each observation, shape (n, 7).
+        labels: Share of right ones of each observation [0..1], shape (n,).
+        prior: Coefficients and their precision.
+        offsets: What is added to the log-odds of each observation, shape (n,).
+        counts: How often each observation occurred, shape (n,); None: once.
+
+    Returns:
+        An array of shape (7,).
+    """
+    start, precision = np.asarray(prior.coefficients), np.asarray(prior.precision)
+    shift = np.zeros(len(design)) if offsets is None else offsets
+    weights = np.ones(len(design)) if counts is None else counts
+
+    def loss(at: Floats) -> float:
+        odds = design @ at + shift
+        pull = (at - start) @ precision @ (at - start) / 2
+        return float(weights @ (np.logaddexp(0, odds) - labels * odds) + pull)
+
+    found = start.copy()
+    for _ in range(MOST_STEPS):
+        chances = expit(design @ found + shift)
+        uphill = design.T @ (weights * (chances - labels)) + precision @ (found - start)
+        curvature = (design * (weights * chances * (1 - chances))[:, None]).T @ design + precision
+        step = np.linalg.solve(curvature, uphill)
+        here, part = loss(found), 1.0
+        while part > TINY and loss(found - part * step) > here:
+            part /= 2
+        found = found - part * step
+        if float(np.abs(part * step).max()) < TINY:
+            break
+    return found
+
+
+def prior_of(models: Sequence[tuple[Floats, Floats]], *, strength: float = 1.0) -> Prior:
+    """Return the prior that recorded answers of several models give (empirical Bayes).
+
+    The coefficients are those of one fit over all models, each with the same weight. The precision is the inverse of
+    the covariance of the models' own coefficients around them: a coefficient on which the models agree is held firmly.
+
+    Args:
+        models: For each model the terms of its votes, shape (n, 7), and whether the winning answer was right, (n,).
+        strength: Factor on the precision [> 0].
+
+    Raises:
+        ValueError: When there are fewer than two models.
+    """
+    if len(models) < 2:
+        raise ValueError("a prior needs the recorded answers of two models or more")
+    width = len(TERMS)
+    weak = Prior(
+        coefficients=(0.0,) * width, precision=tuple(map(tuple, (np.eye(width) * 0.01).tolist())), share_right=0.5
+    )
+    mean_size = sum(len(right) for _, right in models) / len(models)
+    patterns = [_patterns(design, right) for design, right in models]
+    whole = ridge_coefficients(
+        np.concatenate([design for design, _, _ in patterns]),
+        np.concatenate([share for _, share, _ in patterns]),
+        weak,
+        counts=np.concatenate([counts * mean_size / counts.sum() for _, _, counts in patterns]),
+    )
+    towards = Prior(
+        coefficients=tuple(whole.tolist()), precision=tuple(map(tuple, np.eye(width).tolist())), share_right=0.5
+    )
+    own = np.array([ridge_coefficients(design, share, towards, counts=counts) for design, share, counts in patterns])
+    spread = (own - whole).T @ (own - whole) / len(models) + np.eye(width) * 1e-3
+    precision = strength * np.linalg.inv(spread)
+    return Prior(
+        coefficients=tuple(whole.tolist()),
+        precision=tuple(map(tuple, ((precision + precision.T) / 2).tolist())),
+        share_right=float(np.mean([right.mean() for _, right in models])),
+    )
+
+
+def _patterns(design: Floats, right: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return distinct rows, the share of right ones among each, and how often each occurred."""
+    rows, where = np.unique(design, axis=0, return_inverse=True)
+    where = where.reshape(-1)
+    counts = np.bincount(where, minlength=len(rows)).astype(np.float64)
+    return rows, np.bincount(where, weights=right, minlength=len(rows)) / counts, counts
+
+
+def _kinds(labelled: Sequence[LabelledVotes]) -> Mapping[str, tuple[int, int]]:
+    counts = Counter(one.evidence.kind for one in labelled)
+    right = Counter(one.evidence.kind for one in labelled if one.right)
+    return {kind: (count, right[kind]) for kind, count in counts.items()}
+
+
+def _log_odds(chance: float) -> float:
+    return float(logit(min(max(chance, NEAREST), 1 - NEAREST)))
+
+
+def _curve(design: Floats, labels: Floats, offsets: Floats, prior: Prior, fitted: Floats) -> tuple[float, float] | None:
+    """Return the logistic curve on top of the fitted coefficients; None where it does not lower the Brier score."""
+    n = len(labels)
+    part_of = np.arange(n) % PLATT_FOLDS
+    gains = np.zeros(n)
+    for part in range(PLATT_FOLDS):
+        kept, left = part_of != part, part_of == part
+        own = ridge_coefficients(design[kept], labels[kept], prior, offsets=offsets[kept])
+        odds = design @ own + offsets
+        slope, intercept = platt_curve(expit(odds[kept]), labels[kept])
+        before, after = expit(odds[left]), expit(slope * odds[left] + intercept)
+        gains[left] = (before - labels[left]) ** 2 - (after - labels[left]) ** 2
+    if gains.mean() <= gains.std(ddof=1) / np.sqrt(n):
+        return None
+    return platt_curve(expit(design @ fitted + offsets), labels)

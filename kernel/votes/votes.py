@@ -1,0 +1,346 @@
+"""Votes are asked for one by one until enough answers agree.
+
+Source: SPEC 5.1. Everything is deterministic given the votes in their order; who asks for them is not known here.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from math import log
+
+from kernel.answers import (
+    IN_THIS_PROCESS,
+    AnswerType,
+    Mathematics,
+    canonical,
+    rules_of,
+    same_canonical,
+)
+from kernel.errors import Code, MetacogError
+from kernel.msv import MSV
+from kernel.thresholds import reaches
+from kernel.values import value
+
+# Importance from which one more vote must agree [0..1], and how many then agree [count].
+IMPORTANT = 0.7
+AGREE_WHERE_IMPORTANT = 3
+# Votes that one question may ask for at most [count]: a bound on requests, not an advice.
+MOST_VOTES = 64
+# Length of a free text that can be compared; longer ones are equal by meaning alone [words; characters].
+MOST_WORDS, MOST_CHARACTERS = 12, 120
+# Odds of a voter are read from competences within these bounds, so that no single voter outweighs all others [0..1].
+SURELY_WRONG, SURELY_RIGHT = 0.01, 0.99
+
+
+class VoteMode(StrEnum):
+    """A mode is the way in which a model comes to its answer."""
+
+    DRAFT = "DRAFT"
+    REASONED = "REASONED"
+    PROGRAM = "PROGRAM"
+
+
+class VoteStop(StrEnum):
+    """The reason why no further vote is asked for."""
+
+    AGREED = "AGREED"
+    PASSED_TESTS = "PASSED_TESTS"
+    MOST_ASKED = "MOST_ASKED"
+    OUT_OF_REACH = "OUT_OF_REACH"
+    NO_SOURCE = "NO_SOURCE"
+    BUDGET_EXHAUSTED = "BUDGET_EXHAUSTED"
+
+
+class VoteOutcome(StrEnum):
+    """The outcome of a vote: enough answers agree, fewer do, or there is no valid answer."""
+
+    DECIDED = "DECIDED"
+    UNDECIDED = "UNDECIDED"
+    ABSTAINED = "ABSTAINED"
+
+
+class InvalidVoteRule(MetacogError):
+    """The numbers of a vote do not fit together."""
+
+    code = Code.INVALID_ARGUMENT
+    reason = "INVALID_VOTE_RULE"
+
+
+@value
+class VoteSource:
+    """A source of votes is a model in one mode.
+
+    Attributes:
+        model: Name of the model (and of its server, where several serve models of one name).
+        mode: How it comes to its answer.
+        competence: Recorded probability that its answers are right [0..1]; None when nothing is recorded.
+    """
+
+    model: str
+    mode: VoteMode
+    competence: float | None = None
+
+    @property
+    def log_odds(self) -> float:
+        """Return the log-odds of being right; 0, which favours no answer, where nothing is recorded."""
+        if self.competence is None:
+            return 0.0
+        chance = min(max(self.competence, SURELY_WRONG), SURELY_RIGHT)
+        return log(chance / (1 - chance))
+
+
+@value
+class Vote:
+    """A vote is the answer that one source gave.
+
+    Attributes:
+        source: Who gave it.
+        answer: The answer alone, as `kernel.answers.extract` found it; None for an invalid vote.
+        passes_tests: Whether the program passes the question's tests; None where there are none.
+    """
+
+    source: VoteSource
+    answer: str | None
+    passes_tests: bool | None = None
+
+
+@value
+class VoteRule:
+    """A vote rule says when to stop.
+
+    Attributes:
+        agree: Votes for one answer that decide [count, 1..most].
+        most: Votes that are asked for at most [count, 1..64].
+        ahead: Votes that are asked for at once while the outcome is open [count, 1..most].
+
+    Raises:
+        InvalidVoteRule: On construction.
+    """
+
+    agree: int = 2
+    most: int = 5
+    ahead: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.most <= MOST_VOTES:
+            raise InvalidVoteRule(f"most is {self.most}; ask for 1 to {MOST_VOTES} votes")
+        if not 1 <= self.agree <= self.most:
+            raise InvalidVoteRule(f"agree is {self.agree}; it must lie between 1 and most, which is {self.most}")
+        if not 1 <= self.ahead <= self.most:
+            raise InvalidVoteRule(f"ahead is {self.ahead}; it must lie between 1 and most, which is {self.most}")
+
+
+DEFAULT_RULE = VoteRule()
+
+
+@value
+class VoteGroup:
+    """A group holds the votes for one answer.
+
+    Attributes:
+        canonical: Canonical form of its first answer.
+        votes: Indexes of its votes, in the order in which they came.
+        log_odds: Sum of the voters' log-odds of being right.
+    """
+
+    canonical: str
+    votes: tuple[int, ...]
+    log_odds: float
+
+
+def default_agree(msv: MSV | None, default: int = DEFAULT_RULE.agree) -> int:
+    """Return the number of votes that must agree: one more than usual where much depends on the answer.
+
+    Example:
+        >>> default_agree(MSV(importance=0.7)), default_agree(MSV(importance=0.69)), default_agree(None)
+        (3, 2, 2)
+    """
+    is_important = msv is not None and msv.importance is not None and reaches(msv.importance, IMPORTANT)
+    return max(default, AGREE_WHERE_IMPORTANT) if is_important else default
+
+
+def is_comparable(answer: str, answer_type: AnswerType) -> bool:
+    """Return whether an answer of this type can be told equal to another without a judgement of meaning.
+
+    Programs are equal by their tests alone, and long texts by their meaning.
+
+    Example:
+        >>> is_comparable("Paris", AnswerType.TEXT), is_comparable("def f(): return 1", AnswerType.CODE)
+        (True, False)
+    """
+    rules = rules_of(answer_type)
+    if rules.is_program:
+        return False
+    return not rules.is_free_text or (len(answer.split()) <= MOST_WORDS and len(answer) <= MOST_CHARACTERS)
+
+
+def vote_groups(
+    votes: Sequence[Vote],
+    answer_type: AnswerType,
+    *,
+    options: Sequence[str] = (),
+    mathematics: Mathematics = IN_THIS_PROCESS,
+) -> tuple[VoteGroup, ...]:
+    """Group the valid votes by equal answers, the winner first.
+
+    Args:
+        votes: Votes in the order in which they came.
+        answer_type: Type of their answers.
+        options: Texts of a choice's options in their order.
+        mathematics: Who compares expressions.
+
+    Returns:
+        Larger groups first; of equal ones that with the larger sum of log-odds, then that whose first vote came first.
+        A vote joins the first group with an equal answer. Programs that pass the tests form one group, which wins
+        whatever its size; all others stand alone.
+
+    Source:
+        SPEC 5.1; equality as in SPEC 2.3.
+
+    Example:
+        >>> source = VoteSource(model="m", mode=VoteMode.REASONED)
+        >>> given = [Vote(source=source, answer=answer) for answer in ("4", "1,000", None, "1000.0")]
+        >>> [(group.canonical, group.votes) for group in vote_groups(given, AnswerType.NUMBER)]
+        [('1000', (1, 3)), ('4', (0,))]
+    """
+    is_program = rules_of(answer_type).is_program
+
+    def same(one: str, other: str) -> bool:
+        return not is_program and same_canonical(one, other, answer_type, mathematics)
+
+    forms: list[str] = []
+    members: list[list[int]] = []
+    for index, vote in enumerate(votes):
+        form = None if vote.answer is None else canonical(vote.answer, answer_type, options=options)
+        if form is None:
+            continue
+        joined = (at for at, known in enumerate(forms) if _joins(vote, form, votes[members[at][0]], known, same))
+        home = next(joined, None)
+        if home is None:
+            forms.append(form)
+            members.append([index])
+        else:
+            members[home].append(index)
+    groups = [
+        VoteGroup(
+            canonical=form,
+            votes=tuple(indexes),
+            log_odds=round(sum(votes[index].source.log_odds for index in indexes), 9),
+        )
+        for form, indexes in zip(forms, members, strict=True)
+    ]
+    return tuple(
+        sorted(
+            groups, key=lambda group: (not _passes(group, votes), -len(group.votes), -group.log_odds, group.votes[0])
+        )
+    )
+
+
+def _passes(group: VoteGroup, votes: Sequence[Vote]) -> bool:
+    return bool(votes[group.votes[0]].passes_tests)
+
+
+def _joins(vote: Vote, form: str, first: Vote, known: str, same: Callable[[str, str], bool]) -> bool:
+    """Return whether a vote joins the group of `first`: by its tests where it has any, else by its answer."""
+    if vote.passes_tests is not None or first.passes_tests is not None:
+        return bool(vote.passes_tests and first.passes_tests)
+    return same(form, known)
+
+
+def vote_stop(groups: Sequence[VoteGroup], votes: Sequence[Vote], rule: VoteRule) -> VoteStop | None:
+    """Return why no further vote is asked for; None while the outcome is open.
+
+    Args:
+        groups: Groups of the votes, the winner first.
+        votes: All votes so far, the invalid ones too: they count towards `rule.most`.
+        rule: The rule.
+
+    Source:
+        SPEC 5.1. A program that passes the tests needs no second one.
+
+    Example:
+        >>> source = VoteSource(model="m", mode=VoteMode.REASONED)
+        >>> given = [Vote(source=source, answer=answer) for answer in ("A", "B", None, "C")]
+        >>> vote_stop(vote_groups(given, AnswerType.CHOICE), given, VoteRule(agree=3))
+        <VoteStop.OUT_OF_REACH: 'OUT_OF_REACH'>
+    """
+    if groups and _passes(groups[0], votes):
+        return VoteStop.PASSED_TESTS
+    largest = len(groups[0].votes) if groups else 0
+    if largest >= rule.agree:
+        return VoteStop.AGREED
+    left = rule.most - len(votes)
+    if left <= 0:
+        return VoteStop.MOST_ASKED
+    return VoteStop.OUT_OF_REACH if largest + left < rule.agree else None
+
+
+def vote_outcome(groups: Sequence[VoteGroup], votes: Sequence[Vote], rule: VoteRule) -> VoteOutcome:
+    """Return the outcome of the votes so far: a winner with fewer votes than `rule.agree` is undecided.
+
+    Example:
+        >>> vote_outcome((), (), VoteRule())
+        <VoteOutcome.ABSTAINED: 'ABSTAINED'>
+    """
+    if not groups:
+        return VoteOutcome.ABSTAINED
+    is_decided = _passes(groups[0], votes) or len(groups[0].votes) >= rule.agree
+    return VoteOutcome.DECIDED if is_decided else VoteOutcome.UNDECIDED
+
+
+def sources_by_competence(sources: Sequence[VoteSource]) -> tuple[VoteSource, ...]:
+    """Return the sources in the order in which they are asked by default.
+
+    The draft is first, since it exists already; then the higher recorded competence. Sources without a record come
+    last, in the order given.
+
+    Example:
+        >>> sources = [VoteSource(model=name, mode=VoteMode.REASONED, competence=level)
+        ...            for name, level in (("a", None), ("b", 0.4), ("c", 0.8))]
+        >>> [source.model for source in sources_by_competence(sources)]
+        ['c', 'b', 'a']
+    """
+    return tuple(
+        sorted(
+            sources, key=lambda one: (one.mode is not VoteMode.DRAFT, one.competence is None, -(one.competence or 0))
+        )
+    )
+
+
+def next_source(order: Sequence[VoteSource], asked: Sequence[VoteSource]) -> VoteSource | None:
+    """Return the source of the next vote: the first that has been asked least often; a draft votes once.
+
+    Args:
+        order: All sources that can still be asked, in their order.
+        asked: The source of each vote that has been asked for.
+
+    Returns:
+        The source; None when there is none.
+
+    Source:
+        SPEC 5.1.
+
+    Example:
+        >>> draft, a, b = (VoteSource(model=name, mode=mode) for name, mode in
+        ...                (("a", VoteMode.DRAFT), ("a", VoteMode.REASONED), ("b", VoteMode.REASONED)))
+        >>> next_source([draft, a, b], [draft, a, b]) == a, next_source([draft], [draft])
+        (True, None)
+    """
+    asked_names = [(source.model, source.mode) for source in asked]
+    counts = {(source.model, source.mode): asked_names.count((source.model, source.mode)) for source in order}
+    left = [one for one in order if one.mode is not VoteMode.DRAFT or not counts[one.model, one.mode]]
+    return min(left, key=lambda one: counts[one.model, one.mode], default=None)
+
+
+def votes_to_ask(rule: VoteRule, *, asked: int, outstanding: int) -> int:
+    """Return how many further votes are asked for now, while the outcome is open [count, >= 0].
+
+    Args:
+        rule: The rule.
+        asked: Votes that have been asked for so far, the outstanding ones too [count].
+        outstanding: Votes that have been asked for and have not come [count].
+
+    Example:
+        >>> votes_to_ask(VoteRule(ahead=2), asked=1, outstanding=1), votes_to_ask(VoteRule(), asked=5, outstanding=0)
+        (1, 0)
+    """
+    return max(0, min(rule.ahead - outstanding, rule.most - asked))
