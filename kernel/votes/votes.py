@@ -3,7 +3,7 @@
 Source: SPEC 5.1. Everything is deterministic given the votes in their order; who asks for them is not known here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from math import log
 
@@ -27,6 +27,8 @@ AGREE_WHERE_IMPORTANT = 3
 MOST_VOTES = 64
 # Length of a free text that can be compared; longer ones are equal by meaning alone [words; characters].
 MOST_WORDS, MOST_CHARACTERS = 12, 120
+# Key of the programs that pass the tests: they count as one answer.
+PASSING = "passes the tests"
 # Odds of a voter are read from competences within these bounds, so that no single voter outweighs all others [0..1].
 SURELY_WRONG, SURELY_RIGHT = 0.01, 0.99
 
@@ -137,7 +139,7 @@ class VoteGroup:
     """A group holds the votes for one answer.
 
     Attributes:
-        canonical: Canonical form of its first answer.
+        canonical: Canonical form of its first answer; of programs, a name of the group.
         votes: Indexes of its votes, in the order in which they came.
         log_odds: Sum of the voters' log-odds of being right.
     """
@@ -202,48 +204,48 @@ def vote_groups(
         >>> [(group.canonical, group.votes) for group in vote_groups(given, AnswerType.NUMBER)]
         [('1000', (1, 3)), ('4', (0,))]
     """
-    is_program = rules_of(answer_type).is_program
-
-    def same(one: str, other: str) -> bool:
-        return not is_program and same_canonical(one, other, answer_type, mathematics)
-
-    forms: list[str] = []
-    members: list[list[int]] = []
-    for index, vote in enumerate(votes):
+    keys: list[str | None] = []
+    for vote in votes:
         form = None if vote.answer is None else canonical(vote.answer, answer_type, options=options)
+        known = dict.fromkeys(key for key in keys if key is not None)
         if form is None:
-            continue
-        joined = (at for at, known in enumerate(forms) if _joins(vote, form, votes[members[at][0]], known, same))
-        home = next(joined, None)
-        if home is None:
-            forms.append(form)
-            members.append([index])
+            keys.append(None)
+        elif rules_of(answer_type).is_program:
+            keys.append(PASSING if vote.passes_tests else f"{len(keys)}: {form}")
         else:
-            members[home].append(index)
+            keys.append(next((key for key in known if same_canonical(form, key, answer_type, mathematics)), form))
+    return grouped_by_key(keys, votes)
+
+
+def grouped_by_key(keys: Sequence[str | None], votes: Sequence[Vote]) -> tuple[VoteGroup, ...]:
+    """Group votes whose answers were compared already: equal keys are equal answers, None is an invalid vote.
+
+    Example:
+        >>> votes = [Vote(source=VoteSource(model="m", mode=VoteMode.REASONED), answer=key) for key in "ab?b"]
+        >>> [group.votes for group in grouped_by_key(["a", "b", None, "b"], votes)]
+        [(1, 3), (0,)]
+    """
+    members: dict[str, list[int]] = {}
+    for index, key in enumerate(keys):
+        if key is not None:
+            members.setdefault(key, []).append(index)
     groups = [
         VoteGroup(
-            canonical=form,
+            canonical=key,
             votes=tuple(indexes),
             log_odds=round(sum(votes[index].source.log_odds for index in indexes), 9),
         )
-        for form, indexes in zip(forms, members, strict=True)
+        for key, indexes in members.items()
     ]
-    return tuple(
-        sorted(
-            groups, key=lambda group: (not _passes(group, votes), -len(group.votes), -group.log_odds, group.votes[0])
-        )
-    )
+
+    def rank(group: VoteGroup) -> tuple[bool, int, float, int]:
+        return (not _passes(group, votes), -len(group.votes), -group.log_odds, group.votes[0])
+
+    return tuple(sorted(groups, key=rank))
 
 
 def _passes(group: VoteGroup, votes: Sequence[Vote]) -> bool:
     return bool(votes[group.votes[0]].passes_tests)
-
-
-def _joins(vote: Vote, form: str, first: Vote, known: str, same: Callable[[str, str], bool]) -> bool:
-    """Return whether a vote joins the group of `first`: by its tests where it has any, else by its answer."""
-    if vote.passes_tests is not None or first.passes_tests is not None:
-        return bool(vote.passes_tests and first.passes_tests)
-    return same(form, known)
 
 
 def vote_stop(groups: Sequence[VoteGroup], votes: Sequence[Vote], rule: VoteRule) -> VoteStop | None:

@@ -59,12 +59,10 @@ def test_a_free_answer_has_no_term_for_options() -> None:
     assert terms(VoteEvidence(agreeing=1, valid=1, options=10))[-1] == pytest.approx(log(10))
 
 
-@pytest.mark.parametrize(
-    "numbers", [{"agreeing": 0, "valid": 1}, {"agreeing": 3, "valid": 2}, {"agreeing": 1, "valid": 2, "models": 2}]
-)
-def test_evidence_that_cannot_be_is_rejected(numbers: dict[str, int]) -> None:
+@pytest.mark.parametrize(("agreeing", "valid", "models"), [(0, 1, 1), (3, 2, 1), (1, 2, 2)])
+def test_evidence_that_cannot_be_is_rejected(agreeing: int, valid: int, models: int) -> None:
     with pytest.raises(ValueError, match="agreeing"):
-        VoteEvidence(**numbers)
+        VoteEvidence(agreeing=agreeing, valid=valid, models=models)
 
 
 def test_one_vote_alone_has_the_share_of_its_kind() -> None:
