@@ -4,9 +4,10 @@ Source: SPEC 5.2. A prior, fitted on recorded answers of other models, is drawn 
 ridge regression from the first label on, and by a logistic curve (Platt) on top where there are enough of them.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from math import log, log2
 
 import numpy as np
@@ -93,6 +94,7 @@ def vote_evidence(
     )
 
 
+@lru_cache(maxsize=4_096)
 def terms(evidence: VoteEvidence) -> Floats:
     """Return the terms of the log-odds, by which the coefficients are multiplied: an array of shape (7,).
 
@@ -100,7 +102,7 @@ def terms(evidence: VoteEvidence) -> Floats:
         >>> terms(VoteEvidence(agreeing=2, valid=4, models=2, options=1, draft_agrees=True)).tolist()
         [1.0, 2.0, 0.5, 1.0, 0.0, 1.0, 0.0]
     """
-    return np.array(
+    found = np.array(
         [
             1.0,
             evidence.agreeing,
@@ -111,6 +113,8 @@ def terms(evidence: VoteEvidence) -> Floats:
             log(evidence.options) if evidence.options else 0.0,
         ]
     )
+    found.flags.writeable = False
+    return found
 
 
 @value
@@ -129,11 +133,22 @@ class Prior:
 
 
 @value
-class LabelledVotes:
-    """These are the votes of one question whose answer was judged."""
+class LabelCount:
+    """This value counts the judged answers to which votes gave the same evidence.
+
+    Attributes:
+        evidence: The evidence.
+        labels: Judged answers [count, >= 1].
+        right: Right ones among them [count, 0..labels].
+    """
 
     evidence: VoteEvidence
-    right: bool
+    labels: int
+    right: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.right <= self.labels or self.labels < 1:
+            raise ValueError(f"right must lie between 0 and labels, which is at least 1: {self!r}")
 
 
 @value
@@ -185,7 +200,7 @@ class ProbabilityModel:
         return float(expit(odds))
 
 
-def probability_model(prior: Prior, labelled: Sequence[LabelledVotes] = ()) -> ProbabilityModel:
+def probability_model(prior: Prior, counts: Sequence[LabelCount] = ()) -> ProbabilityModel:
     """Return the prior drawn towards labels.
 
     The coefficients are those of greatest posterior probability: logistic regression with the prior's coefficients and
@@ -195,29 +210,27 @@ def probability_model(prior: Prior, labelled: Sequence[LabelledVotes] = ()) -> P
 
     Args:
         prior: The prior.
-        labelled: Questions whose answers were judged; those with a single valid vote count in the shares only.
+        counts: Judged answers by their evidence; those with a single valid vote count in the shares only.
 
     Source:
-        SPEC 5.2; the precision matrix in place of one strength is ours (docs/adr).
+        SPEC 5.2; the precision matrix in place of one strength, and the test of the curve, are ours.
     """
-    kinds = _kinds(labelled)
-    right = sum(one.right for one in labelled)
-    share = right / len(labelled) if labelled else prior.share_right
-    share = min(max(share, NEAREST), 1 - NEAREST)
-    start = ProbabilityModel(coefficients=prior.coefficients, kinds=kinds, share_right=share, labels=len(labelled))
-    compared = [one for one in labelled if one.evidence.valid > 1]
+    kinds = _kinds(counts)
+    labels, right = sum(one.labels for one in counts), sum(one.right for one in counts)
+    share = min(max(right / labels, NEAREST), 1 - NEAREST) if labels else prior.share_right
+    start = ProbabilityModel(coefficients=prior.coefficients, kinds=kinds, share_right=share, labels=labels)
+    compared = [one for one in counts if one.evidence.valid > 1]
     if not compared:
         return start
-    design = np.array([terms(one.evidence) for one in compared])
-    labels = np.array([one.right for one in compared], dtype=np.float64)
-    offsets = np.array([start.offset(one.evidence.kind) for one in compared])
-    fitted = ridge_coefficients(design, labels, prior, offsets=offsets)
-    curve = None
-    if len(compared) >= PLATT_LABELS:
-        curve = _curve(design, labels, offsets, prior, fitted)
-    return ProbabilityModel(
-        coefficients=tuple(fitted.tolist()), kinds=kinds, share_right=share, curve=curve, labels=len(labelled)
+    observed = _Observed(
+        design=np.array([terms(one.evidence) for one in compared]),
+        offsets=np.array([start.offset(one.evidence.kind) for one in compared]),
+        labels=np.array([one.labels for one in compared], dtype=np.float64),
+        right=np.array([one.right for one in compared], dtype=np.float64),
     )
+    fitted = observed.fitted(prior)
+    curve = _curve(observed, prior, fitted) if observed.labels.sum() >= PLATT_LABELS else None
+    return replace(start, coefficients=tuple(fitted.tolist()), curve=curve)
 
 
 def ridge_coefficients(
@@ -307,28 +320,61 @@ def _patterns(design: Floats, right: Floats) -> tuple[Floats, Floats, Floats]:
     return rows, np.bincount(where, weights=right, minlength=len(rows)) / counts, counts
 
 
-def _kinds(labelled: Sequence[LabelledVotes]) -> Mapping[str, tuple[int, int]]:
-    counts = Counter(one.evidence.kind for one in labelled)
-    right = Counter(one.evidence.kind for one in labelled if one.right)
-    return {kind: (count, right[kind]) for kind, count in counts.items()}
+def _kinds(counts: Sequence[LabelCount]) -> Mapping[str, tuple[int, int]]:
+    kinds: dict[str, tuple[int, int]] = {}
+    for one in counts:
+        labels, right = kinds.get(one.evidence.kind, (0, 0))
+        kinds[one.evidence.kind] = (labels + one.labels, right + one.right)
+    return kinds
 
 
 def _log_odds(chance: float) -> float:
     return float(logit(min(max(chance, NEAREST), 1 - NEAREST)))
 
 
-def _curve(design: Floats, labels: Floats, offsets: Floats, prior: Prior, fitted: Floats) -> tuple[float, float] | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Observed:
+    """Judged answers by distinct evidence: arrays with one row for each."""
+
+    design: Floats
+    offsets: Floats
+    labels: Floats
+    right: Floats
+
+    def fitted(self, prior: Prior) -> Floats:
+        kept = self.labels > 0
+        return ridge_coefficients(
+            self.design[kept],
+            self.right[kept] / self.labels[kept],
+            prior,
+            offsets=self.offsets[kept],
+            counts=self.labels[kept],
+        )
+
+    def odds(self, coefficients: Floats) -> Floats:
+        return self.design @ coefficients + self.offsets
+
+
+def _curve(observed: _Observed, prior: Prior, fitted: Floats) -> tuple[float, float] | None:
     """Return the logistic curve on top of the fitted coefficients; None where it does not lower the Brier score."""
-    n = len(labels)
-    part_of = np.arange(n) % PLATT_FOLDS
-    gains = np.zeros(n)
+    rows = len(observed.labels)
+    wrong = observed.labels - observed.right
+    repeats = np.concatenate([observed.right, wrong]).astype(np.int64)
+    row = np.repeat(np.tile(np.arange(rows), 2), repeats)
+    right = np.repeat(np.repeat([1.0, 0.0], rows), repeats)
+    part_of = np.arange(len(row)) % PLATT_FOLDS
+    gains = np.zeros(len(row))
     for part in range(PLATT_FOLDS):
         kept, left = part_of != part, part_of == part
-        own = ridge_coefficients(design[kept], labels[kept], prior, offsets=offsets[kept])
-        odds = design @ own + offsets
-        slope, intercept = platt_curve(expit(odds[kept]), labels[kept])
+        own = replace(
+            observed,
+            labels=np.bincount(row[kept], minlength=rows).astype(np.float64),
+            right=np.bincount(row[kept], weights=right[kept], minlength=rows).astype(np.float64),
+        )
+        odds = observed.odds(own.fitted(prior))[row]
+        slope, intercept = platt_curve(expit(odds[kept]), right[kept])
         before, after = expit(odds[left]), expit(slope * odds[left] + intercept)
-        gains[left] = (before - labels[left]) ** 2 - (after - labels[left]) ** 2
-    if gains.mean() <= gains.std(ddof=1) / np.sqrt(n):
+        gains[left] = (before - right[left]) ** 2 - (after - right[left]) ** 2
+    if gains.mean() <= gains.std(ddof=1) / np.sqrt(len(row)):
         return None
-    return platt_curve(expit(design @ fitted + offsets), labels)
+    return platt_curve(expit(observed.odds(fitted)[row]), right)

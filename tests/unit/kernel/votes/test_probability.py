@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from kernel.answers import AnswerType
 from kernel.votes.probability import (
     PLATT_LABELS,
-    LabelledVotes,
+    LabelCount,
     Prior,
     ProbabilityModel,
     ProbabilityState,
@@ -66,10 +66,11 @@ def test_evidence_that_cannot_be_is_rejected(agreeing: int, valid: int, models: 
 
 
 def test_one_vote_alone_has_the_share_of_its_kind() -> None:
-    labelled = [LabelledVotes(evidence=VoteEvidence(agreeing=1, valid=1, kind="law"), right=True)] * 6 + [
-        LabelledVotes(evidence=VoteEvidence(agreeing=1, valid=1, kind="maths"), right=False)
-    ] * 4
-    model = probability_model(prior(share=0.9), labelled)
+    counts = [
+        LabelCount(evidence=VoteEvidence(agreeing=1, valid=1, kind=kind), labels=labels, right=right)
+        for kind, labels, right in (("law", 6, 6), ("maths", 4, 0))
+    ]
+    model = probability_model(prior(share=0.9), counts)
 
     # overall 6 of 10; law (6 + 10·.6)/(6 + 10), maths (0 + 10·.6)/(4 + 10), another kind .6
     alone = {kind: model.probability(VoteEvidence(agreeing=1, valid=1, kind=kind)) for kind in ("law", "maths", "x")}
@@ -122,7 +123,7 @@ def test_counted_observations_are_repeated_observations() -> None:
     assert ridge_coefficients(design, right, prior(), counts=counts) == pytest.approx(repeated)
 
 
-def simulated(n: int, coefficients: tuple[float, ...], seed: int) -> list[LabelledVotes]:
+def simulated(n: int, coefficients: tuple[float, ...], seed: int) -> list[LabelCount]:
     """Questions of five votes whose winners are right with the probability that `coefficients` give."""
     rng = np.random.default_rng(seed)
     found = []
@@ -130,7 +131,7 @@ def simulated(n: int, coefficients: tuple[float, ...], seed: int) -> list[Labell
         agreeing = int(rng.integers(2, 6))
         evidence = VoteEvidence(agreeing=agreeing, valid=5, models=int(rng.integers(1, agreeing + 1)))
         chance = expit(float(terms(evidence) @ np.array(coefficients)))
-        found.append(LabelledVotes(evidence=evidence, right=bool(rng.random() < chance)))
+        found.append(LabelCount(evidence=evidence, labels=1, right=int(rng.random() < chance)))
     return found
 
 
@@ -188,9 +189,33 @@ def test_a_prior_of_one_model_is_none() -> None:
 
 
 def test_a_share_of_all_right_has_finite_probabilities() -> None:
-    labelled = [LabelledVotes(evidence=VoteEvidence(agreeing=2, valid=2), right=True)] * 30
+    counts = [LabelCount(evidence=VoteEvidence(agreeing=2, valid=2), labels=30, right=30)]
 
-    chance = probability_model(prior(), labelled).probability(VoteEvidence(agreeing=2, valid=2))
+    chance = probability_model(prior(), counts).probability(VoteEvidence(agreeing=2, valid=2))
 
     assert np.isfinite(logit(chance))
     assert chance > probability_model(prior()).probability(VoteEvidence(agreeing=2, valid=2))
+
+
+def test_labels_one_by_one_and_counted_give_the_same_model() -> None:
+    single = simulated(60, COEFFICIENTS, seed=4)
+    kinds = {one.evidence for one in single}
+    counted = [
+        LabelCount(
+            evidence=evidence,
+            labels=sum(one.evidence == evidence for one in single),
+            right=sum(one.right for one in single if one.evidence == evidence),
+        )
+        for evidence in kinds
+    ]
+
+    models = [probability_model(prior(), labels) for labels in (single, counted)]
+
+    assert models[0].coefficients == pytest.approx(models[1].coefficients)
+    assert models[0].labels == models[1].labels == 60
+
+
+@pytest.mark.parametrize(("labels", "right"), [(0, 0), (2, 3), (2, -1)])
+def test_counts_that_cannot_be_are_rejected(labels: int, right: int) -> None:
+    with pytest.raises(ValueError, match="between 0 and labels"):
+        LabelCount(evidence=VoteEvidence(agreeing=1, valid=1), labels=labels, right=right)
