@@ -1,4 +1,4 @@
-"""How fast samples are measured: 10,000 questions of 62 samples, without and with the embedding measures.
+"""This benchmark times the measures of samples: 10,000 questions of 62 samples, with and without embeddings.
 
     python -m bench arbiter_measures
 

@@ -1,4 +1,4 @@
-"""What adaptive arbitration saves, and how often it gives another answer than all K_a samples would have given.
+"""This simulation shows what adaptive arbitration saves, and how often all K_a samples would give another answer.
 
     python -m bench arbiter_stopping                          # known answer distributions
     python -m bench.arbiter_stopping --recordings FILE ... [--orders 10]    # replays of `bench.arbiter_recording`
@@ -87,14 +87,14 @@ def leader(drawn: Sequence[str | None]) -> str | None:
 
 @dataclass(frozen=True)
 class Known:
-    """What a rule does to questions of one distribution: mean samples, and the share of questions that change."""
+    """This value is the effect of a rule on questions of one distribution: mean samples, and the share that changes."""
 
     used: float
     changed: float
 
 
 def known(shares: Sequence[float], rule: StopRule, repeats: int = REPEATS) -> Known:
-    """What `rule` does to questions with these shares of answers; the rest of the mass is of invalid samples."""
+    """Return the effect of `rule` on questions with these shares of answers; the rest are invalid samples."""
     return exact(shares, rule) if _has_few_kinds(shares) else simulated(shares, rule, repeats)
 
 
@@ -240,7 +240,7 @@ class Replays:
         self._fixed: dict[int, list[Outcome]] = {}
 
     def under(self, **options: Any) -> list[Outcome]:  # noqa: ANN401
-        """What each question would have cost, and how often its answer would have changed."""
+        """Return the cost of each question, and how often its answer would have changed."""
 
         async def every() -> list[Outcome]:
             return [

@@ -35,7 +35,7 @@ TOLERANCE = 1e-9
 
 
 def ours(problem: Problem) -> float:
-    """What the service does: the six best agents of each role, SciPy on their seats, ties by identifier."""
+    """Assign as the service does: the six best agents of each role, SciPy on their seats, ties by identifier."""
     return total_fitness(problem, best_assignment(problem))
 
 

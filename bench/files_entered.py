@@ -426,7 +426,7 @@ def ask(url: str, model: str, question: str) -> Plain:
 
 @dataclass(frozen=True)
 class Definition:
-    """What it means that a question enters a file.
+    """An entry says that a question enters a file.
 
     Attributes:
         depth: Most containers around the text.
@@ -491,7 +491,7 @@ class Measured:
     calls: Mapping[str, Sequence[Call]]
 
     def entries(self, by: Definition, *, resumed: bool = False) -> dict[str, list[Call]]:
-        """What the question entered, by service."""
+        """Return the files that the question entered, by service."""
         found = {name: by.entries(calls, self.answered, resumed=resumed) for name, calls in self.calls.items()}
         return {name: entries for name, entries in found.items() if entries}
 

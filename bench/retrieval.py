@@ -57,7 +57,7 @@ def _unit(rows: "np.ndarray") -> Vectors:
 
 @dataclass
 class Measured:
-    """What one size took."""
+    """This value is the time that one size took."""
 
     kind: str
     chunks: int

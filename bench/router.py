@@ -1,4 +1,4 @@
-"""What the router adds to a System 1 call, beside the barest proxies, on the same machine in the same run.
+"""The router adds time and CPU to a System 1 call: measured beside the barest proxies, in the same run.
 
 The router is the process that users run: its database is a real PostgreSQL, every run is recorded, metrics are on. The
 model server takes a fixed time (50 ms, then none) and hardly any CPU. Router and proxies take turns on a core that is
@@ -106,7 +106,7 @@ def cores() -> tuple[set[int], set[int]]:
 
 @contextmanager
 def on(these: set[int]) -> Iterator[None]:
-    """What is started inside runs on these cores only."""
+    """Run what is started inside on these cores only."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, these)
     try:
@@ -142,7 +142,7 @@ def cpu_ms(pid: int) -> float:
 
 
 class Bench:
-    """What the measurements share.
+    """This value holds what the measurements share.
 
     Attributes:
         recorded: Runs that the router has been asked for [count].

@@ -1,4 +1,4 @@
-"""What cosines mean with one encoder: of unrelated texts, of paraphrases, and of questions with their answers.
+"""Cosines of one encoder: of unrelated texts, of paraphrases, and of questions with their answers.
 
 It prints the floor and the ceiling between which the router counts a text as more or less known. The router looks at
 the nearest of many texts, so the floor is the cosine that three in four queries stay below when nothing that is stored

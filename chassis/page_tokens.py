@@ -46,8 +46,8 @@ def parts_of(token: str, count: int) -> tuple[str, ...]:
     """
     try:
         parts = json.loads(urlsafe_b64decode(token.encode() + b"=" * (-len(token) % 4)))
-    except ValueError as wrong:  # of base64, of UTF-8 or of JSON
-        raise invalid_token(token) from wrong
+    except ValueError as error:  # of base64, of UTF-8 or of JSON
+        raise invalid_token(token) from error
     if not isinstance(parts, list) or len(parts) != count or not all(map(_is_text, parts)):
         raise invalid_token(token)
     return tuple(parts)
@@ -65,8 +65,8 @@ def time_in(part: str, token: str) -> datetime:
     """
     try:
         return datetime.fromisoformat(part)
-    except ValueError as wrong:
-        raise invalid_token(token) from wrong
+    except ValueError as error:
+        raise invalid_token(token) from error
 
 
 def number_in(part: str, token: str) -> int:

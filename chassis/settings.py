@@ -73,15 +73,15 @@ def read(kind: type[S]) -> S:
     """
     try:
         return kind(_secrets_dir=_secrets_dir())
-    except ValidationError as wrong:
-        first = wrong.errors()[0]
+    except ValidationError as error:
+        first = error.errors()[0]
         variable = f"{kind.model_config.get('env_prefix', '')}{'_'.join(str(s) for s in first['loc'])}".upper()
         message = f"{variable}: {first['msg']} (it is {first['input']!r})"
-        raise ConfigurationInvalid(message, setting=variable) from wrong
-    except SettingsError as wrong:  # a variable that holds a mapping and is not JSON
-        field = re.search(r'field "(\w+)"', str(wrong))
+        raise ConfigurationInvalid(message, setting=variable) from error
+    except SettingsError as error:  # a variable that holds a mapping and is not JSON
+        field = re.search(r'field "(\w+)"', str(error))
         variable = f"{kind.model_config.get('env_prefix', '')}{field[1] if field else ''}".upper()
-        raise ConfigurationInvalid(f"{variable}: {wrong.__cause__ or wrong}", setting=variable) from wrong
+        raise ConfigurationInvalid(f"{variable}: {error.__cause__ or error}", setting=variable) from error
 
 
 def _secrets_dir() -> Path | None:

@@ -68,8 +68,8 @@ class Agents:
             self._seen = stamp
             try:
                 self._agents, self.problem = read_agents(self._path), ""
-            except ConfigurationInvalid as wrong:
-                self.problem = wrong.message
+            except ConfigurationInvalid as error:
+                self.problem = error.message
         return self._agents
 
     async def check(self) -> None:
@@ -101,9 +101,9 @@ def read_agents(path: Path) -> tuple[AgentConfig, ...]:
     for index, agent in enumerate(listed):
         problem = _problem(agent, [other.id for other in listed[:index]])
         if problem:
-            raise file.wrong(["agents", index], problem)
+            raise file.error_at(["agents", index], problem)
     if not listed:
-        raise file.wrong(["agents"], "agents: at least one agent is needed")
+        raise file.error_at(["agents"], "agents: at least one agent is needed")
     return tuple(listed)
 
 

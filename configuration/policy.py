@@ -42,14 +42,14 @@ def read_policy(path: Path) -> Policy:
     """
     try:
         file = YamlFile(path, WrittenPolicy)
-    except ConfigurationInvalid as wrong:
-        raise _with_hint(wrong) from wrong
+    except ConfigurationInvalid as error:
+        raise _with_hint(error) from error
     if not file.content.rows:
-        raise file.wrong(["rows"], "rows: at least one row is needed; without a table, leave the setting out")
+        raise file.error_at(["rows"], "rows: at least one row is needed; without a table, leave the setting out")
     rows = [_row(file, place, written) for place, written in enumerate(file.content.rows)]
     for place in range(len(rows)):
         if problem := row_error(rows, place):
-            raise file.wrong(["rows", place, problem.partition(":")[0]], f"rows.{place}: {problem}")
+            raise file.error_at(["rows", place, problem.partition(":")[0]], f"rows.{place}: {problem}")
     return Policy(version=_digest(rows), rows=rows)
 
 
@@ -70,11 +70,11 @@ def _condition(file: YamlFile[WrittenPolicy], place: int, measure: str, text: st
     steps: list[str | int] = ["rows", place, "when", measure]
     where = f"rows.{place}.when.{measure}"
     if measure not in MEASURES:
-        raise file.wrong(steps, f"{where}: {measure!r} is nothing that is measured; there are {', '.join(MEASURES)}")
+        raise file.error_at(steps, f"{where}: {measure!r} is nothing that is measured; there are {', '.join(MEASURES)}")
     try:
         return condition(text)
-    except ValueError as wrong:
-        raise file.wrong(steps, f"{where}: {wrong}") from wrong
+    except ValueError as error:
+        raise file.error_at(steps, f"{where}: {error}") from error
 
 
 def _with_hint(wrong: ConfigurationInvalid) -> ConfigurationInvalid:

@@ -40,16 +40,16 @@ def read_role_weights(path: Path) -> VersionedWeights:
     file = YamlFile(path, RoleWeightsFile)
     content = file.content
     if not content.weights:
-        raise file.wrong(["weights"], "weights: at least one role is needed; without a file the defaults hold")
+        raise file.error_at(["weights"], "weights: at least one role is needed; without a file the defaults hold")
     if content.version == DEFAULT_VERSION:
-        raise file.wrong(["version"], f"version: {DEFAULT_VERSION!r} is the name of the defaults; choose another")
+        raise file.error_at(["version"], f"version: {DEFAULT_VERSION!r} is the name of the defaults; choose another")
     if content.version and not VERSION.fullmatch(content.version):
         message = f"version: {content.version!r} must be at most 64 letters, digits and signs, without blanks"
-        raise file.wrong(["version"], message)
+        raise file.error_at(["version"], message)
     try:
         weights = checked_weights(content.weights)
-    except InvalidWeights as wrong:
-        raise file.wrong(["weights", wrong.metadata["role"]], f"weights: {wrong.message}") from wrong
+    except InvalidWeights as error:
+        raise file.error_at(["weights", error.metadata["role"]], f"weights: {error.message}") from error
     return VersionedWeights(version=content.version or _digest(weights), weights=weights)
 
 

@@ -53,14 +53,14 @@ def read_routing(path: Path) -> RoutingFile:
     file = YamlFile(path, RoutingFile)
     content = file.content
     if content == RoutingFile():
-        raise file.wrong([], "states nothing; give version, weights, threshold or undetermined")
+        raise file.error_at([], "states nothing; give version, weights, threshold or undetermined")
     if content.version == PAPER:
-        raise file.wrong(["version"], f"version: {PAPER!r} is the name of the paper's own values; choose another")
+        raise file.error_at(["version"], f"version: {PAPER!r} is the name of the paper's own values; choose another")
     if content.version and not VERSION.fullmatch(content.version):
         message = f"version: {content.version!r} must be at most 64 letters, digits and signs, without blanks"
-        raise file.wrong(["version"], message)
+        raise file.error_at(["version"], message)
     if content.threshold is not None and not 0 <= content.threshold <= 1:
-        raise file.wrong(["threshold"], f"threshold: it is {content.threshold}; it must lie in [0, 1]")
+        raise file.error_at(["threshold"], f"threshold: it is {content.threshold}; it must lie in [0, 1]")
     if content.weights is not None:
         _check_weights(file, content.weights)
     return content
@@ -70,7 +70,7 @@ def _check_weights(file: YamlFile[RoutingFile], weights: Weights) -> None:
     given = {field.name: getattr(weights, field.name) for field in fields(weights)}
     for name, weight in given.items():
         if not 0 <= weight <= 1:
-            raise file.wrong(["weights", name], f"weights.{name}: it is {weight}; it must lie in [0, 1]")
+            raise file.error_at(["weights", name], f"weights.{name}: it is {weight}; it must lie in [0, 1]")
     if not sums_to_one(given.values()):
         total = sum(given.values())
-        raise file.wrong(["weights"], f"weights: they must sum to 1; they sum to {total:.10g}")
+        raise file.error_at(["weights"], f"weights: they must sum to 1; they sum to {total:.10g}")

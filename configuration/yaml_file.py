@@ -36,23 +36,23 @@ class YamlFile(Generic[T]):
             self._root = yaml.compose(source, Loader=yaml.SafeLoader)
             self._check_doubled_keys()
             self.content: T = from_plain(yaml.safe_load(source) or {}, kind)
-        except OSError as wrong:
-            raise self._wrong(None, f"cannot be read: {wrong.strerror}") from wrong
-        except yaml.MarkedYAMLError as wrong:
-            line = wrong.problem_mark.line + 1 if wrong.problem_mark else None
-            raise self._wrong(line, wrong.problem or "is not YAML") from wrong
-        except MalformedRequest as wrong:
-            place = next(iter(wrong.metadata), "")
-            message = wrong.message.replace("Unexpected keyword argument", "there is no such key")
-            raise self.wrong(place.split("."), message) from wrong
-        except (yaml.YAMLError, ValueError) as wrong:  # not text, or a date that does not exist
-            raise self._wrong(None, f"cannot be read: {wrong}") from wrong
+        except OSError as error:
+            raise self._error(None, f"cannot be read: {error.strerror}") from error
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 1 if error.problem_mark else None
+            raise self._error(line, error.problem or "is not YAML") from error
+        except MalformedRequest as error:
+            place = next(iter(error.metadata), "")
+            message = error.message.replace("Unexpected keyword argument", "there is no such key")
+            raise self.error_at(place.split("."), message) from error
+        except (yaml.YAMLError, ValueError) as error:  # not text, or a date that does not exist
+            raise self._error(None, f"cannot be read: {error}") from error
 
-    def wrong(self, steps: Sequence[str | int], reason: str) -> ConfigurationInvalid:
+    def error_at(self, steps: Sequence[str | int], reason: str) -> ConfigurationInvalid:
         """Return the error at `steps`: keys and places from the top of the document."""
-        return self._wrong(_line(self._root, [str(step) for step in steps]), reason)
+        return self._error(_line(self._root, [str(step) for step in steps]), reason)
 
-    def _wrong(self, line: int | None, reason: str) -> ConfigurationInvalid:
+    def _error(self, line: int | None, reason: str) -> ConfigurationInvalid:
         place = f"{self._path}, line {line}" if line else str(self._path)
         return ConfigurationInvalid(f"{place}: {reason}", file=str(self._path), line=str(line or ""), problem=reason)
 
@@ -63,7 +63,7 @@ class YamlFile(Generic[T]):
             for key, _ in mapping.value:
                 line = key.start_mark.line + 1
                 if str(key.value) in seen:
-                    raise self._wrong(line, f"{key.value}: stands twice, first in line {seen[key.value]}")
+                    raise self._error(line, f"{key.value}: stands twice, first in line {seen[key.value]}")
                 seen[str(key.value)] = line
 
 

@@ -80,8 +80,8 @@ class ServiceClient:
                     raise self._error(await reply.read(), reply.status)
                 async for event in self._events(reply):
                     yield event
-        except (aiohttp.ClientError, TimeoutError, EventTooLong) as broken:
-            raise self._unavailable(broken) from broken
+        except (aiohttp.ClientError, TimeoutError, EventTooLong) as error:
+            raise self._unavailable(error) from error
 
     async def check(self) -> None:
         """Return if the service can be reached and is ready.
@@ -104,8 +104,8 @@ class ServiceClient:
             async with self._http.get(self._url("/readyz"), timeout=timeout) as reply:
                 report: Body = orjson.loads(await reply.read())
                 return report
-        except (aiohttp.ClientError, TimeoutError, ValueError) as broken:
-            raise self._unavailable(broken) from broken
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise self._unavailable(error) from error
 
     async def _reply(self, method: str, path: str, key: str, **more: Any) -> Body:  # noqa: ANN401 - aiohttp's own
         timeout = aiohttp.ClientTimeout(total=REPLY_S, sock_connect=CONNECT_S)
@@ -117,8 +117,8 @@ class ServiceClient:
                     raise self._error(raw, reply.status)
                 content: Body = orjson.loads(raw)
                 return content
-        except (aiohttp.ClientError, TimeoutError, ValueError) as broken:
-            raise self._unavailable(broken) from broken
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise self._unavailable(error) from error
 
     async def _events(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[Event, None]:
         parser = EventParser()

@@ -101,5 +101,5 @@ async def form(request: Request) -> Mapping[str, str]:
     try:
         text = (await request.body()).decode()
         return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
-    except ValueError as wrong:
-        raise BadFile(f"The form cannot be read: {wrong}") from wrong
+    except ValueError as error:
+        raise BadFile(f"The form cannot be read: {error}") from error

@@ -35,8 +35,8 @@ def main() -> int:
             line.settimeout(TIMEOUT_S)
             line.sendall(f"GET /{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode())
             status = line.recv(64).split(b"\r\n", 1)[0].decode("latin-1")
-    except OSError as wrong:
-        status = str(wrong)
+    except OSError as error:
+        status = str(error)
     if " 200 " in f"{status} ":
         return 0
     sys.stdout.write(f"{status}\n")

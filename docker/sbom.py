@@ -1,4 +1,4 @@
-"""What is in the image it runs in, as a CycloneDX 1.6 document on standard output: Debian's packages and Python's.
+"""This script lists the packages of its image, Debian's and Python's, as CycloneDX 1.6 on standard output.
 
     python sbom.py IMAGE IMAGE_ID TIMESTAMP
 

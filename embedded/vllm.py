@@ -41,8 +41,8 @@ def read_vllm(environment: Mapping[str, str], model: str | None) -> VllmSettings
         raise SuiteError("vLLM has no default model; name one: --backend vllm --model Qwen/Qwen3-4B-Instruct-2507")
     try:
         arguments = tuple(shlex.split(environment.get("METACOG_VLLM_ARGS", "")))
-    except ValueError as wrong:
-        raise SuiteError(f"METACOG_VLLM_ARGS cannot be read: {wrong}") from wrong
+    except ValueError as error:
+        raise SuiteError(f"METACOG_VLLM_ARGS cannot be read: {error}") from error
     local = Path(model).expanduser()
     named = str(local.absolute()) if local.is_dir() else model
     return VllmSettings(python=_python(environment), model=named, arguments=arguments)

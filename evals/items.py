@@ -59,7 +59,7 @@ class Item:
 
     @property
     def takes(self) -> Sequence[str]:
-        """Its dimensions; empty when unknown."""
+        """Return its dimensions; empty when unknown."""
         return tuple(self.dimensions or ((self.dimension,) if self.dimension else ()))
 
     @property
@@ -69,7 +69,7 @@ class Item:
 
     @property
     def lettered(self) -> Sequence[tuple[str, str]]:
-        """Its options, each with its letter."""
+        """Return its options, each with its letter."""
         return tuple(zip(ascii_uppercase, self.choices or (), strict=False))
 
 
@@ -121,8 +121,8 @@ def read_items(file: Path, most: int, *, programs: bool = False) -> Sequence[Ite
     """
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise ItemsUnreadable(f"{file} cannot be read: {wrong}") from wrong
+    except (OSError, UnicodeDecodeError) as error:
+        raise ItemsUnreadable(f"{file} cannot be read: {error}") from error
     items = [item_of(text, f"{file}, line {number}", programs=programs) for number, text in _first(lines, most)]
     if not items:
         raise ItemsUnreadable(f"{file} has no items")
@@ -142,10 +142,10 @@ def item_of(text: str, place: str, *, programs: bool = False) -> Item:
     """
     try:
         item = from_plain(_spelled(json.loads(text)), Item)
-    except json.JSONDecodeError as wrong:
-        raise ItemsUnreadable(f"{place}: no JSON: {wrong.msg} at column {wrong.colno}") from wrong
-    except MalformedRequest as wrong:
-        raise ItemsUnreadable(f"{place}: {wrong.message}") from wrong
+    except json.JSONDecodeError as error:
+        raise ItemsUnreadable(f"{place}: no JSON: {error.msg} at column {error.colno}") from error
+    except MalformedRequest as error:
+        raise ItemsUnreadable(f"{place}: {error.message}") from error
     problem = _problem(item, programs=programs)
     if problem:
         raise ItemsUnreadable(f"{place}: {problem}")

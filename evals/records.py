@@ -22,16 +22,16 @@ def read_records(file: Path) -> Sequence[Record]:
     """
     try:
         *whole, _torn = file.read_bytes().split(b"\n")
-    except OSError as wrong:
-        raise RecordsUnusable(f"{file} cannot be read: {wrong.strerror}") from wrong
+    except OSError as error:
+        raise RecordsUnusable(f"{file} cannot be read: {error.strerror}") from error
     return [_record(line, f"{file}, line {number}") for number, line in enumerate(whole, 1)]
 
 
 def _record(line: bytes, place: str) -> Record:
     try:
         record = json.loads(line)
-    except ValueError as wrong:
-        raise RecordsUnusable(f"{place}: no record: {wrong}") from wrong
+    except ValueError as error:
+        raise RecordsUnusable(f"{place}: no record: {error}") from error
     if not isinstance(record, dict) or "kind" not in record:
         raise RecordsUnusable(f"{place}: no record: it has no kind")
     return record

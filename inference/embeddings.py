@@ -162,9 +162,9 @@ class Embeddings:
         try:
             async with asyncio.timeout_at(until):
                 parts = [await self._embedded(part, until) for part in self._parts(texts)]
-        except TimeoutError as late:
+        except TimeoutError as error:
             message = f"the encoder at {self.url} did not answer within {timeout_s:.3g} s"
-            raise EncoderUnavailable(message, url=self.url) from late
+            raise EncoderUnavailable(message, url=self.url) from error
         return Embedded(encoder=_one_encoder(parts), vectors=np.concatenate([part.vectors for part in parts]))
 
     async def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:

@@ -95,8 +95,8 @@ def _read_price(model: str, stated: object) -> Price:
         raise ValueError(f"the price of {model!r} must have `prompt` and `completion`, and nothing else")
     try:
         return Price(**stated)
-    except ValueError as wrong:
-        raise ValueError(f"the price of {model!r}: {wrong}") from wrong
+    except ValueError as error:
+        raise ValueError(f"the price of {model!r}: {error}") from error
 
 
 def highest_price(prices: Sequence[Price]) -> Price | None:

@@ -119,8 +119,8 @@ def _start_problem() -> str:
         done = subprocess.run(
             _command(CHECK_S), input=given, capture_output=True, env={}, cwd="/", timeout=CHECK_S, check=False
         )
-    except OSError as wrong:
-        return str(wrong)
+    except OSError as error:
+        return str(error)
     tested = _read(done.returncode, done.stdout, "tried", CHECK_S)
     return "" if tested.passed else tested.detail
 

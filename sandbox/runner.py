@@ -52,8 +52,8 @@ def main() -> None:
     memory, seconds = int(sys.argv[1]), int(sys.argv[2])
     try:
         lock_in(memory, seconds)
-    except (NotLocked, OSError, ValueError) as wrong:
-        sys.stdout.write(str(wrong))
+    except (NotLocked, OSError, ValueError) as error:
+        sys.stdout.write(str(error))
         sys.stdout.flush()
         os._exit(NOT_LOCKED)
     report = os.dup(1)
@@ -69,8 +69,8 @@ def run(code: str, tests: str) -> str:
     for part, source in (("code", code), ("tests", tests)):
         try:
             exec(compile(source, f"<{part}>", "exec"), names)
-        except BaseException as wrong:  # noqa: BLE001 - whatever the code raises is its failure
-            return f"{part}: {''.join(traceback.format_exception_only(wrong)).strip()}"
+        except BaseException as error:  # noqa: BLE001 - whatever the code raises is its failure
+            return f"{part}: {''.join(traceback.format_exception_only(error)).strip()}"
     return ""
 
 

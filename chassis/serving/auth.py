@@ -75,8 +75,8 @@ def read_keys(path: Path | None) -> Keyring:
         return Keyring()
     try:
         listed = from_plain(yaml.safe_load(path.read_text()), KeysFile)
-    except (OSError, ValueError, yaml.YAMLError, MalformedRequest) as wrong:
-        raise ConfigurationInvalid(f"keys file {path}: {wrong}", file=str(path)) from wrong
+    except (OSError, ValueError, yaml.YAMLError, MalformedRequest) as error:
+        raise ConfigurationInvalid(f"keys file {path}: {error}", file=str(path)) from error
     if not listed.keys:
         raise ConfigurationInvalid(f"keys file {path}: at least one key is needed", file=str(path))
     names = [key.name for key in listed.keys]

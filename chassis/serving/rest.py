@@ -52,8 +52,8 @@ class StrictRequest(Request):
         """
         try:
             return orjson.loads(await self.body())
-        except orjson.JSONDecodeError as wrong:
-            raise MalformedRequest(f"the body is not JSON: {wrong}", field="body") from wrong
+        except orjson.JSONDecodeError as error:
+            raise MalformedRequest(f"the body is not JSON: {error}", field="body") from error
 
 
 class StrictRoute(APIRoute):

@@ -71,13 +71,13 @@ def bound_socket(host: str, port: int, setting: str) -> socket.socket:
     try:
         sock.bind((host, port))
         sock.listen(2048)
-    except OSError as wrong:
+    except OSError as error:
         sock.close()
-        if wrong.errno in (98, 48):
+        if error.errno in (98, 48):
             raise PortTaken(
                 f"port {port} on {host} is taken; stop what uses it, or set {setting}", port=str(port), setting=setting
-            ) from wrong
-        raise ConfigurationInvalid(f"cannot listen on {host}:{port}: {wrong.strerror}", setting=setting) from wrong
+            ) from error
+        raise ConfigurationInvalid(f"cannot listen on {host}:{port}: {error.strerror}", setting=setting) from error
     return sock
 
 

@@ -78,8 +78,8 @@ def from_plain(data: object, kind: type[T]) -> T:
     """
     try:
         parsed: T = _adapter(kind).validate_python(data)
-    except ValidationError as wrong:
-        raise malformed(wrong.errors()) from wrong
+    except ValidationError as error:
+        raise malformed(error.errors()) from error
     return parsed
 
 
@@ -174,8 +174,8 @@ def _plain_item(held: Any, field: FieldDescriptor) -> Any:  # noqa: ANN401 - pla
 def _time(held: Timestamp, field: FieldDescriptor) -> str:
     try:
         return held.ToDatetime(tzinfo=UTC).isoformat()
-    except ValueError as wrong:
-        raise MalformedRequest(f"{field.name}: {wrong}", **{field.name: str(wrong)}) from wrong
+    except ValueError as error:
+        raise MalformedRequest(f"{field.name}: {error}", **{field.name: str(error)}) from error
 
 
 def _fill(message: Message, value: object) -> None:

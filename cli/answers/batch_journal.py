@@ -81,15 +81,15 @@ def open_journal(out: Path) -> Iterator[BatchJournal]:
     path = out.with_name(f"{out.name}.part")
     try:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
-    except OSError as wrong:
-        raise UnusableInput(f"{path} cannot be written: {wrong.strerror}") from wrong
+    except OSError as error:
+        raise UnusableInput(f"{path} cannot be written: {error.strerror}") from error
     with file:
         try:
             if not try_lock(file):
                 raise UnusableInput(f"another process works on {out}")
             opened = BatchJournal(file, path)
-        except (ValueError, TypeError) as wrong:
-            raise UnusableInput(f"{path} is not a journal of a batch; move it away: {wrong}") from wrong
+        except (ValueError, TypeError) as error:
+            raise UnusableInput(f"{path} is not a journal of a batch; move it away: {error}") from error
         yield opened
 
 

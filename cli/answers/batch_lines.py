@@ -47,8 +47,8 @@ def read_requests(path: Path) -> Sequence[BatchRequest]:
             continue
         try:
             one = request(line)
-        except ValueError as wrong:
-            problems.append(f"line {number}: {wrong}")
+        except ValueError as error:
+            problems.append(f"line {number}: {error}")
             continue
         if one.custom_id in lines:
             problems.append(f"line {number}: custom_id {one.custom_id!r} is also that of line {lines[one.custom_id]}")
@@ -75,8 +75,8 @@ def request(line: str) -> BatchRequest:
     """
     try:
         parsed = json.loads(line)
-    except json.JSONDecodeError as wrong:
-        raise ValueError(f"it is not JSON: {wrong}") from wrong
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise ValueError("it is not a JSON object")
     custom_id, url, body = parsed.get("custom_id"), parsed.get("url"), parsed.get("body")

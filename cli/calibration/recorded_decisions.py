@@ -60,8 +60,8 @@ def read_cases(file: Path) -> Sequence[Case]:
     """
     try:
         lines = file.read_bytes().splitlines()
-    except OSError as wrong:
-        raise UnusableInput(f"{file} cannot be read: {wrong.strerror}", file=str(file)) from wrong
+    except OSError as error:
+        raise UnusableInput(f"{file} cannot be read: {error.strerror}", file=str(file)) from error
     return [_case_of_line(line, f"{file}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
 
 
@@ -101,8 +101,8 @@ def _case_of_line(line: bytes, place: str) -> Case:
         if not isinstance(document, dict):
             raise MalformedRequest("it is not an object")
         recorded = from_plain({name: document[name] for name in ("msv", "correct") if name in document}, Recorded)
-    except (orjson.JSONDecodeError, MetacogError) as wrong:
-        raise UnusableInput(f"{place}: {wrong}", place=place) from wrong
+    except (orjson.JSONDecodeError, MetacogError) as error:
+        raise UnusableInput(f"{place}: {error}", place=place) from error
     return Case(
         levels=levels_of(recorded.msv),
         wrong=None if recorded.correct is None else recorded.correct < RIGHT,

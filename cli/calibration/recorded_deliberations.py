@@ -75,8 +75,8 @@ def read_deliberations(file: Path) -> DeliberationSample:
     """
     try:
         lines = file.read_bytes().splitlines()
-    except OSError as wrong:
-        raise ConfigurationInvalid(f"{file} cannot be read: {wrong.strerror}", file=str(file)) from wrong
+    except OSError as error:
+        raise ConfigurationInvalid(f"{file} cannot be read: {error.strerror}", file=str(file)) from error
     return _sample(_document(line, f"{file}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
 
 
@@ -94,8 +94,8 @@ def recorded_deliberations(router: Service, *, limit: int) -> DeliberationSample
 def _document(line: bytes, place: str) -> tuple[str, Run]:
     try:
         document = orjson.loads(line)
-    except orjson.JSONDecodeError as wrong:
-        raise ConfigurationInvalid(f"{place}: {wrong}", place=place) from wrong
+    except orjson.JSONDecodeError as error:
+        raise ConfigurationInvalid(f"{place}: {error}", place=place) from error
     if not isinstance(document, dict):
         raise ConfigurationInvalid(f"{place}: it is not an object", place=place)
     return place, document
@@ -106,8 +106,8 @@ def _sample(documents: Iterator[tuple[str, Run]]) -> DeliberationSample:
     for place, document in documents:
         try:
             parsed = _read(document)
-        except (MetacogError, KeyError, ValueError) as wrong:
-            raise ConfigurationInvalid(f"{place}: {wrong}", place=place) from wrong
+        except (MetacogError, KeyError, ValueError) as error:
+            raise ConfigurationInvalid(f"{place}: {error}", place=place) from error
         if isinstance(parsed, str):
             left_out[parsed] += 1
         else:

@@ -52,8 +52,8 @@ def numbers(written: str, option: str) -> tuple[int, ...]:
     """Return the distinct whole numbers >= 0 in a list separated by commas."""
     try:
         found = tuple(dict.fromkeys(int(one) for one in listed(written)))
-    except ValueError as wrong:
-        raise typer.BadParameter(str(wrong), param_hint=option) from wrong
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
     if not found or min(found) < 0:
         raise typer.BadParameter("give numbers >= 0", param_hint=option)
     return found

@@ -62,8 +62,8 @@ def validate(
     for kind, path in (given or files_in_force()).items():
         try:
             valid.append(f"{path}: {READERS[kind](path)}")
-        except MetacogError as wrong:
-            invalid.append(wrong.message)
+        except MetacogError as error:
+            invalid.append(error.message)
     if not given:
         found = problems(os.environ)
         invalid += found

@@ -53,8 +53,8 @@ def read_documents(paths: Sequence[Path]) -> DocumentSet:
     for file in _files(paths, problems):
         try:
             documents += _read(file)
-        except (Unreadable, OSError) as wrong:
-            problems.append(f"{file}: {wrong.strerror if isinstance(wrong, OSError) else wrong}")
+        except (Unreadable, OSError) as error:
+            problems.append(f"{file}: {error.strerror if isinstance(error, OSError) else error}")
     return DocumentSet(documents=documents, problems=problems)
 
 
@@ -106,18 +106,18 @@ def _decoded(raw: bytes) -> str:
         raise Unreadable("is binary, not text")
     try:
         return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as wrong:
-        raise Unreadable(f"is not UTF-8 (byte {wrong.start})") from wrong
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"is not UTF-8 (byte {error.start})") from error
 
 
 def _line(number: int, line: str) -> Document:
     try:
         given: Any = orjson.loads(line)
         document = from_plain(given, Document)
-    except orjson.JSONDecodeError as wrong:
-        raise Unreadable(f"line {number} is not JSON: {wrong}") from wrong
-    except MalformedRequest as wrong:
-        raise Unreadable(f"line {number}: {wrong.message}") from wrong
+    except orjson.JSONDecodeError as error:
+        raise Unreadable(f"line {number} is not JSON: {error}") from error
+    except MalformedRequest as error:
+        raise Unreadable(f"line {number}: {error.message}") from error
     if not document.text.strip():
         raise Unreadable(f"line {number}: the text is empty")
     return document

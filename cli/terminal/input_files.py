@@ -33,10 +33,10 @@ def read_text(path: Path) -> str:
     """
     try:
         return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as wrong:
-        raise UnusableInput(f"{path} is not UTF-8 text (byte {wrong.start})") from wrong
-    except OSError as wrong:
-        raise UnusableInput(f"{path} cannot be read: {wrong.strerror}") from wrong
+    except UnicodeDecodeError as error:
+        raise UnusableInput(f"{path} is not UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise UnusableInput(f"{path} cannot be read: {error.strerror}") from error
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is of any kind
     """
     try:
         return json.loads(read_text(path))
-    except json.JSONDecodeError as wrong:
-        raise UnusableInput(f"{path}, line {wrong.lineno}: not JSON: {wrong.msg}") from wrong
+    except json.JSONDecodeError as error:
+        raise UnusableInput(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
 
 
 def state(given: str) -> dict[str, float]:

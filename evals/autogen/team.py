@@ -108,8 +108,8 @@ async def attempted(prompt: str, options_given: argparse.Namespace, ask: Ask) ->
         return {"prompt": digest(prompt), "reply": await ask(prompt, options_given)}
     except ImportError:
         raise
-    except Exception as wrong:  # noqa: BLE001 - whatever AutoGen and its client raise
-        return {"failure": f"{type(wrong).__name__}: {wrong}"[:LONGEST], "seed": options_given.seed}
+    except Exception as error:  # noqa: BLE001 - whatever AutoGen and its client raise
+        return {"failure": f"{type(error).__name__}: {error}"[:LONGEST], "seed": options_given.seed}
 
 
 async def run(options_given: argparse.Namespace, ask: Ask = answered) -> None:

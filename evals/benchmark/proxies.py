@@ -1,4 +1,4 @@
-"""Where the difficulty of public sets comes from, set by set, for reports. Data."""
+"""This table says where the difficulty of public sets comes from, set by set, for reports."""
 
 from collections.abc import Mapping
 

@@ -70,7 +70,16 @@ def pictures(evaluation: RecordedEvaluation, found: Figures, chance: Chance) -> 
 
 def arms_section(arms: Sequence[ArmFigures]) -> str:
     """Share right and what it cost, arm by arm; where requests of an arm failed, its share with these as wrong too."""
-    head = ["arm", "items", "share right", "over seeds (seeds)", "unreadable", "undecided", "refused", "generations"]
+    head = [
+        "arm",
+        "items",
+        "share right",
+        "over seeds (seeds)",
+        "unreadable",
+        "undecided",
+        "failed requests",
+        "generations",
+    ]
     rows = [row for arm in arms for row in _arm_rows(arm)]
     body = table([*head, "calls", "prompt tokens", "generated", "ms p50"], rows)
     return f"{body}\n\n{UNDECIDED}" if any(arm.undecided for arm in arms) else body

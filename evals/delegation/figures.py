@@ -319,8 +319,8 @@ def _with(field: str, level: float) -> DelegationRules:
 def _trusts(made: Runs) -> Mapping[str, Trust]:
     done = made.replays[0].done
     groups = sorted({difficulty_of(one.task) for one in done} - {""}, key=_place)
-    told = {"all": done, **{name: [one for one in done if difficulty_of(one.task) == name] for name in groups}}
-    return {name: trust([(one.confidence, one.right) for one in some]) for name, some in told.items()}
+    grouped = {"all": done, **{name: [one for one in done if difficulty_of(one.task) == name] for name in groups}}
+    return {name: trust([(one.confidence, one.right) for one in some]) for name, some in grouped.items()}
 
 
 def _behaviour(made: Runs, tasks: Sequence[Task], agents: Sequence[str], chance: Chance) -> Behaviour:
@@ -329,10 +329,10 @@ def _behaviour(made: Runs, tasks: Sequence[Task], agents: Sequence[str], chance:
     handed = [one for one in done if one.mode is TaskMode.DELEGATED]
     able = _abilities(tasks)
     groups = sorted({difficulty_of(one.task) for one in done} - {""}, key=_place)
-    told = {name: [one for one in done if difficulty_of(one.task) == name] for name in groups} | {"all": done}
+    grouped = {name: [one for one in done if difficulty_of(one.task) == name] for name in groups} | {"all": done}
     after = scores([(one.task.item.id, float(one.right)) for one in every])
     return Behaviour(
-        rates={name: share(one.mode is not TaskMode.EXECUTED for one in some) for name, some in told.items()},
+        rates={name: share(one.mode is not TaskMode.EXECUTED for one in some) for name, some in grouped.items()},
         delegated=share(one.mode is TaskMode.DELEGATED for one in done),
         flows=Counter((one.first, one.executor) for one in every),
         to_better=share(able[one.executor, kind_of(one.task)] > able[one.first, kind_of(one.task)] for one in handed),

@@ -1,4 +1,4 @@
-"""How the state moves from stage to stage, and whether the texts get more right. Pure.
+"""These figures show how the state moves from stage to stage, and whether the texts get more right. Pure.
 
 Source: SPEC 1.5: what the paper claims, and what is measured here, is that conflict falls and correctness rises.
 """

@@ -1,1 +1,1 @@
-"""What every evaluation stands on: arms that ask, records that stay, rows that figures are made of."""
+"""Every evaluation uses these parts: arms that ask, records that stay, rows that figures are made of."""

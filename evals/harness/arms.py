@@ -1,4 +1,4 @@
-"""What is asked: an arm turns an item and a seed into one request to a public API of the suite. Pure."""
+"""An arm turns an item and a seed into one request to a public API of the suite. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field

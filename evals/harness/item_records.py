@@ -14,7 +14,7 @@ OLDER = ("answer", "answer_type", "aliases", "choices", "dataset")
 OUTCOMES = ("weak_model", "strong_model", "weak_correct", "strong_correct")
 
 Introduce = Callable[[Item, str], Record]
-"""What records hold of an item and its prompt."""
+"""Records hold this of an item and its prompt."""
 
 
 def introduction(item: Item, prompt: str) -> Record:

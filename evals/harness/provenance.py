@@ -1,4 +1,4 @@
-"""What replies were made with, and whether a resumed run is answered as before: by the same model and prompts. Pure.
+"""Provenance is what replies were made with; a resumed run needs the same model and prompts. Pure.
 
 The heading of a run cannot hold this, because a service reports its prompts with each reply.
 """

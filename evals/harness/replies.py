@@ -54,8 +54,8 @@ def read_answer(record: Record) -> ArmAnswer | None:
         return None
     try:
         return _READERS[record["path"]](reply)
-    except (KeyError, TypeError, IndexError) as wrong:
-        raise RecordsUnusable(f"the reply to {record['item']} by {record['arm']} lacks {wrong}") from wrong
+    except (KeyError, TypeError, IndexError) as error:
+        raise RecordsUnusable(f"the reply to {record['item']} by {record['arm']} lacks {error}") from error
 
 
 def texts(path: str, reply: Reply) -> Mapping[str, str]:

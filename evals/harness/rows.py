@@ -149,8 +149,8 @@ def recorded_item(record: Record) -> RecordedItem:
             ),
             prompt_characters=record["prompt_characters"],
         )
-    except (KeyError, TypeError, ValueError) as wrong:
-        raise RecordsUnusable(f"the records lack what they should have: {wrong!r}") from wrong
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordsUnusable(f"the records lack what they should have: {error!r}") from error
 
 
 def label(text: str, known: Known, check: Mapping[str, Any] | None) -> ScoredAnswer:

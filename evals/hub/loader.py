@@ -52,11 +52,11 @@ def from_hub(wanted: HubSet) -> Rows:
         raise NotInstalled(message, package="datasets") from missing
     try:
         loaded = datasets.load_dataset(wanted.path, wanted.subset or None, split=wanted.split)
-    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as wrong:  # a script: RuntimeError
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:  # a script: RuntimeError
         message = (
-            f"{wanted.path} cannot be loaded: {wrong}; take another set, or give its questions as a folder, --data"
+            f"{wanted.path} cannot be loaded: {error}; take another set, or give its questions as a folder, --data"
         )
-        raise ItemsUnreadable(message) from wrong
+        raise ItemsUnreadable(message) from error
     rows: Rows = loaded.shuffle(seed=SEED)
     return rows
 
@@ -71,5 +71,5 @@ def _items(name: str, rows: Rows, per_set: int) -> Sequence[Item]:
 def _item(name: str, place: int, row: Mapping[str, Any]) -> Item:
     try:
         return SETS[name].read(row, f"{name}-{place}")
-    except (KeyError, IndexError, ValueError, TypeError) as wrong:
-        raise ItemsUnreadable(f"row {place} of {name} is not as its readers expect: {wrong!r}") from wrong
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        raise ItemsUnreadable(f"row {place} of {name} is not as its readers expect: {error!r}") from error

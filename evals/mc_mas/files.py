@@ -58,14 +58,14 @@ def report_recordings(file: Path, folder: Path, chance: Chance | None = None) ->
     sampled = sum(len(question.solved) + question.critiques + len(question.arbiter) for question in recorded_questions)
     untold = any(question.critique_tokens is None for question in recorded_questions)
     generated = f"{number(sum(question.tokens for question in recorded_questions), 0)} tokens generated"
-    told = {
+    made_by = {
         **_made_with(file),
         "questions": f"{len(recorded_questions)} recorded ones",
         "samples": f"{number(sampled, 0)}, {generated}{UNTOLD if untold else ''}",
         "commit of this report": commit(),
         "left out": LEFT_OUT if again is None else LEFT_OUT_AGAIN,
     }
-    lines = "\n".join(f"- {name}: {text}" for name, text in told.items())
+    lines = "\n".join(f"- {name}: {text}" for name, text in made_by.items())
     typed = f"metacog eval mc-mas --recordings {file.name}{' --replay' if again else ''}"
     head = [f"### {TITLE}\n\n`{typed}`\n\n{lines}"]
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,26 +85,26 @@ def _measures(again: RecordedEvaluation | None) -> Mapping[str, Mapping[str, Any
 
 
 def _made_with(file: Path) -> Mapping[str, str]:
-    told = made_with(file)
-    if not told:
+    made_by = made_with(file)
+    if not made_by:
         return {"model, prompts, seed": f"not reported: there is no {about(file).name}"}
     return {
-        "model": told["model"],
-        "commit": told["commit"],
-        "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in told["prompt_digests"].items()),
-        "recorded": f"{told['time']}, seed {told['seed']}, {told['configuration']}",
+        "model": made_by["model"],
+        "commit": made_by["commit"],
+        "prompts": ", ".join(f"`{name}` {digest[:12]}" for name, digest in made_by["prompt_digests"].items()),
+        "recorded": f"{made_by['time']}, seed {made_by['seed']}, {made_by['configuration']}",
     }
 
 
 def _written(
     recorded_questions: Sequence[Question],
     control: Sequence[Row],
-    told: tuple[Sequence[str], Replayed],
+    described: tuple[Sequence[str], Replayed],
     folder: Path,
     chance: Chance,
 ) -> str:
     found = figures(recorded_questions, control, chance)
-    text = "\n\n".join(part for part in (*told[0], *sections(found, told[1])) if part) + "\n"
+    text = "\n\n".join(part for part in (*described[0], *sections(found, described[1])) if part) + "\n"
     (folder / REPORT).write_text(text, encoding="utf-8")
     for name, drawn in pictures(found).items():
         (folder / name).write_text(drawn, encoding="utf-8")

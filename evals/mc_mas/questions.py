@@ -111,8 +111,8 @@ def lines_of(file: Path) -> Sequence[tuple[str, Record]]:
     """
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise RecordsUnusable(f"{file} cannot be read: {wrong}") from wrong
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordsUnusable(f"{file} cannot be read: {error}") from error
     made = [(f"{file}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
     if not made:
         raise RecordsUnusable(f"{file} holds no recording")
@@ -121,12 +121,12 @@ def lines_of(file: Path) -> Sequence[tuple[str, Record]]:
 
 def _object(line: str, place: str) -> Record:
     try:
-        told: Record = json.loads(line)
-    except ValueError as wrong:
-        raise RecordsUnusable(f"{place}: no recording: {wrong!r}") from wrong
-    if not isinstance(told, dict):
+        recorded: Record = json.loads(line)
+    except ValueError as error:
+        raise RecordsUnusable(f"{place}: no recording: {error!r}") from error
+    if not isinstance(recorded, dict):
         raise RecordsUnusable(f"{place}: no recording: {line[:40]}")
-    return told
+    return recorded
 
 
 def made_with(file: Path) -> Mapping[str, Any]:
@@ -137,10 +137,10 @@ def made_with(file: Path) -> Mapping[str, Any]:
     """
     about_file = about(file)
     try:
-        told: Mapping[str, Any] = json.loads(about_file.read_text(encoding="utf-8")) if about_file.exists() else {}
-    except (OSError, ValueError) as wrong:
-        raise RecordsUnusable(f"{about_file} cannot be read: {wrong}") from wrong
-    return told
+        recorded: Mapping[str, Any] = json.loads(about_file.read_text(encoding="utf-8")) if about_file.exists() else {}
+    except (OSError, ValueError) as error:
+        raise RecordsUnusable(f"{about_file} cannot be read: {error}") from error
+    return recorded
 
 
 def about(file: Path) -> Path:
@@ -148,24 +148,24 @@ def about(file: Path) -> Path:
     return file.with_suffix(".about.json")
 
 
-def _of_line(told: Record, place: str, measures: Mapping[str, Any]) -> Question:
+def _of_line(recorded: Record, place: str, measures: Mapping[str, Any]) -> Question:
     try:
         known = Known(
-            answer=told["truth"],
-            answer_type=AnswerType(told["answer_type"]),
-            aliases=tuple(told.get("truth_aliases") or ()),
+            answer=recorded["truth"],
+            answer_type=AnswerType(recorded["answer_type"]),
+            aliases=tuple(recorded.get("truth_aliases") or ()),
         )
         item = RecordedItem(
-            id=told["id"],
-            dataset=told["id"].partition("-")[0],
+            id=recorded["id"],
+            dataset=recorded["id"].partition("-")[0],
             dimensions=(),
             difficulty="",
             known=known,
-            prompt_characters=len(told.get("question") or ""),
+            prompt_characters=len(recorded.get("question") or ""),
         )
-        return Question(item, 0, told, measures)
-    except (ValueError, KeyError, TypeError) as wrong:
-        raise RecordsUnusable(f"{place}: no recording: {wrong!r}") from wrong
+        return Question(item, 0, recorded, measures)
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordsUnusable(f"{place}: no recording: {error!r}") from error
 
 
 def _sampled(samples: Sequence[Mapping[str, Any]]) -> tuple[Sampled, ...]:
@@ -173,6 +173,6 @@ def _sampled(samples: Sequence[Mapping[str, Any]]) -> tuple[Sampled, ...]:
 
 
 def _critique_tokens(critiques: Sequence[Mapping[str, Any]]) -> int | None:
-    told = [(each.get("usage") or {}).get("completion_tokens") for each in critiques]
-    known: list[int] = [tokens for tokens in told if tokens is not None]
-    return sum(known) if len(known) == len(told) else None
+    recorded = [(each.get("usage") or {}).get("completion_tokens") for each in critiques]
+    known: list[int] = [tokens for tokens in recorded if tokens is not None]
+    return sum(known) if len(known) == len(recorded) else None

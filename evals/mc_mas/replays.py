@@ -34,8 +34,8 @@ def replay_plan(file: Path, concurrency: int = 1, timeout_ms: int = 600_000) -> 
     try:
         by_id = {line["id"]: line for _, line in lines}
         items = [_item(line) for line in by_id.values()]
-    except (KeyError, ValueError) as wrong:
-        raise RecordsUnusable(f"{file}: no recording: {wrong!r}") from wrong
+    except (KeyError, ValueError) as error:
+        raise RecordsUnusable(f"{file}: no recording: {error!r}") from error
     arms = [Arm(name=name, call=partial(_call, by_id, name), settings=variant) for name, variant in VARIANTS.items()]
     return Plan(items=items, arms=arms, seeds=(0,), concurrency=concurrency, timeout_ms=timeout_ms)
 

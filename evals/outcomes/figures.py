@@ -102,10 +102,10 @@ def routed_questions(records: Sequence[Record]) -> Sequence[RoutedQuestion]:
             for record in introduced
             if len(levels.get(record["id"], ())) == len(arms)
         ]
-    except KeyError as wrong:
+    except KeyError as error:
         raise RecordsUnusable(
-            f"the records lack {wrong}; are they those of `metacog eval routing --outcomes`?"
-        ) from wrong
+            f"the records lack {error}; are they those of `metacog eval routing --outcomes`?"
+        ) from error
     if not made:
         raise RecordsUnusable("there is nothing to report on yet: the router has decided on no question")
     return made

@@ -55,8 +55,8 @@ def read_outcomes(files: Sequence[Path], most: int) -> Outcomes:
 def _of_file(file: Path, most: int) -> Sequence[tuple[Item, Outcome]]:
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as wrong:
-        raise ItemsUnreadable(f"{file} cannot be read: {wrong}") from wrong
+    except (OSError, UnicodeDecodeError) as error:
+        raise ItemsUnreadable(f"{file} cannot be read: {error}") from error
     filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip()][:most]
     if not filled:
         raise ItemsUnreadable(f"{file} has no outcomes")
@@ -81,8 +81,8 @@ def _pair(line: str, dataset: str, place: str) -> tuple[Item, Outcome]:
             weak_model=row.get("weak_model", "weak"),
             strong_model=row.get("strong_model", "strong"),
         )
-    except (ValueError, KeyError, TypeError) as wrong:
-        raise ItemsUnreadable(f"{place}: no outcome of two models: {wrong!r}") from wrong
+    except (ValueError, KeyError, TypeError) as error:
+        raise ItemsUnreadable(f"{place}: no outcome of two models: {error!r}") from error
     return item, outcome
 
 

@@ -69,16 +69,15 @@ class Agent:
     @property
     def samples(self) -> int:
         """Return the answers that it gave to each question [count]."""
-        return self.answers.shape[1]
+        return int(self.answers.shape[1])
 
     @property
     def model(self) -> str:
         """Return the name of its model: without the temperature, and without whether it reasoned first.
 
         Example:
-            >>> nothing = np.zeros((0, 1))
-            >>> Agent(name="codellama-7b+cot@0.8", answers=nothing.astype(int), right=nothing > 0, asked=nothing[:, 0] > 0,
-            ...       characters=nothing[:, 0]).model
+            >>> none, no = np.zeros((0, 1), dtype=int), np.zeros((0, 1), dtype=bool)
+            >>> Agent(name="codellama-7b+cot@0.8", answers=none, right=no, asked=no[:, 0], characters=none[:, 0]).model
             'codellama-7b'
         """
         return self.name.split("@")[0].removesuffix("+cot")
@@ -196,8 +195,8 @@ def _lines(path: Path) -> Sequence[Mapping[str, Any]]:
                 if size > MOST_BYTES or number > MOST_ITEMS:
                     raise PackInvalid(f"{path.name}: larger than {MOST_BYTES} bytes or {MOST_ITEMS} lines; split it")
                 lines.append(_checked(raw, f"{path.name}, line {number}"))
-    except (OSError, EOFError) as wrong:
-        raise PackInvalid(f"{path.name} cannot be read as gzip: {wrong}") from wrong
+    except (OSError, EOFError) as error:
+        raise PackInvalid(f"{path.name} cannot be read as gzip: {error}") from error
     if not lines:
         raise PackInvalid(f"{path.name} holds no question")
     identifiers = [line["id"] for line in lines]
@@ -210,8 +209,8 @@ def _lines(path: Path) -> Sequence[Mapping[str, Any]]:
 def _checked(raw: bytes, where: str) -> Mapping[str, Any]:
     try:
         line = json.loads(raw)
-    except ValueError as wrong:
-        raise PackInvalid(f"{where}: not JSON: {wrong}") from wrong
+    except ValueError as error:
+        raise PackInvalid(f"{where}: not JSON: {error}") from error
     problem = _problem(line)
     if problem:
         raise PackInvalid(f"{where}: {problem}")
@@ -229,15 +228,15 @@ def _problem(line: object) -> str:
     answers, right = line.get("answers"), line.get("right")
     if not isinstance(answers, dict) or not isinstance(right, dict) or not answers or answers.keys() != right.keys():
         return "answers and right must be objects with the same agents, at least one"
-    for agent, given in answers.items():
-        judged = right[agent]
-        if not isinstance(given, list) or not isinstance(judged, list) or len(given) != len(judged) or not given:
-            return f"answers and right of {agent} must be lists of the same length, at least 1"
-        if not all(one is None or isinstance(one, str) for one in given):
-            return f"answers of {agent} must be texts or null"
-        if not all(one in (0, 1) for one in judged):
-            return f"right of {agent} must be 0 or 1"
-    return ""
+    return next(filter(None, (_agent_problem(agent, answers[agent], right[agent]) for agent in answers)), "")
+
+
+def _agent_problem(agent: str, answers: object, right: object) -> str:
+    if not isinstance(answers, list) or not isinstance(right, list) or len(answers) != len(right) or not answers:
+        return f"answers and right of {agent} must be lists of the same length, at least 1"
+    if not all(one is None or isinstance(one, str) for one in answers):
+        return f"answers of {agent} must be texts or null"
+    return "" if all(one in (0, 1) for one in right) else f"right of {agent} must be 0 or 1"
 
 
 def _answer_type(name: str, lines: Sequence[Mapping[str, Any]]) -> AnswerType | None:

@@ -22,7 +22,7 @@ COMPLETE = 0.99
 
 @value
 class SecondOpinionRow:
-    """How well the share of other models with another answer separates wrong first answers from right ones.
+    """This row says how well the share of models with another answer separates wrong first answers from right ones.
 
     Attributes:
         set: Name of the file.

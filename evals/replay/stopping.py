@@ -5,10 +5,9 @@ question and repeat; intervals are by bootstrap over questions.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from evals.replay.pack import INVALID, Agent, Floats, Ints, RecordedSet
 from evals.stats.bootstrap_means import percentile_estimate, resampled_means
@@ -60,7 +59,7 @@ class StoppingRow:
 
 def stopping_rows(recorded: RecordedSet, chance: Chance, orders: int = ORDERS) -> Sequence[StoppingRow]:
     """Return the rules on each agent that has enough samples and is right on 20 to 80 % of the questions."""
-    rows = []
+    rows: list[StoppingRow] = []
     for agent in recorded.agents.values():
         if agent.samples >= LEAST_SAMPLES and 0.2 <= agent.right[agent.asked].mean() <= 0.8:
             rows += _agent_rows(recorded.name, agent, chance, orders)
@@ -71,7 +70,7 @@ def agree_rule(agree: int, most: int = MOST) -> Rule:
     """Return the rule of the vote: ask until `agree` answers agree, at most `most` times."""
     rule = VoteRule(agree=agree, most=most)
 
-    @lru_cache(maxsize=None)
+    @cache
     def stopped(pattern: tuple[int, ...]) -> Stopped:
         votes: list[Vote] = []
         keys: list[str | None] = []
@@ -89,7 +88,7 @@ def agree_rule(agree: int, most: int = MOST) -> Rule:
 def fixed_rule(samples: int) -> Rule:
     """Return the control: always so many samples, and the most frequent answer."""
 
-    @lru_cache(maxsize=None)
+    @cache
     def stopped(pattern: tuple[int, ...]) -> Stopped:
         keys = [None if number == INVALID else str(number) for number in pattern]
         groups = grouped_by_key(keys, [Vote(source=_SOURCE, answer=key) for key in keys])
@@ -102,7 +101,7 @@ def arbiter_rule(samples: int) -> Rule:
     """Return adaptive arbitration: batches until the answer of all samples is known with probability 0.95."""
     rule = StopRule(samples=samples, first_batch=min(FIRST_BATCH, samples), probability=SURE)
 
-    @lru_cache(maxsize=None)
+    @cache
     def stopped(pattern: tuple[int, ...]) -> Stopped:
         for size in rule.looks:
             counts: dict[str, int] = {}
@@ -129,7 +128,7 @@ def pattern_of(numbers: Sequence[int]) -> tuple[int, ...]:
 
 
 def random_orders(agent: Agent, rng: np.random.Generator, orders: int) -> tuple[Sequence[Ints], Sequence[Ints]]:
-    """Return answers and verdicts of the asked questions in random orders, one array (items, samples) for each."""
+    """Return answers and labels of the asked questions in random orders, one array (items, samples) for each."""
     answers, right = agent.answers[agent.asked], agent.right[agent.asked].astype(np.int64)
     shuffled = []
     for _ in range(orders):
@@ -165,23 +164,23 @@ def _agent_rows(name: str, agent: Agent, chance: Chance, orders: int) -> Sequenc
     drawn = resampled_means(columns, chance)
     seen = columns.mean(axis=1)
     rows = []
-    for place, rule in enumerate(found):
-        hits, used = agent.samples + 2 * place, agent.samples + 2 * place + 1
-
-        def estimate(of: Callable[[Floats], npt.NDArray[np.float64]]) -> Estimate:
-            return percentile_estimate(float(of(seen[None])[0]), of(drawn), int(columns.shape[1]))
-
+    for place, (rule, (_, used)) in enumerate(found.items()):
+        at = agent.samples + 2 * place
+        levels = drawn[:, at]
+        gains = levels - at_equal_cost(drawn[:, : agent.samples], drawn[:, at + 1])
+        losses = drawn[:, agent.samples - 1] - levels
+        gain = seen[at] - at_equal_cost(seen[None, : agent.samples], seen[None, at + 1])[0]
         rows.append(
             StoppingRow(
                 set=name,
                 agent=agent.name,
                 rule=rule,
-                mean_generations=float(seen[used]),
-                accuracy=estimate(lambda means, hits=hits: means[:, hits]),
-                gain_over_fixed=estimate(
-                    lambda means, hits=hits, used=used: means[:, hits] - at_equal_cost(means[:, : agent.samples], means[:, used])
+                mean_generations=float(used.mean()),
+                accuracy=percentile_estimate(float(seen[at]), levels, columns.shape[1]),
+                gain_over_fixed=percentile_estimate(float(gain), gains, columns.shape[1]),
+                loss_against_all=percentile_estimate(
+                    float(seen[agent.samples - 1] - seen[at]), losses, columns.shape[1]
                 ),
-                loss_against_all=estimate(lambda means, hits=hits: means[:, agent.samples - 1] - means[:, hits]),
             )
         )
     return rows

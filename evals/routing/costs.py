@@ -1,4 +1,4 @@
-"""What assessing costs: tokens and milliseconds, beside those of the System 1 answer itself. Pure."""
+"""The cost of an assessment: tokens and milliseconds, beside those of the System 1 answer itself. Pure."""
 
 from collections.abc import Sequence
 

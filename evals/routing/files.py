@@ -1,4 +1,4 @@
-"""What an evaluation leaves in its folder: raw records, the report, its pictures, and one scored line for each item."""
+"""The files of an evaluation: raw records, the report, its pictures, and one scored line for each item."""
 
 from collections.abc import Sequence
 from pathlib import Path

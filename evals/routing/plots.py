@@ -35,7 +35,7 @@ def receiver_plot(by_assessor: Mapping[str, Columns]) -> str:
 
 
 def outcome_plot(by_assessor: Mapping[str, Columns], threshold: float) -> str:
-    """How activations are distributed where System 1 is right and where it is wrong, one panel for each assessor."""
+    """Return the distributions of activations where System 1 is right and where it is wrong, by assessor."""
     return side_by_side([_panel(name, known, threshold) for name, known in by_assessor.items()])
 
 

@@ -135,8 +135,8 @@ def recorded(records: Sequence[Record]) -> RecordedRouting:
             replies.setdefault(record["item"], {})[record["asked"]] = record["reply"]
     try:
         rows = [_row(record, replies.get(record["id"], {})) for record in records if record["kind"] == "item"]
-    except (KeyError, TypeError, ValueError) as wrong:
-        raise RecordsUnusable(f"the records lack what they should have: {wrong!r}") from wrong
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordsUnusable(f"the records lack what they should have: {error!r}") from error
     answered = [row for row in rows if row is not None]
     if not answered:
         raise RecordsUnusable("there is nothing to report on yet: no item has a System 1 answer")

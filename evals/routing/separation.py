@@ -1,4 +1,4 @@
-"""How well a level of the items separates wrong from right System 1 answers. Pure."""
+"""These measures say how well a level of the items separates wrong from right System 1 answers. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What a threshold buys before anybody asks System 2: the errors of System 1 among the items sent on. Pure.
+"""A threshold sends items on: these figures count the errors of System 1 among them. Pure.
 
 An item without an activation goes where the router sent it, whatever the threshold: it ranks first if it was sent, and
 last if it was kept.

@@ -1,4 +1,4 @@
-"""What a router between a weak and a strong model recovers of the gap between them, call by call. Pure.
+"""Recovery is the part of the gap between a weak and a strong model that a router closes, call by call. Pure.
 
 Source: the measures that are usual for routers between two models: the performance gap recovered (PGR) at a share of
 strong calls, its mean over all shares (APGR), and the share of strong calls at which half or four fifths are recovered.

@@ -1,4 +1,4 @@
-"""What routing is worth: answers of two systems, mixed by decisions, against shuffled decisions. Pure.
+"""The worth of routing: answers of two systems, mixed by decisions, against shuffled decisions. Pure.
 
 If decisions were shuffled over the items, the mix would be right as often as s B + (1 - s) A, with s the share
 sent and A, B the shares right of the two systems. What the real decisions have above that is their worth; it is exact,

@@ -1,4 +1,4 @@
-"""How well a level separates wrong from right answers, over all items and in each set; and what chance would give.
+"""Separation of wrong from right answers by a level, over all items and in each set, and what chance would give.
 
 Over several sets the pooled area mixes two things: separating a hard set from an easy one, and a hard item from an
 easy one of the same set. The mean of the areas inside the sets is the second alone.

@@ -74,8 +74,8 @@ class DeadlineScope:
     ) -> None:
         try:
             await self._limit.__aexit__(kind, error, trace)
-        except TimeoutError as late:
-            raise self._late() from late
+        except TimeoutError as failure:
+            raise self._late() from failure
 
     def _late(self) -> DeadlineExceeded:
         limit_ms = self._spend.limits.timeout_ms

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 Bound = Callable[[Mapping[str, int], int], float]
-"""What a rule compares with its level: from the counts so far and the samples that are left."""
+"""A bound is compared with a level; it follows from the counts so far and the samples that are left."""
 
 NAMES = ("a", "b", "c")
 NOBODY = -1

@@ -161,7 +161,7 @@ def default_agree(msv: MSV | None, default: int = DEFAULT_RULE.agree) -> int:
 
 
 def is_comparable(answer: str, answer_type: AnswerType) -> bool:
-    """Return whether an answer of this type can be told equal to another without a judgement of meaning.
+    """Return whether an answer of this type can be compared with another without a judgement of meaning.
 
     Programs are equal by their tests alone, and long texts by their meaning.
 

@@ -107,7 +107,7 @@ async def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterDatabase:
-    """What the router stores, by store.
+    """These stores hold what the router keeps.
 
     Attributes:
         runs: Runs.
@@ -174,7 +174,7 @@ class Paces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingRules:
-    """How the system is chosen.
+    """These options say how the system is chosen.
 
     Attributes:
         config: Weights, threshold and version.
@@ -187,7 +187,7 @@ class RoutingRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the router is composed from: everything outside its process, and what tests replace.
+    """The router is composed from these parts: everything outside its process, and what tests replace.
 
     Attributes:
         model_clients: Clients of the inference servers.
@@ -379,7 +379,7 @@ def _limits(settings: Settings, policy: Policy | None) -> Mapping[Strategy | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStorageOptions:
-    """What is stored of runs, where, and for how long.
+    """These options say what is stored of runs, where, and for how long.
 
     Attributes:
         spool: File in which runs wait while the database is away.

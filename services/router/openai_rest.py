@@ -65,8 +65,8 @@ def add_paths(app: Application, *, context: AnswerContext, backend: Backend, ali
 def _json(body: bytes) -> object:
     try:
         return orjson.loads(body)
-    except orjson.JSONDecodeError as wrong:
-        raise MalformedRequest(f"the body is not JSON: {wrong}", field="body") from wrong
+    except orjson.JSONDecodeError as error:
+        raise MalformedRequest(f"the body is not JSON: {error}", field="body") from error
 
 
 async def _whole_completion(events: Events, chat: ChatRequest) -> Response:

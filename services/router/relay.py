@@ -105,8 +105,8 @@ class Peer:
         try:
             async with _deadline(self.name, timeout_s):
                 await self._free.acquire()
-        except PeerError as late:
-            late.metadata[REPLIES] = NOT_SENT
+        except PeerError as failure:
+            failure.metadata[REPLIES] = NOT_SENT
             raise
         try:
             left_s = max(0.001, timeout_s - (time.monotonic() - began))
@@ -166,9 +166,9 @@ async def _deadline(name: str, timeout_s: float) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(timeout_s):
             yield
-    except TimeoutError as late:
+    except TimeoutError as error:
         message = f"{name} did not answer within {timeout_s:.3g} s"
-        raise PeerError(message, Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") from late
+        raise PeerError(message, Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED") from error
 
 
 # What is reserved for a fallback to System 1: one sample, this many tokens, this share of the time.
@@ -189,7 +189,7 @@ TokenOfEvent = Callable[[str, Mapping[str, Any]], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayedCall:
-    """How one service is called.
+    """A relayed call says how one service is called.
 
     Attributes:
         method: Streaming method of its stub.

@@ -119,11 +119,11 @@ async def test_a_backend_that_cannot_be_reached_is_named(
     database_url: str, tmp_path: Path, model: str, stream: bool
 ) -> None:
     async with router_at(DOWN, database_url, tmp_path) as router, client_of(router) as client:
-        with pytest.raises(openai.APIError) as refused:
+        with pytest.raises(openai.APIError) as raised:
             await read(client, model=model, messages=HELLO, stream=stream)
 
-    assert (refused.value.code, refused.value.type) == ("backend_unavailable", "server_error")
-    assert DOWN.url in refused.value.message
+    assert (raised.value.code, raised.value.type) == ("backend_unavailable", "server_error")
+    assert DOWN.url in raised.value.message
 
 
 @pytest.mark.parametrize("api", ["rest", "rpc"])
@@ -132,11 +132,11 @@ async def test_a_backend_that_cannot_be_reached_is_named_on_our_own_apis(
 ) -> None:
     async with router_at(DOWN, database_url, tmp_path) as router:
         asked = RestApi(router.rest, ROUTER) if api == "rest" else RpcApi(router.grpc, ROUTER)
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as raised:
             await asked.ask("Answer", question="Is it so?", strategy="system1")
         assessed = await asked.ask("Assess", question="Is it so?")
 
-    assert (refused.value.code, refused.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
+    assert (raised.value.code, raised.value.reason) == ("UNAVAILABLE", "BACKEND_UNAVAILABLE")
     assert assessed["msv"]["correctness"] is None
     assert assessed["msv"]["unknown_reasons"]["correctness"].startswith("BACKEND_UNAVAILABLE: ")
 
@@ -157,13 +157,13 @@ async def test_a_model_that_the_backend_does_not_serve_is_named(
     scripted: ScriptedLLM, database_url: str, tmp_path: Path
 ) -> None:
     async with router_at(At(scripted.url, "llama-9"), database_url, tmp_path) as router, client_of(router) as client:
-        with pytest.raises(openai.NotFoundError) as refused:
+        with pytest.raises(openai.NotFoundError) as raised:
             await client.chat.completions.create(model="metacog/system1", messages=HELLO)
         async with httpx.AsyncClient(base_url=router.rest) as plain:
             ready = await plain.get("/readyz")
 
-    assert refused.value.code == "model_not_found"
-    assert "does not serve llama-9, but scripted" in refused.value.message
+    assert raised.value.code == "model_not_found"
+    assert "does not serve llama-9, but scripted" in raised.value.message
     assert (ready.status_code, "llama-9" in ready.json()["parts"]["inference"]) == (503, True)
     assert scripted.bodies == []
 
@@ -187,10 +187,10 @@ async def test_a_prompt_over_the_context_is_named(
         router_at(shaped, database_url, tmp_path, others={"assigner": assigner.grpc}) as router,
         client_of(router) as client,
     ):
-        with pytest.raises(openai.APIError) as refused:
+        with pytest.raises(openai.APIError) as raised:
             await read(client, model=model, messages=LONG, stream=stream, max_tokens=16)
 
-    assert (refused.value.code, refused.value.type) == ("context_length_exceeded", "invalid_request_error")
+    assert (raised.value.code, raised.value.type) == ("context_length_exceeded", "invalid_request_error")
 
 
 # Bodies
@@ -221,10 +221,10 @@ async def test_a_message_that_is_too_large_is_rejected(router: RunningRouter) ->
     request = router_pb2.RouteRequest(question="x" * (17 * 1024 * 1024))
 
     async with aio.insecure_channel(router.grpc) as channel:
-        with pytest.raises(aio.AioRpcError) as refused:
+        with pytest.raises(aio.AioRpcError) as raised:
             await router_pb2_grpc.RouterServiceStub(channel).Route(request)
 
-    assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 @pytest.mark.parametrize(
@@ -276,10 +276,10 @@ async def test_an_answer_with_a_wrong_parameter_is_rejected(
 ) -> None:
     asked = RestApi(router.rest, ROUTER) if api == "rest" else RpcApi(router.grpc, ROUTER)
 
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as raised:
         await asked.ask("Answer", **{"question": "Is it so?", **body})
 
-    assert (refused.value.code, refused.value.reason) == ("INVALID_ARGUMENT", reason)
+    assert (raised.value.code, raised.value.reason) == ("INVALID_ARGUMENT", reason)
 
 
 @pytest.mark.parametrize(

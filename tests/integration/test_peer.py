@@ -123,11 +123,11 @@ async def test_the_time_that_is_left_is_known_at_the_other_side() -> None:
 async def test_a_deadline_ends_the_call_here_and_there() -> None:
     echo = Echo()
     async with peered(echo) as peer:
-        with pytest.raises(PeerError) as refused:
+        with pytest.raises(PeerError) as raised:
             await peer.call(unary(peer, "Say"), StringValue(value="stall"), timeout_s=0.2)
         await echo.cancelled.wait()
 
-    assert (refused.value.code, refused.value.reason) == (Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
+    assert (raised.value.code, raised.value.reason) == (Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
 
 
 async def test_cancelling_a_call_reaches_the_other_side() -> None:
@@ -155,29 +155,29 @@ async def test_leaving_a_stream_reaches_the_other_side() -> None:
 
 async def test_an_error_keeps_its_code_and_its_reason() -> None:
     async with peered(Echo()) as peer:
-        with pytest.raises(PeerError) as refused:
+        with pytest.raises(PeerError) as raised:
             await peer.call(unary(peer, "Say"), StringValue(value="shout"), timeout_s=10)
 
-    assert (refused.value.code, refused.value.reason) == (Code.OUT_OF_RANGE, "TOO_LOUD")
-    assert (refused.value.message, refused.value.metadata) == ("echo: that was too loud", {"level": "11"})
+    assert (raised.value.code, raised.value.reason) == (Code.OUT_OF_RANGE, "TOO_LOUD")
+    assert (raised.value.message, raised.value.metadata) == ("echo: that was too loud", {"level": "11"})
 
 
 async def test_a_bug_at_the_other_side_is_not_the_callers_fault() -> None:
     async with peered(Echo()) as peer:
-        with pytest.raises(PeerError) as refused:
+        with pytest.raises(PeerError) as raised:
             await peer.call(unary(peer, "Say"), StringValue(value="break"), timeout_s=10)
 
-    assert refused.value.code in (Code.UNKNOWN, Code.INTERNAL)
+    assert raised.value.code in (Code.UNKNOWN, Code.INTERNAL)
 
 
 async def test_a_service_that_cannot_be_reached_is_named() -> None:
     peer = Peer("assigner", NO_SERVER)
 
-    with pytest.raises(PeerUnavailable) as refused:
+    with pytest.raises(PeerUnavailable) as raised:
         await peer.call(unary(peer, "Say"), StringValue(), timeout_s=10)
 
-    assert refused.value.message.startswith(f"assigner at {NO_SERVER} cannot be reached")
-    assert refused.value.metadata == {"peer": "assigner", "address": NO_SERVER}
+    assert raised.value.message.startswith(f"assigner at {NO_SERVER} cannot be reached")
+    assert raised.value.metadata == {"peer": "assigner", "address": NO_SERVER}
     await peer.close()
 
 
@@ -226,12 +226,12 @@ async def test_waiting_for_a_place_counts_against_the_deadline() -> None:
     async with peered(echo, max_in_flight=1) as peer:
         first = asyncio.create_task(peer.call(unary(peer, "Say"), StringValue(value="stall"), timeout_s=60))
         await echo.begun.wait()
-        with pytest.raises(PeerError) as refused:
+        with pytest.raises(PeerError) as raised:
             await peer.call(unary(peer, "Say"), StringValue(value="x"), timeout_s=0.1)
         first.cancel()
         await asyncio.wait({first})
 
-    assert refused.value.code is Code.DEADLINE_EXCEEDED
+    assert raised.value.code is Code.DEADLINE_EXCEEDED
 
 
 async def test_the_key_and_the_trace_travel_along() -> None:
@@ -286,22 +286,22 @@ async def test_the_callers_deadline_is_the_deliberations(scripted: ScriptedLLM) 
     scripted.fault(*[Stall()] * 20)
     async with assigner(scripted) as peer:
         stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
-        with pytest.raises(PeerError) as refused:
+        with pytest.raises(PeerError) as raised:
             _ = [reply async for reply in peer.stream(stub.Deliberate, QUESTION, timeout_s=0.5)]
         await scripted.until(lambda llm: llm.in_flight == 0 and llm.disconnects == len(llm.bodies))
 
-    assert refused.value.code is Code.DEADLINE_EXCEEDED
+    assert raised.value.code is Code.DEADLINE_EXCEEDED
 
 
 async def test_a_real_error_comes_back_whole(scripted: ScriptedLLM) -> None:
     async with assigner(scripted) as peer:
         stub = assigner_pb2_grpc.AssignerServiceStub(peer.channel)
         request = to_proto({"agents": [{"id": "a", "msv": {"conflict": 2.0}}]}, assigner_pb2.AssignRequest)
-        with pytest.raises(PeerError) as refused:
+        with pytest.raises(PeerError) as raised:
             await peer.call(stub.Assign, request, timeout_s=10)
 
-    assert (refused.value.code, refused.value.reason) == (Code.INVALID_ARGUMENT, "MSV_OUT_OF_RANGE")
-    assert refused.value.metadata == {"component": "conflict", "value": "2.0"}
+    assert (raised.value.code, raised.value.reason) == (Code.INVALID_ARGUMENT, "MSV_OUT_OF_RANGE")
+    assert raised.value.metadata == {"component": "conflict", "value": "2.0"}
 
 
 async def test_a_peer_that_is_away_does_not_serve() -> None:

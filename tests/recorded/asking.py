@@ -204,8 +204,8 @@ class Asker:
                 return {"code": "OK", "stream": self.normal.stream(events)}
             unary = channel.unary_unary(f"/{request.rpc}", **keywords)
             return {"code": "OK", "body": _plain(await unary(message, timeout=request.timeout_s, metadata=metadata))}
-        except grpc.aio.AioRpcError as refused:
-            return _refusal(refused)
+        except grpc.aio.AioRpcError as error:
+            return _refusal(error)
 
     def _pool(self, at: str) -> descriptor_pool.DescriptorPool:
         """The contract that the server at `at` tells of itself."""

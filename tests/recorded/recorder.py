@@ -74,8 +74,8 @@ async def answers(
 async def _answer(asker: Asker, normal: Normaliser, request: Request) -> Body:
     try:
         response: Body = normal(request.id, await asker.ask(request))
-    except Exception as wrong:  # noqa: BLE001 - what breaks here is an answer too, and the others still count
-        return {"broken": f"{type(wrong).__name__}: {wrong}"}
+    except Exception as error:  # noqa: BLE001 - what breaks here is an answer too, and the others still count
+        return {"broken": f"{type(error).__name__}: {error}"}
     if "stream" in response:
         response["stream"] = normal.sorted(response["stream"])
     return response

@@ -1,1 +1,1 @@
-"""What the arbiter does: arbitrate, measure and replay, over the pure mathematics of its core."""
+"""The use cases of the arbiter arbitrate, measure and replay, over the pure mathematics of its core."""

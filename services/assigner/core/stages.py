@@ -13,7 +13,7 @@ from kernel.values import value
 
 @value
 class StageRule:
-    """How one stage is written and read.
+    """A stage rule says how one stage is written and read.
 
     Attributes:
         label: Label under which later prompts quote its text.

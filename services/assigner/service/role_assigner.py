@@ -39,7 +39,7 @@ def random_seed() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentPolicy:
-    """How roles are assigned.
+    """This value says how roles are assigned.
 
     Attributes:
         weights: Weights of the fitness in force.

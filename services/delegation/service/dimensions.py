@@ -57,7 +57,7 @@ def read_dimensions(path: Path) -> tuple[Dimension, ...]:
     listed = tuple(file.content.dimensions)
     for index, dimension in enumerate(listed):
         if dimension.id in [other.id for other in listed[:index]]:
-            raise file.wrong(["dimensions", index], f"id {dimension.id!r} is used twice")
+            raise file.error_at(["dimensions", index], f"id {dimension.id!r} is used twice")
     return listed
 
 

@@ -251,5 +251,5 @@ def read_ratings(text: str) -> dict[str, float]:
     document = read_document(text, rating_schema(QUESTIONS)).content
     try:
         return {name: number / SCALE for name, number in read_rating(document, QUESTIONS).items()}
-    except ValueError as wrong:
-        raise UnparsableOutput(f"the rating cannot be used: {wrong}", problem=str(wrong)) from wrong
+    except ValueError as error:
+        raise UnparsableOutput(f"the rating cannot be used: {error}", problem=str(error)) from error

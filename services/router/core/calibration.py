@@ -1,4 +1,4 @@
-"""When a recalibration map is fitted, and which one is in force.
+"""These rules say when a recalibration map is fitted, and which one is in force.
 
 Source: SPEC 4: only with enough data, versioned, can be rolled back.
 """
@@ -9,7 +9,7 @@ from kernel.values import value
 
 @value
 class FittingRules:
-    """When a map is fitted.
+    """Fitting rules say when a map is fitted.
 
     Attributes:
         minimum: Labelled answers from which a map is fitted at all [count, >= 1].

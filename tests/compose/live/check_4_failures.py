@@ -47,8 +47,8 @@ class Load:
         while not self.ending.is_set():
             try:
                 self.one(models[turn % len(models)])
-            except (APIError, httpx.HTTPError) as wrong:
-                status = getattr(wrong, "status_code", None) or type(wrong).__name__
+            except (APIError, httpx.HTTPError) as error:
+                status = getattr(error, "status_code", None) or type(error).__name__
                 self.failed[f"{models[turn % len(models)]}: {status}"] += 1
                 self.ending.wait(0.2)
             turn += 1

@@ -98,8 +98,8 @@ def awaited(ask: Callable[[], T], within_s: float, what: str) -> T:
             if said := ask():
                 return said
             last = repr(said)
-        except (httpx.HTTPError, CommandFailed, LookupError, ValueError) as wrong:
-            last = f"{type(wrong).__name__}: {wrong}"
+        except (httpx.HTTPError, CommandFailed, LookupError, ValueError) as error:
+            last = f"{type(error).__name__}: {error}"
         time.sleep(0.25)
     raise TimeoutError(f"{what}: not within {within_s:.0f} s; last: {last}")
 

@@ -63,11 +63,11 @@ async def test_a_model_without_a_price_is_not_asked_where_the_cost_is_limited(
 ) -> None:
     asked: tuple[Any, ...] = (BODY, spend_of(cost=1.0), "s") if "forward" in way else (call_of(), spend_of(cost=1.0))
 
-    with pytest.raises(UnpricedModel, match="the model 'scripted' has no price; add it to METACOG_PRICES") as refused:
+    with pytest.raises(UnpricedModel, match="the model 'scripted' has no price; add it to METACOG_PRICES") as raised:
         await getattr(backend_of(llm), way)(*asked)
 
-    assert refused.value.metadata == {"field": "max_cost", "model": "scripted"}
-    assert (refused.value.reason, llm.bodies) == ("INVALID_ENVELOPE", [])
+    assert raised.value.metadata == {"field": "max_cost", "model": "scripted"}
+    assert (raised.value.reason, llm.bodies) == ("INVALID_ENVELOPE", [])
 
 
 @pytest.mark.parametrize("way", ["complete", "stream", "forward", "forward_stream"])
@@ -75,10 +75,10 @@ async def test_what_cannot_be_paid_for_is_not_sent(llm: ScriptedLLM, backend_of:
     spend = spend_of(cost=0.0001)  # a prompt alone may cost more: a template may have 256 tokens
     asked: tuple[Any, ...] = (BODY, spend, "s") if "forward" in way else (call_of(), spend)
 
-    with pytest.raises(BudgetExhausted) as refused:
+    with pytest.raises(BudgetExhausted) as raised:
         await getattr(backend_of(llm, price=PRICE), way)(*asked)
 
-    assert refused.value.metadata["cost_left"] == "0.0001"
+    assert raised.value.metadata["cost_left"] == "0.0001"
     assert llm.bodies == []
     assert spend.ledger.exhausted
 

@@ -159,20 +159,20 @@ async def test_a_model_that_is_not_served_is_not_found(served: Served, backend_o
 
 
 async def test_more_tokens_than_the_context_has_are_rejected_by_name(served: Served, backend_of: MakeBackend) -> None:
-    with pytest.raises(InvalidCall) as refused:
+    with pytest.raises(InvalidCall) as raised:
         await backend_of(served).complete(call_of(max_tokens=2048), spend_of())
 
-    assert refused.value.field == "max_tokens"
+    assert raised.value.field == "max_tokens"
 
 
 async def test_a_prompt_over_the_context_is_too_long(served: Served, backend_of: MakeBackend) -> None:
     spend = spend_of()
     long = [{"role": "user", "content": "word " * 2100}]
 
-    with pytest.raises(PromptTooLong) as refused:
+    with pytest.raises(PromptTooLong) as raised:
         await backend_of(served).complete(call_of(messages=long), spend)
 
-    assert refused.value.metadata["context_tokens"] == "2048"
+    assert raised.value.metadata["context_tokens"] == "2048"
     assert spend.ledger.tokens_left == 10_000
 
 
@@ -184,10 +184,10 @@ async def test_a_forwarded_body_is_checked_before_it_is_sent(
 ) -> None:
     body = {"messages": call_of().messages, "max_tokens": 4, field: wrong}
 
-    with pytest.raises(InvalidCall) as refused:
+    with pytest.raises(InvalidCall) as raised:
         await backend_of(served).forward(body, spend_of(), "system1")
 
-    assert refused.value.field == field
+    assert raised.value.field == field
     assert not served.script or not served.script.requests
 
 

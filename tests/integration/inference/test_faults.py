@@ -157,10 +157,10 @@ async def test_a_wait_beyond_the_deadline_is_not_begun(llm: ScriptedLLM, backend
     llm.fault(ErrorReply(429, "busy", {"retry-after": "3600"}))
     spend = spend_of()
 
-    with pytest.raises(BackendOverloaded) as refused:
+    with pytest.raises(BackendOverloaded) as raised:
         await backend_of(llm).complete(call_of(), spend)
 
-    assert refused.value.retry_after_s == 3600.0
+    assert raised.value.retry_after_s == 3600.0
     assert spend.ledger.tokens_left == 10_000
 
 

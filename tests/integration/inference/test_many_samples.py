@@ -108,9 +108,9 @@ async def test_a_stream_of_too_many_is_rejected_by_name(llamacpp: ScriptedLLM, b
     backend, spend = backend_of(llamacpp), spend_of()
 
     for _ in range(2):
-        with pytest.raises(InvalidCall, match="draws 4 in one stream, not 5") as refused:
+        with pytest.raises(InvalidCall, match="draws 4 in one stream, not 5") as raised:
             await backend.forward_stream({**BODY, "n": 5}, spend, "system1")
-        assert refused.value.field == "n"
+        assert raised.value.field == "n"
 
     assert len(llamacpp.requests) == 1
     assert spend.ledger.generations_left == 100

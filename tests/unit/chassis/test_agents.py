@@ -93,13 +93,13 @@ def test_the_agents_that_come_with_the_suite_can_be_read(name: str) -> None:
 def test_an_unusable_file_is_rejected_with_line_and_reason(file: Path, source: str, line: int, reason: str) -> None:
     file.write_text(source)
 
-    with pytest.raises(ConfigurationInvalid) as refused:
+    with pytest.raises(ConfigurationInvalid) as raised:
         read_agents(file)
 
-    assert refused.value.message.startswith(f"{file}, line {line}: ")
-    assert reason in refused.value.metadata["problem"]
-    assert (refused.value.metadata["file"], refused.value.metadata["line"]) == (str(file), str(line))
-    assert (refused.value.code, refused.value.reason) == (Code.FAILED_PRECONDITION, "CONFIGURATION_INVALID")
+    assert raised.value.message.startswith(f"{file}, line {line}: ")
+    assert reason in raised.value.metadata["problem"]
+    assert (raised.value.metadata["file"], raised.value.metadata["line"]) == (str(file), str(line))
+    assert (raised.value.code, raised.value.reason) == (Code.FAILED_PRECONDITION, "CONFIGURATION_INVALID")
 
 
 @pytest.mark.parametrize(
@@ -108,17 +108,17 @@ def test_an_unusable_file_is_rejected_with_line_and_reason(file: Path, source: s
 def test_a_file_that_has_no_lines_to_blame_is_rejected_by_its_name(file: Path, source: bytes) -> None:
     file.write_bytes(source)
 
-    with pytest.raises(ConfigurationInvalid) as refused:
+    with pytest.raises(ConfigurationInvalid) as raised:
         read_agents(file)
 
-    assert refused.value.message.startswith(f"{file}: ")
+    assert raised.value.message.startswith(f"{file}: ")
 
 
 def test_a_missing_file_is_rejected_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationInvalid, match="cannot be read: No such file") as refused:
+    with pytest.raises(ConfigurationInvalid, match="cannot be read: No such file") as raised:
         Agents(tmp_path / "agents.yaml")
 
-    assert refused.value.metadata["line"] == ""
+    assert raised.value.metadata["line"] == ""
 
 
 def test_a_changed_file_is_read_again(file: Path) -> None:

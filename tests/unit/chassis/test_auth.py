@@ -27,11 +27,11 @@ def test_every_key_of_the_ring_is_accepted() -> None:
     "header", ["", "Bearer", "Bearer ", "Bearer open", "sesame", "Basic sesame", f"Bearer {SESAME}", "Bearer sésame"]
 )
 def test_an_unknown_key_is_rejected(header: str) -> None:
-    with pytest.raises(Unauthenticated) as refused:
+    with pytest.raises(Unauthenticated) as raised:
         RING.holder(header)
 
-    assert refused.value.code is Code.UNAUTHENTICATED
-    assert "sesame" not in refused.value.message
+    assert raised.value.code is Code.UNAUTHENTICATED
+    assert "sesame" not in raised.value.message
 
 
 def test_an_empty_ring_accepts_everybody_as_nobody() -> None:
@@ -90,11 +90,11 @@ def test_an_unusable_keys_file_is_rejected_and_never_read_as_no_keys(
 ) -> None:
     path = keys_file(tmp_path, source)
 
-    with pytest.raises(ConfigurationInvalid) as refused:
+    with pytest.raises(ConfigurationInvalid) as raised:
         read_keys(path)
 
-    assert str(path) in refused.value.message
-    assert reason in refused.value.message
+    assert str(path) in raised.value.message
+    assert reason in raised.value.message
 
 
 def test_a_missing_keys_file_is_rejected_and_never_read_as_no_keys(tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ def test_a_missing_keys_file_is_rejected_and_never_read_as_no_keys(tmp_path: Pat
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "192.168.1.7", "metacog.example.org", ""])
 def test_strangers_are_let_in_by_key_only(host: str) -> None:
-    with pytest.raises(ConfigurationInvalid) as refused:
+    with pytest.raises(ConfigurationInvalid) as raised:
         check_keys_beyond_loopback(host, Keyring(), "METACOG_ROUTER_HOST")
 
-    assert refused.value.metadata == {"setting": "METACOG_ROUTER_HOST"}
-    assert "METACOG_KEYS_FILE" in refused.value.message
+    assert raised.value.metadata == {"setting": "METACOG_ROUTER_HOST"}
+    assert "METACOG_KEYS_FILE" in raised.value.message
 
 
 @pytest.mark.parametrize(("host", "ring"), [("127.0.0.1", Keyring()), ("::1", Keyring()), ("0.0.0.0", RING)])

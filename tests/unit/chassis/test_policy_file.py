@@ -76,11 +76,11 @@ ROW = "rows:\n  - name: a\n    strategy: arbiter\n"
 def test_a_mistake_is_rejected_with_line_and_reason(file: Path, source: str, line: int, reason: str) -> None:
     file.write_text(source)
 
-    with pytest.raises(ConfigurationInvalid) as refused:
+    with pytest.raises(ConfigurationInvalid) as raised:
         read_policy(file)
 
-    assert refused.value.message.startswith(f"{file}, line {line}: ")
-    assert reason in refused.value.metadata["problem"]
+    assert raised.value.message.startswith(f"{file}, line {line}: ")
+    assert reason in raised.value.metadata["problem"]
 
 
 def test_an_empty_file_is_rejected(file: Path) -> None:

@@ -47,7 +47,7 @@ def test_without_a_version_the_weights_name_themselves(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_used_is_rejected_with_line_and_reason(tmp_path: Path, text: str, complaint: str) -> None:
-    with pytest.raises(ConfigurationInvalid) as refused:
+    with pytest.raises(ConfigurationInvalid) as raised:
         read_role_weights(written(tmp_path, text))
 
-    assert complaint in refused.value.message
+    assert complaint in raised.value.message

@@ -84,12 +84,12 @@ WEIGHTS = "weights:\n  correctness: 0.3\n  conflict: 0.25\n  importance: 0.25\n"
 def test_a_mistake_is_rejected_with_line_and_reason(file: Path, source: str, line: int, reason: str) -> None:
     file.write_text(source)
 
-    with pytest.raises(ConfigurationInvalid) as refused:
+    with pytest.raises(ConfigurationInvalid) as raised:
         read_routing(file)
 
-    assert refused.value.message.startswith(f"{file}, line {line}: ")
-    assert reason in refused.value.metadata["problem"]
-    assert refused.value.code is Code.FAILED_PRECONDITION
+    assert raised.value.message.startswith(f"{file}, line {line}: ")
+    assert reason in raised.value.metadata["problem"]
+    assert raised.value.code is Code.FAILED_PRECONDITION
 
 
 @pytest.mark.parametrize("source", ["", "# nothing yet\n", "version: ''\n", "{}"])

@@ -67,12 +67,12 @@ def test_an_unusable_value_is_rejected_by_the_name_of_its_variable(
 ) -> None:
     monkeypatch.setenv(variable, text)
 
-    with pytest.raises(ConfigurationInvalid) as refused:
+    with pytest.raises(ConfigurationInvalid) as raised:
         read(RouterSettings)
 
-    assert refused.value.metadata == {"setting": variable}
-    assert refused.value.message.startswith(f"{variable}: ")
-    assert refused.value.code is Code.FAILED_PRECONDITION
+    assert raised.value.metadata == {"setting": variable}
+    assert raised.value.message.startswith(f"{variable}: ")
+    assert raised.value.code is Code.FAILED_PRECONDITION
 
 
 def test_prices_are_read_by_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,11 +96,11 @@ def test_prices_that_cannot_be_used_are_rejected_with_the_model(
 ) -> None:
     monkeypatch.setenv("METACOG_PRICES", text)
 
-    with pytest.raises(ConfigurationInvalid, match=complaint) as refused:
+    with pytest.raises(ConfigurationInvalid, match=complaint) as raised:
         read(SuiteSettings)
 
-    assert refused.value.message.startswith("METACOG_PRICES: ")
-    assert refused.value.metadata == {"setting": "METACOG_PRICES"}
+    assert raised.value.message.startswith("METACOG_PRICES: ")
+    assert raised.value.metadata == {"setting": "METACOG_PRICES"}
 
 
 def test_settings_cannot_be_changed_after_they_are_read() -> None:

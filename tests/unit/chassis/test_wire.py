@@ -354,10 +354,10 @@ def test_an_enum_that_must_be_stated_is_missed_by_its_place(number: int) -> None
     role = cast("stage_pb2.Role.ValueType", number)
     ask = assigner_pb.AssignRequest(forbidden=[assigner_pb.ForbiddenPair(role=role, agent="ada")])
 
-    with pytest.raises(MalformedRequest, match=r"forbidden\.0\.role: ") as refused:
+    with pytest.raises(MalformedRequest, match=r"forbidden\.0\.role: ") as raised:
         from_proto(ask, assigner.AssignRequest)
 
-    assert list(refused.value.metadata) == ["forbidden.0.role"]
+    assert list(raised.value.metadata) == ["forbidden.0.role"]
 
 
 def test_a_moment_keeps_its_instant_and_its_zone() -> None:
@@ -379,10 +379,10 @@ def test_a_moment_may_be_given_as_text() -> None:
 def test_a_moment_that_cannot_be_is_rejected_by_its_place() -> None:
     ask = router_pb.ListRunsRequest(until=Timestamp(seconds=10**15))
 
-    with pytest.raises(MalformedRequest, match="until: ") as refused:
+    with pytest.raises(MalformedRequest, match="until: ") as raised:
         from_proto(ask, runs.ListRunsRequest)
 
-    assert list(refused.value.metadata) == ["until"]
+    assert list(raised.value.metadata) == ["until"]
 
 
 def test_a_message_with_a_single_by_field_is_spelled_as_that_field() -> None:
@@ -436,19 +436,19 @@ def test_a_deliberation_stays_readable_in_its_run() -> None:
     ],
 )
 def test_what_the_contract_does_not_know_is_rejected_by_its_place(data: object, kind: type[object], place: str) -> None:
-    with pytest.raises(MalformedRequest) as refused:
+    with pytest.raises(MalformedRequest) as raised:
         from_plain(data, kind)
 
-    assert refused.value.message.startswith(place)
-    assert next(iter(refused.value.metadata)).startswith(place)
-    assert (refused.value.code, refused.value.reason) == (Code.INVALID_ARGUMENT, "MALFORMED_REQUEST")
+    assert raised.value.message.startswith(place)
+    assert next(iter(raised.value.metadata)).startswith(place)
+    assert (raised.value.code, raised.value.reason) == (Code.INVALID_ARGUMENT, "MALFORMED_REQUEST")
 
 
 def test_all_complaints_are_in_the_metadata() -> None:
-    with pytest.raises(MalformedRequest) as refused:
+    with pytest.raises(MalformedRequest) as raised:
         from_plain({"question": 7, "seed": "x", "colour": "red"}, router.AnswerRequest)
 
-    assert set(refused.value.metadata) == {"question", "seed", "colour"}
+    assert set(raised.value.metadata) == {"question", "seed", "colour"}
 
 
 @pytest.mark.parametrize("level", [1.2, -0.1, float("nan")])

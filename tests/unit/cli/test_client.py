@@ -89,10 +89,10 @@ def test_the_error_for_an_unreachable_service_describes_what_to_do() -> None:
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://host", "http://"])
 def test_an_invalid_url_raises_an_error_before_a_request_is_sent(url: str) -> None:
-    with pytest.raises(UnusableInput, match="is not a URL") as wrong:
+    with pytest.raises(UnusableInput, match="is not a URL") as raised:
         Service("router", url)
 
-    assert exit_status(wrong.value) == USAGE
+    assert exit_status(raised.value) == USAGE
 
 
 def test_an_option_overrides_the_variable_and_the_variable_the_port(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ class AdmissionLimit:
 
     @property
     def retry_after_s(self) -> int:
-        """When to retry: about when the work in flight will have ended [s, 1..30]."""
+        """Return when to retry: about when the work in flight will have ended [s, 1..30]."""
         return min(LONGEST_RETRY_S, max(SHORTEST_RETRY_S, math.ceil(self._service_s or 0.0)))
 
     @contextmanager

@@ -240,7 +240,7 @@ class AnswerContext:
 
 @value
 class RequestOrigin:
-    """What an API knows of a request beyond the request itself.
+    """This context is what an API knows of a request beyond the request itself.
 
     Attributes:
         key_name: Name of the API key of the request.

@@ -29,7 +29,7 @@ Temperature = Annotated[float, Field(ge=0, le=2)]
 
 @value
 class AdaptiveOptions:
-    """When the arbiter's adaptive mode stops; None is its default."""
+    """This rule says when the arbiter's adaptive mode stops; None is its default."""
 
     agreement_entropy: Annotated[float, Field(ge=0, le=1e9)] | None = None
     stopping_probability: Annotated[float, Field(ge=0.5, le=1)] | None = None
@@ -39,7 +39,7 @@ class AdaptiveOptions:
 
 @value
 class ArbitrationOptions:
-    """How the arbiter answers a question; None is its default."""
+    """These options say how the arbiter answers a question; None is its default."""
 
     mode: ArbitrationMode | None = None
     variant: ArbitrationVariant | None = None

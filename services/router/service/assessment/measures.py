@@ -102,8 +102,8 @@ async def within_time_share(spend: Spend) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(share_s):
             yield
-    except TimeoutError as late:
-        raise DeadlineExceeded(f"assessing had {share_s:.1f} s, its share of the request's time") from late
+    except TimeoutError as error:
+        raise DeadlineExceeded(f"assessing had {share_s:.1f} s, its share of the request's time") from error
 
 
 def state_of(results: Sequence[MeasureResult], *, kind: MSVKind) -> MSV:
@@ -568,7 +568,7 @@ EXPERIENCE_BREAKER = BreakerSettings(failures=5, cool_down_s=5.0)
 
 @value
 class ExperienceMatching:
-    """How EM is measured.
+    """These options say how EM is measured.
 
     Attributes:
         weights: What documents and experience count.

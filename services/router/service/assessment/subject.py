@@ -50,7 +50,7 @@ class DrafterFactory(Protocol):
 
 @value
 class Subject:
-    """What an assessor looks at.
+    """A subject is what an assessor looks at.
 
     Attributes:
         messages: The conversation, last turn last.

@@ -37,7 +37,7 @@ class CalibrationMap:
 
 @value
 class StrategyReliability:
-    """How reliable the confidence of one strategy from one source is."""
+    """This report says how reliable the confidence of one strategy from one source is."""
 
     strategy: str
     confidence_source: str

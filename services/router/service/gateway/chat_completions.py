@@ -229,10 +229,10 @@ def _options(given: object) -> ChatOptions:
         return NO_OPTIONS
     try:
         return from_plain(given, ChatOptions)
-    except MalformedRequest as wrong:
-        place = next(iter(wrong.metadata), "body")
+    except MalformedRequest as error:
+        place = next(iter(error.metadata), "body")
         field_name = "metacog" if place == "body" else f"metacog.{place}"
-        raise MalformedRequest(f"metacog: {wrong.message}", field=field_name) from wrong
+        raise MalformedRequest(f"metacog: {error.message}", field=field_name) from error
 
 
 def _origin(body: Mapping[str, Any], options: ChatOptions, reason: str, key_name: str) -> RequestOrigin:

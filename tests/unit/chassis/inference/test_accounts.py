@@ -144,9 +144,9 @@ def test_short_money_shortens_the_samples_down_to_the_floor(purse: Ledger) -> No
     with priced(purse, tokens=50) as held:
         assert (held.tokens_each, held.cut) == (22, True)
 
-    with pytest.raises(BudgetExhausted) as refused:
+    with pytest.raises(BudgetExhausted) as raised:
         priced(purse, tokens=50, floor=23)
-    assert refused.value.metadata["cost_left"] == "0.0001"
+    assert raised.value.metadata["cost_left"] == "0.0001"
     assert purse.cost_left == units_of(0.0001)
 
 

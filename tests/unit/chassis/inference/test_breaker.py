@@ -32,9 +32,9 @@ def fail(breaker: Breaker, times: int) -> None:
 def test_failures_in_a_row_open_it(breaker: Breaker) -> None:
     fail(breaker, 2)
 
-    with pytest.raises(CircuitOpen) as refused, breaker.admit():
+    with pytest.raises(CircuitOpen) as raised, breaker.admit():
         pass
-    assert refused.value.retry_after_s == 5.0
+    assert raised.value.retry_after_s == 5.0
 
 
 def test_a_success_in_between_keeps_it_closed(breaker: Breaker) -> None:

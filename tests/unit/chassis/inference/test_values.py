@@ -34,17 +34,17 @@ GOOD = {
     ],
 )
 def test_a_field_outside_its_range_is_named(field: str, wrong: object) -> None:
-    with pytest.raises(InvalidCall) as refused:
+    with pytest.raises(InvalidCall) as raised:
         Call(**{**GOOD, field: wrong})  # type: ignore[arg-type]
 
-    assert refused.value.field == field
+    assert raised.value.field == field
 
 
 def test_a_message_without_a_role_is_named_by_its_place() -> None:
-    with pytest.raises(InvalidCall) as refused:
+    with pytest.raises(InvalidCall) as raised:
         Call(**{**GOOD, "messages": [{"role": "user"}, {"content": "x"}]})  # type: ignore[arg-type]
 
-    assert refused.value.field == "messages[1]"
+    assert raised.value.field == "messages[1]"
 
 
 @pytest.mark.parametrize(("temperature", "drawn"), [(0.0, 1), (0.000001, 1), (0.01, 5)])
