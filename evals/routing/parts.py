@@ -14,6 +14,7 @@ from kernel.msv import CORRECTNESS_PARTS
 from kernel.statistics.bootstrap import Estimate
 from kernel.statistics.discrimination import Discrimination
 from kernel.values import value
+from kernel.weighted_mean import weighted_mean
 
 # What indicates a right answer when it is high; it is inverted, so that a high level always indicates an error.
 REASSURING = frozenset(
@@ -96,10 +97,8 @@ def activation_without(reading: Reading, left_out: str) -> float | None:
     """
     weights = {term: weight for term, weight in reading.weights.items() if term in reading.components}
     weights.pop(left_out, None)
-    total = sum(weights.values())
-    if total <= 0:
-        return None
-    return sum(weight * speaking_for_error(term, reading.components[term]) for term, weight in weights.items()) / total
+    levels = [speaking_for_error(term, reading.components[term]) for term in weights]
+    return weighted_mean(levels, list(weights.values()))
 
 
 def speaking_for_error(name: str, level: float) -> float:

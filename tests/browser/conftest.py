@@ -10,11 +10,12 @@ from playwright.async_api import Browser
 
 from chassis import database as db
 from tests.support.arbiter import arbiter_at
+from tests.support.assigner import assigner_at
 from tests.support.browser import PHONE, Tab, chromium, tab_of
 from tests.support.console import Console, ModelReplies, console_at
 from tests.support.delegating import delegation_at
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import Database, RunningRouter, assigner_at, router_at
+from tests.support.stack import Database, RunningRouter, router_at
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from pathlib import Path
 from playwright.async_api import Browser
 
 from tests.browser.conftest import Stack
+from tests.support.assigner import assigner_at
 from tests.support.browser import PHONE, Tab, tab_of
 from tests.support.console import ANSWERS, ModelReplies, console_at
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import CALM, NO_SERVER, assigner_at, router_at
+from tests.support.stack import CALM, NO_SERVER, router_at
 
 PRIME = "Is 91 a prime number?"
 PHASES = ["assess", "route", "assign", "thesis", "antithesis", "resolution", "synthesis", "note"]

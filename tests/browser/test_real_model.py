@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
+from tests.support.assigner import assigner_at
 from tests.support.browser import tab_of
 from tests.support.console import console_at
-from tests.support.stack import NO_SERVER, At, assigner_at, router_at
+from tests.support.stack import NO_SERVER, At, router_at
 
 pytestmark = pytest.mark.timeout(300)
 

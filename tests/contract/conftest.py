@@ -7,22 +7,16 @@ from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor
-from metacog.assigner.v1 import assigner_pb2_grpc
 
-from chassis.serving.auth import Keyring
-from chassis.serving.health import Health
-from chassis.serving.rest import build_app
-from chassis.serving.server import grpc_server
-from services.assigner import rest as assigner_rest
-from services.assigner import rpc as assigner_rpc
-from services.assigner.service.assign import assign
+from services.assigner.compose import CONTRACT as ASSIGNER
 from services.delegation.compose import CONTRACT as DELEGATION
 from services.router.compose import compose
 from tests.contract.arbiter_fakes import fake_arbiter
-from tests.contract.fakes import fake_deliberate, router_parts
-from tests.support.apis import Api, RestApi, RpcApi, Running, serving
+from tests.contract.fakes import assigner_parts, router_parts
+from tests.support.apis import Api, RestApi, RpcApi, Running
 from tests.support.arbiter import ARBITER
-from tests.support.stack import ASSIGNER, MAX_BODY_BYTES, ROUTER, process, router_settings, served
+from tests.support.assigner import assigner_of
+from tests.support.stack import ROUTER, process, router_settings, served
 
 
 @dataclass(frozen=True)
@@ -53,7 +47,7 @@ async def services(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[di
     async with AsyncExitStack() as stack:
         yield {
             "router": Served(ROUTER, await stack.enter_async_context(_router(tmp_path_factory.mktemp("router")))),
-            "assigner": Served(ASSIGNER, await stack.enter_async_context(_assigner())),
+            "assigner": Served(ASSIGNER, await stack.enter_async_context(assigner_of(assigner_parts()))),
             "arbiter": Served(ARBITER, await stack.enter_async_context(fake_arbiter())),
             "delegation": Served(DELEGATION, await _process(stack, "delegation", METACOG_INFERENCE_MODEL="nobody")),
         }
@@ -61,16 +55,6 @@ async def services(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[di
 
 def _router(home: Path) -> AbstractAsyncContextManager[Running]:
     return served(compose(router_settings(), router_parts(home)))
-
-
-def _assigner() -> AbstractAsyncContextManager[Running]:
-    discuss = fake_deliberate()
-    app = build_app("assigner", health=Health({}), keyring=Keyring(), max_body_bytes=MAX_BODY_BYTES)
-    assigner_rest.add_paths(app, assign=assign, deliberate=discuss)
-    server = grpc_server(Keyring())
-    servicer = assigner_rpc.Servicer(assign=assign, deliberate=discuss)
-    assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)
-    return serving(app, server)
 
 
 async def _process(stack: AsyncExitStack, name: str, **settings: object) -> Running:

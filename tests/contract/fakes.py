@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -20,8 +19,7 @@ from kernel.msv import MSV
 from kernel.msv.ratings import ORDER
 from kernel.outcomes import Outcome
 from kernel.prices import Price
-from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
-from services.assigner.service.values import Event
+from services.assigner.compose import Parts as AssignerParts
 from services.router.compose import Parts, RouterDatabase
 from services.router.core.feedback import is_right
 from services.router.core.strategies import Strategy
@@ -39,7 +37,8 @@ from services.router.service.feedback.outbox import DeliveryResult, OutboxBacklo
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from tests.contract.calibration_fakes import FakeCalibration, fake_seen
 from tests.contract.fake_knowledge import FakeLibrary, fake_embeddings
-from tests.support.stack import LIMITS, NO_SERVER, At, model_clients_of, peers
+from tests.support.assigner import model_clients_of
+from tests.support.stack import NO_SERVER, At, peers
 
 T = TypeVar("T")
 
@@ -254,12 +253,15 @@ class FakeModelClients:
         return self._client
 
 
-def fake_deliberate() -> partial[AsyncGenerator[Event, None]]:
-    """A dialectic over fakes."""
-    context = DeliberationContext(
-        agents=lambda: AGENTS,
+def assigner_parts() -> AssignerParts:
+    """The parts of an assigner over fakes."""
+
+    async def close() -> None:
+        """There is nothing to close."""
+
+    return AssignerParts(
         model_clients=FakeModelClients(FakeModelClient()),
+        agents=lambda: AGENTS,
         affect=lambda _: {"intensity": 0.25},
-        defaults=DialecticDefaults(limits=LIMITS),
+        close=close,
     )
-    return partial(deliberate, context=context)

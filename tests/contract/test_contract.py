@@ -22,11 +22,12 @@ import sandbox
 import services
 from chassis.serving.contract import http_rule
 from kernel.errors import MetacogError
+from services.assigner.compose import CONTRACT as ASSIGNER
 from services.delegation.compose import CONTRACT as DELEGATION
 from tests.contract.conftest import Served
 from tests.support.apis import ApiError
 from tests.support.arbiter import ARBITER
-from tests.support.stack import ASSIGNER, ROOT, ROUTER
+from tests.support.stack import ROOT, ROUTER
 
 OPENAI_PATHS = {("GET", "/v1/models"), ("GET", "/v1/models/{model}"), ("POST", "/v1/chat/completions")}
 CONTRACTS = {"router": ROUTER, "assigner": ASSIGNER, "arbiter": ARBITER, "delegation": DELEGATION}

@@ -12,8 +12,9 @@ from configuration.agents import AgentConfig
 from kernel.envelope import Limits
 from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.arbiter import Script, arbiter_at, stage_of
+from tests.support.assigner import assigner_at
 from tests.support.scripted_llm import ErrorReply, ScriptedLLM
-from tests.support.stack import ROUTER, RunningRouter, assigner_at, router_at
+from tests.support.stack import ROUTER, RunningRouter, router_at
 
 TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
 VERDICT = ["4"] * 30 + ["5"] * 20

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from kernel.roles import DEFAULT_WEIGHTS, Role
+from services.assigner.compose import CONTRACT as ASSIGNER
 from tests.support.apis import RestApi, RpcApi
-from tests.support.stack import ASSIGNER, failed_start, process
+from tests.support.stack import failed_start, process
 
 STATE = {"correctness": 0.8, "experience": 0.4, "conflict": 0.5, "importance": 0.5, "emotional_response": 0.5}
 WEIGHTS = "version: mine\nweights:\n  EXPERT: {correctness: 0.25, experience: 0.75}\n"

@@ -13,21 +13,11 @@ from metacog.router.v1 import router_pb2, router_pb2_grpc
 from openai import AsyncOpenAI
 
 from configuration.agents import AgentConfig
+from services.assigner.compose import CONTRACT as ASSIGNER
 from tests.support.apis import ApiError, Body, RestApi, RpcApi
+from tests.support.assigner import assigner_at
 from tests.support.scripted_llm import LLAMACPP, VLLM, ScriptedLLM, Shape
-from tests.support.stack import (
-    ASSIGNER,
-    NO_SERVER,
-    ROUTER,
-    TROUBLED,
-    At,
-    RunningRouter,
-    assigner_at,
-    cast,
-    failed_start,
-    process,
-    router_at,
-)
+from tests.support.stack import NO_SERVER, ROUTER, TROUBLED, At, RunningRouter, cast, failed_start, process, router_at
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
 LONG: Any = [{"role": "user", "content": "word " * 3000}]

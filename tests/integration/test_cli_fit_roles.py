@@ -21,17 +21,10 @@ from kernel.learning.contrasts import Deliberated
 from kernel.roles import DEFAULT_WEIGHTS, ROLES
 from services.router.core.redaction import without_texts
 from tests.support.apis import RestApi
+from tests.support.assigner import assigner_at
 from tests.support.scripted_llm import ScriptedLLM
 from tests.support.simulated_deliberations import TRUTH, distance, simulated
-from tests.support.stack import (
-    NO_SERVER,
-    ROOT,
-    ROUTER,
-    assigner_at,
-    cast,
-    rating,
-    router_at,
-)
+from tests.support.stack import NO_SERVER, ROOT, ROUTER, cast, rating, router_at
 
 Line = dict[str, Any]
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from configuration.agents import AgentConfig
+from services.assigner.compose import CONTRACT as ASSIGNER
 from tests.support.apis import ApiError, Body, Events, RpcApi
 from tests.support.assigner import assigner_at
 from tests.support.scripted_llm import Cut, ErrorReply, Hangup, ScriptedLLM, Stall
-from tests.support.stack import ASSIGNER, TROUBLED, At, cast, rating, stage_of
+from tests.support.stack import TROUBLED, At, cast, rating, stage_of
 
 QUESTION = "How many legs have two cats?"
 CHAIN = ["THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS"]

@@ -9,9 +9,10 @@ from openai import AsyncOpenAI
 
 from configuration.agents import AgentConfig
 from tests.support.apis import RestApi
+from tests.support.assigner import assigner_at
 from tests.support.gateway import metacog_field, text_of
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import ROUTER, At, assigner_at, cast, router_at, stage_of
+from tests.support.stack import ROUTER, At, cast, router_at, stage_of
 
 CHAIN = ["THESIS", "ANTITHESIS", "RESOLUTION", "SYNTHESIS"]
 ROLES = ["EXPERT", "CRITIC", "EVALUATOR", "SYNTHESIZER", "GENERALIST"]

@@ -43,9 +43,10 @@ from evals.suite import Addresses, SuiteClient
 from kernel.answers import AnswerType
 from kernel.errors import MetacogError
 from tests.support.arbiter import arbiter_at
+from tests.support.assigner import assigner_at
 from tests.support.delegating import delegation_at, renamed_agents
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import NO_SERVER, Body, assigner_at, router_at
+from tests.support.stack import NO_SERVER, Body, router_at
 
 ITEMS = 3
 CODE = "Here it is.\n```python\ndef {}(numbers):\n    return 0\n```"

@@ -19,8 +19,9 @@ from chassis.serving.server import grpc_server
 from chassis.serving.wire import to_proto
 from kernel.errors import Code, MetacogError
 from services.router.relay import Peer
+from tests.support.assigner import assigner_at
 from tests.support.scripted_llm import ScriptedLLM, Stall
-from tests.support.stack import NO_SERVER, assigner_at, cast
+from tests.support.stack import NO_SERVER, cast
 
 ECHO = "/test.v1.EchoService/"
 

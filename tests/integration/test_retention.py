@@ -17,19 +17,10 @@ from services.router.service.runs.retention import Retention
 from services.router.service.runs.values import Run
 from services.router.store.runs import PostgresOldRuns
 from tests.support.apis import ApiError, RestApi, RpcApi
+from tests.support.assigner import assigner_at
 from tests.support.labels import Delegation, delegated, records_at, run_of, serving_delegation, store_runs
 from tests.support.scripted_llm import ScriptedLLM
-from tests.support.stack import (
-    NO_SERVER,
-    ROUTER,
-    TROUBLED,
-    assigner_at,
-    cast,
-    process,
-    quick_storage,
-    router_at,
-    until,
-)
+from tests.support.stack import NO_SERVER, ROUTER, TROUBLED, cast, process, quick_storage, router_at, until
 
 OLD = datetime.now(UTC) - timedelta(days=31)
 SECRET = "Ann is ill, and nobody but her doctor knows it"

@@ -10,17 +10,9 @@ import httpx
 import pytest
 
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
+from tests.support.assigner import assigner_at
 from tests.support.scripted_llm import ErrorReply, ScriptedLLM, Stall
-from tests.support.stack import (
-    ROUTER,
-    TROUBLED,
-    At,
-    RunningRouter,
-    assigner_at,
-    cast,
-    router_at,
-    stage_of,
-)
+from tests.support.stack import ROUTER, TROUBLED, At, RunningRouter, cast, router_at, stage_of
 
 STAGE = ["stage_started", "stage_token", "stage_finished"]
 

@@ -23,7 +23,8 @@ from services.delegation.service.recalibration import Recalibrator
 from services.delegation.service.use_cases import UseCases
 from services.delegation.settings import Settings
 from tests.support.apis import RestApi, RpcApi, Running, serving
-from tests.support.stack import MAX_BODY_BYTES, NO_PRICES, NO_SERVER, ROOT, Body, Server, model_clients_of
+from tests.support.assigner import NO_PRICES, model_clients_of
+from tests.support.stack import MAX_BODY_BYTES, NO_SERVER, ROOT, Body, Server
 
 AGENTS = read_agents(ROOT / "config" / "agents.delegation.yaml")
 DIMENSIONS = read_dimensions(ROOT / "config" / "dimensions.yaml")

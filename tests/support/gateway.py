@@ -17,7 +17,8 @@ from openai.types.chat import ChatCompletionChunk
 
 from kernel.prices import Prices
 from services.router.compose import RunRecordStore
-from tests.support.stack import NO_PRICES, RunningRouter, Server, assigner_at, router_at
+from tests.support.assigner import NO_PRICES, assigner_at
+from tests.support.stack import RunningRouter, Server, router_at
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
 

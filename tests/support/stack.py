@@ -3,7 +3,8 @@
     async with process("router", METACOG_INFERENCE_URL=llm.url) as router:
         ...                                            # router.rest, router.grpc, router.terminate()
 
-`assigner_at` and `router_at` compose the same in this process, on a database and models of the test's choice.
+`router_at` composes the router in this process, on a database and models of the test's choice; `tests.support.assigner`
+and `tests.support.arbiter` do so for those services.
 """
 
 import asyncio
@@ -17,28 +18,15 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol, Self
 
-from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
-
 from chassis.serving.auth import Keyring
-from chassis.serving.health import Health
-from chassis.serving.rest import build_app
-from chassis.serving.server import grpc_server
-from configuration.agents import DEFAULT_AGENTS_FILE, AgentConfig, read_agents
 from embedded import postgres
 from embedded.postgres.files import database_url
-from inference import BackendConfig, BackendModelClients, Embeddings, build_backend
+from inference import Embeddings
 from kernel.envelope import Limits
-from kernel.msv.affect import vader
-from kernel.prices import Prices, price_of
-from services.assigner import rest as assigner_rest
-from services.assigner import rpc as assigner_rpc
-from services.assigner.service.assign import assign
-from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
+from kernel.prices import Prices
 from services.router.compose import (
     CONTRACT,
     Paces,
@@ -61,13 +49,12 @@ from services.router.service.knowledge.values import KnowledgeStore
 from services.router.service.runs.journal import Journal
 from services.router.settings import Settings
 from tests.support.apis import Running, serving
+from tests.support.assigner import NO_PRICES, model_clients_of
 
 ROOT = Path(__file__).parents[2]
 NO_SERVER = "127.0.0.1:1"
 MAX_BODY_BYTES = 1 << 20
 ROUTER = CONTRACT
-ASSIGNER = assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"]
-NO_PRICES: Prices = MappingProxyType({})
 LIMITS = Limits(max_generations=32, max_generated_tokens=8192, timeout_ms=60_000)
 
 Body = dict[str, Any]
@@ -178,46 +165,6 @@ class RunningRouter(Running):
     known: KnowledgeBase
     calibrator: Calibrator
     admission: Admission
-
-
-def model_clients_of(llm: Server, prices: Prices = NO_PRICES) -> BackendModelClients:
-    """Voices whose default is the model of `llm`."""
-    price = price_of(llm.model, prices)
-    config = BackendConfig(name="default", base_url=llm.url, model=llm.model, price=price)
-    return BackendModelClients(build_backend(config), build_backend, prices)
-
-
-def context_of(
-    model_clients: BackendModelClients, agents: Sequence[AgentConfig] | None = None, *, limits: Limits = LIMITS
-) -> DeliberationContext:
-    """A bench of `agents`, or of those that ship."""
-    seated = agents or read_agents(DEFAULT_AGENTS_FILE)
-    return DeliberationContext(
-        agents=lambda: seated, model_clients=model_clients, affect=vader, defaults=DialecticDefaults(limits=limits)
-    )
-
-
-@asynccontextmanager
-async def assigner_at(
-    llm: Server,
-    agents: Sequence[AgentConfig] | None = None,
-    *,
-    keyring: Keyring | None = None,
-    prices: Prices = NO_PRICES,
-) -> AsyncIterator[Running]:
-    """An assigner on `llm`, both APIs."""
-    keyring = keyring or Keyring()
-    model_clients = model_clients_of(llm, prices)
-    discuss = partial(deliberate, context=context_of(model_clients, agents))
-    health = Health({}, {"inference": model_clients.default.probe})
-    app = build_app("assigner", health=health, keyring=keyring, max_body_bytes=MAX_BODY_BYTES)
-    assigner_rest.add_paths(app, assign=assign, deliberate=discuss)
-    server = grpc_server(keyring)
-    servicer = assigner_rpc.Servicer(assign=assign, deliberate=discuss)
-    assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)
-    async with serving(app, server) as running:
-        yield running
-    await model_clients.close()
 
 
 @asynccontextmanager
