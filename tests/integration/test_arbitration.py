@@ -625,10 +625,9 @@ async def test_a_client_that_goes_away_stops_the_backend(api: RpcApi, scripted: 
     async with aio.insecure_channel(api.address) as channel:
         stub = arbiter_pb2_grpc.ArbiterServiceStub(channel)
         call = stub.Arbitrate(arbiter_pb2.ArbitrateRequest(question=QUESTION, mode=arbiter_pb2.ARBITRATION_MODE_PAPER))
-        async for reply in call:
-            if reply.WhichOneof("event") == "critique_finished" and len(scripted.requests) == 5:
-                break
-        await scripted.until(lambda llm: len(llm.requests) == 5)
+        started = await call.read()
+        assert started is not aio.EOF
+        await scripted.until(lambda llm: len(llm.requests) == 5)  # two solvers, two critiques, and the one that stalls
         call.cancel()
         await scripted.until(lambda llm: llm.disconnects == 1)
 

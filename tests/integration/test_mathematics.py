@@ -1,5 +1,7 @@
 """Expressions compared in a process of their own, which is killed when it is late."""
 
+import os
+import signal
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -32,9 +34,11 @@ def test_it_returns_what_the_kernel_returns(calculator: Calculator) -> None:
 def test_a_process_that_is_late_is_killed_and_another_one_goes_on(calculator: Calculator) -> None:
     calculator.warm()
     late = calculator.process_id
+    assert late is not None
+    os.kill(late, signal.SIGSTOP)
 
     with pytest.raises(TooLate):
-        calculator.ask(("same", r"\sqrt{11}", r"\sqrt{13}"), 0.0)
+        calculator.ask(("same", r"\sqrt{11}", r"\sqrt{13}"), 0.1)
     calculator.warm()
 
     assert calculator.process_id != late

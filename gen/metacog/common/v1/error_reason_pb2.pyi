@@ -118,6 +118,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """NOT_FOUND: no such discovered category for this key."""
     ERROR_REASON_WORKER_FAILING: _ErrorReason.ValueType  # 47
     """UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
+    ERROR_REASON_INVALID_VOTE_RULE: _ErrorReason.ValueType  # 48
+    """INVALID_ARGUMENT: the numbers of a vote do not fit together; e.g. agree above most."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Every reason of an error that a service of metacog reports.
@@ -223,4 +225,6 @@ ERROR_REASON_CATEGORY_NOT_FOUND: ErrorReason.ValueType  # 46
 """NOT_FOUND: no such discovered category for this key."""
 ERROR_REASON_WORKER_FAILING: ErrorReason.ValueType  # 47
 """UNAVAILABLE: a background worker of the service keeps failing; `worker` names it."""
+ERROR_REASON_INVALID_VOTE_RULE: ErrorReason.ValueType  # 48
+"""INVALID_ARGUMENT: the numbers of a vote do not fit together; e.g. agree above most."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -1,0 +1,257 @@
+"""Calibration of the probability of being right, over panels of recorded models.
+
+System 1 and the models nearest to it vote; `kernel.votes` says who wins and how probably it is right. The prior is
+fitted on the fitting half without the model that is reported, whether as System 1 or as a voter. Labels are drawn at
+random from the other half, and the figures are those of its remaining questions.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evals.replay.pack import INVALID, Agent, Floats, Ints, RecordedSet
+from evals.replay.second_opinions import nearest_agents, one_answer, system_one_agents
+from evals.replay.stopping import pattern_of
+from evals.stats.chance import Chance
+from kernel.statistics.reliability import brier_score, calibration_error, chance_calibration_error
+from kernel.values import value
+from kernel.votes.probability import (
+    LabelCount,
+    Prior,
+    ProbabilityModel,
+    VoteEvidence,
+    prior_of,
+    probability_model,
+    terms,
+)
+from kernel.votes.votes import Vote, VoteMode, VoteRule, VoteSource, grouped_by_key, vote_stop
+
+# Votes of a panel, System 1's included [count].
+VOTES = 5
+# Labels of a deployment [count], and how often they are drawn.
+LABELS = (25, 50, 100, 300, 1_000)
+DRAWS = 200
+# Questions that must be left to report on [count].
+LEAST_LEFT = 200
+
+Flags = npt.NDArray[np.bool_]
+
+
+@value
+class CalibrationRow:
+    """How well probabilities are calibrated: the mean over System 1 models and draws of labels.
+
+    Attributes:
+        set: Name of the file.
+        labels: Labels of the deployment [count].
+        method: `raw`, the share of valid votes for the winner; `prior`; or `product`, the prior drawn towards labels.
+        votes: `all`, a fixed panel of five, or `agree_2`, asking until two agree.
+        ece: Expected calibration error [0..1].
+        floor: ECE that perfect calibration would show by chance [0..1].
+        brier: Mean squared error [0..1].
+        models: System 1 models [count].
+    """
+
+    set: str
+    labels: int
+    method: str
+    votes: str
+    ece: float
+    floor: float
+    brier: float
+    models: int
+
+
+class _Voted(NamedTuple):
+    """The votes of one panel on all questions of a file: which evidence each gave, and whether the winner was right."""
+
+    evidence: tuple[VoteEvidence, ...]
+    which: Ints
+    right: Flags
+    valid: Flags
+
+
+@value
+class Figures:
+    """ECE, its floor, and the Brier score of one System 1 model."""
+
+    ece: float
+    floor: float
+    brier: float
+
+
+def calibration_rows(recorded: RecordedSet, chance: Chance, draws: int = DRAWS) -> Sequence[CalibrationRow]:
+    """Return the rows of a file; none where it has too few questions or models."""
+    firsts = system_one_agents(recorded)
+    names = {agent.name: agent for agent in recorded.agents.values()}
+    if len(firsts) < 3 or len({agent.model for agent in names.values()}) < VOTES + 1:
+        return ()
+    panels = _Panels(recorded, chance)
+    rows: list[CalibrationRow] = []
+    for votes, stops in (("all", False), ("agree_2", True)):
+        found: dict[tuple[str, int], list[Figures]] = {}
+        for first in firsts:
+            for key, figures in _model_figures(panels, firsts, first, stops, chance, draws).items():
+                found.setdefault(key, []).append(figures)
+        for (method, labels), each in sorted(found.items(), key=lambda entry: (entry[0][1], entry[0][0])):
+            rows.append(
+                CalibrationRow(
+                    set=recorded.name,
+                    labels=labels,
+                    method=method,
+                    votes=votes,
+                    ece=float(np.mean([one.ece for one in each])),
+                    floor=float(np.mean([one.floor for one in each])),
+                    brier=float(np.mean([one.brier for one in each])),
+                    models=len(each),
+                )
+            )
+    return rows
+
+
+def shipped_prior(recorded: Sequence[RecordedSet], chance: Chance) -> Prior:
+    """Return the prior of all questions of all files: what the product ships."""
+    models: list[tuple[Floats, Floats]] = []
+    for one in recorded:
+        panels = _Panels(one, chance)
+        for first in system_one_agents(one):
+            for stops in (False, True):
+                models.append(_training(panels.votes(first, "", stops), np.ones(len(one), dtype=np.bool_)))
+    return prior_of(models)
+
+
+class _Panels:
+    """The votes of all panels of a file, each computed once."""
+
+    def __init__(self, recorded: RecordedSet, chance: Chance) -> None:
+        self.recorded = recorded
+        self._drawn = {agent.name: one_answer(agent, chance.rng) for agent in recorded.agents.values()}
+        self._known: dict[tuple[tuple[str, ...], bool], _Voted] = {}
+
+    def votes(self, first: Agent, without: str, stops: bool) -> _Voted:
+        """Return the votes of `first` and of the agents nearest to it, of which none is of the model `without`."""
+        near = nearest_agents(self.recorded, first, VOTES)
+        others = [agent for agent in near if agent.model != without][: VOTES - 1]
+        panel = (first, *others)
+        key = (tuple(agent.name for agent in panel), stops)
+        if key not in self._known:
+            self._known[key] = self._voted(panel, stops)
+        return self._known[key]
+
+    def _voted(self, panel: Sequence[Agent], stops: bool) -> _Voted:
+        recorded = self.recorded
+        competences = [float(agent.right[recorded.fitting & agent.asked].mean()) for agent in panel]
+        sources = [
+            VoteSource(model=agent.model, mode=VoteMode.REASONED, competence=level)
+            for agent, level in zip(panel, competences, strict=True)
+        ]
+        rule = VoteRule(agree=2, most=len(panel))
+
+        @cache
+        def outcome(pattern: tuple[int, ...]) -> tuple[int, int, int, bool] | None:
+            votes: list[Vote] = []
+            keys: list[str | None] = []
+            for number, source in zip(pattern, sources, strict=True):
+                keys.append(None if number == INVALID else str(number))
+                votes.append(Vote(source=source, answer=keys[-1]))
+                groups = grouped_by_key(keys, votes)
+                if stops and vote_stop(groups, votes, rule) is not None:
+                    break
+            if not groups:
+                return None
+            winners = groups[0].votes
+            return winners[0], len(winners), sum(len(group.votes) for group in groups), 0 in winners
+
+        numbers = np.stack([self._drawn[agent.name][0] for agent in panel], axis=1)
+        right = np.stack([self._drawn[agent.name][1] for agent in panel], axis=1)
+        asked = np.logical_and.reduce([agent.asked for agent in panel])
+        seen: dict[VoteEvidence, int] = {}
+        which = np.zeros(len(recorded), dtype=np.int64)
+        hits, valid = np.zeros(len(recorded), dtype=np.bool_), np.zeros(len(recorded), dtype=np.bool_)
+        for at, row in enumerate(numbers.tolist()):
+            found = outcome(pattern_of(row)) if asked[at] else None
+            if found is None:
+                continue
+            winner, agreeing, votes, draft = found
+            evidence = VoteEvidence(
+                agreeing=agreeing,
+                valid=votes,
+                models=agreeing,
+                draft_agrees=draft,
+                options=int(recorded.options[at]),
+            )
+            which[at] = seen.setdefault(evidence, len(seen))
+            hits[at], valid[at] = right[at, winner], True
+        return _Voted(tuple(seen), which, hits, valid)
+
+
+def _model_figures(
+    panels: _Panels, firsts: Sequence[Agent], first: Agent, stops: bool, chance: Chance, draws: int
+) -> Mapping[tuple[str, int], Figures]:
+    recorded = panels.recorded
+    prior = prior_of(
+        [
+            _training(panels.votes(one, first.model, stops), recorded.fitting)
+            for one in firsts
+            if one.model != first.model
+        ]
+    )
+    voted = panels.votes(first, "", stops)
+    reported = np.flatnonzero(voted.valid & ~recorded.fitting)
+    which, right = voted.which[reported], voted.right[reported]
+    raw = np.array([one.agreeing / one.valid for one in voted.evidence])
+    alone = _chances(probability_model(prior), voted.evidence)
+    found = {("raw", 0): _figures(raw[which], right), ("prior", 0): _figures(alone[which], right)}
+    for labels in LABELS:
+        if len(reported) - labels < LEAST_LEFT:
+            continue
+        each: list[Figures] = []
+        floor = None
+        for _ in range(draws):
+            order = chance.rng.permutation(len(reported))
+            known, left = order[:labels], order[labels:]
+            model = probability_model(prior, _counted(voted.evidence, which[known], right[known]))
+            chances = _chances(model, voted.evidence)[which[left]]
+            each.append(_figures(chances, right[left], floor))
+            floor = each[0].floor
+        found["product", labels] = Figures(
+            ece=float(np.mean([one.ece for one in each])),
+            floor=each[0].floor,
+            brier=float(np.mean([one.brier for one in each])),
+        )
+    return found
+
+
+def _training(voted: _Voted, rows: Flags) -> tuple[Floats, Floats]:
+    """Return the terms of the questions with two valid votes or more, and whether their winners were right."""
+    design = np.array([terms(one) for one in voted.evidence])
+    compared = np.array([one.valid > 1 for one in voted.evidence])
+    kept = rows & voted.valid
+    kept[kept] = compared[voted.which[kept]]
+    return design[voted.which[kept]], voted.right[kept].astype(np.float64)
+
+
+def _chances(model: ProbabilityModel, evidence: Sequence[VoteEvidence]) -> Floats:
+    return np.array([model.probability(one) for one in evidence])
+
+
+def _counted(evidence: Sequence[VoteEvidence], which: Ints, right: Flags) -> Sequence[LabelCount]:
+    labels = np.bincount(which, minlength=len(evidence))
+    hits = np.bincount(which, weights=right, minlength=len(evidence))
+    return [
+        LabelCount(evidence=one, labels=int(count), right=int(hit))
+        for one, count, hit in zip(evidence, labels, hits, strict=True)
+        if count
+    ]
+
+
+def _figures(chances: Floats, right: Flags, floor: float | None = None) -> Figures:
+    """Return the figures; the floor, which takes long, only where it is not known."""
+    labels = right.astype(np.float64)
+    known = chance_calibration_error(chances) if floor is None else floor
+    return Figures(
+        ece=calibration_error(chances, labels) or 0.0, floor=known or 0.0, brier=brier_score(chances, labels) or 0.0
+    )
