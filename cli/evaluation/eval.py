@@ -34,6 +34,7 @@ from cli.evaluation.delegation import delegation
 from cli.evaluation.dialectic import dialectic
 from cli.evaluation.mc_mas import mc_mas
 from cli.evaluation.outcomes import OutcomeOptions, score_again, score_outcomes
+from cli.evaluation.replay import replay
 from cli.terminal.output import stderr
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ app.command()(autogen)
 app.command()(benchmark)
 app.command()(delegation)
 app.command()(dialectic)
+app.command()(replay)
 
 
 @app.callback()

@@ -5,8 +5,7 @@ fitted on the fitting half without the model that is reported, whether as System
 random from the other half, and the figures are those of its remaining questions.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ import numpy.typing as npt
 
 from evals.replay.pack import INVALID, Agent, Floats, Ints, RecordedSet
 from evals.replay.second_opinions import nearest_agents, one_answer, system_one_agents
-from evals.replay.stopping import pattern_of
 from evals.stats.chance import Chance
 from kernel.statistics.reliability import brier_score, calibration_error, chance_calibration_error
 from kernel.values import value
@@ -27,7 +25,7 @@ from kernel.votes.probability import (
     probability_model,
     terms,
 )
-from kernel.votes.votes import Vote, VoteMode, VoteRule, VoteSource, grouped_by_key, vote_stop
+from kernel.votes.votes import Vote, VoteGroup, VoteMode, VoteRule, VoteSource, grouped_by_key, vote_stop
 
 # Votes of a panel, System 1's included [count].
 VOTES = 5
@@ -143,49 +141,62 @@ class _Panels:
 
     def _voted(self, panel: Sequence[Agent], stops: bool) -> _Voted:
         recorded = self.recorded
-        competences = [float(agent.right[recorded.fitting & agent.asked].mean()) for agent in panel]
-        sources = [
-            VoteSource(model=agent.model, mode=VoteMode.REASONED, competence=level)
-            for agent, level in zip(panel, competences, strict=True)
-        ]
-        rule = VoteRule(agree=2, most=len(panel))
-
-        @cache
-        def outcome(pattern: tuple[int, ...]) -> tuple[int, int, int, bool] | None:
-            votes: list[Vote] = []
-            keys: list[str | None] = []
-            for number, source in zip(pattern, sources, strict=True):
-                keys.append(None if number == INVALID else str(number))
-                votes.append(Vote(source=source, answer=keys[-1]))
-                groups = grouped_by_key(keys, votes)
-                if stops and vote_stop(groups, votes, rule) is not None:
-                    break
-            if not groups:
-                return None
-            winners = groups[0].votes
-            return winners[0], len(winners), sum(len(group.votes) for group in groups), 0 in winners
-
         numbers = np.stack([self._drawn[agent.name][0] for agent in panel], axis=1)
         right = np.stack([self._drawn[agent.name][1] for agent in panel], axis=1)
         asked = np.logical_and.reduce([agent.asked for agent in panel])
+        sources = [
+            VoteSource(
+                model=agent.model,
+                mode=VoteMode.REASONED,
+                competence=float(agent.right[recorded.fitting & agent.asked].mean()),
+            )
+            for agent in panel
+        ]
         seen: dict[VoteEvidence, int] = {}
         which = np.zeros(len(recorded), dtype=np.int64)
-        hits, valid = np.zeros(len(recorded), dtype=np.bool_), np.zeros(len(recorded), dtype=np.bool_)
-        for at, row in enumerate(numbers.tolist()):
-            found = outcome(pattern_of(row)) if asked[at] else None
+        hits, valid = np.zeros((2, len(recorded)), dtype=np.bool_)
+        for pattern, options, rows in _patterns(numbers, recorded.options, asked):
+            found = _outcome(pattern, sources, stops)
             if found is None:
                 continue
             winner, agreeing, votes, draft = found
             evidence = VoteEvidence(
-                agreeing=agreeing,
-                valid=votes,
-                models=agreeing,
-                draft_agrees=draft,
-                options=int(recorded.options[at]),
+                agreeing=agreeing, valid=votes, models=agreeing, draft_agrees=draft, options=options
             )
-            which[at] = seen.setdefault(evidence, len(seen))
-            hits[at], valid[at] = right[at, winner], True
+            which[rows] = seen.setdefault(evidence, len(seen))
+            hits[rows], valid[rows] = right[rows, winner], True
         return _Voted(tuple(seen), which, hits, valid)
+
+
+def _patterns(numbers: Ints, options: Ints, asked: Flags) -> Iterator[tuple[tuple[int, ...], int, Ints]]:
+    """Yield which answers of a panel are equal, the options of the question, and the questions where it is so.
+
+    An answer is numbered by the first that is equal to it.
+    """
+    same = (numbers[:, :, None] == numbers[:, None, :]).argmax(axis=2)
+    same[numbers == INVALID] = INVALID
+    known = np.flatnonzero(asked)
+    distinct, where = np.unique(np.column_stack([same[known], options[known]]), axis=0, return_inverse=True)
+    for at, row in enumerate(distinct.tolist()):
+        yield tuple(row[:-1]), row[-1], known[where.reshape(-1) == at]
+
+
+def _outcome(pattern: Sequence[int], sources: Sequence[VoteSource], stops: bool) -> tuple[int, int, int, bool] | None:
+    """Return the winning vote, the votes that agree with it, the valid votes, and whether System 1's is among them."""
+    rule = VoteRule(agree=2, most=len(sources))
+    votes: list[Vote] = []
+    keys: list[str | None] = []
+    groups: Sequence[VoteGroup] = ()
+    for number, source in zip(pattern, sources, strict=True):
+        keys.append(None if number == INVALID else str(number))
+        votes.append(Vote(source=source, answer=keys[-1]))
+        groups = grouped_by_key(keys, votes)
+        if stops and vote_stop(groups, votes, rule) is not None:
+            break
+    if not groups:
+        return None
+    winners = groups[0].votes
+    return winners[0], len(winners), sum(len(group.votes) for group in groups), 0 in winners
 
 
 def _model_figures(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from evals.replay.pack import INVALID, Agent, Floats, Ints, RecordedSet
 from evals.stats.bootstrap_means import percentile_estimate, resampled_means
@@ -127,9 +128,11 @@ def pattern_of(numbers: Sequence[int]) -> tuple[int, ...]:
     return tuple(INVALID if one == INVALID else seen.setdefault(one, len(seen)) for one in numbers)
 
 
-def random_orders(agent: Agent, rng: np.random.Generator, orders: int) -> tuple[Sequence[Ints], Sequence[Ints]]:
-    """Return answers and labels of the asked questions in random orders, one array (items, samples) for each."""
-    answers, right = agent.answers[agent.asked], agent.right[agent.asked].astype(np.int64)
+def random_orders(
+    agent: Agent, rows: npt.NDArray[np.bool_], rng: np.random.Generator, orders: int
+) -> tuple[Sequence[Ints], Sequence[Ints]]:
+    """Return answers and labels of the questions `rows` in random orders, one array (items, samples) for each."""
+    answers, right = agent.answers[rows], agent.right[rows].astype(np.int64)
     shuffled = []
     for _ in range(orders):
         order = rng.permuted(np.broadcast_to(np.arange(agent.samples), answers.shape), axis=1)
@@ -151,7 +154,7 @@ def outcomes(rule: Rule, answers: Sequence[Ints], right: Sequence[Ints]) -> tupl
 
 
 def _agent_rows(name: str, agent: Agent, chance: Chance, orders: int) -> Sequence[StoppingRow]:
-    answers, right = random_orders(agent, chance.rng, orders)
+    answers, right = random_orders(agent, agent.asked, chance.rng, orders)
     fixed = [outcomes(fixed_rule(size), answers, right)[0] for size in range(1, agent.samples + 1)]
     rules = {
         "agree_2": agree_rule(2),
@@ -203,3 +206,53 @@ def at_equal_cost(fixed: Floats, used: Floats) -> Floats:
     part = np.clip(used - low, 0.0, 1.0)
     mixed: Floats = fixed[rows, low - 1] * (1 - part) + fixed[rows, high - 1] * part
     return mixed
+
+
+# Cost of an answer with its reasoning, in direct answers: the assumption, half of it and twice.
+COST_RATIOS = (6, 12, 24)
+DRAFT, REASONED = "@0.2", "+cot@0.8"
+
+
+@value
+class DraftVoteRow:
+    """The direct answer as the first vote, against asking for answers with reasoning only; both until two agree.
+
+    Attributes:
+        set: Name of the file.
+        model: The model; its direct answer at temperature 0.2 is the draft.
+        accuracy_share: Accuracy with the draft over accuracy without [>= 0].
+        cost_shares: Cost with the draft over cost without, by what an answer with reasoning costs in direct ones.
+    """
+
+    set: str
+    model: str
+    accuracy_share: Estimate
+    cost_shares: dict[int, float]
+
+
+def draft_vote_rows(recorded: RecordedSet, chance: Chance, orders: int = ORDERS) -> Sequence[DraftVoteRow]:
+    """Return the models of which both direct answers and enough answers with reasoning are recorded."""
+    rows = []
+    for agent in recorded.agents.values():
+        drafts = recorded.agents.get(agent.model + DRAFT)
+        if agent.name == agent.model + REASONED and drafts is not None and agent.samples >= LEAST_SAMPLES:
+            rows.append(_draft_row(recorded.name, drafts, agent, chance, orders))
+    return rows
+
+
+def _draft_row(name: str, drafts: Agent, agent: Agent, chance: Chance, orders: int) -> DraftVoteRow:
+    both = drafts.asked & agent.asked
+    answers, right = random_orders(agent, both, chance.rng, orders)
+    firsts, firsts_right = random_orders(drafts, both, chance.rng, orders)
+    rule = agree_rule(2)
+    plain, used = outcomes(rule, answers, right)
+    joined = [np.concatenate([one[:, :1], rest], axis=1) for one, rest in zip(firsts, answers, strict=True)]
+    judged = [np.concatenate([one[:, :1], rest], axis=1) for one, rest in zip(firsts_right, right, strict=True)]
+    hits, voted = outcomes(rule, joined, judged)
+    drawn = resampled_means(np.stack([plain, hits]), chance)
+    return DraftVoteRow(
+        set=name,
+        model=agent.model,
+        accuracy_share=percentile_estimate(hits.mean() / plain.mean(), drawn[:, 1] / drawn[:, 0], len(hits)),
+        cost_shares={ratio: float((1 + ratio * (voted.mean() - 1)) / (ratio * used.mean())) for ratio in COST_RATIOS},
+    )

@@ -1,0 +1,77 @@
+"""The figures of a replay: the rules of the product over recorded answers, as rows for a file and for the report."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from evals.replay.calibration import CalibrationRow, calibration_rows
+from evals.replay.pack import RecordedSet
+from evals.replay.second_opinions import SecondOpinionRow, second_opinion_rows
+from evals.replay.stopping import DraftVoteRow, StoppingRow, draft_vote_rows, stopping_rows
+from evals.stats.chance import seeded
+from kernel.statistics.bootstrap import Estimate
+from kernel.values import value
+
+SEED = 0
+# Draws of the bootstrap [count].
+RESAMPLES = 1_000
+# Lists that have their place in the file, and whose rules are not built.
+NOT_BUILT = ("panel", "cascade", "promise", "gain_by_kind")
+
+
+@value
+class ReplayFigures:
+    """All figures of a pack.
+
+    Attributes:
+        stopping: Rules that stop, against fixed numbers of samples.
+        draft_vote: The System 1 answer as the first vote.
+        second_opinion: Other models' answers as signs of an error.
+        calibration: Probabilities of being right.
+    """
+
+    stopping: Sequence[StoppingRow]
+    draft_vote: Sequence[DraftVoteRow]
+    second_opinion: Sequence[SecondOpinionRow]
+    calibration: Sequence[CalibrationRow]
+
+
+def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _: None) -> ReplayFigures:
+    """Return the figures of a pack, the same ones every time.
+
+    Args:
+        pack: Its files.
+        done: Called with the name of each part that is done.
+    """
+    stopping: list[StoppingRow] = []
+    drafts: list[DraftVoteRow] = []
+    opinions: list[SecondOpinionRow] = []
+    calibration: list[CalibrationRow] = []
+    for recorded in pack:
+        stopping += stopping_rows(recorded, seeded(SEED, RESAMPLES))
+        drafts += draft_vote_rows(recorded, seeded(SEED, RESAMPLES))
+        opinions += second_opinion_rows(recorded, seeded(SEED, RESAMPLES))
+        calibration += calibration_rows(recorded, seeded(SEED, RESAMPLES))
+        done(recorded.name)
+    return ReplayFigures(stopping=stopping, draft_vote=drafts, second_opinion=opinions, calibration=calibration)
+
+
+def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
+    """Return the figures as JSON takes them: every estimate as {value, low, high}."""
+    document = {field.name: [_plain(row) for row in getattr(found, field.name)] for field in fields(found)}
+    return document | {name: [] for name in NOT_BUILT}
+
+
+def _plain(content: object) -> Any:  # noqa: ANN401 - whatever JSON takes
+    if isinstance(content, Estimate):
+        return {"value": content.value, "low": content.low, "high": content.high}
+    if is_dataclass(content) and not isinstance(content, type):
+        return dict(_fields(content))
+    if isinstance(content, Mapping):
+        return {str(key): _plain(one) for key, one in content.items()}
+    return [_plain(one) for one in content] if isinstance(content, tuple) else content
+
+
+def _fields(row: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - any dataclass
+    for field in fields(row):
+        yield field.name, _plain(getattr(row, field.name))
