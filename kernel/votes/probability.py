@@ -29,6 +29,8 @@ PLATT_LABELS = 300
 PLATT_FOLDS = 5
 # Probabilities stay this far from 0 and 1.
 NEAREST = 1e-6
+# Ridge of the common fit and of each model's own [precision]; least variance of a coefficient between models.
+WEAK_RIDGE, OWN_RIDGE, LEAST_SPREAD = 0.01, 50.0, 0.001
 # Newton's method ends when no coefficient moves further than this, and after this many steps.
 TINY = 1e-9
 MOST_STEPS = 50
@@ -275,8 +277,9 @@ def ridge_coefficients(
 def prior_of(models: Sequence[tuple[Floats, Floats]], *, strength: float = 1.0) -> Prior:
     """Return the prior that recorded answers of several models give (empirical Bayes).
 
-    The coefficients are those of one fit over all models, each with the same weight. The precision is the inverse of
-    the covariance of the models' own coefficients around them: a coefficient on which the models agree is held firmly.
+    One fit over all models, each with the same weight, gives common coefficients; each model's own are drawn towards
+    them by a ridge of `OWN_RIDGE`. The prior is the mean of the models' own coefficients, and the inverse of their
+    covariance: a coefficient on which the models agree is held firmly.
 
     Args:
         models: For each model the terms of its votes, shape (n, 7), and whether the winning answer was right, (n,).
@@ -287,29 +290,29 @@ def prior_of(models: Sequence[tuple[Floats, Floats]], *, strength: float = 1.0) 
     """
     if len(models) < 2:
         raise ValueError("a prior needs the recorded answers of two models or more")
-    width = len(TERMS)
-    weak = Prior(
-        coefficients=(0.0,) * width, precision=tuple(map(tuple, (np.eye(width) * 0.01).tolist())), share_right=0.5
-    )
-    mean_size = sum(len(right) for _, right in models) / len(models)
     patterns = [_patterns(design, right) for design, right in models]
-    whole = ridge_coefficients(
+    size = sum(len(right) for _, right in models) / len(models)
+    common = ridge_coefficients(
         np.concatenate([design for design, _, _ in patterns]),
         np.concatenate([share for _, share, _ in patterns]),
-        weak,
-        counts=np.concatenate([counts * mean_size / counts.sum() for _, _, counts in patterns]),
+        _round_prior(np.zeros(len(TERMS)), WEAK_RIDGE),
+        counts=np.concatenate([counts * size / counts.sum() for _, _, counts in patterns]),
     )
-    towards = Prior(
-        coefficients=tuple(whole.tolist()), precision=tuple(map(tuple, np.eye(width).tolist())), share_right=0.5
-    )
+    towards = _round_prior(common, OWN_RIDGE)
     own = np.array([ridge_coefficients(design, share, towards, counts=counts) for design, share, counts in patterns])
-    spread = (own - whole).T @ (own - whole) / len(models) + np.eye(width) * 1e-3
+    spread = np.atleast_2d(np.cov(own, rowvar=False, bias=True)) + np.eye(len(TERMS)) * LEAST_SPREAD
     precision = strength * np.linalg.inv(spread)
     return Prior(
-        coefficients=tuple(whole.tolist()),
+        coefficients=tuple(own.mean(axis=0).tolist()),
         precision=tuple(map(tuple, ((precision + precision.T) / 2).tolist())),
         share_right=float(np.mean([right.mean() for _, right in models])),
     )
+
+
+def _round_prior(coefficients: Floats, precision: float) -> Prior:
+    """Return a prior that holds all coefficients alike."""
+    rows = (np.eye(len(coefficients)) * precision).tolist()
+    return Prior(coefficients=tuple(coefficients.tolist()), precision=tuple(map(tuple, rows)), share_right=0.5)
 
 
 def _patterns(design: Floats, right: Floats) -> tuple[Floats, Floats, Floats]:

@@ -5,11 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evals.replay.pack import INVALID, PackInvalid, chance_of_order, is_for_fitting, read_pack, read_set
+from evals.replay.pack import (
+    INVALID,
+    PackInvalid,
+    RecordedSet,
+    chance_of_order,
+    is_for_fitting,
+    read_pack,
+    read_set,
+)
 from tests.unit.evals.replay.packs import SAMPLED, Line, line, made_lines, write_set
 
 
-def read(folder: Path, name: str, *lines: Line):  # noqa: ANN201 - what `read_set` returns
+def read(folder: Path, name: str, *lines: Line) -> RecordedSet:
     return read_set(write_set(folder, name, lines))
 
 
@@ -71,7 +79,8 @@ def test_sorted_samples_are_rejected_and_shuffled_ones_are_not(tmp_path: Path) -
     lines = made_lines(200, SAMPLED)
     shuffled = read(tmp_path, "shuffled", *lines)
     for one in lines:
-        order = sorted(range(10), key=lambda at, one=one: -one["right"]["other@0.8"][at] + at / 4)
+        labels = one["right"]["other@0.8"]
+        order = sorted(range(10), key=[at / 4 - label for at, label in enumerate(labels)].__getitem__)
         for field in ("answers", "right"):
             one[field]["other@0.8"] = [one[field]["other@0.8"][at] for at in order]
 
