@@ -17,6 +17,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from kernel.errors import Code, MetacogError
 from kernel.values import value
 
 RUNNER = Path(__file__).with_name("runner.py")
@@ -31,42 +32,63 @@ CHECK_S = 10.0
 NOT_LOCKED = 77
 
 
+class SandboxUnavailable(MetacogError):
+    """The request needs the sandbox, which is off or missing."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "SANDBOX_UNAVAILABLE"
+
+
 @value
 class CodeResult:
-    """The result of code is whether it passed; None when the sandbox itself failed."""
+    """The result of code.
+
+    Attributes:
+        passed: Whether code and tests ran without a failure; None when the sandbox itself failed.
+        detail: What failed, or that all passed.
+        printed: The last characters that the code printed; empty where it failed.
+    """
 
     passed: bool | None
     detail: str
+    printed: str = ""
 
 
 class CodeSandbox:
-    """The sandbox runs code in restricted processes."""
+    """The sandbox runs code in restricted processes.
 
-    def __init__(self) -> None:
-        self._free = asyncio.Semaphore(AT_ONCE)
+    Args:
+        at_once: Code that runs at once; more waits [count, >= 1].
+        memory_bytes: Memory that each process may use [bytes].
+    """
+
+    def __init__(self, *, at_once: int = AT_ONCE, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._free = asyncio.Semaphore(at_once)
+        self._memory_bytes = memory_bytes
         self._problem: str | None = None
 
     def problem(self) -> str:
         """Return the reason why it cannot be used here; empty when it can. Empty code is run once to find out."""
         if self._problem is None:
             try:
-                self._problem = _start_problem()
+                self._problem = _start_problem(self._memory_bytes)
             except subprocess.TimeoutExpired:
                 return f"it did not start within {CHECK_S:g} s; try again"
         return self._problem
 
-    async def run(self, code: str, tests: str, *, timeout_s: float) -> CodeResult:
+    async def run(self, code: str, tests: str, *, timeout_s: float, as_main: bool = False) -> CodeResult:
         """Run `code`, then `tests`, which raise when it is wrong.
 
         Args:
             code: The code.
             tests: The tests.
             timeout_s: Time that both get [s].
+            as_main: Whether the code runs as a program does, with what it does as `__main__`.
         """
         nonce = secrets.token_hex(16)
         async with self._free:
             process = await asyncio.create_subprocess_exec(
-                *_command(timeout_s),
+                *_command(timeout_s, self._memory_bytes),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
@@ -75,7 +97,8 @@ class CodeSandbox:
                 close_fds=True,
                 start_new_session=True,
             )
-            given = json.dumps({"code": code, "tests": tests, "word": nonce}).encode()
+            name = "__main__" if as_main else "__answer__"
+            given = json.dumps({"code": code, "tests": tests, "word": nonce, "name": name}).encode()
             try:
                 async with asyncio.timeout(timeout_s + 1.0):
                     output = await _output(process, given)
@@ -103,21 +126,27 @@ def _read(status: int | None, output: bytes, nonce: str, timeout_s: float) -> Co
         report = {}
     if not isinstance(report, dict) or report.get("word") != nonce:
         return CodeResult(passed=False, detail=f"the code ended the process by itself, with status {status}")
-    failure = str(report.get("failure", ""))
-    return CodeResult(passed=not failure, detail=failure[:MOST_DETAIL] or "all tests passed")
+    failure, printed = str(report.get("failure", "")), str(report.get("printed", ""))
+    return CodeResult(passed=not failure, detail=failure[:MOST_DETAIL] or "all tests passed", printed=printed)
 
 
-def _command(timeout_s: float) -> list[str]:
-    limits = [str(MEMORY_BYTES), str(max(1, int(timeout_s + 0.999)))]
+def _command(timeout_s: float, memory_bytes: int) -> list[str]:
+    limits = [str(memory_bytes), str(max(1, int(timeout_s + 0.999)))]
     return [sys.executable, "-I", "-S", "-B", str(RUNNER), *limits]
 
 
-def _start_problem() -> str:
+def _start_problem(memory_bytes: int) -> str:
     """Return the reason why the sandbox cannot be used here; empty when it can."""
     given = json.dumps({"code": "", "tests": "", "word": "tried"}).encode()
     try:
         done = subprocess.run(
-            _command(CHECK_S), input=given, capture_output=True, env={}, cwd="/", timeout=CHECK_S, check=False
+            _command(CHECK_S, memory_bytes),
+            input=given,
+            capture_output=True,
+            env={},
+            cwd="/",
+            timeout=CHECK_S,
+            check=False,
         )
     except OSError as error:
         return str(error)

@@ -1,6 +1,6 @@
 """The runner restricts its own process, then runs code and tests from standard input; standard library only.
 
-    python -I -S -B runner.py MEMORY_BYTES SECONDS  <  {"code": ..., "tests": ..., "word": ...}
+    python -I -S -B runner.py MEMORY_BYTES SECONDS  <  {"code": ..., "tests": ..., "word": ..., "name": ...}
 
 It writes what failed to standard output, with the word of its input, so that an end by the code itself is not taken
 for its own. The code runs in this process and can find the word. Other modules do not import this one.
@@ -19,6 +19,8 @@ from types import SimpleNamespace
 
 NOT_LOCKED = 77
 MOST_OUTPUT = 1 << 20
+# Printed characters that are kept [count].
+MOST_PRINTED = 4_000
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_SET_DUMPABLE, SECCOMP_MODE_FILTER = 38, 22, 4, 2
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 # Every right over files that Landlock 1 knows: execute, write, read, read folders, remove, make.
@@ -57,28 +59,34 @@ def main() -> None:
         sys.stdout.flush()
         os._exit(NOT_LOCKED)
     report = os.dup(1)
-    failure = run(given["code"], given["tests"])
-    os.write(report, b"\n" + json.dumps({"word": given["word"], "failure": failure}).encode() + b"\n")
+    failure, printed = run(given["code"], given["tests"], given.get("name", "__answer__"))
+    result = {"word": given["word"], "failure": failure, "printed": printed}
+    os.write(report, b"\n" + json.dumps(result).encode() + b"\n")
     os._exit(0)
 
 
-def run(code: str, tests: str) -> str:
-    """Return what failed; empty when nothing did."""
-    names = {"__name__": "__answer__", "__builtins__": __builtins__}
-    sys.stdout = sys.stderr = Silence()
+def run(code: str, tests: str, name: str) -> tuple[str, str]:
+    """Return what failed, empty when nothing did, and the last characters that the code printed."""
+    names = {"__name__": name, "__builtins__": __builtins__}
+    printed = Printed()
+    sys.stdout, sys.stderr = printed, Printed()
     for part, source in (("code", code), ("tests", tests)):
         try:
             exec(compile(source, f"<{part}>", "exec"), names)
         except BaseException as error:  # noqa: BLE001 - whatever the code raises is its failure
-            return f"{part}: {''.join(traceback.format_exception_only(error)).strip()}"
-    return ""
+            return f"{part}: {''.join(traceback.format_exception_only(error)).strip()}", ""
+    return "", printed.last
 
 
-class Silence:
-    """This stream drops what is printed."""
+class Printed:
+    """This stream keeps the last characters that are printed, and nothing else."""
+
+    def __init__(self) -> None:
+        self.last = ""
 
     def write(self, text: str) -> int:
-        """Return drop `text`."""
+        """Keep the end of `text`."""
+        self.last = (self.last + str(text)[-MOST_PRINTED:])[-MOST_PRINTED:]
         return len(text)
 
     def flush(self) -> None:

@@ -27,6 +27,8 @@ from kernel.votes.probability import (
 )
 from kernel.votes.votes import Vote, VoteGroup, VoteMode, VoteRule, VoteSource, grouped_by_key, vote_stop
 
+# Panels of which all vote, and panels that stop when two agree.
+ALL, AGREE_2 = "all", "agree_2"
 # Votes of a panel, System 1's included [count].
 VOTES = 5
 # Labels of a deployment [count], and how often they are drawn.
@@ -89,7 +91,7 @@ def calibration_rows(recorded: RecordedSet, chance: Chance, draws: int = DRAWS) 
         return ()
     panels = _Panels(recorded, chance)
     rows: list[CalibrationRow] = []
-    for votes, stops in (("all", False), ("agree_2", True)):
+    for votes, stops in ((ALL, False), (AGREE_2, True)):
         found: dict[tuple[str, int], list[Figures]] = {}
         for first in firsts:
             for key, figures in _model_figures(panels, firsts, first, stops, chance, draws).items():

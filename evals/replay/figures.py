@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from evals.replay.calibration import CalibrationRow, calibration_rows
+from evals.replay.calibration import ALL, CalibrationRow, calibration_rows
 from evals.replay.pack import RecordedSet
 from evals.replay.second_opinions import SecondOpinionRow, second_opinion_rows
 from evals.replay.stopping import DraftVoteRow, StoppingRow, draft_vote_rows, stopping_rows
@@ -16,6 +16,7 @@ SEED = 0
 # Draws of the bootstrap [count].
 RESAMPLES = 1_000
 # Lists that have their place in the file, and whose rules are not built.
+CALIBRATION, STOPPED = "calibration", "calibration_of_stopped_votes"
 NOT_BUILT = ("panel", "cascade", "promise", "gain_by_kind")
 
 
@@ -57,9 +58,16 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
 
 
 def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
-    """Return the figures as JSON takes them: every estimate as {value, low, high}."""
+    """Return the figures as JSON takes them: every estimate as {value, low, high}.
+
+    `calibration` has the fixed panels, one row for each set, method and number of labels; the panels that stop when two
+    agree are a list of their own.
+    """
     document = {field.name: [_plain(row) for row in getattr(found, field.name)] for field in fields(found)}
-    return document | {name: [] for name in NOT_BUILT}
+    by_votes: dict[str, list[Any]] = {CALIBRATION: [], STOPPED: []}
+    for row in document[CALIBRATION]:
+        by_votes[CALIBRATION if row["votes"] == ALL else STOPPED].append(row)
+    return document | by_votes | {name: [] for name in NOT_BUILT}
 
 
 def _plain(content: object) -> Any:  # noqa: ANN401 - whatever JSON takes

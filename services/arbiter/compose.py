@@ -13,6 +13,7 @@ from chassis.serving.server import Service, grpc_server
 from configuration.agents import AgentConfig
 from inference import ModelClients
 from kernel.envelope import Limits
+from sandbox import CodeSandbox
 from sandbox.mathematics import InProcessCalculator, MathematicsSource
 from services.arbiter import rest, rpc
 from services.arbiter.service.arbitrate import ArbitrationContext, arbitrate
@@ -21,9 +22,12 @@ from services.arbiter.service.measure import MeasureLimits, measure
 from services.arbiter.service.plan import ArbitrationDefaults
 from services.arbiter.service.replay import replay
 from services.arbiter.service.stage_agents import DefaultAgents
+from services.arbiter.service.voting.vote import VoteContext, vote
 from services.arbiter.settings import Settings
 
 NAME = "arbiter"
+# Programs of models that run at once [count], and memory of each [bytes]: together within the container's memory.
+PROGRAMS_AT_ONCE, PROGRAM_MEMORY_BYTES = 2, 256 * 1024**2
 CONTRACT = arbiter_pb2.DESCRIPTOR.services_by_name["ArbiterService"]
 
 
@@ -57,6 +61,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
     most = MeasureLimits(samples=settings.measure_max_samples)
     run_arbitration = partial(arbitrate, context=_context(settings, parts, tracer, defaults))
     run_measure = partial(measure, tracer=tracer, most=most, calculator=calculator)
+    run_vote = partial(vote, context=_vote_context(settings, parts))
     run_replay = partial(replay, defaults=defaults, tracer=tracer, most=most, calculator=calculator)
     app = build_app(
         NAME,
@@ -65,9 +70,9 @@ def compose(settings: Settings, parts: Parts) -> Service:
         max_body_bytes=settings.max_body_bytes,
         body_limits=dict.fromkeys(("/v1/measurements", "/v1/replays"), settings.measure_max_body_bytes),
     )
-    rest.add_paths(app, arbitrate=run_arbitration, measure=run_measure, replay=run_replay)
+    rest.add_paths(app, arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
     server = grpc_server(parts.keyring)
-    servicer = rpc.Servicer(arbitrate=run_arbitration, measure=run_measure, replay=run_replay)
+    servicer = rpc.Servicer(arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
     arbiter_pb2_grpc.add_ArbiterServiceServicer_to_server(servicer, server)
     return Service(
         name=NAME,
@@ -90,6 +95,19 @@ def _context(settings: Settings, parts: Parts, tracer: Tracer, defaults: Arbitra
             solvers=settings.solver_agents, critic=settings.critic_agent, arbiter=settings.arbiter_agent
         ),
         tracing_timeout_s=settings.tracing_timeout_ms / 1000,
+        calculator=parts.calculator,
+    )
+
+
+def _vote_context(settings: Settings, parts: Parts) -> VoteContext:
+    return VoteContext(
+        agents=parts.agents,
+        model_clients=parts.model_clients,
+        limits=arbitration_defaults(settings).limits,
+        max_tokens=settings.vote_max_tokens,
+        default_agents=settings.solver_agents,
+        programs=settings.programs,
+        sandbox=CodeSandbox(at_once=PROGRAMS_AT_ONCE, memory_bytes=PROGRAM_MEMORY_BYTES),
         calculator=parts.calculator,
     )
 

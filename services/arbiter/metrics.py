@@ -3,14 +3,24 @@
 from prometheus_client import Counter, Histogram
 
 from chassis import telemetry
+from kernel.envelope import Usage
 from kernel.outcomes import Outcome
+from kernel.votes.votes import VoteMode
 from services.arbiter.service.values import ArbitrationFinished
+from services.arbiter.service.voting.values import VoteFinished
 
 NATS = (-2.0, -1.0, -0.5, -0.25, -0.1, 0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 
 ARBITRATIONS = Counter(
     "metacog_arbitrations_total", "Arbitrations by mode, source of the answer and why they stopped.",
     ["mode", "source", "stopping"],
+)  # fmt: skip
+VOTES = Counter("metacog_votes_total", "Votes by how they ended and why they stopped.", ["outcome", "stop_reason"])
+VOTES_CAST = Counter("metacog_votes_cast_total", "Single votes by mode and whether they are valid.", ["mode", "valid"])
+VOTE_TOKENS = Counter("metacog_vote_tokens_total", "Tokens generated for votes, drafts left out.", ["mode"])
+AGREEMENT = Histogram(
+    "metacog_vote_agreement", "Share of the valid votes that agree with the winner [0..1].",
+    buckets=(0.2, 0.34, 0.5, 0.67, 0.75, 0.8, 0.99, 1.0),
 )  # fmt: skip
 ENTROPY_REDUCTION = Histogram(
     "metacog_entropy_reduction_nats", "Entropy of the solvers less entropy of the arbiter [nats].", buckets=NATS
@@ -25,7 +35,23 @@ def record_arbitration(finished: ArbitrationFinished) -> None:
     if finished.measures.entropy_reduction is not None:
         ENTROPY_REDUCTION.observe(finished.measures.entropy_reduction)
     SAVED.inc(finished.saved_generations)
-    for stage, spent in finished.usage.stages.items():
+    _record_usage(finished.usage)
+
+
+def record_vote(finished: VoteFinished) -> None:
+    """Record a vote that has ended."""
+    VOTES.labels(finished.outcome, finished.stop_reason).inc()
+    for cast in finished.votes:
+        VOTES_CAST.labels(cast.mode, str(cast.answer is not None).lower()).inc()
+        if cast.mode is not VoteMode.DRAFT:
+            VOTE_TOKENS.labels(cast.mode).inc(cast.completion_tokens or 0)
+    if finished.groups:
+        AGREEMENT.observe(len(finished.groups[0].votes) / sum(len(one.votes) for one in finished.groups))
+    _record_usage(finished.usage)
+
+
+def _record_usage(usage: Usage) -> None:
+    for stage, spent in usage.stages.items():
         telemetry.child(telemetry.TOKENS, stage, "prompt").inc(spent.prompt_tokens)
         telemetry.child(telemetry.TOKENS, stage, "completion").inc(spent.completion_tokens)
         telemetry.child(telemetry.GENERATIONS, stage).inc(spent.generations)

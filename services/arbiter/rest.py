@@ -1,6 +1,7 @@
 """The REST API of the arbiter."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
@@ -16,13 +17,16 @@ from services.arbiter.service.values import (
     ReplayRequest,
     ReplayResponse,
 )
+from services.arbiter.service.voting.values import VoteEvent, VoteFinished, VoteRequest
 
 Arbitrate = Callable[[ArbitrateRequest], AsyncGenerator[Event, None]]
 Measure = Callable[[MeasureRequest], Awaitable[MeasureResponse]]
 Replay = Callable[[ReplayRequest], Awaitable[ReplayResponse]]
+CastVotes = Callable[[VoteRequest], AsyncGenerator[VoteEvent, None]]
+E = TypeVar("E")
 
 
-def add_paths(app: FastAPI, *, arbitrate: Arbitrate, measure: Measure, replay: Replay) -> None:
+def add_paths(app: FastAPI, *, arbitrate: Arbitrate, measure: Measure, replay: Replay, vote: CastVotes) -> None:
     """Add the arbiter's paths to `app`."""
 
     @app.post("/v1/arbitrations", response_model=ArbitrationFinished)
@@ -43,10 +47,18 @@ def add_paths(app: FastAPI, *, arbitrate: Arbitrate, measure: Measure, replay: R
         """Run a recorded question through either mode; no model call."""
         return Json(await until_disconnect(request, replay(body)))
 
+    @app.post("/v1/votes", response_model=VoteFinished)
+    async def votes(body: VoteRequest, request: Request) -> Response:
+        """Ask until enough answers agree; return server-sent events or the finished vote."""
+        events = vote(body)
+        if wants_events(request):
+            return await until_disconnect(request, event_stream(events))
+        return Json(await until_disconnect(request, last(events)))
 
-async def last(events: AsyncIterator[Event]) -> Event | None:
+
+async def last(events: AsyncIterator[E]) -> E | None:
     """Return the last event."""
-    finished: Event | None = None
+    finished: E | None = None
     async for event in events:
         finished = event
     return finished

@@ -35,6 +35,10 @@ class Settings(ApiSettings):
     stepwise_solving: bool = Field(False, description="Whether adaptive mode draws solver samples in steps")
     max_solvers: int = Field(16, ge=1, description="Solvers that a request may ask for")
     max_samples: int = Field(256, ge=1, le=1024, description="Samples of one stage that a request may ask for")
+    vote_max_tokens: int = Field(512, ge=1, description="Tokens of a vote whose request states none")
+    programs: bool = Field(
+        True, description="Whether models may answer by a program, which runs in the sandbox where there is one"
+    )
     embedding_timeout_ms: int = Field(30_000, ge=1, description="Time for a batch of sentences to be embedded [ms]")
     tracing_timeout_ms: int = Field(
         5_000, ge=1, description="Time for the embedding measures of an arbitration, after its answer [ms]"

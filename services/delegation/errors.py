@@ -4,11 +4,11 @@ MetacogError
 ├── UnknownDimension         the request names a dimension that is not configured
 ├── TaskNotFound             the key has no such task
 ├── InvalidProfile           an imported profile is not possible
-├── SandboxUnavailable       the request has unit tests, and the sandbox is off or missing
 ├── CategoryNotFound         the key has no such discovered category
 ├── (agents)                 kernel.errors: UnknownAgent, NoAgents
 ├── (feedback, database)     chassis.errors: FeedbackConflict, DatabaseUnavailable
 ├── (idempotency)            chassis.idempotency: RequestIdReused, RequestInProgress
+├── (sandbox)                sandbox: SandboxUnavailable
 └── (permissions)            chassis.serving.auth: TeachingNotAllowed
 """
 
@@ -34,13 +34,6 @@ class InvalidProfile(MetacogError):
 
     code = Code.INVALID_ARGUMENT
     reason = "INVALID_PROFILE"
-
-
-class SandboxUnavailable(MetacogError):
-    """The request has unit tests, and the sandbox is off or missing."""
-
-    code = Code.FAILED_PRECONDITION
-    reason = "SANDBOX_UNAVAILABLE"
 
 
 class CategoryNotFound(MetacogError):

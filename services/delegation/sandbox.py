@@ -2,8 +2,7 @@
 
 import asyncio
 
-from sandbox import CodeSandbox
-from services.delegation.errors import SandboxUnavailable
+from sandbox import CodeSandbox, SandboxUnavailable
 from services.delegation.service.result_merger import Tested
 
 

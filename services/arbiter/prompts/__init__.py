@@ -31,6 +31,11 @@ def solve(*, question: str, answer_type: AnswerType) -> Prompt:
     return render(_HERE, "solve", {"question": quoted("question", question), "form": _form(answer_type)})
 
 
+def program(*, question: str, answer_type: AnswerType) -> Prompt:
+    """Ask for a program that prints the answer."""
+    return render(_HERE, "program", {"question": quoted("question", question), "form": _printed(answer_type)})
+
+
 def critique(*, question: str, trace: str) -> Prompt:
     """Ask for strengths and errors of one solution, without the choice of an answer."""
     values = {"question": quoted("question", question), "solution": quoted("solution", trace)}
@@ -68,6 +73,10 @@ def instructions(answer_type: AnswerType) -> Sequence[Prompt]:
 
 def _form(answer_type: AnswerType) -> str:
     return render(_HERE, "form", {"answer_type": answer_type.value}).text
+
+
+def _printed(answer_type: AnswerType) -> str:
+    return render(_HERE, "printed", {"answer_type": answer_type.value}).text
 
 
 def _check(answer_type: AnswerType) -> str:

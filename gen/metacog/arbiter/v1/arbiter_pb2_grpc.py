@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from metacog.arbiter.v1 import arbiter_pb2 as metacog_dot_arbiter_dot_v1_dot_arbiter__pb2
+from metacog.arbiter.v1 import vote_pb2 as metacog_dot_arbiter_dot_v1_dot_vote__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -50,6 +51,11 @@ class ArbiterServiceStub:
                 request_serializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ReplayRequest.SerializeToString,
                 response_deserializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ReplayResponse.FromString,
                 _registered_method=True)
+        self.Vote = channel.unary_stream(
+                '/metacog.arbiter.v1.ArbiterService/Vote',
+                request_serializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteRequest.SerializeToString,
+                response_deserializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteResponse.FromString,
+                _registered_method=True)
 
 
 class ArbiterServiceServicer:
@@ -90,6 +96,18 @@ class ArbiterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Vote(self, request, context):
+        """Asks one source after another until enough answers agree, and returns every vote.
+
+        A retry asks, and spends, again. The last event is always `vote_finished`; when no vote is valid, its outcome is
+        `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_VOTE_RULE`, `UNKNOWN_AGENT`,
+        `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no
+        source could be asked at all; a source that fails later is left out, and named.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ArbiterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -107,6 +125,11 @@ def add_ArbiterServiceServicer_to_server(servicer, server):
                     servicer.Replay,
                     request_deserializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ReplayRequest.FromString,
                     response_serializer=metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ReplayResponse.SerializeToString,
+            ),
+            'Vote': grpc.unary_stream_rpc_method_handler(
+                    servicer.Vote,
+                    request_deserializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteRequest.FromString,
+                    response_serializer=metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -191,6 +214,33 @@ class ArbiterService:
             '/metacog.arbiter.v1.ArbiterService/Replay',
             metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ReplayRequest.SerializeToString,
             metacog_dot_arbiter_dot_v1_dot_arbiter__pb2.ReplayResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Vote(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/metacog.arbiter.v1.ArbiterService/Vote',
+            metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteRequest.SerializeToString,
+            metacog_dot_arbiter_dot_v1_dot_vote__pb2.VoteResponse.FromString,
             options,
             channel_credentials,
             insecure,

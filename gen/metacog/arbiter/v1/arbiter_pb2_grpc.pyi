@@ -6,6 +6,7 @@ Settling disagreement between sampled answers, and measuring how the information
 from collections import abc as _abc
 from grpc import aio as _aio
 from metacog.arbiter.v1 import arbiter_pb2 as _arbiter_pb2
+from metacog.arbiter.v1 import vote_pb2 as _vote_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -55,6 +56,14 @@ class ArbiterServiceStub:
     Safe to retry: the same recording, options and seed get the same answer. Fails with `MALFORMED_REQUEST`,
     `REQUEST_OVER_LIMIT` or `RECORDING_TOO_SHORT`, which names the samples that are missing.
     """
+    Vote: _grpc.UnaryStreamMultiCallable[_vote_pb2.VoteRequest, _vote_pb2.VoteResponse]
+    """Asks one source after another until enough answers agree, and returns every vote.
+
+    A retry asks, and spends, again. The last event is always `vote_finished`; when no vote is valid, its outcome is
+    `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_VOTE_RULE`, `UNKNOWN_AGENT`,
+    `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no
+    source could be asked at all; a source that fails later is left out, and named.
+    """
 
 @_typing.type_check_only
 class ArbiterServiceAsyncStub(ArbiterServiceStub):
@@ -82,6 +91,14 @@ class ArbiterServiceAsyncStub(ArbiterServiceStub):
 
     Safe to retry: the same recording, options and seed get the same answer. Fails with `MALFORMED_REQUEST`,
     `REQUEST_OVER_LIMIT` or `RECORDING_TOO_SHORT`, which names the samples that are missing.
+    """
+    Vote: _aio.UnaryStreamMultiCallable[_vote_pb2.VoteRequest, _vote_pb2.VoteResponse]  # type: ignore[assignment]
+    """Asks one source after another until enough answers agree, and returns every vote.
+
+    A retry asks, and spends, again. The last event is always `vote_finished`; when no vote is valid, its outcome is
+    `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_VOTE_RULE`, `UNKNOWN_AGENT`,
+    `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no
+    source could be asked at all; a source that fails later is left out, and named.
     """
 
 class ArbiterServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -125,6 +142,20 @@ class ArbiterServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Safe to retry: the same recording, options and seed get the same answer. Fails with `MALFORMED_REQUEST`,
         `REQUEST_OVER_LIMIT` or `RECORDING_TOO_SHORT`, which names the samples that are missing.
+        """
+
+    @_abc_1.abstractmethod
+    def Vote(
+        self,
+        request: _vote_pb2.VoteRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_vote_pb2.VoteResponse], _abc.AsyncIterator[_vote_pb2.VoteResponse]]:
+        """Asks one source after another until enough answers agree, and returns every vote.
+
+        A retry asks, and spends, again. The last event is always `vote_finished`; when no vote is valid, its outcome is
+        `ABSTAINED`, which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_VOTE_RULE`, `UNKNOWN_AGENT`,
+        `SANDBOX_UNAVAILABLE`, `PROMPT_TOO_LONG`, `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED` or `DEADLINE_EXCEEDED` when no
+        source could be asked at all; a source that fails later is left out, and named.
         """
 
 def add_ArbiterServiceServicer_to_server(servicer: ArbiterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

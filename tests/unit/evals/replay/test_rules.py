@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evals.replay.calibration import calibration_rows
-from evals.replay.figures import NOT_BUILT, ReplayFigures, figures_document
+from evals.replay.figures import NOT_BUILT, STOPPED, ReplayFigures, figures_document
 from evals.replay.pack import RecordedSet, read_set
 from evals.replay.second_opinions import nearest_agents, second_opinion_rows, system_one_agents
 from evals.replay.stopping import (
@@ -141,7 +141,7 @@ def test_figures_are_written_as_lists_of_objects_with_intervals(tmp_path: Path) 
 
     document = figures_document(figures)
 
-    assert set(document) == {"stopping", "draft_vote", "second_opinion", "calibration", *NOT_BUILT}
+    assert set(document) == {"stopping", "draft_vote", "second_opinion", "calibration", STOPPED, *NOT_BUILT}
     row = document["stopping"][0]
     assert row["set"] == "set"
     assert set(row["gain_over_fixed"]) == {"value", "low", "high"}

@@ -1,0 +1,41 @@
+"""A draft is a System 1 answer, which nobody asked to end in a form; this module finds type and answer in it."""
+
+from collections.abc import Sequence
+
+from kernel.answers import AnswerType, InferredType, extract, inferred_type, rules_of
+from kernel.answers.untyped import untyped_answer
+
+
+def draft_answer(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()) -> str | None:
+    """Return the answer that a draft gives, as far as it shows; None where it gives none of this type.
+
+    Args:
+        text: The draft.
+        answer_type: Type of the answer looked for.
+        options: Texts of a choice's options, in order.
+
+    Source:
+        SPEC 2.1 where the draft ends in a form; else its first words or its concluding sentence, which is ours.
+
+    Example:
+        >>> draft_answer("It is 4.", AnswerType.NUMBER), draft_answer("I do not know.", AnswerType.NUMBER)
+        ('4', None)
+    """
+    found = extract(text, answer_type, options=options)
+    if found is not None:
+        return found
+    seen = untyped_answer(text)
+    return seen.canonical if seen is not None and seen.answer_type is answer_type else None
+
+
+def draft_type(question: str, draft: str, *, options: Sequence[str] = ()) -> InferredType:
+    """Return the type of the answer that a question asks for, where a draft of it is known.
+
+    Example:
+        >>> draft_type("What is 2 + 2?", "It is 4.").answer_type, draft_type("What is 2 + 2?", "A sum.").answer_type
+        (<AnswerType.NUMBER: 'NUMBER'>, <AnswerType.TEXT: 'TEXT'>)
+    """
+    seen = untyped_answer(draft)
+    shows_type = seen is not None and not rules_of(seen.answer_type).is_free_text
+    sample = f"Final Answer: {seen.canonical}" if shows_type and seen is not None else draft
+    return inferred_type(question, options=options, samples=[sample])
