@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from evals.replay.pack import INVALID, Agent, Floats, Ints, RecordedSet
 from evals.replay.second_opinions import nearest_agents, one_answer, system_one_agents
+from evals.replay.stopping import DRAFT, REASONED
 from evals.stats.chance import Chance
 from kernel.statistics.reliability import brier_score, calibration_error, chance_calibration_error
 from kernel.values import value
@@ -65,6 +66,19 @@ class CalibrationRow:
     models: int
 
 
+class _Column(NamedTuple):
+    """The answers of one voter: one to each question."""
+
+    answers: Ints
+    right: Flags
+    agent: Agent
+    mode: VoteMode
+
+
+def _column(answers: Ints, right: Flags, agent: Agent, mode: VoteMode = VoteMode.REASONED) -> _Column:
+    return _Column(answers, right, agent, mode)
+
+
 class _Voted(NamedTuple):
     """The votes of one panel on all questions of a file: which evidence each gave, and whether the winner was right."""
 
@@ -112,15 +126,25 @@ def calibration_rows(recorded: RecordedSet, chance: Chance, draws: int = DRAWS) 
     return rows
 
 
-def shipped_prior(recorded: Sequence[RecordedSet], chance: Chance) -> Prior:
-    """Return the prior of all questions of all files: what the product ships."""
+def shipped_prior(pack: Sequence[RecordedSet], chance: Chance) -> Prior:
+    """Return the prior of all questions: what the product ships.
+
+    Besides the panels it is fitted on five answers of one model, and on a direct answer with four reasoned ones of the
+    same model, so that it knows what agreement of one model with itself, and of two modes, is worth.
+    """
     models: list[tuple[Floats, Floats]] = []
-    for one in recorded:
-        panels = _Panels(one, chance)
-        for first in system_one_agents(one):
+    for recorded in pack:
+        panels = _Panels(recorded, chance)
+        every = np.ones(len(recorded), dtype=np.bool_)
+        for first in system_one_agents(recorded):
             for stops in (False, True):
-                models.append(_training(panels.votes(first, "", stops), np.ones(len(one), dtype=np.bool_)))
-    return prior_of(models)
+                found = [
+                    panels.votes(first, "", stops),
+                    panels.own_votes(first, stops),
+                    panels.draft_votes(first, stops),
+                ]
+                models += [_training(voted, every) for voted in found if voted is not None and voted.valid.any()]
+    return prior_of([one for one in models if len(one[1])])
 
 
 class _Panels:
@@ -138,21 +162,46 @@ class _Panels:
         panel = (first, *others)
         key = (tuple(agent.name for agent in panel), stops)
         if key not in self._known:
-            self._known[key] = self._voted(panel, stops)
+            columns = [_column(self._drawn[agent.name][0], self._drawn[agent.name][1], agent) for agent in panel]
+            self._known[key] = self._voted(columns, stops, has_draft=True)
         return self._known[key]
 
-    def _voted(self, panel: Sequence[Agent], stops: bool) -> _Voted:
+    def own_votes(self, agent: Agent, stops: bool) -> _Voted | None:
+        """Return the votes of five answers of one agent; None where it has fewer."""
+        if agent.samples < VOTES:
+            return None
+        return self._voted(self._samples(agent, VOTES), stops, has_draft=False)
+
+    def draft_votes(self, first: Agent, stops: bool) -> _Voted | None:
+        """Return the votes of a direct answer and four reasoned ones of its model; None where they are not recorded."""
+        agents = self.recorded.agents
+        direct, reasoned = agents.get(first.model + DRAFT), agents.get(first.model + REASONED)
+        if direct is None or reasoned is None or reasoned.samples < VOTES - 1:
+            return None
+        return self._voted(
+            [*self._samples(direct, 1, VoteMode.DRAFT), *self._samples(reasoned, VOTES - 1)], stops, has_draft=True
+        )
+
+    def _samples(self, agent: Agent, count: int, mode: VoteMode = VoteMode.REASONED) -> list[_Column]:
+        """Return the answers of an agent at `count` places drawn at random for each question."""
+        rng = np.random.default_rng(0)
+        order = rng.permuted(np.broadcast_to(np.arange(agent.samples), agent.answers.shape), axis=1)
+        answers = np.take_along_axis(agent.answers, order, 1)
+        right = np.take_along_axis(agent.right, order, 1)
+        return [_column(answers[:, at], right[:, at], agent, mode) for at in range(count)]
+
+    def _voted(self, panel: Sequence[_Column], stops: bool, *, has_draft: bool) -> _Voted:
         recorded = self.recorded
-        numbers = np.stack([self._drawn[agent.name][0] for agent in panel], axis=1)
-        right = np.stack([self._drawn[agent.name][1] for agent in panel], axis=1)
-        asked = np.logical_and.reduce([agent.asked for agent in panel])
+        numbers = np.stack([column.answers for column in panel], axis=1)
+        right = np.stack([column.right for column in panel], axis=1)
+        asked = np.logical_and.reduce([column.agent.asked for column in panel])
         sources = [
             VoteSource(
-                model=agent.model,
-                mode=VoteMode.REASONED,
-                competence=float(agent.right[recorded.fitting & agent.asked].mean()),
+                model=column.agent.model,
+                mode=column.mode,
+                competence=float(column.agent.right[recorded.fitting & column.agent.asked].mean()),
             )
-            for agent in panel
+            for column in panel
         ]
         seen: dict[VoteEvidence, int] = {}
         which = np.zeros(len(recorded), dtype=np.int64)
@@ -161,10 +210,17 @@ class _Panels:
             found = _outcome(pattern, sources, stops)
             if found is None:
                 continue
-            winner, agreeing, votes, draft = found
+            winners, votes = found
+            agreed = [sources[at] for at in winners]
             evidence = VoteEvidence(
-                agreeing=agreeing, valid=votes, models=agreeing, draft_agrees=draft, options=options
+                agreeing=len(winners),
+                valid=votes,
+                models=len({source.model for source in agreed}),
+                modes=len({source.mode for source in agreed}),
+                draft_agrees=has_draft and 0 in winners,
+                options=options,
             )
+            winner = winners[0]
             which[rows] = seen.setdefault(evidence, len(seen))
             hits[rows], valid[rows] = right[rows, winner], True
         return _Voted(tuple(seen), which, hits, valid)
@@ -183,8 +239,8 @@ def _patterns(numbers: Ints, options: Ints, asked: Flags) -> Iterator[tuple[tupl
         yield tuple(row[:-1]), row[-1], known[where.reshape(-1) == at]
 
 
-def _outcome(pattern: Sequence[int], sources: Sequence[VoteSource], stops: bool) -> tuple[int, int, int, bool] | None:
-    """Return the winning vote, the votes that agree with it, the valid votes, and whether System 1's is among them."""
+def _outcome(pattern: Sequence[int], sources: Sequence[VoteSource], stops: bool) -> tuple[tuple[int, ...], int] | None:
+    """Return the votes for the winning answer, and how many votes are valid; None without a valid one."""
     rule = VoteRule(agree=2, most=len(sources))
     votes: list[Vote] = []
     keys: list[str | None] = []
@@ -195,10 +251,7 @@ def _outcome(pattern: Sequence[int], sources: Sequence[VoteSource], stops: bool)
         groups = grouped_by_key(keys, votes)
         if stops and vote_stop(groups, votes, rule) is not None:
             break
-    if not groups:
-        return None
-    winners = groups[0].votes
-    return winners[0], len(winners), sum(len(group.votes) for group in groups), 0 in winners
+    return (groups[0].votes, sum(len(group.votes) for group in groups)) if groups else None
 
 
 def _model_figures(

@@ -31,6 +31,8 @@ PLATT_FOLDS = 5
 NEAREST = 1e-6
 # Ridge of the common fit and of each model's own [precision]; least variance of a coefficient between models.
 WEAK_RIDGE, OWN_RIDGE, LEAST_SPREAD = 0.01, 50.0, 0.001
+# Variance of a coefficient of which no model's votes say anything.
+UNSEEN_SPREAD = 1.0
 # Newton's method ends when no coefficient moves further than this, and after this many steps.
 TINY = 1e-9
 MOST_STEPS = 50
@@ -279,7 +281,7 @@ def prior_of(models: Sequence[tuple[Floats, Floats]], *, strength: float = 1.0) 
 
     One fit over all models, each with the same weight, gives common coefficients; each model's own are drawn towards
     them by a ridge of `OWN_RIDGE`. The prior is the mean of the models' own coefficients, and the inverse of their
-    covariance: a coefficient on which the models agree is held firmly.
+    covariance: a coefficient on which the models agree is held firmly, and one whose term never varies hardly at all.
 
     Args:
         models: For each model the terms of its votes, shape (n, 7), and whether the winning answer was right, (n,).
@@ -300,13 +302,26 @@ def prior_of(models: Sequence[tuple[Floats, Floats]], *, strength: float = 1.0) 
     )
     towards = _round_prior(common, OWN_RIDGE)
     own = np.array([ridge_coefficients(design, share, towards, counts=counts) for design, share, counts in patterns])
-    spread = np.atleast_2d(np.cov(own, rowvar=False, bias=True)) + np.eye(len(TERMS)) * LEAST_SPREAD
+    spread = _spread(own, patterns)
     precision = strength * np.linalg.inv(spread)
     return Prior(
         coefficients=tuple(own.mean(axis=0).tolist()),
         precision=tuple(map(tuple, ((precision + precision.T) / 2).tolist())),
         share_right=float(np.mean([right.mean() for _, right in models])),
     )
+
+
+def _spread(own: Floats, patterns: Sequence[tuple[Floats, Floats, Floats]]) -> Floats:
+    """Return the covariance of the models' own coefficients; a model counts for those terms that vary in its votes."""
+    varies = np.array([np.ptp(design, axis=0) > 0 for design, _, _ in patterns])
+    varies[:, 0] = True
+    share = varies.mean(axis=0)
+    scale = 1 / np.sqrt(np.where(share > 0, share, 1.0))
+    spread: Floats = np.cov(own, rowvar=False, bias=True) * np.outer(scale, scale) + np.eye(len(TERMS)) * LEAST_SPREAD
+    unseen = np.flatnonzero(share == 0)
+    spread[unseen, :] = spread[:, unseen] = 0.0
+    spread[unseen, unseen] = UNSEEN_SPREAD
+    return spread
 
 
 def _round_prior(coefficients: Floats, precision: float) -> Prior:
