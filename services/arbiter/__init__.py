@@ -1,1 +1,1 @@
-"""The arbiter service: it settles disagreement between solvers, and measures how the information moves."""
+"""The arbiter settles disagreement between solvers, and measures how the information moves."""

@@ -1,4 +1,4 @@
-"""The arbiter as a process: `python -m services.arbiter`."""
+"""`python -m services.arbiter` runs the arbiter as a process."""
 
 import asyncio
 from functools import partial

@@ -1,4 +1,4 @@
-"""The wiring of the arbiter, for its process and for tests."""
+"""This module composes the arbiter from its settings and parts, for its process and for tests."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ CONTRACT = arbiter_pb2.DESCRIPTOR.services_by_name["ArbiterService"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of the arbiter that come from outside.
+    """The arbiter is composed of these parts and its settings.
 
     Attributes:
         model_clients: The model clients of the agents.
@@ -55,7 +55,7 @@ class Parts:
 
 
 def compose(settings: Settings, parts: Parts) -> Service:
-    """The arbiter with both APIs, ready to be served."""
+    """Return the arbiter with both APIs, ready to be served."""
     tracer = Tracer(parts.encoder, batch_timeout_s=settings.embedding_timeout_ms / 1000)
     defaults, calculator = arbitration_defaults(settings), parts.calculator
     most = MeasureLimits(samples=settings.measure_max_samples)
@@ -113,7 +113,7 @@ def _vote_context(settings: Settings, parts: Parts) -> VoteContext:
 
 
 def arbitration_defaults(settings: Settings) -> ArbitrationDefaults:
-    """The values of a request that leaves something out."""
+    """Return the values of a request that leaves something out."""
     return ArbitrationDefaults(
         limits=Limits(
             max_generations=settings.max_generations,

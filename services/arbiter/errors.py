@@ -1,4 +1,4 @@
-"""The errors that only the arbiter raises.
+"""Only the arbiter raises these errors.
 
 MetacogError
 └── RecordingTooShort    a replay asks for more samples than the recording holds

@@ -1,4 +1,4 @@
-"""Prometheus metrics of arbitrations."""
+"""The arbiter exposes these Prometheus metrics of arbitrations."""
 
 from prometheus_client import Counter, Histogram
 

@@ -1,4 +1,4 @@
-"""The REST API of the arbiter."""
+"""This module serves the arbiter over REST."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""The gRPC API of the arbiter."""
+"""This module serves the arbiter over gRPC."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -26,7 +26,7 @@ CastVotes = Callable[[VoteRequest], AsyncGenerator[VoteEvent, None]]
 
 
 class Servicer(pb_grpc.ArbiterServiceServicer):
-    """The arbiter's servicer."""
+    """The servicer serves the arbiter over gRPC."""
 
     def __init__(self, *, arbitrate: Arbitrate, measure: Measure, replay: Replay, vote: CastVotes) -> None:
         self._arbitrate = arbitrate

@@ -1,4 +1,4 @@
-"""Settings of the arbiter service."""
+"""This module defines the settings of the arbiter."""
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -8,7 +8,7 @@ from kernel.arbitration.defaults import FIRST_BATCH_SAMPLES, STOPPING_PROBABILIT
 
 
 class Settings(ApiSettings):
-    """Environment variables `METACOG_ARBITER_...`."""
+    """The settings are read from environment variables `METACOG_ARBITER_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ARBITER_", env_ignore_empty=True, frozen=True)
 

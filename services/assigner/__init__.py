@@ -1,1 +1,1 @@
-"""Assigner: who plays which role, and the five-role dialectic."""
+"""The assigner decides who plays which role, and runs the five-role dialectic."""

@@ -1,4 +1,4 @@
-"""The assigner as a process: `python -m services.assigner`."""
+"""`python -m services.assigner` runs the assigner as a process."""
 
 from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback, read_keys

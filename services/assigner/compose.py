@@ -1,4 +1,4 @@
-"""The wiring of the assigner, for its process and for tests."""
+"""This module composes the assigner from its settings and parts, for its process and for tests."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ CONTRACT = assigner_pb2.DESCRIPTOR.services_by_name["AssignerService"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of the assigner that come from outside.
+    """The assigner is composed of these parts and its settings.
 
     Attributes:
         model_clients: The model clients of the agents.
@@ -49,7 +49,7 @@ class Parts:
 
 
 def compose(settings: Settings, parts: Parts) -> Service:
-    """The assigner with both APIs, ready to be served."""
+    """Return the assigner with both APIs, ready to be served."""
     context = DeliberationContext(
         agents=parts.agents,
         model_clients=parts.model_clients,

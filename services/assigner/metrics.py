@@ -1,4 +1,4 @@
-"""Prometheus metrics of deliberations."""
+"""The assigner exposes these Prometheus metrics of deliberations."""
 
 from prometheus_client import Counter, Histogram
 

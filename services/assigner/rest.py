@@ -1,4 +1,4 @@
-"""The REST API of the assigner."""
+"""This module serves the assigner over REST."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 

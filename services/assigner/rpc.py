@@ -1,4 +1,4 @@
-"""The gRPC API of the assigner."""
+"""This module serves the assigner over gRPC."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -15,7 +15,7 @@ Deliberate = Callable[[DeliberateRequest], AsyncGenerator[Event, None]]
 
 
 class Servicer(pb_grpc.AssignerServiceServicer):
-    """The assigner's servicer."""
+    """The servicer serves the assigner over gRPC."""
 
     def __init__(self, *, assign: Assign, deliberate: Deliberate) -> None:
         self._assign = assign

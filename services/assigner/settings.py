@@ -1,4 +1,4 @@
-"""Settings of the assigner."""
+"""This module defines the settings of the assigner."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from kernel.roles import NOTE_EXPERIENCE, NOTE_IMPORTANCE
 
 
 class Settings(ApiSettings):
-    """Environment variables `METACOG_ASSIGNER_...`."""
+    """The settings are read from environment variables `METACOG_ASSIGNER_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ASSIGNER_", env_ignore_empty=True, frozen=True)
 

@@ -1,1 +1,1 @@
-"""The delegation service: agents assess themselves, delegate tasks to better ones, and learn from outcomes."""
+"""The delegation service lets agents assess themselves, delegate tasks to better ones, and learn from outcomes."""

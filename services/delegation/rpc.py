@@ -32,7 +32,7 @@ from services.delegation.service.values import ProcessRequest, SelfAssessRequest
 
 
 class Servicer(pb_grpc.DelegationServiceServicer):
-    """Serves the delegation service over gRPC."""
+    """The servicer serves the delegation service over gRPC."""
 
     def __init__(self, use_cases: UseCases, keyring: Keyring) -> None:
         self._use_cases = use_cases

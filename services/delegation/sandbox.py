@@ -7,7 +7,7 @@ from services.delegation.service.result_merger import Tested
 
 
 class Sandbox:
-    """Runs untrusted code that a model wrote, in a process without access to files and network.
+    """The sandbox runs untrusted code that a model wrote, in a process without access to files and network.
 
     Args:
         enabled: Whether code may be run at all.

@@ -1,1 +1,1 @@
-"""Router: decides how hard to think, and is the OpenAI-compatible gateway."""
+"""The router decides how hard to think, and is the OpenAI-compatible gateway."""

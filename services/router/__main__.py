@@ -1,4 +1,4 @@
-"""The router as a process: `python -m services.router`, and `... migrate` for its schema."""
+"""`python -m services.router` runs the router as a process; `... migrate` creates its schema."""
 
 import asyncio
 import sys

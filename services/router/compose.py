@@ -1,4 +1,4 @@
-"""The router composed from its parts: the only wiring, used by the process and by every test."""
+"""This module composes the router from its parts; it is the only wiring, used by the process and by every test."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -85,7 +85,7 @@ CONTRACT = router_pb2.DESCRIPTOR.services_by_name["RouterService"]
 
 
 class RunRecordStore(RunStore, Protocol):
-    """A store of runs that can be read."""
+    """This store holds runs that can be read."""
 
     async def get(self, run_id: str, *, key_name: str = "") -> Run:
         """Return one run of a key."""
@@ -98,7 +98,7 @@ class RunRecordStore(RunStore, Protocol):
 
 
 class CalibrationStore(RecalibrationStore, ReliabilityStore, MapChoiceStore, Protocol):
-    """A store of labelled answers, recalibration maps and their choice."""
+    """This store holds labelled answers, recalibration maps and their choice."""
 
 
 async def _nothing() -> None:
@@ -153,7 +153,7 @@ def postgres_database(url: str) -> RouterDatabase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paces:
-    """Times of the router's background workers that are no settings.
+    """These paces are times of the router's background workers that are no settings.
 
     Attributes:
         journal_retry_s: Time between two attempts to reach the database again [s].
@@ -223,7 +223,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The composed router.
+    """A composed router serves its APIs and works in the background.
 
     Attributes:
         app: The REST and OpenAI APIs.
@@ -406,7 +406,7 @@ class RunStorageOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackReceivers:
-    """Those who learn from labels of runs, where there are any.
+    """These receivers learn from labels of runs, where there are any.
 
     Attributes:
         delegation: The delegation service.
@@ -421,7 +421,7 @@ class FeedbackReceivers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecords:
-    """Runs and feedback, as the rest of the router uses them.
+    """The rest of the router uses runs and feedback through these records.
 
     Attributes:
         runs: The runs.

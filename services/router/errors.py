@@ -1,4 +1,4 @@
-"""Errors of the router.
+"""The router raises these errors.
 
 MetacogError
 ├── UnknownStrategy          the request names a strategy that the router does not have

@@ -1,4 +1,4 @@
-"""Metrics of the router."""
+"""The router exposes these Prometheus metrics."""
 
 from prometheus_client import Counter, Gauge, Histogram
 

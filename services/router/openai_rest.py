@@ -1,4 +1,4 @@
-"""The OpenAI API of the router: `/v1/chat/completions` and `/v1/models`."""
+"""This module serves the OpenAI API of the router: `/v1/chat/completions` and `/v1/models`."""
 
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence

@@ -45,7 +45,7 @@ CHECK_S = 1.5
 
 
 class Peer:
-    """A client of one other service, over one channel.
+    """A peer is a client of one other service, over one channel.
 
     Args:
         name: Name of the service, for messages.
@@ -209,7 +209,7 @@ class RelayedCall:
 
 
 class Relay:
-    """A strategy that another service carries out, inside a part of the request's envelope."""
+    """A relay is a strategy that another service carries out, inside a part of the request's envelope."""
 
     def __init__(self, peer: Peer, call: RelayedCall) -> None:
         self._peer = peer

@@ -1,4 +1,4 @@
-"""REST API of the router, beside the OpenAI one."""
+"""This module serves the router over REST, beside the OpenAI API."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar

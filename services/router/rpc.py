@@ -1,4 +1,4 @@
-"""gRPC API of the router."""
+"""This module serves the router over gRPC."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -42,7 +42,7 @@ DETAIL_FIELDS = {Strategy.DIALECTIC: "deliberation", Strategy.ARBITER: "arbitrat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseCases:
-    """The use cases of the router."""
+    """This value holds the use cases of the router."""
 
     assess: Callable[..., Awaitable[AssessResponse]]
     route: Callable[..., Awaitable[RouteResponse]]
@@ -55,7 +55,7 @@ class UseCases:
 
 
 class Servicer(pb_grpc.RouterServiceServicer):
-    """The router on gRPC."""
+    """The servicer serves the router over gRPC."""
 
     def __init__(self, use: UseCases, keyring: Keyring) -> None:
         self._use = use

@@ -1,4 +1,4 @@
-"""Settings of the router."""
+"""This module defines the settings of the router."""
 
 from pathlib import Path
 from typing import Literal
@@ -13,7 +13,7 @@ from kernel.statistics.recalibration import GROWTH, MINIMUM_LABELS
 
 
 class Settings(ApiSettings):
-    """Environment variables `METACOG_ROUTER_...`."""
+    """The settings are read from environment variables `METACOG_ROUTER_...`."""
 
     model_config = SettingsConfigDict(env_prefix="METACOG_ROUTER_", env_ignore_empty=True, frozen=True)
 

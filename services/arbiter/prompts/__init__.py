@@ -1,4 +1,4 @@
-"""The arbiter's prompts: one file and one typed function each. What models wrote is passed on as fenced data."""
+"""Each prompt of the arbiter is one file and one typed function. What models wrote is passed on as fenced data."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ _HERE = __name__
 
 @value
 class Solution:
-    """One solver as the arbiter sees it.
+    """A solution is one solver as the arbiter sees it.
 
     Attributes:
         name: Its name in the prompt.

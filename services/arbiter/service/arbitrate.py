@@ -1,4 +1,4 @@
-"""The use case of an arbitration: models solve, criticise and arbitrate one question."""
+"""This use case has models solve, criticise and arbitrate one question."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -21,7 +21,7 @@ from services.arbiter.service.values import ArbitrateRequest, ArbitrationStarted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArbitrationContext:
-    """The agents, clients and defaults that every arbitration uses.
+    """The context holds the agents, clients and defaults that every arbitration uses.
 
     Attributes:
         agents: Returns the configured agents.
@@ -43,7 +43,7 @@ class ArbitrationContext:
 
 
 def arbitrate(request: ArbitrateRequest, *, context: ArbitrationContext) -> AsyncGenerator[Event, None]:
-    """Events of one arbitration; the last is `ArbitrationFinished`. Closing the iterator stops the work.
+    """Yield the events of one arbitration; the last is `ArbitrationFinished`. Closing the iterator stops the work.
 
     Raises:
         MalformedRequest: Without a question, with two, or with agents that fit no solvers.

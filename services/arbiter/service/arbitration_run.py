@@ -1,4 +1,4 @@
-"""One arbitration under way: it solves, criticises, arbitrates, and decides when to stop.
+"""An arbitration under way solves, criticises, arbitrates, and decides when to stop.
 
 Source: SPEC 2.1, 2.4. What the envelope cannot carry is left out from the end: a sample is drawn only where its worst
 case fits, and critiques only where an arbitration sample still fits after them.
@@ -36,7 +36,7 @@ UNDECIDED = "{} comparisons of mathematical expressions took too long; such answ
 
 
 class ArbitrationRun:
-    """One arbitration under way.
+    """This run is one arbitration under way.
 
     Args:
         plan: The stages and their sizes.
@@ -166,7 +166,7 @@ class ArbitrationRun:
             self._begin_critiques()
 
     def _is_contested(self) -> bool:
-        """Whether critiques are certain to be needed, whatever answers the next samples hold."""
+        """Return whether critiques are certain to be needed, whatever answers the next samples hold."""
         left = self._plan.solvers * self._plan.solver_samples - sum(map(len, self.state.solved))
         may_merge = self.state.form.is_merged_by_meaning
         counts = self.state.tally.solver
@@ -207,7 +207,7 @@ class ArbitrationRun:
             self.state.reread(form, self._stages)
 
     def _is_settled(self) -> bool:
-        """Whether the solvers' vote is the answer: the variant has no other stage, or the solvers agree."""
+        """Return whether the solvers' vote is the answer: the variant has no other stage, or the solvers agree."""
         variant = self._plan.variant
         return not (variant.has_critiques or variant.has_arbiter) or self._agree()
 
@@ -245,7 +245,7 @@ class ArbitrationRun:
             self.exhausted = self.exhausted or critique.failure.startswith(LIMITS_REACHED)
 
     def _affords_critiques(self) -> bool:
-        """Whether all critiques that have not begun fit, and one arbitration sample after them."""
+        """Return whether all critiques that have not begun fit, and one arbitration sample after them."""
         plan, ledger = self._plan, self._spend.ledger
         missing = plan.critiques - len(self._critique_tasks)
         arbiter = 1 if plan.variant.has_arbiter else 0
@@ -290,7 +290,7 @@ class ArbitrationRun:
         self._emit(event)
 
     def _may_stop(self, level: float) -> bool:
-        """Whether the answer is settled; record why no further sample is drawn."""
+        """Return whether the answer is settled; record why no further sample is drawn."""
         tally = self.state.tally
         left = self._plan.rule.samples - len(self.state.arbitrated)
         if is_uncatchable(tally.arbiter, tally.solver, left):

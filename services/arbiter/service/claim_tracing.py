@@ -1,4 +1,4 @@
-"""The embedding measures: claims of many questions, embedded in batches, and traced.
+"""The embedding measures trace the claims of many questions, embedded in batches.
 
 Without the encoder these measures are undefined with a reason, and everything else is served.
 """
@@ -22,7 +22,7 @@ HELD_CLAIMS = 20_000
 
 @value
 class QuestionClaims:
-    """The texts of one question.
+    """This value holds the texts of one question.
 
     Attributes:
         solver_traces: The solvers' representative traces.
@@ -38,14 +38,14 @@ class QuestionClaims:
 
 
 class Encoding(Protocol):
-    """A client of a sentence encoder."""
+    """This client calls a sentence encoder."""
 
     def batches(self, texts: Sequence[str], *, timeout_s: float) -> AsyncGenerator[Embedded, None]:
         """Yield the vectors of `texts`, a batch at a time and in order."""
 
 
 class Tracer:
-    """Computes the measures that need embeddings.
+    """The tracer computes the measures that need embeddings.
 
     Args:
         encoder: The encoder.

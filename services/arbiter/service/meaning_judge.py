@@ -1,4 +1,4 @@
-"""The judgement of which long free texts mean the same, by a model and in few calls for many texts.
+"""A model judges which long free texts mean the same, in few calls for many texts.
 
 Source: SPEC 2.3: never by cosine. The model judges only pairs that the kernel's guard allows, and the kernel merges
 only what every pair of the two clusters allows. Answers are compared with one reference of each group, the most
@@ -21,7 +21,7 @@ MOST_REFERENCES = 8
 
 
 class MeaningJudge:
-    """Groups of texts that mean the same; they grow with each batch of samples, and no judgement is revised.
+    """The judge groups texts that mean the same; groups grow with each batch of samples, and no judgement is revised.
 
     Args:
         match: Returns for each answer the reference that means the same.
@@ -39,7 +39,7 @@ class MeaningJudge:
 
     @property
     def judged(self) -> int:
-        """Texts judged so far [count]; it grows with every change."""
+        """Return the number of texts judged so far [count]; it grows with every change."""
         return len(self._group)
 
     async def judge(self, answers: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The use case of measuring samples that exist, without a model call."""
+"""This use case measures samples that exist, without a model call."""
 
 import asyncio
 import time
@@ -53,7 +53,7 @@ AVERAGED = (
 
 @value
 class MeasureLimits:
-    """The most that one request may hold.
+    """These limits are the most that one request may hold.
 
     Attributes:
         samples: Samples of one question, solvers' or arbiter's [count].

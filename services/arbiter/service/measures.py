@@ -1,4 +1,4 @@
-"""The measures of counted questions: of one in an arbitration, or of thousands at once."""
+"""This module computes the measures of counted questions: of one in an arbitration, or of thousands at once."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ TRACE_FIELDS = ("novelty", "redundancy", "semantic_share", "symbolic_share", "un
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One question to be measured.
+    """A judgement is one question to be measured.
 
     Attributes:
         counted: Its samples by their answers.
@@ -55,7 +55,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """The bounds of novelty and overconfidence."""
+    """The thresholds are the bounds of novelty and overconfidence."""
 
     novel_below: float
     overconfident_above: float
@@ -63,7 +63,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedQuestions:
-    """A measured question."""
+    """This value is a measured question."""
 
     choice: ConsensusChoice | None
     tally: Tally
@@ -71,13 +71,13 @@ class JudgedQuestions:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether there is an answer."""
+        """Return whether there is an answer."""
         return Outcome.ANSWERED if self.choice else Outcome.ABSTAINED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """The place of one question in the arrays."""
+    """A row is the place of one question in the arrays."""
 
     at: int
     info: Information
@@ -138,7 +138,7 @@ def _judged(question: Judgement, tally: Tally, row: _Row, thresholds: Thresholds
 
 
 class _Correctness:
-    """The correctness of answers of one question; each answer is judged once."""
+    """The correctness of answers of one question is judged once for each answer."""
 
     def __init__(self, question: Judgement) -> None:
         self._question = question

@@ -1,4 +1,4 @@
-"""The plan of one arbitration: the request with every default filled in."""
+"""A plan is the request for one arbitration with every default filled in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ from services.arbiter.service.values import AdaptiveOptions, ArbitrateRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArbitrationDefaults:
-    """The values of a request that leaves something out; the papers' numbers where they have one (SPEC 2.1).
+    """A request gets these values for what it leaves out; the papers' numbers where they have one (SPEC 2.1).
 
     Attributes:
         limits: The envelope.
@@ -70,7 +70,7 @@ class ArbitrationDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """The tokens that one text of each stage may have [count], and each earlier text in a prompt."""
+    """One text of each stage, and each earlier text in a prompt, may have so many tokens [count]."""
 
     solve: int
     critique: int
@@ -80,7 +80,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Temperatures:
-    """The sampling temperatures of the stages."""
+    """The stages sample at these temperatures."""
 
     solve: float
     critique: float
@@ -89,7 +89,7 @@ class Temperatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One arbitration with all its sizes.
+    """A plan is one arbitration with all its sizes.
 
     Attributes:
         question: The question as one text.
@@ -133,22 +133,22 @@ class Plan:
 
     @property
     def adaptive(self) -> bool:
-        """Whether sampling may stop early."""
+        """Return whether sampling may stop early."""
         return self.mode is Mode.ADAPTIVE
 
     @property
     def critiques(self) -> int:
-        """Critiques if all are written [count]."""
+        """Return the number of critiques if all are written [count]."""
         return self.solvers if self.variant.has_critiques else 0
 
     @property
     def arbitration_samples(self) -> int:
-        """Arbitration samples if all are drawn [count]."""
+        """Return the number of arbitration samples if all are drawn [count]."""
         return self.rule.samples if self.variant.has_arbiter else 0
 
     @property
     def generations(self) -> int:
-        """Generations if every sample is drawn [count]: solvers x K_s, a critique each, K_a."""
+        """Return the generations if every sample is drawn [count]: solvers x K_s, a critique each, K_a."""
         return self.solvers * self.solver_samples + self.critiques + self.arbitration_samples
 
     def sufficient_limits(self, default: Limits) -> Limits:
@@ -169,7 +169,7 @@ class Plan:
 
     @property
     def is_form_firm(self) -> bool:
-        """Whether no sample can change the form: it is given, or options are listed."""
+        """Return whether no sample can change the form: it is given, or options are listed."""
         return self.answer_type is not None or self.form().has_options
 
 

@@ -1,4 +1,4 @@
-"""The use case of a replay: the stages of an arbitration from a recording, without a model call."""
+"""This use case replays the stages of an arbitration from a recording, without a model call."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ from services.arbiter.service.values import AdaptiveOptions, Critique, Event, Re
 
 
 class RecordedStages:
-    """Stages that draw from a recording, in its own order or in that of a seed.
+    """These stages draw from a recording, in its own order or in that of a seed.
 
     Args:
         request: The recording.
@@ -57,7 +57,7 @@ class RecordedStages:
 
     @property
     def generations(self) -> int:
-        """Generations of the whole recording [count]."""
+        """Return the generations of the whole recording [count]."""
         return sum(map(len, self.solved)) + len(self._critiques) + len(self.arbitrated)
 
     def names(self, solver: int) -> tuple[str, str]:
@@ -66,7 +66,7 @@ class RecordedStages:
 
     @property
     def arbiter_names(self) -> tuple[str, str]:
-        """No names: a recording does not hold the agent of the arbiter."""
+        """Return no names: a recording does not hold the agent of the arbiter."""
         return "", ""
 
     def read(self, drawn: DrawnSample, form: AnswerForm) -> DrawnSample:

@@ -1,4 +1,4 @@
-"""The events that end an arbitration: its answer, and its result with all measures."""
+"""This module makes the events that end an arbitration: its answer, and its result with all measures."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from services.arbiter.service.values import AnswerSettled, ArbitrationFinished
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArbitrationOutcome:
-    """A run that has outcome, and its cost."""
+    """An outcome is a run that has ended, and its cost."""
 
     plan: Plan
     run: ArbitrationRun

@@ -1,4 +1,4 @@
-"""The samples of an arbitration so far, and their counts."""
+"""This state holds the samples of an arbitration so far, and their counts."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from services.arbiter.service.values import Critique, Sample, SamplesDrawn, Solv
 
 
 class SampleState:
-    """Samples of one arbitration.
+    """This state holds the samples of one arbitration.
 
     Args:
         solvers: Solvers [count].
@@ -49,7 +49,7 @@ class SampleState:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was sampled at all."""
+        """Return whether nothing was sampled at all."""
         return not any(self.solved) and not self.arbitrated
 
     async def count(self) -> None:
@@ -64,7 +64,7 @@ class SampleState:
 
     @property
     def counted(self) -> CountedSamples:
-        """All samples by their answers; `count` counts them beforehand."""
+        """Return all samples by their answers; `count` counts them beforehand."""
         if self._counted is None or self._counted[0] != self._state:
             result = counted(*self._answers, self.form, self._same_meaning, self._mathematics)
             self._counted = (self._state, result)
@@ -72,7 +72,7 @@ class SampleState:
 
     @property
     def _state(self) -> object:
-        """The state that the counts depend on."""
+        """Return the state that the counts depend on."""
         return (*map(len, self.solved), len(self.arbitrated), self.form, self._meanings.judged)
 
     @property
@@ -85,12 +85,12 @@ class SampleState:
 
     @property
     def tally(self) -> Tally:
-        """Counts of all samples."""
+        """Return the counts of all samples."""
         return self.counted.tally
 
     @property
     def found(self) -> list[str]:
-        """Every answer, as the samples spell it."""
+        """Return every answer, as the samples spell it."""
         return [d.found for samples in (*self.solved, self.arbitrated) for d in samples if d.found is not None]
 
     def reread(self, form: AnswerForm, stages: Stages) -> None:

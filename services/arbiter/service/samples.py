@@ -1,4 +1,4 @@
-"""Samples as they were drawn, their answers, and the counts of these."""
+"""Samples are kept as they were drawn, with their answers and the counts of these."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from services.arbiter.service.values import Sample, SolverResult
 
 @value
 class DrawnSample:
-    """One sample as it was drawn.
+    """This value is one sample as it was drawn.
 
     Attributes:
         text: Its text, without reasoning.
@@ -41,7 +41,7 @@ class DrawnSample:
 
 @value
 class AnswerForm:
-    """The form of the answers that samples hold.
+    """The answers that samples hold have this form.
 
     Attributes:
         answer_type: Its type.
@@ -55,12 +55,12 @@ class AnswerForm:
 
     @property
     def is_merged_by_meaning(self) -> bool:
-        """Whether answers in other words can mean the same, so that a model compares them."""
+        """Return whether answers in other words can mean the same, so that a model compares them."""
         return rules_of(self.answer_type).is_free_text
 
     @property
     def has_options(self) -> bool:
-        """Whether the question lists the answers to choose from."""
+        """Return whether the question lists the answers to choose from."""
         return rules_of(self.answer_type).has_options
 
     def found(self, text: str, *, strict: bool = False) -> str | None:
@@ -70,7 +70,7 @@ class AnswerForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedSamples:
-    """Samples of one question by their answers; solvers and arbiter share the clusters.
+    """This value holds the samples of one question by their answers; solvers and arbiter share the clusters.
 
     Attributes:
         solvers: Answer of each sample, by solver; None where it is invalid.
@@ -84,7 +84,7 @@ class CountedSamples:
 
     @property
     def tally(self) -> Tally:
-        """The counts of valid and invalid samples."""
+        """Return the counts of valid and invalid samples."""
         every = [answer for answers in self.solvers for answer in answers]
         return Tally(
             solvers=[_counts(answers) for answers in self.solvers],

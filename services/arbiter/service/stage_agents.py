@@ -1,4 +1,4 @@
-"""The agents that solve, criticise and arbitrate, and the clients of their models."""
+"""These agents solve, criticise and arbitrate, through the clients of their models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ DEFAULT_AGENT = AgentConfig(id="default")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageAgent:
-    """An agent with its model client."""
+    """A stage agent is an agent with its model client."""
 
     config: AgentConfig
     client: ModelClient
@@ -23,7 +23,7 @@ class StageAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageAgents:
-    """The agents of one arbitration; without a critic, each solver's agent criticises its own trace."""
+    """These agents take part in one arbitration; without a critic, each solver's agent criticises its own trace."""
 
     solvers: Sequence[StageAgent]
     critic: StageAgent | None
@@ -31,13 +31,13 @@ class StageAgents:
 
     @property
     def clients(self) -> Sequence[ModelClient]:
-        """The model clients of all agents."""
+        """Return the model clients of all agents."""
         return [each.client for each in (*self.solvers, self.critic, self.arbiter) if each is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultAgents:
-    """Identifiers of the agents that take part when a request names none; empty: the default model alone."""
+    """Agents with these identifiers take part when a request names none; empty: the default model alone."""
 
     solvers: Sequence[str] = ()
     critic: str = ""

@@ -1,4 +1,4 @@
-"""Stages of an arbitration by models, inside its envelope: one call a stage, however many samples it draws."""
+"""Models carry out the stages of an arbitration inside its envelope: a call a stage, however many samples it draws."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ BuildPrompt = Callable[[int], tuple[Prompt, Sequence[str]]]
 
 
 class SamplingStages:
-    """Stages that models carry out.
+    """Models carry out these stages.
 
     Args:
         plan: The stages and their sizes.
@@ -58,7 +58,7 @@ class SamplingStages:
 
     @property
     def shortened(self) -> Sequence[str]:
-        """Names of the texts that were shortened to fit a prompt."""
+        """Return the names of the texts that were shortened to fit a prompt."""
         return list(self._shortened)
 
     def names(self, solver: int) -> tuple[str, str]:
@@ -67,7 +67,7 @@ class SamplingStages:
 
     @property
     def arbiter_names(self) -> tuple[str, str]:
-        """Agent and model of the arbiter."""
+        """Return agent and model of the arbiter."""
         return _names(self._agents.arbiter)
 
     def read(self, drawn: DrawnSample, form: AnswerForm) -> DrawnSample:

@@ -1,4 +1,4 @@
-"""The interface of the stages that an arbitration draws samples from: models, or a recording."""
+"""This interface is that of the stages that an arbitration draws samples from: models, or a recording."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SOLVE, CRITIQUE, ARBITRATE, COMPARE = "solve", "critique", "arbitrate", "compare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The samples of one call, and the error by which some or all are missing."""
+    """A batch holds the samples of one call, and the error by which some or all are missing."""
 
     samples: Sequence[DrawnSample] = ()
     failure: MetacogError | None = None
@@ -21,7 +21,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Represented:
-    """A solver, as critic and arbiter see it.
+    """This value is a solver, as critic and arbiter see it.
 
     Attributes:
         solver: The solver, from 0.
@@ -37,22 +37,22 @@ class Represented:
 
 
 class Stages(Protocol):
-    """The stages of an arbitration."""
+    """An arbitration has these stages."""
 
     @property
     def shortened(self) -> Sequence[str]:
-        """Names of the texts that were shortened to fit a prompt."""
+        """Return the names of the texts that were shortened to fit a prompt."""
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digest of each prompt template used, by its name."""
+        """Return the digest of each prompt template used, by its name."""
 
     def names(self, solver: int) -> tuple[str, str]:
         """Return agent and model of a solver."""
 
     @property
     def arbiter_names(self) -> tuple[str, str]:
-        """Agent and model of the arbiter."""
+        """Return agent and model of the arbiter."""
 
     def read(self, drawn: DrawnSample, form: AnswerForm) -> DrawnSample:
         """Return the sample with the answer of this form that it holds."""

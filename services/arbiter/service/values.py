@@ -1,4 +1,4 @@
-"""Requests, results and events of the arbiter; field names are the contract's."""
+"""These values are the requests, results and events of the arbiter; field names are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -26,7 +26,7 @@ Index = Annotated[int, Field(ge=0, le=MOST_SOLVERS)]
 
 @value
 class AdaptiveOptions:
-    """The options of the adaptive mode; None takes the service's default."""
+    """These options are those of the adaptive mode; None takes the service's default."""
 
     agreement_entropy: Nats | None = None
     stopping_probability: Annotated[float, Field(ge=0.5, le=1)] | None = None
@@ -36,7 +36,7 @@ class AdaptiveOptions:
 
 @value
 class ArbitrateRequest:
-    """A request for an arbitration of `question`, or of the conversation in `messages`."""
+    """This request asks for an arbitration of `question`, or of the conversation in `messages`."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -70,7 +70,7 @@ class ArbitrateRequest:
 
 @value
 class Sample:
-    """One sample of a solver or of the arbiter, with its answer in canonical form; without one it is invalid."""
+    """A sample of a solver or of the arbiter has its answer in canonical form; without one it is invalid."""
 
     solver: Index | None = None
     text: str = ""
@@ -81,7 +81,7 @@ class Sample:
 
 @value
 class Critique:
-    """Strengths and errors of one solver's representative trace, without the choice of an answer."""
+    """A critique states strengths and errors of one solver's representative trace, without the choice of an answer."""
 
     solver: Index
     agent: str = ""
@@ -96,7 +96,7 @@ class Critique:
 
 @value
 class SampledQuestion:
-    """The samples of one question to be measured."""
+    """This value holds the samples of one question to be measured."""
 
     id: str = ""
     answer_type: AnswerType | None = None
@@ -112,7 +112,7 @@ class SampledQuestion:
 
 @value
 class MeasureRequest:
-    """A request for the measures of samples that exist: of the question given here, or of those in `batch`."""
+    """This request asks for the measures of samples that exist: of the question given here, or of those in `batch`."""
 
     answer_type: AnswerType | None = None
     solver_answers: Sequence[str] = ()
@@ -131,7 +131,7 @@ class MeasureRequest:
 
 @value
 class ReplayRequest:
-    """A request to arbitrate a recorded question again."""
+    """This request asks to arbitrate a recorded question again."""
 
     id: str = ""
     question: str = ""
@@ -156,7 +156,7 @@ class ReplayRequest:
 
 @value
 class SolverMeasures:
-    """The answer that one solver alone would have given, with its measures."""
+    """This value is the answer that one solver alone would have given, with its measures."""
 
     solver: int
     answer: str | None = None
@@ -167,7 +167,7 @@ class SolverMeasures:
 
 @value
 class Measures:
-    """The measures of one question; None is undefined, and `undefined_reasons` names the reason."""
+    """This value holds the measures of one question; None is undefined, and `undefined_reasons` names the reason."""
 
     entropy_solver: float | None = None
     entropy_arbiter: float | None = None
@@ -193,7 +193,7 @@ class Measures:
 
 @value
 class SolverResult:
-    """The samples of one solver, counted by answer."""
+    """This result holds the samples of one solver, counted by answer."""
 
     solver: int
     agent: str
@@ -206,7 +206,7 @@ class SolverResult:
 
 @value
 class ArbitrationStarted:
-    """The event that an arbitration begins."""
+    """This event reports that an arbitration begins."""
 
     run_id: str
     mode: Mode
@@ -219,7 +219,7 @@ class ArbitrationStarted:
 
 @value
 class SamplesDrawn:
-    """The event that a batch of samples is drawn."""
+    """This event reports that a batch of samples is drawn."""
 
     phase: Phase
     solver: int | None
@@ -236,7 +236,7 @@ class SamplesDrawn:
 
 @value
 class SolversFinished:
-    """The event that all solver samples are drawn."""
+    """This event reports that all solver samples are drawn."""
 
     counts: Mapping[str, int]
     invalid: int
@@ -247,12 +247,12 @@ class SolversFinished:
 
 @value
 class CritiqueFinished(Critique):
-    """The event that a critique is complete, or given up."""
+    """This event reports that a critique is complete, or given up."""
 
 
 @value
 class AnswerSettled:
-    """The event that the answer is final; the measures may follow later."""
+    """This event reports that the answer is final; the measures may follow later."""
 
     answer: str
     outcome: Outcome
@@ -264,7 +264,7 @@ class AnswerSettled:
 
 @value
 class ArbitrationFinished:
-    """The event that an arbitration has ended, with everything that explains its answer."""
+    """This event reports that an arbitration has ended, with everything that explains its answer."""
 
     answer: str
     outcome: Outcome
@@ -301,7 +301,7 @@ class ArbitrationFinished:
 
 @value
 class MeasuredQuestion:
-    """The measures of one question of a batch."""
+    """This value holds the measures of one question of a batch."""
 
     id: str
     answer: str
@@ -316,7 +316,7 @@ class MeasuredQuestion:
 
 @value
 class MeasureSummary:
-    """The measures of a whole batch."""
+    """This summary holds the measures of a whole batch."""
 
     questions: int
     answered: int
@@ -332,7 +332,7 @@ class MeasureSummary:
 
 @value
 class MeasureResponse:
-    """The measures; with a batch only `batch`, `summary` and `duration_ms` are filled."""
+    """This response holds the measures; with a batch only `batch`, `summary` and `duration_ms` are filled."""
 
     answer: str = ""
     outcome: Outcome | None = None
@@ -368,7 +368,7 @@ class MeasureResponse:
 
 @value
 class ReplayResponse:
-    """The result of a replay, compared with the whole recording."""
+    """This response holds the result of a replay, compared with the whole recording."""
 
     id: str
     arbitration: ArbitrationFinished

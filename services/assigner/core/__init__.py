@@ -1,1 +1,1 @@
-"""The pure values of the dialectic."""
+"""The core holds the pure values of the dialectic."""

@@ -1,4 +1,4 @@
-"""The stages of the dialectic as data.
+"""This module describes the stages of the dialectic as data.
 
 Which stages there are, in which order and by which role is in `kernel.roles`; here is how each is written and read. The
 prompt of a stage is the file of its name in `prompts`; it reads every text before it. A further stage takes a member of

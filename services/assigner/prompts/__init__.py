@@ -1,4 +1,4 @@
-"""The assigner's prompts, one file each. What models wrote is passed on as fenced data."""
+"""Each prompt of the assigner is one file. What models wrote is passed on as fenced data."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

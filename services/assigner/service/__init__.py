@@ -1,1 +1,1 @@
-"""Use cases of the assigner."""
+"""This package holds the use cases of the assigner."""

@@ -1,4 +1,4 @@
-"""The use case of an assignment: the best roles for agents, and what explains them."""
+"""This use case assigns the best roles to agents, and explains them."""
 
 import asyncio
 from collections.abc import Sequence

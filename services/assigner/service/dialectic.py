@@ -1,4 +1,4 @@
-"""The use case of the dialectic: agents assess themselves, get roles, and write the stages in turn.
+"""This use case runs the dialectic: agents assess themselves, get roles, and write the stages in turn.
 
 Source: SPEC 1.5.
 """
@@ -55,7 +55,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialecticDefaults:
-    """The values of a request that leaves something out.
+    """A request gets these values for what it leaves out.
 
     Attributes:
         limits: The envelope.
@@ -76,7 +76,7 @@ class DialecticDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliberationContext:
-    """The agents, clients and defaults that every deliberation uses.
+    """The context holds the agents, clients and defaults that every deliberation uses.
 
     Attributes:
         agents: Returns the configured agents.
@@ -92,7 +92,7 @@ class DeliberationContext:
 
 
 def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> AsyncGenerator[Event, None]:
-    """Events of one deliberation; the last is `DeliberationFinished`. Closing the iterator stops the work.
+    """Yield the events of one deliberation; the last is `DeliberationFinished`. Closing the iterator stops the work.
 
     Raises:
         MalformedRequest: Without a question, with two, or for a fixed assignment that leaves out a role.
@@ -125,7 +125,7 @@ def _participants(ids: Sequence[str], configured: Sequence[AgentConfig]) -> list
 
 
 def _question(question: str, messages: Sequence[Turn]) -> str:
-    """The question as one text; turns without text are left out of a conversation."""
+    """Return the question as one text; turns without text are left out of a conversation."""
     if not question.strip() and not any(turn.content.strip() for turn in messages):
         raise MalformedRequest("give a question, or messages with some text", field="question")
     return transcript([turn for turn in conversation(question, messages) if turn.content.strip()])
@@ -138,7 +138,7 @@ def _assignment_seed(assignment_seed: int | None, seed: int | None) -> int | Non
 
 
 class DialecticRun:
-    """One deliberation under way."""
+    """This run is one deliberation under way."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class DialecticRun:
         return assessed
 
     def _with_query_components(self, assessed: AgentAssessed) -> AgentAssessed:
-        """The agent's state, with what is known of the query."""
+        """Return the agent's state, with what is known of the query."""
         query = self._query_msv
         if query is None:
             return assessed
@@ -320,7 +320,7 @@ class DialecticRun:
         return concern.reason
 
     def _note_msv(self) -> MSV:
-        """State that decides on the note: the request's, else importance as the agents rate it on average."""
+        """Return the state that decides on the note: the request's, else importance as agents rate it on average."""
         query = self._query_msv
         if query is not None and query.importance is not None:
             return query

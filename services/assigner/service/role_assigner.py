@@ -1,4 +1,4 @@
-"""The assignment of roles in a deliberation: at the start, and again when an agent has failed."""
+"""Roles are assigned in a deliberation at the start, and again when an agent has failed."""
 
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,7 +33,7 @@ from services.assigner.service.values import (
 
 
 def random_seed() -> int:
-    """A seed from the operating system."""
+    """Return a seed from the operating system."""
     return secrets.randbits(63)
 
 
@@ -53,7 +53,7 @@ class AssignmentPolicy:
 
 
 class RoleAssigner:
-    """Assigns the roles of one deliberation.
+    """The role assigner assigns the roles of one deliberation.
 
     Args:
         agents: The agents that take part.
@@ -90,14 +90,14 @@ class RoleAssigner:
             best_assignment(build_problem(ids, np.zeros((len(ROLES), len(ids))), capacities=capacities))
 
     def first(self, assessments: Sequence[AgentAssessed]) -> RolesAssigned:
-        """The assignment at the start, of the kind asked for."""
+        """Return the assignment at the start, of the kind asked for."""
         matrix, problem = self._problem(assessments, failed=(), played={})
         return self._assigned(matrix, problem, self._drawn(problem))
 
     def again(
         self, assessments: Sequence[AgentAssessed], failed: Collection[str], played: Mapping[Role, str], reason: str
     ) -> RolesAssigned:
-        """The best assignment of the roles not yet `played` to the agents that have not `failed`.
+        """Return the best assignment of the roles not yet `played` to the agents that have not `failed`.
 
         Raises:
             InfeasibleAssignment: When the others may not hold them.
@@ -127,14 +127,14 @@ class RoleAssigner:
         return assignment_problem(request, self._policy.weights)
 
     def _capacities_left(self, ids: Sequence[str], failed: Collection[str], played: Mapping[Role, str]) -> list[int]:
-        """Roles that each agent may still hold; a role that it has played counts no more."""
+        """Return the roles that each agent may still hold; a role that it has played counts no more."""
         left = [agent for agent in ids if agent not in failed]
         shares = dict(zip(left, shared_capacities([self._capacities[agent] for agent in left]), strict=True))
         done = list(played.values())
         return [max(1, shares.get(agent, 0) + done.count(agent)) for agent in ids]
 
     def _drawn(self, problem: Problem) -> DrawnAssignment:
-        """An assignment of the kind asked for, and the probability with which it was drawn."""
+        """Return an assignment of the kind asked for, and the probability with which it was drawn."""
         match self._kind:
             case None:
                 return explored_assignment(problem, self._policy.exploration_share, self._rng())

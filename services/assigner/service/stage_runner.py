@@ -1,4 +1,4 @@
-"""Model calls of one deliberation, inside its envelope: the texts of its stages, and ratings of agents and texts.
+"""Models write the texts of a deliberation's stages, and rate agents and texts, inside its envelope.
 
 Every prompt shortens the texts in it until the model's context takes them.
 """
@@ -59,7 +59,7 @@ Rating = Mapping[str, float]
 
 @value
 class DialecticTask:
-    """The question of one deliberation, and what bounds the texts about it.
+    """A dialectic task is the question of one deliberation, and what bounds the texts about it.
 
     Attributes:
         question: The question as one text.
@@ -82,7 +82,7 @@ class DialecticTask:
 
 @value
 class StageAttempt:
-    """One attempt on a stage.
+    """A stage attempt is one attempt on a stage.
 
     Attributes:
         stage: The stage.
@@ -100,7 +100,7 @@ class StageAttempt:
 
 
 class StageRunner:
-    """Runs the stages of one deliberation.
+    """The stage runner runs the stages of one deliberation.
 
     Attributes:
         error: The last error of a model; None if there was none.
@@ -196,7 +196,7 @@ class StageRunner:
         return min(self._task.stage_max_tokens, STAGES[stage].most_tokens or self._task.stage_max_tokens)
 
     def _prompt(self, stage: Stage, texts: Mapping[Stage, str], tokens: int) -> "FittedPrompt":
-        """The stage's prompt with texts of so many tokens at most, and the names of those that are shortened for it."""
+        """Return the stage's prompt with texts of so many tokens at most, and the names of those that it shortens."""
         task = self._task
         fitted = {name: shortened(text, tokens) for name, text in texts.items()}
         draft, is_draft_cut = shortened(task.draft, tokens) if STAGES[stage].reads_draft else ("", False)
@@ -213,7 +213,7 @@ class StageRunner:
 
 
 class StageOutput:
-    """The output of one attempt so far; emits what a client sees of it.
+    """A stage output is the output of one attempt so far; it emits what a client sees of it.
 
     Attributes:
         attempt: The attempt.
@@ -256,7 +256,7 @@ class StageOutput:
             self.failure = "the model returned no text"
 
     def finished(self) -> StageFinished:
-        """The attempt as an event."""
+        """Return the attempt as an event."""
         stage, agent = self.attempt.stage, self.attempt.agent
         return StageFinished(
             stage=stage,
@@ -278,7 +278,7 @@ class StageOutput:
 
 @value
 class RatedState:
-    """The state that one rating gives.
+    """A rated state is the state that one rating gives.
 
     Attributes:
         msv: The state; all unknown where there is no rating.
@@ -294,7 +294,7 @@ class RatedState:
 
 
 class StateAssessor:
-    """Takes ratings for one deliberation: of agents before they write, and of texts after.
+    """The assessor takes ratings for one deliberation: of agents before they write, and of texts after.
 
     Args:
         task: The question.
@@ -312,7 +312,7 @@ class StateAssessor:
         self._emotions = emotions
 
     async def agent(self, agent: AgentConfig, *, affordable: bool) -> AgentAssessed:
-        """Prospective state of `agent` on the question; all unknown when the envelope or the model fails."""
+        """Return the prospective state of `agent` on the question; all unknown when the envelope or the model fails."""
         client = self._model_clients.of(agent)
         prompt = FittedPrompt(prompt=prompts.self_assessment(question=self._task.question))
         if affordable:
@@ -336,7 +336,7 @@ class StateAssessor:
         reserved_tokens: int,
         reserved_generations: int,
     ) -> StageMeasured:
-        """Retrospective state of a stage's text beside the `earlier` ones, by the assessor that rates all of them.
+        """Return the retrospective state of a text beside the `earlier` ones, by the assessor that rates all of them.
 
         Without a call where the envelope would not keep the tokens and generations reserved for the stages to come.
         """
@@ -376,7 +376,7 @@ class StateAssessor:
         stage: str,
         agent: AgentConfig | None,
     ) -> RatedState:
-        """The rating that the first prompt gives that fits the model's context."""
+        """Return the rating that the first prompt gives that fits the model's context."""
         kind = MSVKind.RETROSPECTIVE if agent is None else MSVKind.PROSPECTIVE
         started_at, patience_s = time.monotonic(), self._spend.seconds_left() * PATIENCE
         reason = ""
@@ -405,7 +405,7 @@ class StateAssessor:
         return unrated_msv(reason, kind=kind, emotional=self._emotions_of(kind))
 
     def _emotions_of(self, kind: MSVKind) -> Mapping[str, float] | None:
-        """Affect of the question: it is known of agents on the question, not of texts."""
+        """Return the affect of the question: it is known of agents on the question, not of texts."""
         return self._emotions if kind is MSVKind.PROSPECTIVE else None
 
     def _call(self, prompt: Prompt, stage: str, agent: AgentConfig | None) -> Call:
@@ -425,14 +425,14 @@ class StateAssessor:
 
 @value
 class FittedPrompt:
-    """A prompt, and the names of the texts that were shortened for it."""
+    """A fitted prompt has the names of the texts that were shortened for it."""
 
     prompt: Prompt
     shortened: Sequence[str] = ()
 
 
 def shorter_prompts(build: Callable[[int], FittedPrompt], input_max_tokens: int) -> Iterator[FittedPrompt]:
-    """Prompts to try one after another while a model's context is too small; each is shorter than the one before.
+    """Yield prompts to try in turn while a model's context is too small; each is shorter than the one before.
 
     Args:
         build: Makes the prompt whose texts have so many tokens at most.
@@ -448,7 +448,7 @@ def shorter_prompts(build: Callable[[int], FittedPrompt], input_max_tokens: int)
 
 
 def chat(system: str, user: str) -> list[dict[str, str]]:
-    """Messages of one prompt."""
+    """Return the messages of one prompt."""
     head = [{"role": "system", "content": system}] if system else []
     return [*head, {"role": "user", "content": user}]
 

@@ -1,4 +1,4 @@
-"""Requests, results and events of the assigner; field names are the contract's."""
+"""These values are the requests, results and events of the assigner; field names are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -16,7 +16,7 @@ from kernel.values import value
 
 @value
 class Candidate:
-    """An agent as a candidate for roles."""
+    """A candidate is an agent that may hold roles."""
 
     id: str
     msv: MSV | None = None
@@ -25,7 +25,7 @@ class Candidate:
 
 @value
 class ForbiddenPair:
-    """An agent that must not hold a role."""
+    """This agent must not hold this role."""
 
     role: Role
     agent: str
@@ -33,7 +33,7 @@ class ForbiddenPair:
 
 @value
 class AssignRequest:
-    """A request for the best assignment of roles, from states or from given fitness."""
+    """This request asks for the best assignment of roles, from states or from given fitness."""
 
     agents: Sequence[Candidate]
     fitness: Mapping[Role, Mapping[str, float]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class AssignRequest:
 
 @value
 class PartialFitness:
-    """A fitness with components that are unknown."""
+    """A partial fitness has components that are unknown."""
 
     role: Role
     agent: str
@@ -54,7 +54,7 @@ class PartialFitness:
 
 @value
 class RoleAssignment:
-    """A complete set of roles with its total."""
+    """A role assignment is a complete set of roles with its total."""
 
     assignment: Mapping[Role, str]
     total_fitness: float | None
@@ -62,7 +62,7 @@ class RoleAssignment:
 
 @value
 class AssignResponse:
-    """The best assignment, with the numbers that explain it."""
+    """This response holds the best assignment, with the numbers that explain it."""
 
     assignment: Mapping[Role, str]
     total_fitness: float
@@ -76,7 +76,7 @@ class AssignResponse:
 
 
 class AssignmentKind(StrEnum):
-    """The kinds of assignment in a deliberation; all but OPTIMAL exist as controls."""
+    """A deliberation has one of these kinds of assignment; all but OPTIMAL exist as controls."""
 
     OPTIMAL = "OPTIMAL"
     GREEDY = "GREEDY"
@@ -86,7 +86,7 @@ class AssignmentKind(StrEnum):
 
 @value
 class DeliberateRequest:
-    """A request for a deliberation on `question`, or on the conversation in `messages`."""
+    """This request asks for a deliberation on `question`, or on the conversation in `messages`."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -107,7 +107,7 @@ class DeliberateRequest:
 
 @value
 class DeliberationStarted:
-    """The event that a deliberation begins."""
+    """This event reports that a deliberation begins."""
 
     run_id: str
     agents: Sequence[str]
@@ -115,7 +115,7 @@ class DeliberationStarted:
 
 @value
 class AgentAssessed:
-    """The event that an agent has assessed itself."""
+    """This event reports that an agent has assessed itself."""
 
     agent: str
     model: str
@@ -127,7 +127,7 @@ class AgentAssessed:
 
 @value
 class RolesAssigned:
-    """The event that roles are assigned, or assigned again because an agent failed."""
+    """This event reports that roles are assigned, or assigned again because an agent failed."""
 
     assignment_kind: AssignmentKind
     assignment: Mapping[Role, str]
@@ -141,7 +141,7 @@ class RolesAssigned:
 
 @value
 class StageStarted:
-    """The event that a stage begins; it makes the text of an earlier attempt void."""
+    """This event reports that a stage begins; it makes the text of an earlier attempt void."""
 
     stage: Stage
     role: Role
@@ -152,7 +152,7 @@ class StageStarted:
 
 @value
 class StageToken:
-    """The event that a model has generated a piece of a stage's text."""
+    """This event reports that a model has generated a piece of a stage's text."""
 
     stage: Stage
     text: str
@@ -160,7 +160,7 @@ class StageToken:
 
 @value
 class StageFinished:
-    """The event that a stage is complete, or given up."""
+    """This event reports that a stage is complete, or given up."""
 
     stage: Stage
     role: Role
@@ -180,7 +180,7 @@ class StageFinished:
 
 @value
 class StageMeasured:
-    """The event that an assessor, which does not know the stage, has rated the state after it."""
+    """This event reports that an assessor, which does not know the stage, has rated the state after it."""
 
     stage: Stage
     msv: MSV
@@ -195,7 +195,7 @@ class StageMeasured:
 
 @value
 class DeliberationFinished:
-    """The event that a deliberation has ended, with everything that explains its answer."""
+    """This event reports that a deliberation has ended, with everything that explains its answer."""
 
     answer: str
     outcome: Outcome

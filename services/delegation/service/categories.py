@@ -115,7 +115,7 @@ class CategoryStore(Protocol):
 
 
 class Categories:
-    """Serves the use cases about categories, and holds the dimensions in force: configured and adopted ones.
+    """This object serves the use cases about categories and holds the dimensions in force: configured and adopted ones.
 
     Args:
         store: The store of categories.

@@ -93,7 +93,7 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DimensionFinder:
-    """Finds the dimensions of a task: those that the request names, or those that a classifier finds.
+    """The finder finds the dimensions of a task: those that the request names, or those that a classifier finds.
 
     Attributes:
         dimensions: The configured dimensions, and those that were adopted.
@@ -216,7 +216,7 @@ def by_keyword(question: str, known: Sequence[Dimension]) -> TaskDimension:
 
 
 class Prototypes:
-    """Finds dimensions by the nearest prototypes; vectors of the prototypes are cached while the encoder is the same.
+    """The nearest prototypes give the dimensions; their vectors are cached while the encoder is the same.
 
     Args:
         embedder: The sentence encoder.

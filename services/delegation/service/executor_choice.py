@@ -15,7 +15,7 @@ from services.delegation.service.values import AgentAssessed, ModeChosen, Proces
 
 
 class ExecutorChoice:
-    """Chooses who solves one task.
+    """This choice decides who solves one task.
 
     Args:
         task: The task.

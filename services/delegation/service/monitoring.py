@@ -266,7 +266,7 @@ class MonitoringStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitoring:
-    """Serves the use cases of monitoring.
+    """This object serves the use cases of monitoring.
 
     Attributes:
         records: The store of recorded tasks and labels.

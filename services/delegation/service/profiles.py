@@ -231,7 +231,7 @@ class ProfileStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiles:
-    """Serves the use cases about profiles.
+    """This object serves the use cases about profiles.
 
     Attributes:
         store: The store of profiles.

@@ -38,7 +38,7 @@ class AgentRecalibrationStore(Protocol):
 
 
 class Recalibrator:
-    """Keeps the recalibration maps up to date, in a background worker.
+    """The recalibrator keeps the recalibration maps up to date, in a background worker.
 
     Args:
         store: The store of the maps.

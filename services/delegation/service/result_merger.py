@@ -52,7 +52,7 @@ class SandboxRunner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultMerger:
-    """Checks final answers by comparison, by unit tests, or by a judge model.
+    """The Result Merger checks final answers by comparison, by unit tests, or by a judge model.
 
     Attributes:
         sandbox: Runs code.

@@ -104,7 +104,7 @@ def affordable_assessments(task: TaskContext) -> int:
 
 
 class SelfAssessor:
-    """Obtains self-assessments for one task, inside its envelope.
+    """The self-assessor obtains self-assessments for one task, inside its envelope.
 
     Args:
         task: The task.

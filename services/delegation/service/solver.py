@@ -51,7 +51,7 @@ class TaskSolution:
 
 
 class TaskSolver:
-    """Has one task solved, inside its envelope.
+    """The solver has one task solved, inside its envelope.
 
     Args:
         task: The task.

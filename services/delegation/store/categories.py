@@ -15,7 +15,7 @@ FIELDS = tuple(name for name in Category.__dataclass_fields__ if name != "adopte
 
 
 class PostgresCategories:
-    """Stores categories in the delegation service's schema. Every method may raise `DatabaseUnavailable`."""
+    """This store keeps categories in the delegation service's schema. Every method may raise `DatabaseUnavailable`."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

@@ -30,7 +30,10 @@ MAX_LABELLED = 200_000
 
 
 class PostgresMonitoring:
-    """Reads recorded tasks and labels, and stores recalibration maps. Every method may raise `DatabaseUnavailable`."""
+    """This store reads recorded tasks and labels, and keeps recalibration maps.
+
+    Every method may raise `DatabaseUnavailable`.
+    """
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

@@ -22,7 +22,7 @@ Pair = tuple[str, str]
 
 
 class PostgresProfiles:
-    """Stores profiles in the delegation service's schema.
+    """This store keeps profiles in the delegation service's schema.
 
     Args:
         sessions: Sessions of the database.

@@ -1,4 +1,4 @@
-"""Request identifiers and the round-robin counter in PostgreSQL, shared by all replicas."""
+"""These stores keep request identifiers and the round-robin counter in PostgreSQL, shared by all replicas."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ MAX_ROUNDS = 100_000
 
 
 class PostgresRequests:
-    """Stores requests by their identifiers."""
+    """This store keeps requests by their identifiers."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -109,7 +109,7 @@ def _unanswered(key_name: str, request_id: str) -> tuple[ColumnElement[bool], ..
 
 
 class PostgresRoundRobin:
-    """Gives tasks to agents in turn, with one counter for all replicas."""
+    """This store gives tasks to agents in turn, with one counter for all replicas."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

@@ -32,7 +32,7 @@ class _FeedbackExists(Exception):
 
 
 class PostgresTasks:
-    """Stores tasks in the delegation service's schema.
+    """This store keeps tasks in the delegation service's schema.
 
     Args:
         sessions: Sessions of the database.

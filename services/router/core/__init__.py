@@ -1,1 +1,1 @@
-"""From a metacognitive state to System 1 or System 2. Pure."""
+"""The core chooses between System 1 and System 2 by a metacognitive state; it is pure."""

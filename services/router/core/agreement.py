@@ -1,4 +1,4 @@
-"""Agreement of short answers with one another, and with the conclusion of a longer text.
+"""This module finds how far short answers agree with one another, and with the conclusion of a longer text.
 
 `kernel.answers.untyped` reads the answers, since no request states here which type of answer a question wants. Two
 rules differ from those of `kernel.answers.cluster`, which serves answers of a known type:
@@ -29,7 +29,7 @@ _NEGATIONS = frozenset(["not", "no", "never", "neither", "nor", "none"])
 
 @value
 class GroupedAnswers:
-    """Samples in groups that give the same answer.
+    """These groups hold the samples that give the same answer.
 
     Attributes:
         members: Places of the samples in each group, the largest group first, then by first place.
@@ -43,12 +43,12 @@ class GroupedAnswers:
 
     @property
     def sizes(self) -> list[int]:
-        """Samples in each group [count]."""
+        """Return the samples in each group [count]."""
         return [len(group) for group in self.members]
 
     @property
     def share(self) -> float | None:
-        """Share of the samples in the largest group [0..1]; None without samples."""
+        """Return the share of the samples in the largest group [0..1]; None without samples."""
         return len(self.members[0]) / sum(self.sizes) if self.members else None
 
 

@@ -22,7 +22,7 @@ class FittingRules:
 
 @value
 class Progress:
-    """The labels and maps of one strategy and one source of confidence.
+    """Progress counts the labels and maps of one strategy and one source of confidence.
 
     Attributes:
         strategy: The strategy.
@@ -42,7 +42,7 @@ class Progress:
 
 
 def is_due(progress: Progress, rules: FittingRules) -> bool:
-    """Whether it is time for a fit.
+    """Return whether it is time for a fit.
 
     Labels are counted as they come in, not as they are stored: where runs are deleted after some time, maps are still
     renewed though the number of labelled answers no longer grows.

@@ -20,7 +20,7 @@ _STARTS = (_SENTENCE, _WORD)
 
 @value
 class Span:
-    """Part of a text, from `start` up to but not including `end` [characters]."""
+    """A span is part of a text, from `start` up to but not including `end` [characters]."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""Which strategies are tried, in which order, and when an error ends that.
+"""These rules say which strategies are tried, in which order, and when an error ends that.
 
 Source: DESIGN "One request": a failed strategy falls back to another one, then to System 1.
 """
@@ -16,7 +16,7 @@ NAMED_STRATEGY_ERRORS = frozenset({"REQUEST_OVER_LIMIT"})
 
 
 def fallbacks(failed: Strategy) -> tuple[Strategy, ...]:
-    """Strategies that are tried after `failed`, in order; System 1 is always last and has none.
+    """Return the strategies that are tried after `failed`, in order; System 1 is always last and has none.
 
     Example:
         >>> [s.value for s in fallbacks(Strategy.ARBITER)], fallbacks(Strategy.SYSTEM_ONE)
@@ -28,7 +28,7 @@ def fallbacks(failed: Strategy) -> tuple[Strategy, ...]:
 
 
 def attempts(chosen: Strategy, *, fallback: bool) -> list[tuple[Strategy, Strategy | None]]:
-    """Strategies to try, each with the one that is tried when it fails.
+    """Return the strategies to try, each with the one that is tried when it fails.
 
     Example:
         >>> [(tried.value, after and after.value) for tried, after in attempts(Strategy.DIALECTIC, fallback=True)]
@@ -39,7 +39,7 @@ def attempts(chosen: Strategy, *, fallback: bool) -> list[tuple[Strategy, Strate
 
 
 def forbids_fallback(error: MetacogError, *, named: bool, seconds_left: float) -> bool:
-    """Whether no fallback is tried: the request is wrong, its time is over, or the strategy that it names is busy.
+    """Return whether no fallback is tried: the request is wrong, its time is over, or the strategy it names is busy.
 
     Args:
         error: Why the strategy failed.

@@ -12,7 +12,7 @@ RIGHT_FROM = 0.5
 
 @value
 class Learnable:
-    """The parts of a run that feedback can teach.
+    """This value holds the parts of a run that feedback can teach.
 
     Attributes:
         confidence_source: Where its confidence comes from; empty when it has none.
@@ -27,7 +27,7 @@ class Learnable:
 
 @value
 class FeedbackUse:
-    """The use that is made of feedback.
+    """This value states the use that is made of feedback.
 
     Attributes:
         right: Whether the answer counts as right.
@@ -62,7 +62,7 @@ def score_of(*, correct: bool | None, score: float | None) -> float:
 
 
 def is_right(score: float) -> bool:
-    """Whether an answer of that score [0..1] counts as right, where only right or wrong can be learned."""
+    """Return whether an answer of that score [0..1] counts as right, where only right or wrong can be learned."""
     return score >= RIGHT_FROM
 
 

@@ -97,7 +97,7 @@ def bare_name(name: str) -> str:
 
 
 class _Dropped:
-    """Marks a field that is dropped."""
+    """This value marks a field that is dropped."""
 
 
 _DROPPED = _Dropped()

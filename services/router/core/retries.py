@@ -1,4 +1,4 @@
-"""Retries of a failed delivery: when it is tried again, and when it is given up."""
+"""These rules say when a failed delivery is tried again, and when it is given up."""
 
 from kernel.errors import Code
 
@@ -27,7 +27,7 @@ MOST_ATTEMPTS = 20
 
 
 def is_final(code: Code, attempts: int) -> bool:
-    """Whether a delivery that failed with `code` is given up after so many attempts [count, >= 1].
+    """Return whether a delivery that failed with `code` is given up after so many attempts [count, >= 1].
 
     Example:
         >>> is_final(Code.NOT_FOUND, 1), is_final(Code.UNAVAILABLE, 1000), is_final(Code.INTERNAL, MOST_ATTEMPTS)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 class StopFilter:
-    """Passes text until one of the `stops` begins.
+    """A stop filter passes text until one of the `stops` begins.
 
     What may be the beginning of one is held back until that is certain.
 

@@ -1,4 +1,4 @@
-"""The ways in which a request can be answered.
+"""Strategies are the ways in which a request can be answered.
 
 Source: DESIGN "One request": System 2 is the dialectic unless the caller names another strategy.
 """
@@ -10,7 +10,7 @@ from services.router.errors import UnknownStrategy
 
 
 class Strategy(StrEnum):
-    """A way to answer."""
+    """A strategy is a way to answer."""
 
     SYSTEM_ONE = "system1"
     DIALECTIC = "dialectic"

@@ -1,4 +1,4 @@
-"""Task change: whether the next turn of a conversation still belongs to the task that was assessed.
+"""These rules say whether the next turn of a conversation still belongs to the task that was assessed.
 
 Source: the words alone, without a model call; the rules are ours. They know English and err towards a new assessment: a
 decision cached wrongly may give a hard question a hasty answer, a new one only costs a little time. So a turn counts
@@ -13,7 +13,7 @@ from kernel.activation import Route
 
 
 class TurnKind(StrEnum):
-    """The relation of a turn to the task before it."""
+    """A turn kind is the relation of a turn to the task before it."""
 
     FOLLOW_UP = "FOLLOW_UP"
     THANKS = "THANKS"
@@ -121,7 +121,7 @@ def turn_kind(last: str, questions: Sequence[str], answers: Sequence[str] = ()) 
 
 
 def decision_holds(turn: TurnKind, system: Route) -> bool:
-    """Whether a decision for `system` holds for such a turn.
+    """Return whether a decision for `system` holds for such a turn.
 
     A doubted or more demanding question is never left to System 1 unseen, and thanks are not deliberated on.
     """
@@ -137,7 +137,7 @@ def decision_holds(turn: TurnKind, system: Route) -> bool:
 
 
 def _follows(text: str, words: Sequence[str], task: frozenset[str], known: frozenset[str]) -> bool:
-    """Whether a short turn leans on the task, or is about the same things."""
+    """Return whether a short turn leans on the task, or is about the same things."""
     content = _content([text])
     new, points = content - known, bool(POINTERS & set(words))
     opens = _without_thanks(words)[:1]
@@ -153,7 +153,7 @@ def _follows(text: str, words: Sequence[str], task: frozenset[str], known: froze
 
 
 def _is_whole_question(words: Sequence[str]) -> bool:
-    """Whether, after words that only lead over, a whole question follows: it can stand on its own."""
+    """Return whether, after words that only lead over, a whole question follows: it can stand on its own."""
     rest = [word for word in _without_thanks(words) if word not in OPENERS - {"why"}]
     return bool(rest) and rest[0] in QUESTIONS and len(rest) > 2
 
@@ -173,7 +173,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _content(texts: Sequence[str]) -> frozenset[str]:
-    """Words with a meaning of their own, without the s of a plural."""
+    """Return the words with a meaning of their own, without the s of a plural."""
     words = {word for text in texts for word in _tokens(text)} - WITHOUT_CONTENT
     return frozenset(
         word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in words

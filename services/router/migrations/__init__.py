@@ -1,1 +1,1 @@
-"""Alembic migrations of the router's schema."""
+"""This package holds the Alembic migrations of the router's schema."""

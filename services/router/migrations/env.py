@@ -1,4 +1,4 @@
-"""Alembic environment of the router."""
+"""Alembic runs the migrations of the router in this environment."""
 
 from chassis.database import run_migrations
 from services.router.store import calibration, feedback_tables, knowledge_tables, runs

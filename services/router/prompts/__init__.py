@@ -1,4 +1,4 @@
-"""The router's prompts: one file and one typed function each."""
+"""Each prompt of the router is one file and one typed function."""
 
 from chassis.prompts import Prompt, quoted, render
 

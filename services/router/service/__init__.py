@@ -1,1 +1,1 @@
-"""Use cases of the router."""
+"""This package holds the use cases of the router."""

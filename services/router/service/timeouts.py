@@ -1,4 +1,4 @@
-"""Waits with a time limit."""
+"""This module waits with a time limit."""
 
 import asyncio
 

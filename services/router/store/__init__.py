@@ -1,1 +1,1 @@
-"""The router's schema in PostgreSQL: each noun of `service` has its module, and each method is one transaction."""
+"""The stores keep the router's data in PostgreSQL: a module for each noun of `service`, and a transaction a method."""

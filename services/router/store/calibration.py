@@ -79,7 +79,7 @@ def unpacked(numbers: bytes | None, width: int) -> Array:
 
 
 class CalibrationMapRow(RouterTable):
-    """One fitted map; its number counts the maps of its strategy and source, itself included."""
+    """A row is one fitted map; its number counts the maps of its strategy and source, itself included."""
 
     __tablename__ = "calibration_maps"
 
@@ -97,7 +97,7 @@ class CalibrationMapRow(RouterTable):
 
 
 class CalibrationPinRow(RouterTable):
-    """A person's choice for one strategy and source: a version, or empty for none."""
+    """A row is a person's choice for one strategy and source: a version, or empty for none."""
 
     __tablename__ = "calibration_pins"
 
@@ -118,7 +118,7 @@ LABELLED = (
 
 
 class PostgresCalibration:
-    """Stores maps and choices, and reads labelled answers, in the router's schema."""
+    """This store keeps maps and choices, and reads labelled answers, in the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -315,7 +315,7 @@ TO_SYSTEM_TWO = func.count().filter(RunRow.system == Route.SYSTEM_TWO)
 
 
 class PostgresActivations:
-    """Reads the activations of the runs in the router's schema."""
+    """This store reads the activations of the runs in the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

@@ -28,7 +28,7 @@ from services.router.store.tables import transaction
 
 
 class PostgresFeedback:
-    """Stores feedback in the router's schema."""
+    """This store keeps feedback in the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -93,7 +93,7 @@ async def _earlier(
 
 
 async def _counts(session: AsyncSession, label: FeedbackLabel) -> bool:
-    """Whether `label` is the one on its run that teaches.
+    """Return whether `label` is the one on its run that teaches.
 
     Raises:
         FeedbackConflict: When the run has a different label already.
@@ -125,7 +125,7 @@ MAX_ERROR = 500
 
 
 class PostgresOutbox:
-    """Stores messages in the router's schema."""
+    """This store keeps messages in the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

@@ -1,4 +1,4 @@
-"""The tables of feedback and of the messages by which its receivers learn."""
+"""These tables hold feedback, and the messages by which its receivers learn."""
 
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from services.router.store.tables import SCHEMA, RouterTable
 
 
 class RunFeedbackRow(RouterTable):
-    """Feedback on a run's answer; of the feedback on one run at most one counts, that is, teaches."""
+    """A row is feedback on a run's answer; of the feedback on one run at most one counts, that is, teaches."""
 
     __tablename__ = "feedback"
     __table_args__ = (Index("ix_feedback_counts", "run_id", unique=True, postgresql_where="counts"),)
@@ -29,7 +29,7 @@ class RunFeedbackRow(RouterTable):
 
 
 class OutboxRow(RouterTable):
-    """A message: delivered, parked, or due at `next_attempt_at`."""
+    """A message is delivered, parked, or due at `next_attempt_at`."""
 
     __tablename__ = "outbox"
     __table_args__ = (

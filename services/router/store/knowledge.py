@@ -47,7 +47,7 @@ ROWS_AT_ONCE = 500
 
 
 class PostgresKnowledge:
-    """Stores documents, their chunks and experience in the router's schema."""
+    """This store keeps documents, their chunks and experience in the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

@@ -1,4 +1,4 @@
-"""The tables of the knowledge base: encoders, documents, their chunks, and experience.
+"""These tables hold the knowledge base: encoders, documents, their chunks, and experience.
 
 The vector columns have no dimension of their own: every encoder has one. They are searched by one partial HNSW index
 for each encoder, made when its first text is stored (docs/adr/0009-vectors-of-any-encoder.md).
@@ -58,7 +58,7 @@ def vector_text(row: Any) -> str:  # noqa: ANN401 - a row of `Vectors`, which nu
 
 
 class VectorOfAnyLength(UserDefinedType[Vectors]):
-    """The type `vector` of pgvector, which is written and never read back: only PostgreSQL compares vectors."""
+    """The type `vector` of pgvector is written and never read back: only PostgreSQL compares vectors."""
 
     cache_ok = True
 
@@ -72,7 +72,7 @@ class VectorOfAnyLength(UserDefinedType[Vectors]):
 
 
 class EncoderRow(RouterTable):
-    """An encoder that made stored vectors."""
+    """A row names an encoder that made stored vectors."""
 
     __tablename__ = "encoders"
     __table_args__ = (UniqueConstraint("name", "dimension", name="uq_encoders_name"),)
@@ -83,7 +83,7 @@ class EncoderRow(RouterTable):
 
 
 class DocumentRow(RouterTable):
-    """A document, without its text."""
+    """A document is stored without its text."""
 
     __tablename__ = "documents"
     __table_args__ = (Index("ix_documents_added_at", "added_at", "document_id"),)
@@ -101,7 +101,7 @@ class DocumentRow(RouterTable):
 
 
 class ChunkRow(RouterTable):
-    """A part of a document, with its vector."""
+    """A chunk is a part of a document, with its vector."""
 
     __tablename__ = "chunks"
 
@@ -115,7 +115,7 @@ class ChunkRow(RouterTable):
 
 
 class ExperienceRow(RouterTable):
-    """A verified answer, with the vector of its question."""
+    """Experience is a verified answer, with the vector of its question."""
 
     __tablename__ = "experiences"
     __table_args__ = (Index("ix_experiences_key", "encoder_id", "key_name"),)

@@ -18,7 +18,7 @@ CANDIDATES, MOST_CANDIDATES = 100, 1000
 
 @value
 class VectorSpace:
-    """The space of the vectors of one encoder.
+    """A vector space holds the vectors of one encoder.
 
     Attributes:
         encoder_id: Number of the encoder.

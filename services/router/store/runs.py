@@ -41,7 +41,7 @@ FEEDBACK_FIELDS = ("feedback_id", "score", "note", "key_name", "teaches", "creat
 
 
 class RunRow(RouterTable):
-    """One run: the columns that it is searched by, and all of it as a document."""
+    """A run has the columns that it is searched by, and all of it as a document."""
 
     __tablename__ = "runs"
     __table_args__ = (
@@ -77,7 +77,7 @@ class RunRow(RouterTable):
 
 
 class PostgresRuns:
-    """Stores runs in the router's schema."""
+    """This store keeps runs in the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -242,7 +242,7 @@ LOCK = 0x6D63_666F_7267
 
 
 class PostgresOldRuns:
-    """Deletes runs that are too old from the router's schema."""
+    """This store deletes runs that are too old from the router's schema."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

@@ -13,7 +13,7 @@ SCHEMA = "router"
 
 
 class RouterTable(DeclarativeBase):
-    """A table of the router."""
+    """All tables of the router have this base."""
 
     metadata = MetaData(schema=SCHEMA)
 

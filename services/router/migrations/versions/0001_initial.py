@@ -1,4 +1,4 @@
-"""The router's schema: runs, feedback with its outbox, calibration, knowledge."""
+"""This migration creates the router's schema: runs, feedback with its outbox, calibration, knowledge."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -183,12 +183,12 @@ def downgrade() -> None:
 
 
 def _text(name: str) -> sa.Column[str]:
-    """A text that is empty where a row has none."""
+    """Return a column of text that is empty where a row has none."""
     return sa.Column(name, sa.String, nullable=False, server_default="")
 
 
 def _encoder(*, index: bool = False) -> sa.Column[int]:
-    """The encoder that the vectors of a row come from."""
+    """Return the column of the encoder that the vectors of a row come from."""
     reference = sa.ForeignKey("router.encoders.encoder_id")
     return sa.Column("encoder_id", sa.SmallInteger, reference, nullable=False, index=index)
 

@@ -1,1 +1,1 @@
-"""Answering: admission, strategies, fallback and the run of a request."""
+"""This package answers requests: admission, strategies, fallback and the run of a request."""

@@ -28,7 +28,7 @@ OVERLOAD_REASONS = frozenset({"OVERLOADED", "BACKEND_OVERLOADED"})
 
 
 class AdmissionLimit:
-    """Places for one kind of work.
+    """An admission limit has places for one kind of work.
 
     Args:
         kind: Its name, for messages and metrics.
@@ -107,7 +107,7 @@ class AdmissionLimit:
 
 
 class Admission:
-    """Bounds on what one process answers at a time.
+    """Admission bounds what one process answers at a time.
 
     Args:
         max_in_flight: Requests that are assessed, routed or answered [count, >= 1].

@@ -138,7 +138,7 @@ _log = logger(__name__)
 
 @value
 class StrategyResult:
-    """The result of a strategy.
+    """A strategy result holds the answer of a strategy, with the confidence in it.
 
     Attributes:
         text: The answer.
@@ -165,7 +165,7 @@ class StrategyResult:
 
 @value
 class StrategyTask:
-    """The input of a strategy; `draft` is the System 1 answer, where the assessment wrote it already."""
+    """A strategy task is the input of a strategy; `draft` is the System 1 answer, where the assessment wrote one."""
 
     request: AnswerRequest
     messages: Sequence[Turn]
@@ -178,7 +178,7 @@ StrategyEvent = AnswerToken | PassedThrough | RelayedEvent | StrategyResult
 
 
 class AnswerStrategy(Protocol):
-    """A way to answer."""
+    """An answer strategy is a way to answer."""
 
     def __call__(self, task: StrategyTask, spend: Spend) -> AsyncGenerator[StrategyEvent, None]:
         """Yield events while it works, then its result."""
@@ -193,7 +193,7 @@ class RunRecorder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerContext:
-    """Everything that answering needs beside the request.
+    """The context holds everything that answering needs beside the request.
 
     Attributes:
         routing: How the system is chosen.
@@ -343,7 +343,7 @@ async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> Asyn
 
 
 class RunInProgress:
-    """A run while it is in progress; `record` or `record_failure` puts it into the journal."""
+    """A run is in progress until `record` or `record_failure` puts it into the journal."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Idempotency: a request that is sent twice is answered once."""
+"""A request that is sent twice is answered once."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ _log = logger(__name__)
 
 
 class IdempotentAnswers:
-    """Finds the run of a request that was sent before, and makes a repetition wait for one in progress.
+    """This index finds the run of a request that was sent before, and makes a repetition wait for one in progress.
 
     Args:
         find: Looks a recorded run up by key name and request identifier.

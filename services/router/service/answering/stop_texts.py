@@ -36,7 +36,7 @@ async def until_stop(
 
 
 def restarts_answer(event: RelayedEvent) -> bool:
-    """Whether the text of the answer so far is void: its stage is tried once more, or another agent answers."""
+    """Return whether the text of the answer so far is void: its stage is tried again, or another agent answers."""
     data = event.data
     repeated = event.name == "stage_started" and data.get("stage") == FINAL_STAGE and data.get("attempt", 1) > 1
     return repeated or event.name == "mode_chosen"

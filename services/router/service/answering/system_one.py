@@ -19,7 +19,7 @@ GIVEN = "given"
 
 
 class SystemOne:
-    """Answers by one single-pass call.
+    """System 1 answers by one single-pass call.
 
     Args:
         model_client: Client of the model.

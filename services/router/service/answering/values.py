@@ -1,4 +1,4 @@
-"""Requests and events of an answer; field names are the contract's."""
+"""These values are the requests and events of an answer; field names are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -62,7 +62,7 @@ class ArbitrationOptions:
 
 @value
 class AnswerRequest:
-    """A request for an answer to `question`, or to the last turn of `messages`."""
+    """This request asks for an answer to `question`, or to the last turn of `messages`."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -86,21 +86,21 @@ class AnswerRequest:
 
 @value
 class RunStarted:
-    """The run has started."""
+    """This event reports that the run has started."""
 
     run_id: str
 
 
 @value
 class AnswerToken:
-    """Text of the answer, as it is generated; text before a `FellBack`, or another choice of agent, is void."""
+    """This event is a piece of the answer's text; text before a `FellBack`, or another choice of agent, is void."""
 
     text: str
 
 
 @value
 class RelayedEvent:
-    """An event of a strategy's own service, relayed unchanged.
+    """An event of a strategy's own service is relayed unchanged.
 
     Attributes:
         name: Its name in the contract.
@@ -113,7 +113,7 @@ class RelayedEvent:
 
 @value
 class PassedThrough:
-    """A piece of the backend's own answer, passed through unchanged.
+    """A piece of the backend's own answer is passed through unchanged.
 
     Attributes:
         raw: The bytes of one server-sent event; empty for a whole answer.
@@ -126,7 +126,7 @@ class PassedThrough:
 
 @value
 class RunFinished:
-    """The run has ended."""
+    """This event reports that the run has ended."""
 
     run: Run
 

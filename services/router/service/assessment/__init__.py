@@ -1,1 +1,1 @@
-"""Assessment: the state of a question, and the choice of system."""
+"""This package assesses the state of a question, and chooses the system."""

@@ -40,7 +40,7 @@ VERBALIZED, PROBE, HYBRID, DRAFT = NAMES = ("verbalized", "probe", "hybrid", "dr
 
 
 class AssessorModelClient(RatingModelClient, ShortAnswerModelClient, Protocol):
-    """The client of the model that would answer."""
+    """This client calls the model that would answer."""
 
 
 def build_assessors(
@@ -83,7 +83,7 @@ def build_assessors(
 
 @value
 class Assessors:
-    """The assessors, and which of them are the defaults.
+    """This value holds the assessors, and says which of them are the defaults.
 
     Attributes:
         by_name: All of them.

@@ -24,7 +24,7 @@ def prompt_tokens(messages: Sequence[Turn], chat: Sequence[ChatMessage] = ()) ->
 
 
 def affords_assessment(ledger: Ledger, subject: Subject) -> bool:
-    """Whether the cost left pays for the simplest assessment and for an answer of a few words."""
+    """Return whether the cost left pays for the simplest assessment and for an answer of a few words."""
     if ledger.cost_left is None:
         return True
     prompt = prompt_tokens(subject.messages, subject.chat)

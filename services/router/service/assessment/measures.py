@@ -65,7 +65,7 @@ NOT_MEASURED = "this assessor does not measure it"
 
 @value
 class MeasureResult:
-    """The result of one measure.
+    """A measure result is what one measure has found.
 
     Attributes:
         components: Value by component of the state [0..1].
@@ -131,7 +131,7 @@ EMOTIONAL, EXPERIENCE = "emotional_response", "experience"
 
 
 class AffectMeasure:
-    """Measures ER: affect of what the user wrote, in every turn of the conversation."""
+    """This measure finds ER: affect of what the user wrote, in every turn of the conversation."""
 
     def __init__(self, analyse: AffectAnalyser) -> None:
         self._analyse = analyse
@@ -150,7 +150,7 @@ class Matcher(Protocol):
 
 
 class ExperienceMeasure:
-    """Measures EM: similarity to the knowledge base and to verified answers."""
+    """This measure finds EM: similarity to the knowledge base and to verified answers."""
 
     def __init__(self, match: Matcher) -> None:
         self._match = match
@@ -172,14 +172,14 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 
 
 class RatingModelClient(Protocol):
-    """The client of a model that rates."""
+    """This client calls a model that rates."""
 
     async def rate(self, call: Call, spend: Spend, order: Sequence[str]) -> Mapping[str, float]:
         """Return the numbers of one structured rating, by the names of `order`."""
 
 
 class RatingMeasure:
-    """Measures CE, CI and PI as the model rates them, or PI alone.
+    """This measure finds CE, CI and PI as the model rates them, or PI alone.
 
     Args:
         model_client: Client of the model.
@@ -255,7 +255,7 @@ Similarities = Callable[[Sequence[str], Spend], Awaitable[Sequence[Sequence[floa
 
 
 class ShortAnswerModelClient(Protocol):
-    """The client of a model that answers."""
+    """This client calls a model that answers."""
 
     async def complete(self, call: Call, spend: Spend) -> Completion:
         """Return the samples of one call."""
@@ -263,14 +263,14 @@ class ShortAnswerModelClient(Protocol):
 
 @value
 class ShortAnswers:
-    """Short samples, grouped by agreement, the largest group first."""
+    """Short answers are samples, grouped by agreement, the largest group first."""
 
     samples: Sequence[CompletionSample]
     groups: GroupedAnswers
 
 
 class ShortAnswerSampler:
-    """Draws short answers and groups them by meaning.
+    """The sampler draws short answers and groups them by meaning.
 
     Args:
         model_client: Client of the model that would answer.
@@ -315,7 +315,7 @@ class ShortAnswerSampler:
 
 
 class ProbeMeasure:
-    """Measures CE and CI by short samples: how probable the leading one is, and how far they agree."""
+    """This measure finds CE and CI by short samples: how probable the leading one is, and how far they agree."""
 
     def __init__(self, sampler: ShortAnswerSampler, weights: PartWeights = EQUAL) -> None:
         self._sampler = sampler
@@ -360,7 +360,7 @@ MEANING_BREAKER = BreakerSettings(failures=3, cool_down_s=10.0)
 
 
 class MeaningSimilarity:
-    """Computes cosines of short texts; none while the encoder is away, which is then not called for a while."""
+    """Similarities are cosines of short texts; none while the encoder is away, which is then not called for a while."""
 
     def __init__(self, embeddings: Embeddings) -> None:
         self._embeddings = embeddings
@@ -392,13 +392,13 @@ _log = logger(__name__)
 
 @value
 class MeasureError:
-    """The reason why a step of a measure failed."""
+    """A measure error is the reason why a step of a measure failed."""
 
     reason: str
 
 
 class DraftMeasure:
-    """Measures CE and CI of the System 1 answer itself.
+    """This measure finds CE and CI of the System 1 answer itself.
 
     Args:
         model_client: Client of the model that wrote it, which checks it.
@@ -504,7 +504,7 @@ LEAST_ANSWER_TOKENS = 64
 
 @value
 class Assessment:
-    """A state, and the assessor that measured it; without a name the state was given, or there is none."""
+    """An assessment is a state with the assessor that measured it; without a name it was given, or there is none."""
 
     msv: MSV | None
     assessor: str
@@ -520,11 +520,11 @@ class Assessor(Protocol):
         """Return the state, measured inside `spend`; never raises."""
 
     def fits(self, ledger: Ledger) -> bool:
-        """Whether the envelope carries the assessment and still an answer."""
+        """Return whether the envelope carries the assessment and still an answer."""
 
 
 class CompositeAssessor:
-    """An assessor of several measures that run at once; where two know a component, the earlier one counts.
+    """A composite assessor runs several measures at once; where two know a component, the earlier one counts.
 
     Args:
         name: Its name.
@@ -540,7 +540,7 @@ class CompositeAssessor:
         self._tokens = tokens
 
     def fits(self, ledger: Ledger) -> bool:
-        """Whether the envelope carries the assessment and still an answer of a few words."""
+        """Return whether the envelope carries the assessment and still an answer of a few words."""
         return ledger.generations_left > self._generations and ledger.tokens_left >= self._tokens + LEAST_ANSWER_TOKENS
 
     async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
@@ -584,7 +584,7 @@ class ExperienceMatching:
 
 
 class ExperienceMatcher:
-    """Measures EM by one call of the encoder and one statement; never by a model call.
+    """This matcher finds EM by one call of the encoder and one statement; never by a model call.
 
     An encoder or a database that keeps failing is not called for a while, so that no request waits for it.
     """

@@ -38,7 +38,7 @@ Key = tuple[str, bytes]
 
 @value
 class CachedDecision:
-    """A cached decision.
+    """A cached decision is used for later turns of the conversation that it was made for.
 
     Attributes:
         routed: The decision, as it was made.
@@ -56,7 +56,7 @@ class CachedDecision:
 
 
 class DecisionCache:
-    """A cache of the last decisions by conversation, the least recently used dropped first.
+    """The cache holds the last decisions by conversation; the least recently used is dropped first.
 
     Args:
         max_turns: Turns that a decision is used for at most [count].
@@ -148,7 +148,7 @@ def _key(subject: Subject, length: int) -> Key:
 
 @value
 class RoutingConfig:
-    """The configuration of the choice.
+    """This configuration says how the system is chosen.
 
     Attributes:
         version: Name under which weights and threshold are recorded with each decision.
@@ -165,7 +165,7 @@ class RoutingConfig:
 
 @value
 class RoutingContext:
-    """Everything that a decision needs beside the question.
+    """The context holds everything that a decision needs beside the question.
 
     Attributes:
         config: The configuration in force.
@@ -182,7 +182,7 @@ class RoutingContext:
 
 @value
 class RoutingQuestion:
-    """The input of a decision.
+    """A routing question is the input of a decision.
 
     Attributes:
         subject: The conversation; None when a state is given or a strategy named.
@@ -205,7 +205,7 @@ class RoutingQuestion:
 
 @value
 class RoutingDecision:
-    """The choice, and the System 1 answer if the assessment wrote one."""
+    """A routing decision holds the choice, and the System 1 answer if the assessment wrote one."""
 
     routed: Routed
     draft: DraftAnswer | None = None
@@ -295,7 +295,7 @@ async def _assess(subject: Subject | None, assessor: Assessor, spend: Spend) -> 
 
 
 def _affords(question: RoutingQuestion, assessor: Assessor, spend: Spend) -> bool:
-    """Whether the envelope has room for an assessment and an answer."""
+    """Return whether the envelope has room for an assessment and an answer."""
     ledger = spend.ledger
     if (
         ledger.cost_left is not None
@@ -323,7 +323,7 @@ def _store(question: RoutingQuestion, routed: Routed, context: RoutingContext) -
 
 @value
 class _Choice:
-    """A strategy, with the reason of its choice."""
+    """A choice is a strategy with the reason for it."""
 
     strategy: Strategy
     reason: str

@@ -11,7 +11,7 @@ from services.router.service.answering.values import AnswerRequest
 
 @value
 class DraftAnswer:
-    """A System 1 answer that exists before System 1 is chosen.
+    """A draft answer is a System 1 answer that exists before System 1 is chosen.
 
     Attributes:
         text: The answer, without reasoning.
@@ -42,7 +42,7 @@ class Drafter(Protocol):
 
 
 class DrafterFactory(Protocol):
-    """A factory of drafters."""
+    """A factory makes drafters."""
 
     def __call__(self, request: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
         """Return the drafter of the System 1 answer to `request`."""

@@ -1,4 +1,4 @@
-"""Requests and responses of assessing and routing; field names are the contract's."""
+"""These values are the requests and responses of assessing and routing; field names are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -13,7 +13,7 @@ from kernel.values import value
 
 @value
 class AssessRequest:
-    """A request for the state of `question`, or of the last turn of `messages`."""
+    """This request asks for the state of `question`, or of the last turn of `messages`."""
 
     question: str = ""
     messages: Sequence[Turn] = ()
@@ -24,7 +24,7 @@ class AssessRequest:
 
 @value
 class AssessResponse:
-    """The state of a question."""
+    """This response holds the state of a question."""
 
     msv: MSV
     assessor: str
@@ -37,7 +37,7 @@ class AssessResponse:
 
 @value
 class RouteRequest:
-    """A request for the choice of system; with a given state no model is called."""
+    """This request asks for the choice of system; with a given state no model is called."""
 
     msv: MSV | None = None
     question: str = ""
@@ -50,7 +50,7 @@ class RouteRequest:
 
 @value
 class RouteResponse:
-    """The choice of system, with its reason."""
+    """This response holds the choice of system, with its reason."""
 
     system: Route
     strategy: str
@@ -70,4 +70,4 @@ class RouteResponse:
 
 @value
 class Routed(RouteResponse):
-    """The question is assessed and the system chosen."""
+    """This event reports that the question is assessed and the system chosen."""

@@ -1,4 +1,4 @@
-"""Use cases: how reliable confidence is, which recalibration map is in force, and the activations seen."""
+"""These use cases report how reliable confidence is and the activations seen, and put another map in force."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +30,7 @@ from services.router.service.calibration.values import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationUseCases:
-    """The use cases that the APIs offer about confidences and activations."""
+    """The APIs offer these use cases about confidences and activations."""
 
     get: Callable[[GetCalibrationRequest], Awaitable[GetCalibrationResponse]]
     rollback: Callable[..., Awaitable[RollbackCalibrationResponse]]
@@ -38,7 +38,7 @@ class CalibrationUseCases:
 
 
 class ReliabilityStore(Protocol):
-    """Stores labelled answers and maps; every method may raise `DatabaseUnavailable`."""
+    """This store holds labelled answers and maps; every method may raise `DatabaseUnavailable`."""
 
     async def pairs(self, request: GetCalibrationRequest) -> Sequence[tuple[str, str]]:
         """Return strategies and sources of a page and one more, by name.
@@ -55,7 +55,7 @@ class ReliabilityStore(Protocol):
 
 
 class MapChoiceStore(Protocol):
-    """Stores which map a person chose."""
+    """This store holds which map a person chose."""
 
     async def choose(self, choice: MapChoice) -> tuple[CalibrationState, CalibrationState]:
         """Put a choice in force.

@@ -22,7 +22,7 @@ CALIBRATION_ERROR = Gauge(
 
 
 class LabelledAnswers(Protocol):
-    """Stores labelled answers; every method may raise `DatabaseUnavailable`."""
+    """This store holds labelled answers; every method may raise `DatabaseUnavailable`."""
 
     async def progress(self) -> Sequence[Progress]:
         """Return the progress of each strategy and source."""
@@ -32,7 +32,7 @@ class LabelledAnswers(Protocol):
 
 
 class CalibrationErrors:
-    """Keeps `metacog_calibration_error` up to date.
+    """The calibration errors are kept up to date in `metacog_calibration_error`.
 
     Args:
         store: Stores labelled answers.

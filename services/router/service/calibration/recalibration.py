@@ -51,7 +51,7 @@ def served_confidence(
 
 
 class RecalibrationStore(Protocol):
-    """Stores labelled answers and maps; every method may raise `DatabaseUnavailable`."""
+    """This store holds labelled answers and maps; every method may raise `DatabaseUnavailable`."""
 
     async def in_force(self) -> Sequence[CalibrationMap]:
         """Return the maps in force."""
@@ -92,7 +92,7 @@ async def refit(
 
 
 class Calibrator:
-    """Holds the maps in force in memory, and fits new ones; it is a `Recalibration`.
+    """The calibrator holds the maps in force in memory, and fits new ones; it is a `Recalibration`.
 
     Args:
         store: Stores labelled answers and maps.
@@ -171,7 +171,7 @@ class Calibrator:
         self._round_is_due = time.monotonic() + self._refresh_s
 
     async def _refit(self) -> bool:
-        """Whether a map was fitted; what fails is tried again in the next round."""
+        """Fit what is due, and return whether a map was fitted; what fails is tried again in the next round."""
         self._pending = False
         try:
             return bool(await refit(self._store, self._rules))

@@ -1,4 +1,4 @@
-"""Requests and results of calibration and of the activations seen; their fields are the contract's."""
+"""These values are the requests and results of calibration and of the activations seen; fields are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ Bins = Annotated[int, Field(ge=1, le=100)]
 
 @value
 class CalibrationMap:
-    """A fitted recalibration map."""
+    """A recalibration map is fitted to the labelled answers of one strategy and source."""
 
     version: str
     strategy: str
@@ -52,7 +52,7 @@ class StrategyReliability:
 
 @value
 class GetCalibrationRequest:
-    """A request for calibration."""
+    """This request asks for a page of calibration."""
 
     page_size: Annotated[int, Field(ge=1, le=200)] = 50
     page_token: str = ""
@@ -65,7 +65,7 @@ class GetCalibrationRequest:
 
 @value
 class GetCalibrationResponse:
-    """A page of calibration."""
+    """This response is a page of calibration."""
 
     reliabilities: Sequence[StrategyReliability]
     next_page_token: str
@@ -74,7 +74,7 @@ class GetCalibrationResponse:
 
 @value
 class RollbackCalibrationRequest:
-    """A request for another map to be in force; it has one of `version`, `none: true` and `newest: true`."""
+    """This request puts another map in force; it has one of `version`, `none: true` and `newest: true`."""
 
     strategy: Annotated[str, Field(min_length=1, max_length=16)]
     confidence_source: Annotated[str, Field(min_length=1, max_length=64)]
@@ -85,7 +85,7 @@ class RollbackCalibrationRequest:
 
 @value
 class RollbackCalibrationResponse:
-    """The map that is in force now."""
+    """This response holds the map that is in force now."""
 
     map: CalibrationMap | None
     pinned: bool
@@ -94,7 +94,7 @@ class RollbackCalibrationResponse:
 
 @value
 class GetActivationsRequest:
-    """A request for the activations seen."""
+    """This request asks for the activations seen."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -105,7 +105,7 @@ class GetActivationsRequest:
 
 @value
 class ActivationBin:
-    """Activations of one range."""
+    """A bin counts the activations of one range."""
 
     lower: float
     upper: float
@@ -115,7 +115,7 @@ class ActivationBin:
 
 @value
 class ActivationsSeen:
-    """The activations of some runs."""
+    """This summary describes the activations of some runs."""
 
     runs: int
     system_two: int
@@ -132,7 +132,7 @@ class ActivationsSeen:
 
 @value
 class GetActivationsResponse(ActivationsSeen):
-    """The activations seen, and the rule that they were compared by."""
+    """This response holds the activations seen, and the rule that they were compared by."""
 
     threshold: float
     config_version: str
@@ -141,7 +141,7 @@ class GetActivationsResponse(ActivationsSeen):
 
 @value
 class ObservedOutcomes:
-    """Labelled answers.
+    """These outcomes are labelled answers with their confidences.
 
     Attributes:
         raw: Confidence of each as it came [0..1].
@@ -156,7 +156,7 @@ class ObservedOutcomes:
 
 @value
 class CalibrationState:
-    """The maps of one strategy and one source.
+    """This state holds the maps of one strategy and one source.
 
     Attributes:
         maps: Newest first, the one in force among them.
@@ -174,7 +174,7 @@ class CalibrationState:
 
 @value
 class MapChoice:
-    """A person's choice of the map in force.
+    """A map choice is a person's choice of the map in force.
 
     Attributes:
         strategy: The strategy.

@@ -1,4 +1,4 @@
-"""Use case: feedback on a run's answer is stored once, and delivered to those who learn from it."""
+"""This use case stores feedback on a run's answer once, and delivers it to those who learn from it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ DELEGATION, EXPERIENCE = "delegation", "experience"
 
 @value
 class SubmitFeedbackRequest:
-    """Feedback on a run's answer; it has `correct` or `score`."""
+    """This request submits feedback on a run's answer; it has `correct` or `score`."""
 
     feedback_id: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
     run_id: Annotated[str, Field(min_length=1, max_length=128)]
@@ -36,7 +36,7 @@ class SubmitFeedbackRequest:
 
 @value
 class SubmitFeedbackResponse:
-    """The effects of the feedback."""
+    """This response states the effects of the feedback."""
 
     feedback_id: str
     run_id: str
@@ -48,7 +48,7 @@ class SubmitFeedbackResponse:
 
 @value
 class FeedbackLabel:
-    """Feedback as it is stored.
+    """A label is feedback as it is stored.
 
     Attributes:
         feedback_id: Identifies it among those of its key.
@@ -73,7 +73,7 @@ class FeedbackLabel:
 
 @value
 class FeedbackMessage:
-    """A message to one that learns from feedback.
+    """A message takes feedback to one that learns from it.
 
     Attributes:
         kind: Its receiver.
@@ -86,7 +86,7 @@ class FeedbackMessage:
 
 @value
 class FeedbackEffects:
-    """The effects of feedback, once the store knows whether it counts.
+    """This value holds the effects of feedback, once the store knows whether it counts.
 
     Attributes:
         reply: The response to the caller.
@@ -98,7 +98,7 @@ class FeedbackEffects:
 
 
 class FeedbackStore(Protocol):
-    """Stores feedback."""
+    """This store holds feedback."""
 
     async def earlier(self, key_name: str, feedback_id: str, digest: str) -> SubmitFeedbackResponse | None:
         """Return the response to the same feedback before, if there was one.
@@ -125,7 +125,7 @@ class FeedbackStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackContext:
-    """The parts that `submit_feedback` works with.
+    """The context holds the parts that `submit_feedback` works with.
 
     Attributes:
         find: Finds runs, also those on their way to the database.

@@ -45,7 +45,7 @@ _log = logger(__name__)
 
 @value
 class OutboxMessage:
-    """A message that is due.
+    """This message is due.
 
     Attributes:
         id: Its number.
@@ -64,7 +64,7 @@ class OutboxMessage:
 
 @value
 class DeliveryResult:
-    """The result of one delivery; with neither a pause nor `parked` the message was accepted.
+    """This value is the result of one delivery; with neither a pause nor `parked` the message was accepted.
 
     Attributes:
         id: Number of the message.
@@ -81,7 +81,7 @@ class DeliveryResult:
 
 @value
 class OutboxBacklog:
-    """The messages that wait.
+    """The backlog is the messages that wait.
 
     Attributes:
         count: Messages [count].
@@ -93,7 +93,7 @@ class OutboxBacklog:
 
 
 class OutboxStore(Protocol):
-    """Stores messages. Every method may raise `DatabaseUnavailable`."""
+    """This store holds messages. Every method may raise `DatabaseUnavailable`."""
 
     async def take(self, kinds: Sequence[str], *, most: int, lease_s: float) -> Sequence[OutboxMessage]:
         """Return messages that are due, longest due first; no other replica gets them while the lease lasts."""
@@ -106,7 +106,7 @@ class OutboxStore(Protocol):
 
 
 class Outbox:
-    """Delivers messages to their receivers.
+    """The outbox delivers messages to their receivers.
 
     Args:
         store: Where messages wait.

@@ -47,7 +47,7 @@ COUNTS = ("n", "max_tokens", "max_completion_tokens")
 
 
 def bool_field(body: Mapping[str, Any], name: str) -> bool:
-    """Whether `name` is true; null and a missing field are false."""
+    """Return whether `name` is true; null and a missing field are false."""
     given = body.get(name)
     if given is not None and not isinstance(given, bool):
         raise MalformedRequest(f"{name}: it must be true or false, not {given!r}", field=name)
@@ -122,7 +122,7 @@ def unknown_model(model: str) -> UnknownModel:
 
 @value
 class ChatOptions:
-    """The `metacog` object that a chat request may carry.
+    """The options are the `metacog` object that a chat request may carry.
 
     Attributes:
         envelope: Hard limits over the whole fan-out.
@@ -160,7 +160,7 @@ NO_OPTIONS = ChatOptions()
 
 @value
 class ChatRequest:
-    """A chat request, parsed.
+    """This value is a chat request, parsed.
 
     Attributes:
         body: The request for the backend: as it came, without our options.
@@ -397,7 +397,7 @@ def head(run_id: str, created: int, chat: ChatRequest, kind: str) -> dict[str, A
 
 
 class Passthrough:
-    """System 1 for one chat request: the client's own request, forwarded to the backend."""
+    """The passthrough is System 1 for one chat request: the client's own request, forwarded to the backend."""
 
     def __init__(self, backend: Backend, chat: ChatRequest) -> None:
         self._backend = backend
@@ -486,7 +486,7 @@ def _reply_result(reply: Mapping[str, object], task: StrategyTask, *, cut: bool)
 
 
 def _has_more(message: Mapping[str, object]) -> bool:
-    """Whether `message` has more than text: a named tool's call ends with `stop` and has no content."""
+    """Return whether `message` has more than text: a named tool's call ends with `stop` and has no content."""
     return any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))
 
 

@@ -21,7 +21,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 class Writer:
-    """Writes the chunks of one stream.
+    """The writer writes the chunks of one stream.
 
     Args:
         run_id: The run that it is of.
@@ -127,7 +127,7 @@ class Writer:
 
 
 class _BackendChunks:
-    """The backend's chunks on their way to the client: their bytes unchanged, but for what OpenAI promises.
+    """The backend's chunks pass to the client with their bytes unchanged, but for what OpenAI promises.
 
     The end of a choice is held back, since the last one contains more; usage comes once, last, and from us.
 

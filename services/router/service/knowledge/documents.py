@@ -1,4 +1,4 @@
-"""Use case: documents are cut, embedded a batch at a time, and then stored all at once."""
+"""This use case cuts documents, embeds them a batch at a time, and then stores them all at once."""
 
 import asyncio
 import time
@@ -34,7 +34,7 @@ from services.router.service.knowledge.values import (
 
 @value
 class AddLimits:
-    """The sizes of documents that may be added.
+    """These limits bound the sizes of documents that may be added.
 
     Attributes:
         cut: Chunk sizes where the request has none.
@@ -152,7 +152,7 @@ def _digest(text: str) -> str:
 
 
 def _is_stored(document: NewDocument, stored: StoredDocument | None, cut: ChunkSizes, encoder: Encoder) -> bool:
-    """Whether the chunks and vectors that are stored are those that the document would get."""
+    """Return whether the chunks and vectors that are stored are those that the document would get."""
     if stored is None or stored.cut != cut or stored.document.encoder != encoder.name:
         return False
     return stored.document.text_digest == _digest(document.text)
@@ -174,7 +174,7 @@ def _chunked(texts: Mapping[str, str], cut: ChunkSizes, most: int) -> Mapping[st
 
 
 class _Progress:
-    """Computes the progress of embedding."""
+    """The progress of embedding is computed from the batches so far."""
 
     def __init__(self, chunks: Sequence[int]) -> None:
         self._ends = list(accumulate(chunks))

@@ -1,4 +1,4 @@
-"""The knowledge base: documents that were added, and answers that were verified.
+"""The knowledge base holds documents that were added, and answers that were verified.
 
 Experience belongs to the API key whose runs it comes from; documents are shared by all keys.
 """
@@ -34,7 +34,7 @@ UPLOADS, SEARCHES = 4, 64
 
 
 class ExperienceStore(Protocol):
-    """Stores verified answers as feedback confirms them."""
+    """This store keeps verified answers as feedback confirms them."""
 
     async def learn(self, run: Run) -> None:
         """Store the verified answer of `run` as experience, once however often it is called.
@@ -56,7 +56,7 @@ class ExperienceStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeUseCases:
-    """The use cases of the knowledge base that the APIs offer."""
+    """The APIs offer these use cases of the knowledge base."""
 
     add: Callable[..., AsyncGenerator[AddEvent, None]]
     page: Callable[..., Awaitable[ListKnowledgeResponse]]
@@ -65,7 +65,7 @@ class KnowledgeUseCases:
 
 
 class VerifiedAnswers:
-    """Stores experience in the knowledge base; see `ExperienceStore`."""
+    """This store keeps experience in the knowledge base; see `ExperienceStore`."""
 
     def __init__(self, embeddings: Embeddings, store: KnowledgeStore, *, most: int, timeout_s: float = 10.0) -> None:
         self._embeddings = embeddings
@@ -89,7 +89,7 @@ class VerifiedAnswers:
 
 
 class KnowledgeBase:
-    """The use cases of the knowledge base, over one encoder and one store.
+    """The knowledge base serves its use cases over one encoder and one store.
 
     Attributes:
         embeddings: The encoder.

@@ -1,4 +1,4 @@
-"""Requests, results and events of the knowledge base; their fields are the contract's."""
+"""These values are the requests, results and events of the knowledge base; their fields are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -19,7 +19,7 @@ DocumentId = Annotated[str, Field(max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$"
 
 
 class KnowledgeKind(StrEnum):
-    """The source of a stored text."""
+    """A kind is the source of a stored text."""
 
     DOCUMENT = "DOCUMENT"
     EXPERIENCE = "EXPERIENCE"
@@ -27,7 +27,7 @@ class KnowledgeKind(StrEnum):
 
 @value
 class NewDocument:
-    """A document as it is added."""
+    """This document is to be added."""
 
     text: str
     document_id: DocumentId = ""
@@ -37,7 +37,7 @@ class NewDocument:
 
 @value
 class AddKnowledgeRequest:
-    """A request to add documents; all of them or none."""
+    """This request adds documents; all of them or none."""
 
     documents: Sequence[NewDocument]
     chunk_characters: Count | None = None
@@ -46,7 +46,7 @@ class AddKnowledgeRequest:
 
 @value
 class KnowledgeDocument:
-    """A document of the knowledge base, without its text."""
+    """This value describes a document of the knowledge base, without its text."""
 
     document_id: str
     title: str
@@ -60,7 +60,7 @@ class KnowledgeDocument:
 
 @value
 class KnowledgeProgress:
-    """The progress of adding documents."""
+    """This event reports the progress of adding documents."""
 
     embedded_chunks: int
     total_chunks: int
@@ -70,7 +70,7 @@ class KnowledgeProgress:
 
 @value
 class KnowledgeAdded:
-    """The documents that were added."""
+    """This event reports the documents that were added."""
 
     documents: Sequence[KnowledgeDocument]
     replaced: int
@@ -81,7 +81,7 @@ class KnowledgeAdded:
 
 @value
 class ListKnowledgeRequest:
-    """A request for documents, newest first."""
+    """This request asks for a page of documents, newest first."""
 
     page_size: Annotated[int, Field(ge=1, le=200)] = 50
     page_token: str = ""
@@ -90,7 +90,7 @@ class ListKnowledgeRequest:
 
 @value
 class ListKnowledgeResponse:
-    """A page of documents, and the number of all."""
+    """This response is a page of documents, with the number of all."""
 
     documents: Sequence[KnowledgeDocument]
     next_page_token: str
@@ -101,7 +101,7 @@ class ListKnowledgeResponse:
 
 @value
 class DeleteKnowledgeResponse:
-    """The document that was deleted."""
+    """This response names the document that was deleted."""
 
     document_id: str
     chunks: int
@@ -109,7 +109,7 @@ class DeleteKnowledgeResponse:
 
 @value
 class SearchKnowledgeRequest:
-    """A request for the texts that are nearest in meaning to a query."""
+    """This request searches the texts that are nearest in meaning to a query."""
 
     query: str = ""
     page_size: Annotated[int, Field(ge=1, le=100)] = 10
@@ -120,7 +120,7 @@ class SearchKnowledgeRequest:
 
 @value
 class KnowledgeHit:
-    """A stored text that is near in meaning."""
+    """A hit is a stored text that is near in meaning."""
 
     kind: KnowledgeKind
     similarity: float
@@ -135,7 +135,7 @@ class KnowledgeHit:
 
 @value
 class SearchKnowledgeResponse:
-    """A page of hits, nearest first."""
+    """This response is a page of hits, nearest first."""
 
     hits: Sequence[KnowledgeHit]
     next_page_token: str
@@ -149,7 +149,7 @@ AddEvent = KnowledgeProgress | KnowledgeAdded
 
 @value
 class ChunkSizes:
-    """The sizes of the chunks that a text is cut into.
+    """Chunk sizes are those of the chunks that a text is cut into.
 
     Attributes:
         most: Length of a chunk at most [characters, >= 1].
@@ -162,7 +162,7 @@ class ChunkSizes:
 
 @value
 class StoredDocument:
-    """A document as it is stored."""
+    """This value is a document as it is stored."""
 
     document: KnowledgeDocument
     cut: ChunkSizes
@@ -170,7 +170,7 @@ class StoredDocument:
 
 @value
 class DocumentDraft:
-    """A document to be stored.
+    """A draft is a document to be stored.
 
     Attributes:
         document_id: Identifier; a known one is replaced.
@@ -195,7 +195,7 @@ class DocumentDraft:
 
 @value
 class VerifiedAnswer:
-    """A verified answer.
+    """A verified answer is stored with its question.
 
     Attributes:
         run_id: Run that gave it.
@@ -212,14 +212,17 @@ class VerifiedAnswer:
 
 @value
 class SearchPage:
-    """A page of hits, nearest first, and the token of the next; empty on the last."""
+    """A search page holds hits, nearest first, and the token of the next page; empty on the last."""
 
     hits: Sequence[KnowledgeHit]
     next_page_token: str
 
 
 class KnowledgeStore(Protocol):
-    """Stores documents and verified answers with their vectors; methods but `rank` may raise `DatabaseUnavailable`."""
+    """This store holds documents and verified answers with their vectors.
+
+    Methods but `rank` may raise `DatabaseUnavailable`.
+    """
 
     async def stored(self, document_ids: Sequence[str]) -> Mapping[str, StoredDocument]:
         """Return those of the documents that are stored, by identifier."""

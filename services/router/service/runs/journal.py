@@ -38,7 +38,7 @@ _log = logger(__name__)
 
 
 class RunStore(Protocol):
-    """Stores runs."""
+    """This store holds runs."""
 
     async def add(self, documents: Sequence[bytes]) -> Sequence[bytes]:
         """Store runs, given as JSON; those that are stored already stay as they are.
@@ -52,7 +52,7 @@ class RunStore(Protocol):
 
 
 class Journal:
-    """Records runs.
+    """The journal records runs.
 
     Args:
         store: Where they are stored.
@@ -299,7 +299,7 @@ class Journal:
 
 
 def _is_whole(document: bytes) -> bool:
-    """Whether a document is JSON, which a line that a crash tore is not."""
+    """Return whether a document is JSON, which a line that a crash tore is not."""
     try:
         return isinstance(orjson.loads(document), dict)
     except orjson.JSONDecodeError:

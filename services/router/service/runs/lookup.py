@@ -18,7 +18,7 @@ YOUNG_S = 10.0
 
 
 class RunFinder(Protocol):
-    """Finds a run that is in the database."""
+    """A run finder finds a run that is in the database."""
 
     async def __call__(self, run_id: str, *, key_name: str = "") -> Run:
         """Return the run, if its request had the key of that name; an empty name finds the runs of all keys.
@@ -30,7 +30,7 @@ class RunFinder(Protocol):
 
 
 class FlushableJournal(Protocol):
-    """Waits for runs that are on their way to the database."""
+    """This journal can wait for runs that are on their way to the database."""
 
     async def flush(self, timeout_s: float) -> bool:
         """Wait until everything recorded before now is in the database; return whether it is."""

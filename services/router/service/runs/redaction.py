@@ -35,7 +35,7 @@ def without_contents(run: Run) -> Run:
 
 
 def has_contents(run: Run) -> bool:
-    """Whether the conversation of `run` was stored; none has no turn."""
+    """Return whether the conversation of `run` was stored; none has no turn."""
     return bool(run.messages)
 
 

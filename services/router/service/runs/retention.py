@@ -26,7 +26,7 @@ _log = logger(__name__)
 
 
 class OldRunStore(Protocol):
-    """Stores runs, of which some may be too old. Every method may raise `DatabaseUnavailable`."""
+    """This store holds runs, of which some may be too old. Every method may raise `DatabaseUnavailable`."""
 
     def lock(self) -> AbstractAsyncContextManager[bool]:
         """Lock deletion for all other replicas; False when another one holds the lock."""
@@ -39,7 +39,7 @@ class OldRunStore(Protocol):
 
 
 class Retention:
-    """Deletes runs that are too old, in the background.
+    """Retention deletes runs that are too old, in the background.
 
     Args:
         runs: The runs.

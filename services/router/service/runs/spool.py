@@ -11,7 +11,9 @@ CHUNK = 1024 * 1024
 
 
 class Spool:
-    """Holds documents on disk. Every method but the constructor may raise `OSError`, and may be called from any thread.
+    """The spool holds documents on disk.
+
+    Every method but the constructor may raise `OSError`, and may be called from any thread.
 
     Args:
         path: The file.

@@ -1,4 +1,4 @@
-"""A run and the requests for runs; their fields are the contract's."""
+"""These values are a run and the requests for runs; their fields are the contract's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -15,7 +15,7 @@ from services.router.service.assessment.values import RouteResponse
 
 @value
 class FellBack:
-    """A fallback: one strategy failed, and another one answered in its place."""
+    """This event reports a fallback: one strategy failed, and another one answered in its place."""
 
     from_strategy: str
     to_strategy: str
@@ -25,7 +25,7 @@ class FellBack:
 
 @value
 class RunFeedback:
-    """Feedback on a run's answer."""
+    """A run has this feedback on its answer."""
 
     feedback_id: str
     score: float
@@ -37,7 +37,7 @@ class RunFeedback:
 
 @value
 class Run:
-    """A run: one request with its conversation, decision, answer and cost."""
+    """A run is one request with its conversation, decision, answer and cost."""
 
     run_id: str
     created_at: datetime
@@ -72,14 +72,14 @@ class Run:
 
 @value
 class GetRunResponse:
-    """A response with one run."""
+    """This response holds one run."""
 
     run: Run
 
 
 @value
 class ListRunsRequest:
-    """A request for a page of runs, newest first."""
+    """This request asks for a page of runs, newest first."""
 
     page_size: int = 50
     page_token: str = ""
@@ -97,7 +97,7 @@ class ListRunsRequest:
 
 @value
 class ListRunsResponse:
-    """A page of runs."""
+    """This response is a page of runs."""
 
     runs: Sequence[Run]
     next_page_token: str
