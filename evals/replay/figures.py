@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from evals.replay.calibration import ALL, CalibrationRow, calibration_rows
+from evals.replay.calibration import ALL, CalibrationRow, calibration_rows, shipped_prior
 from evals.replay.pack import RecordedSet
 from evals.replay.second_opinions import SecondOpinionRow, second_opinion_rows
 from evals.replay.stopping import DraftVoteRow, StoppingRow, draft_vote_rows, stopping_rows
 from evals.stats.chance import seeded
 from kernel.statistics.bootstrap import Estimate
 from kernel.values import value
+from kernel.votes.probability import Prior
 
 SEED = 0
 # Draws of the bootstrap [count].
@@ -29,12 +30,14 @@ class ReplayFigures:
         draft_vote: The System 1 answer as the first vote.
         second_opinion: Other models' answers as signs of an error.
         calibration: Probabilities of being right.
+        prior: The prior that all of it gives; None where there are too few models.
     """
 
     stopping: Sequence[StoppingRow]
     draft_vote: Sequence[DraftVoteRow]
     second_opinion: Sequence[SecondOpinionRow]
     calibration: Sequence[CalibrationRow]
+    prior: Prior | None = None
 
 
 def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _: None) -> ReplayFigures:
@@ -54,7 +57,13 @@ def figures(pack: Sequence[RecordedSet], done: Callable[[str], None] = lambda _:
         opinions += second_opinion_rows(recorded, seeded(SEED, RESAMPLES))
         calibration += calibration_rows(recorded, seeded(SEED, RESAMPLES))
         done(recorded.name)
-    return ReplayFigures(stopping=stopping, draft_vote=drafts, second_opinion=opinions, calibration=calibration)
+    return ReplayFigures(
+        stopping=stopping,
+        draft_vote=drafts,
+        second_opinion=opinions,
+        calibration=calibration,
+        prior=shipped_prior(pack, seeded(SEED, RESAMPLES)) if calibration else None,
+    )
 
 
 def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
@@ -63,11 +72,12 @@ def figures_document(found: ReplayFigures) -> Mapping[str, Any]:
     `calibration` has the fixed panels, one row for each set, method and number of labels; the panels that stop when two
     agree are a list of their own.
     """
-    document = {field.name: [_plain(row) for row in getattr(found, field.name)] for field in fields(found)}
+    lists = ("stopping", "draft_vote", "second_opinion", CALIBRATION)
+    document = {name: [_plain(row) for row in getattr(found, name)] for name in lists}
     by_votes: dict[str, list[Any]] = {CALIBRATION: [], STOPPED: []}
     for row in document[CALIBRATION]:
         by_votes[CALIBRATION if row["votes"] == ALL else STOPPED].append(row)
-    return document | by_votes | {name: [] for name in NOT_BUILT}
+    return document | by_votes | {name: [] for name in NOT_BUILT} | {"prior": _plain(found.prior)}
 
 
 def _plain(content: object) -> Any:  # noqa: ANN401 - whatever JSON takes

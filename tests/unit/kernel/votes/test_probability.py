@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit, logit
 
 from kernel.answers import AnswerType
+from kernel.votes.prior import SHIPPED_PRIOR
 from kernel.votes.probability import (
     PLATT_LABELS,
     LabelCount,
@@ -181,6 +182,20 @@ def test_the_prior_of_models_holds_firmly_what_they_agree_on() -> None:
     assert precision[2, 2] > 4 * precision[0, 0]  # the share counts the same for all three, the constant does not
     assert found.coefficients[2] == pytest.approx(3.0, abs=1.0)
     assert found.share_right == pytest.approx(float(np.mean([right.mean() for _, right in models])))
+
+
+def test_the_shipped_prior_orders_evidence_as_it_must() -> None:
+    model = probability_model(SHIPPED_PRIOR)
+
+    def chance(agreeing: int, valid: int, *, models: int = 1, modes: int = 1) -> float:
+        evidence = VoteEvidence(agreeing=agreeing, valid=valid, models=models, modes=modes)
+        return model.probability(evidence)
+
+    assert np.linalg.eigvalsh(np.array(SHIPPED_PRIOR.precision)).min() > 0
+    assert chance(2, 2) > chance(2, 3) > chance(2, 4) > chance(2, 5)
+    assert chance(2, 2, models=2) > chance(2, 2)  # another model says more than the same one again
+    assert chance(2, 2, modes=2) > chance(2, 2)
+    assert chance(3, 3, models=3) > chance(2, 2, models=2)
 
 
 def test_a_prior_of_one_model_is_none() -> None:
