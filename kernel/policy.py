@@ -15,7 +15,7 @@ from kernel.values import value
 
 # What a condition may be on: the components of the state, and the activation that they make.
 MEASURES = (*COMPONENTS, "activation")
-STRATEGIES = ("system1", "dialectic", "arbiter", "delegation")
+STRATEGIES = ("system1", "vote", "dialectic", "arbiter", "delegation")
 UNKNOWN = "unknown"
 
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {

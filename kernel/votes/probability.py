@@ -41,9 +41,9 @@ MOST_STEPS = 50
 class ProbabilityState(StrEnum):
     """The state says what a confidence is: a model's own words, the shipped prior, or fitted on labels."""
 
-    UNCALIBRATED = "uncalibrated"
-    PRIOR = "prior"
-    FITTED = "fitted"
+    UNCALIBRATED = "UNCALIBRATED"
+    PRIOR = "PRIOR"
+    FITTED = "FITTED"
 
 
 @value

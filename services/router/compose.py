@@ -34,6 +34,7 @@ from services.router.service.answering.admission import Admission
 from services.router.service.answering.answer import AnswerContext, AnswerStrategy, answer, default_limits
 from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.answering.system_one import SystemOne
+from services.router.service.answering.voting import Voting
 from services.router.service.assessment.assess import Assessors, assess, build_assessors
 from services.router.service.assessment.measures import (
     AffectMeasure,
@@ -276,7 +277,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
             assessors=_assessors(settings, parts, knowledge),
             cache=_decision_cache(settings),
         ),
-        strategies=_strategies(system_one, parts),
+        strategies=_strategies(system_one, parts, calibrator),
         drafter=system_one.drafter,
         limits=_limits(settings, policy),
         answer_tokens=settings.answer_max_tokens,
@@ -349,9 +350,10 @@ def _assessors(settings: Settings, parts: Parts, knowledge: KnowledgeBase) -> As
     return Assessors(by_name={**own, **parts.assessors}, default=settings.assessor, streamed=settings.streamed_assessor)
 
 
-def _strategies(system_one: SystemOne, parts: Parts) -> Mapping[Strategy, AnswerStrategy]:
+def _strategies(system_one: SystemOne, parts: Parts, calibrator: Calibrator) -> Mapping[Strategy, AnswerStrategy]:
     return {
         Strategy.SYSTEM_ONE: system_one,
+        Strategy.VOTE: Voting(relay.votes(parts.peers["arbiter"]), lambda: calibrator.votes.model),
         Strategy.DIALECTIC: relay.dialectic(parts.peers["assigner"]),
         Strategy.ARBITER: relay.arbitration(parts.peers["arbiter"]),
         Strategy.DELEGATION: relay.delegation(parts.peers["delegation"]),

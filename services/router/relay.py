@@ -13,7 +13,7 @@ from google.rpc import error_details_pb2
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
-from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc
+from metacog.arbiter.v1 import arbiter_pb2, arbiter_pb2_grpc, vote_pb2
 from metacog.assigner.v1 import assigner_pb2, assigner_pb2_grpc
 from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
 
@@ -23,15 +23,18 @@ from chassis.serving.server import MAX_MESSAGE_BYTES
 from chassis.serving.wire import event, from_plain, to_proto
 from chassis.telemetry import trace_headers
 from inference import Spend
+from kernel.answers import listed_options
 from kernel.envelope import Envelope, Usage
 from kernel.errors import Code
 from kernel.ledger import Reservation
 from kernel.outcomes import Outcome
 from kernel.prices import amount_of, units_of
 from kernel.roles import FINAL_STAGE
+from kernel.votes.drafts import draft_type
+from kernel.votes.votes import VoteOutcome, default_agree
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask, given_options
 from services.router.service.answering.stop_texts import until_stop
-from services.router.service.answering.values import AnswerToken, RelayedEvent
+from services.router.service.answering.values import AnswerToken, RelayedEvent, VoteOptions
 from services.router.service.assessment.cost_reserve import fallback_cost
 
 R = TypeVar("R", bound=Message)
@@ -398,6 +401,62 @@ def _arbitration_result(data: Mapping[str, Any]) -> StrategyResult:
         result,
         model=data["arbiter_model"] or next(iter(solvers), ""),
         finish_reason="length" if alike and all(alike) else "stop",
+    )
+
+
+def votes(peer: Peer) -> Relay:
+    """Return the arbiter's vote."""
+    stub = arbiter_pb2_grpc.ArbiterServiceStub(peer.channel)
+    return Relay(
+        peer,
+        RelayedCall(
+            method=stub.Vote,
+            request=_vote_request,
+            finished="vote_finished",
+            own=frozenset({"vote_started"}),
+            token=lambda _name, _data: "",
+            result=_vote_result,
+        ),
+    )
+
+
+def _vote_request(task: StrategyTask, envelope: Envelope) -> Message:
+    request, options, draft = task.request, task.request.vote or VoteOptions(), task.draft
+    question = "\n".join(turn.content for turn in task.messages)
+    answer_type = request.answer_type
+    if answer_type is None and draft is not None:
+        answer_type = draft_type(question, draft.text, options=listed_options(question)).answer_type
+    return to_proto(
+        {
+            "messages": task.messages,
+            "answer_type": answer_type,
+            "draft": {"text": draft.text, "model": draft.model} if draft is not None else None,
+            "ask_draft": draft is None,
+            "sources": options.sources,
+            "agree": options.agree or default_agree(task.route.msv),
+            "most": options.most,
+            "ahead": options.ahead,
+            "tests": options.tests,
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "envelope": envelope,
+            "seed": request.seed,
+            "run_id": task.run_id,
+        },
+        vote_pb2.VoteRequest,
+    )
+
+
+def _vote_result(data: Mapping[str, Any]) -> StrategyResult:
+    shown = next((vote for vote in data["votes"] if vote["text"] and vote["text"] == data["answer"]), None)
+    return StrategyResult(
+        text=data["answer"],
+        outcome=Outcome.ABSTAINED if data["outcome"] == VoteOutcome.ABSTAINED else Outcome.ANSWERED,
+        model=data["model"],
+        finish_reason="length" if shown is not None and shown["truncated"] else "stop",
+        deliberation=data,
+        degraded_reasons=data["degraded_reasons"],
+        budget_exhausted=data["budget_exhausted"],
     )
 
 

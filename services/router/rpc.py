@@ -37,7 +37,12 @@ EVENTS = {
 }
 RENAMED = "task_"
 # Field of a run that holds the details of each strategy.
-DETAIL_FIELDS = {Strategy.DIALECTIC: "deliberation", Strategy.ARBITER: "arbitration", Strategy.DELEGATION: "task"}
+DETAIL_FIELDS = {
+    Strategy.VOTE: "vote",
+    Strategy.DIALECTIC: "deliberation",
+    Strategy.ARBITER: "arbitration",
+    Strategy.DELEGATION: "task",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

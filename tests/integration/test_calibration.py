@@ -200,11 +200,11 @@ async def test_a_map_makes_confidences_of_other_answers_more_reliable(
 
     confidences, scores = overconfident(4000, chance)
     mapped = [calibrator(*SYSTEM_ONE, float(confidence)) for confidence in confidences]
-    before, after = calibration_error(confidences, scores), calibration_error([m for m, _ in mapped], scores)
+    before, after = calibration_error(confidences, scores), calibration_error([m for m, _, _ in mapped], scores)
     assert before is not None
     assert after is not None
     assert fitted.improves
-    assert {version for _, version in mapped} == {"system1-assessment-1"}
+    assert {version for _, version, _ in mapped} == {"system1-assessment-1"}
     assert before > 0.35
     assert after < 0.087
 
@@ -361,9 +361,9 @@ async def test_other_replicas_follow_and_a_database_that_is_away_changes_nothing
     calibrator.start()
 
     async def served() -> bool:
-        return calibrator(*SYSTEM_ONE, 0.8) == (0.4, "system1-assessment-1")
+        return calibrator(*SYSTEM_ONE, 0.8)[:2] == (0.4, "system1-assessment-1")
 
-    assert calibrator(*SYSTEM_ONE, 0.8) == (0.8, "")
+    assert calibrator(*SYSTEM_ONE, 0.8) == (0.8, "", 0)
     await store.keep(Progress(strategy="system1", confidence_source="assessment", judged=100), halving(), BEGAN)
     await until(served)
     await calibrator.check()
@@ -373,7 +373,7 @@ async def test_other_replicas_follow_and_a_database_that_is_away_changes_nothing
     calibrator._store = PostgresCalibration(db.build_sessions(away))
     await calibrator.refresh()
     assert await served()
-    assert calibrator("arbiter", "arbiter", 0.8) == (0.8, "")
+    assert calibrator("arbiter", "arbiter", 0.8) == (0.8, "", 0)
     await away.dispose()
 
 

@@ -9,17 +9,27 @@ from typing import Any
 
 # Fields whose text is a name: of a task, a role, an agent, a choice, a digest, a time.
 _NAMES = """
-    agent answer_source answer_type applied_at arbiter_agent arbiter_model assignment_kind baseline change
-    checker confidence_source config_version created_at dimension dispatch executor exploration feedback_id
-    first_agent hand_over_rule judged_at kind limiting_dimension mode model outcome prompt prompt_digest reason
-    request_id role run_id stage stopping_reason task_id variant weights_version
+    agent answer_source answer_type applied_at arbiter_agent arbiter_model assignment_kind baseline change checker
+    confidence_source config_version created_at dimension dispatch executor exploration feedback_id first_agent
+    hand_over_rule judged_at kind limiting_dimension mode model outcome prompt prompt_digest reason request_id role
+    run_id stage stop_reason stopping_reason task_id variant weights_version
 """
 NAMES = frozenset(_NAMES.split())
 # The same, in lists.
 LISTS_OF_NAMES = frozenset({"ablations", "beside", "failure_regimes", "shortened_inputs", "unknown"})
 # Fields that give a reason, in words that may quote contents; alone or in lists.
 REASONS = frozenset(
-    {"degraded_reasons", "detail", "failure", "ineligible_reason", "message", "note_reason", "unknown_reason"}
+    {
+        "degraded_reasons",
+        "detail",
+        "failure",
+        "ineligible_reason",
+        "invalid_reason",
+        "left_out",
+        "message",
+        "note_reason",
+        "unknown_reason",
+    }
 )
 # Reasons by the name of a component or measure.
 REASONS_BY_NAME = frozenset({"undefined_reasons", "unknown_reasons"})
@@ -29,25 +39,27 @@ BY_NAME = frozenset(_BY_NAME.split())
 # Counts and weights by answer: the answers are contents.
 BY_ANSWER = frozenset({"arbiter", "counts", "solver", "vote_weights"})
 # Texts, which are emptied so that the account keeps its form.
-TEXTS = frozenset({"answer", "answer_text", "note", "text"})
+TEXTS = frozenset({"answer", "answer_text", "note", "text", "winner"})
 LISTS_OF_TEXTS = frozenset({"tied_answers"})
 # Accounts inside the account.
 _PARTS = """
-    assessments critiques decision dimensions greedy label measurements measures msv note_stage optimum parameters
-    partial profile_updates representative roles samples short_list solver_results solvers stages usage votes
+    assessments critiques decision dimensions evidence greedy groups label measurements measures msv note_stage
+    optimum parameters partial profile_updates representative roles samples short_list solver_results solvers stages
+    usage votes
 """
 PARTS = frozenset(_PARTS.split())
 _NUMBERS = """
-    arbiter_invalid arbiter_invalid_share attempts budget_exhausted certainty competence_after competence_before
-    completion_tokens compression confidence confidence_threshold conflict constant_verbalized correct correctness cost
-    degraded disagreement disagreement_gain disagreement_threshold duration_ms eligible emotional_response entropy
-    entropy_arbiter entropy_reduction entropy_solver estimated experience explored generations http_calls importance
-    invalid learning_rate minimum_observations novelty novelty_threshold observations outcome overconfident_error
-    planned_generations probability profile prompt_tokens propensity rank_value recalibrate redundancy
-    sampling_divergence saved_generations semantic_share sequence short_list_size skip_routine solver
+    agree agreeing arbiter_invalid arbiter_invalid_share asked attempts budget_exhausted certainty changed_lead
+    competence_after competence_before completion_tokens compression confidence confidence_threshold conflict
+    constant_verbalized correct correctness cost degraded disagreement disagreement_gain disagreement_threshold
+    draft_agrees duration_ms eligible emotional_response entropy entropy_arbiter entropy_reduction entropy_solver
+    estimated experience explored generations http_calls importance index invalid learning_rate log_odds
+    minimum_observations models modes most novelty novelty_threshold observations options outcome
+    overconfident_error planned_generations probability profile prompt_tokens propensity rank_value recalibrate
+    redundancy sampling_divergence saved_generations semantic_share sequence short_list_size skip_routine solver
     solver_divergence solver_invalid solver_invalid_share stopping_error structured_disagreement succeeded
     symbolic_share threshold total_fitness truncated unknown_cost unknown_generations unknown_tokens untraced_share
-    verbalized verbalized_raw verbalized_weight weight won
+    valid verbalized verbalized_raw verbalized_weight weight won
 """
 NUMBERS = frozenset(_NUMBERS.split())
 
@@ -149,7 +161,9 @@ def _redacted_list(field: str, items: Sequence[Any]) -> Any:  # noqa: ANN401 - o
     if field in LISTS_OF_TEXTS:
         return []
     if field in PARTS:
-        return [without_texts(item) for item in items if isinstance(item, Mapping)]
+        return [
+            without_texts(item) if isinstance(item, Mapping) else item for item in items if not isinstance(item, str)
+        ]
     texts = [item for item in items if isinstance(item, str)]
     if field in LISTS_OF_NAMES:
         return [text for text in texts if bare_name(text)]

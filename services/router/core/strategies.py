@@ -13,6 +13,7 @@ class Strategy(StrEnum):
     """A strategy is a way to answer."""
 
     SYSTEM_ONE = "system1"
+    VOTE = "vote"
     DIALECTIC = "dialectic"
     ARBITER = "arbiter"
     DELEGATION = "delegation"

@@ -37,7 +37,9 @@ from kernel.activation import Route
 from kernel.statistics.discrimination import auroc
 from kernel.statistics.recalibration import FittedMap
 from kernel.statistics.samples import Array, right
+from kernel.votes.probability import LabelCount, VoteEvidence
 from services.router.core.calibration import Progress, version_in_force, version_of_fit
+from services.router.core.feedback import RIGHT_FROM
 from services.router.core.strategies import Strategy
 from services.router.errors import CalibrationNotFound
 from services.router.service.assessment.route import CACHED
@@ -107,6 +109,9 @@ class CalibrationPinRow(RouterTable):
     key_name: Mapped[str] = mapped_column(String)
     pinned_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
+
+# Labelled votes that the probability is fitted to [count].
+MOST_VOTE_LABELS = 5_000
 
 SERVED = func.coalesce(RunRow.confidence, RunRow.confidence_raw)
 LABELLED = (
@@ -210,6 +215,28 @@ class PostgresCalibration:
         async with transaction(self._sessions) as session:
             states = [await _state(session, *pair, most=1) for pair in (await session.execute(pairs)).all()]
         return [state.in_force for state in states if state.in_force is not None]
+
+    async def vote_labels(self) -> Sequence[LabelCount]:
+        """Return the newest labelled votes, at most 5,000, counted by their evidence.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        evidence = RunRow.document["deliberation"]["evidence"]
+        newest = (
+            select(evidence.label("evidence"), RunFeedbackRow.score.label("score"))
+            .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
+            .where(*LABELLED, RunRow.strategy == Strategy.VOTE, evidence["agreeing"].astext.is_not(None))
+            .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
+            .limit(MOST_VOTE_LABELS)
+            .subquery()
+        )
+        query = select(newest.c.evidence, func.count(), func.count().filter(newest.c.score >= RIGHT_FROM)).group_by(
+            newest.c.evidence
+        )
+        async with transaction(self._sessions) as session:
+            rows = (await session.execute(query)).all()
+        return [LabelCount(evidence=VoteEvidence(**row[0]), labels=row[1], right=row[2]) for row in rows]
 
     async def progress(self) -> Sequence[Progress]:
         """Return the progress of each strategy and source.

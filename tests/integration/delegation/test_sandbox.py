@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.delegation.errors import SandboxUnavailable
+from sandbox import SandboxUnavailable
 from services.delegation.sandbox import Sandbox
 
 SECONDS = 5.0

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metacog.arbiter.v1 import arbiter_pb2 as arbiter_pb
+from metacog.arbiter.v1 import vote_pb2 as vote_pb
 from metacog.assigner.v1 import assigner_pb2 as assigner_pb
 from metacog.common.v1 import answer_pb2, msv_pb2, stage_pb2
 from metacog.delegation.v1 import tasks_pb2
@@ -68,7 +69,7 @@ KEYS = {"unknown_reasons": "experience"} | dict.fromkeys(
 )
 FREE_KEYS = {router_pb.Activation.DESCRIPTOR.full_name}
 # What the gRPC API alone puts into a message: a run's account, which the value holds under one name.
-BY_THE_FACE = {f"{router_pb.Run.DESCRIPTOR.full_name}.{name}" for name in ("arbitration", "task")}
+BY_THE_FACE = {f"{router_pb.Run.DESCRIPTOR.full_name}.{name}" for name in ("arbitration", "task", "vote")}
 SCALARS = {float: 0.5, int: 3, bool: True, str: "words"}
 
 
@@ -172,7 +173,7 @@ def test_the_streams_carry_no_event_that_this_file_forgets() -> None:
     told = {event_name(kind.__new__(kind)) for kind in ASSIGNER_EVENTS}
     assert told == deliberation
     own = {event_name(kind.__new__(kind)) for kind in ROUTER_EVENTS}
-    assert own | (told & answer) | set(relayed(arbiter_pb.ArbitrateResponse, "")) | DELEGATED.keys() == answer
+    assert own | (told & answer) | ARBITRATED.keys() | DELEGATED.keys() == answer
 
 
 def relayed(stream: type[Message], prefix: str) -> dict[str, str]:
@@ -183,6 +184,7 @@ def relayed(stream: type[Message], prefix: str) -> dict[str, str]:
     return {f"{prefix if f.name in taken else ''}{f.name}": message_name(f) for f in fields}
 
 
+ARBITRATED = relayed(arbiter_pb.ArbitrateResponse, "") | relayed(vote_pb.VoteResponse, "")
 DELEGATED = relayed(tasks_pb2.ProcessResponse, "task_")
 del DELEGATED["task_answer_token"]  # the executor's text is the answer's: the router tells it as its own `answer_token`
 
@@ -190,7 +192,7 @@ del DELEGATED["task_answer_token"]  # the executor's text is the answer's: the r
 def test_the_router_relays_every_event_of_arbiter_and_delegation_as_it_is() -> None:
     fields = router_pb.AnswerResponse.DESCRIPTOR.fields_by_name
 
-    for name, kind in {**relayed(arbiter_pb.ArbitrateResponse, ""), **DELEGATED}.items():
+    for name, kind in {**ARBITRATED, **DELEGATED}.items():
         assert message_name(fields[name]) == kind, name
 
 

@@ -9,6 +9,7 @@ import pytest
 from chassis.errors import DatabaseUnavailable
 from chassis.worker import WorkerFailing
 from kernel.statistics.recalibration import FittedMap, Method, Point
+from kernel.votes.probability import LabelCount, ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due, version_in_force, version_of_fit
 from services.router.service.calibration.recalibration import Calibrator, refit, served_confidence, without_map
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
@@ -67,13 +68,20 @@ def test_versions_differ_by_strategy_source_and_number() -> None:
 
 
 def test_a_run_has_its_confidence_before_and_after_the_map() -> None:
-    def halved(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
-        return confidence / 2, "v"
+    def halved(_strategy: str, _source: str, confidence: float) -> tuple[float, str, int]:
+        return confidence / 2, "v", 90
 
     fields = served_confidence(halved, "system1", "assessment", 0.8)
 
-    assert fields == {"confidence": 0.4, "confidence_raw": 0.8, "calibration_version": "v"}
-    assert served_confidence(without_map, "system1", "assessment", 0.8)["confidence"] == 0.8
+    assert fields == {
+        "confidence": 0.4,
+        "confidence_raw": 0.8,
+        "calibration_version": "v",
+        "confidence_state": ProbabilityState.FITTED,
+        "confidence_labels": 90,
+    }
+    unmapped = served_confidence(without_map, "system1", "assessment", 0.8)
+    assert (unmapped["confidence"], unmapped["confidence_state"]) == (0.8, ProbabilityState.UNCALIBRATED)
     assert served_confidence(halved, "system1", "", None) == {"confidence": None}
 
 
@@ -87,6 +95,10 @@ class FakeMaps:
         self.fitting = 0
         self.most_fitting = 0
         self._judged = judged
+
+    async def vote_labels(self) -> Sequence[LabelCount]:
+        self._demand()
+        return ()
 
     async def in_force(self) -> Sequence[CalibrationMap]:
         self._demand()
@@ -193,8 +205,8 @@ async def test_a_database_that_is_away_leaves_the_last_map_and_the_fit_for_later
     calibrator.start()
     await asyncio.sleep(0.02)
 
-    assert calibrator("system1", "assessment", 0.8) == (0.4, "v1")
-    assert calibrator("dialectic", "assessment", 0.8) == (0.8, "")
+    assert calibrator("system1", "assessment", 0.8)[:2] == (0.4, "v1")
+    assert calibrator("dialectic", "assessment", 0.8) == (0.8, "", 0)
     assert store.looks == 0
     store.away = False
     await until(lambda: store.looks > 0)

@@ -206,6 +206,7 @@ class VoteRequest(_message.Message):
     ENVELOPE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
+    ASK_DRAFT_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """The question; give this or `messages`."""
     answer_type: _answer_pb2.AnswerType.ValueType
@@ -228,6 +229,8 @@ class VoteRequest(_message.Message):
     """Makes the vote repeatable where the backends honour seeds; each call's seed is derived from it."""
     run_id: _builtins.str
     """Name of the run this belongs to, for logs and seeds."""
+    ask_draft: _builtins.bool
+    """Whether the default model's direct answer is asked for as the first vote; not read where `draft` is given."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_turn_pb2.Turn]:
         """The whole conversation, last turn last."""
@@ -263,10 +266,11 @@ class VoteRequest(_message.Message):
         envelope: _envelope_pb2.Envelope | None = ...,
         seed: _builtins.int | None = ...,
         run_id: _builtins.str = ...,
+        ask_draft: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "draft", b"draft", "envelope", b"envelope", "max_tokens", b"max_tokens", "most", b"most", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "answer_type", b"answer_type", "draft", b"draft", "envelope", b"envelope", "max_tokens", b"max_tokens", "messages", b"messages", "most", b"most", "question", b"question", "run_id", b"run_id", "seed", b"seed", "sources", b"sources", "temperature", b"temperature", "tests", b"tests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "answer_type", b"answer_type", "ask_draft", b"ask_draft", "draft", b"draft", "envelope", b"envelope", "max_tokens", b"max_tokens", "messages", b"messages", "most", b"most", "question", b"question", "run_id", b"run_id", "seed", b"seed", "sources", b"sources", "temperature", b"temperature", "tests", b"tests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agree: _TypeAlias = _typing.Literal["agree"]  # noqa: Y015
     _WhichOneofArgType__agree: _TypeAlias = _typing.Literal["_agree", b"_agree"]  # noqa: Y015
@@ -485,6 +489,52 @@ class VoteGroup(_message.Message):
 Global___VoteGroup: _TypeAlias = VoteGroup  # noqa: Y015
 
 @_typing.final
+class VoteEvidence(_message.Message):
+    """What the votes say about the winning answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGREEING_FIELD_NUMBER: _builtins.int
+    VALID_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
+    MODES_FIELD_NUMBER: _builtins.int
+    DRAFT_AGREES_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    agreeing: _builtins.int
+    """Votes for it [count, >= 1]."""
+    valid: _builtins.int
+    """Valid votes [count, >= agreeing]."""
+    models: _builtins.int
+    """Distinct models among the agreeing votes [count, >= 1]."""
+    modes: _builtins.int
+    """Distinct modes among them [count, >= 1]."""
+    draft_agrees: _builtins.bool
+    """Whether the draft is one of them."""
+    options: _builtins.int
+    """Answers that the question lists [count]; 0 where the answer is free."""
+    kind: _builtins.str
+    """Kind of the question; empty when it has none."""
+    def __init__(
+        self,
+        *,
+        agreeing: _builtins.int = ...,
+        valid: _builtins.int = ...,
+        models: _builtins.int = ...,
+        modes: _builtins.int = ...,
+        draft_agrees: _builtins.bool = ...,
+        options: _builtins.int = ...,
+        kind: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreeing", b"agreeing", "draft_agrees", b"draft_agrees", "kind", b"kind", "models", b"models", "modes", b"modes", "options", b"options", "valid", b"valid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VoteEvidence: _TypeAlias = VoteEvidence  # noqa: Y015
+
+@_typing.final
 class VoteFinished(_message.Message):
     """A vote that has ended, with everything that explains its answer."""
 
@@ -530,6 +580,7 @@ class VoteFinished(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
     outcome: Global___VoteOutcome.ValueType
     """Whether enough votes agree."""
     answer: _builtins.str
@@ -582,6 +633,10 @@ class VoteFinished(_message.Message):
     def prompt_digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Digest of each prompt template used, by its name."""
 
+    @_builtins.property
+    def evidence(self) -> Global___VoteEvidence:
+        """What the votes say about the winning answer; left out (null on REST) when it abstained."""
+
     def __init__(
         self,
         *,
@@ -605,10 +660,11 @@ class VoteFinished(_message.Message):
         model: _builtins.str = ...,
         run_id: _builtins.str = ...,
         duration_ms: _builtins.float = ...,
+        evidence: Global___VoteEvidence | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_winner", b"_winner", "usage", b"usage", "winner", b"winner"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_winner", b"_winner", "evidence", b"evidence", "usage", b"usage", "winner", b"winner"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_winner", b"_winner", "agree", b"agree", "answer", b"answer", "answer_type", b"answer_type", "asked", b"asked", "budget_exhausted", b"budget_exhausted", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "duration_ms", b"duration_ms", "groups", b"groups", "invalid", b"invalid", "left_out", b"left_out", "model", b"model", "most", b"most", "outcome", b"outcome", "prompt_digests", b"prompt_digests", "run_id", b"run_id", "stop_reason", b"stop_reason", "usage", b"usage", "votes", b"votes", "winner", b"winner"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_winner", b"_winner", "agree", b"agree", "answer", b"answer", "answer_type", b"answer_type", "asked", b"asked", "budget_exhausted", b"budget_exhausted", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "duration_ms", b"duration_ms", "evidence", b"evidence", "groups", b"groups", "invalid", b"invalid", "left_out", b"left_out", "model", b"model", "most", b"most", "outcome", b"outcome", "prompt_digests", b"prompt_digests", "run_id", b"run_id", "stop_reason", b"stop_reason", "usage", b"usage", "votes", b"votes", "winner", b"winner"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__winner: _TypeAlias = _typing.Literal["winner"]  # noqa: Y015
     _WhichOneofArgType__winner: _TypeAlias = _typing.Literal["_winner", b"_winner"]  # noqa: Y015

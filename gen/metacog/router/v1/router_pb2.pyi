@@ -10,6 +10,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from metacog.arbiter.v1 import arbiter_pb2 as _arbiter_pb2
+from metacog.arbiter.v1 import vote_pb2 as _vote_pb2
 from metacog.assigner.v1 import assigner_pb2 as _assigner_pb2
 from metacog.common.v1 import answer_pb2 as _answer_pb2
 from metacog.common.v1 import envelope_pb2 as _envelope_pb2
@@ -51,6 +52,34 @@ ROUTE_SYSTEM_ONE: Route.ValueType  # 1
 ROUTE_SYSTEM_TWO: Route.ValueType  # 2
 """An ensemble that deliberates."""
 Global___Route: _TypeAlias = Route  # noqa: Y015
+
+class _ConfidenceState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ConfidenceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConfidenceState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CONFIDENCE_STATE_UNSPECIFIED: _ConfidenceState.ValueType  # 0
+    """There is no confidence."""
+    CONFIDENCE_STATE_UNCALIBRATED: _ConfidenceState.ValueType  # 1
+    """A model's own statement, or a share of samples: not a probability."""
+    CONFIDENCE_STATE_PRIOR: _ConfidenceState.ValueType  # 2
+    """A probability that was fitted on recorded answers of other models."""
+    CONFIDENCE_STATE_FITTED: _ConfidenceState.ValueType  # 3
+    """A probability that was fitted on `confidence_labels` labels of this deployment."""
+
+class ConfidenceState(_ConfidenceState, metaclass=_ConfidenceStateEnumTypeWrapper):
+    """What a confidence is."""
+
+CONFIDENCE_STATE_UNSPECIFIED: ConfidenceState.ValueType  # 0
+"""There is no confidence."""
+CONFIDENCE_STATE_UNCALIBRATED: ConfidenceState.ValueType  # 1
+"""A model's own statement, or a share of samples: not a probability."""
+CONFIDENCE_STATE_PRIOR: ConfidenceState.ValueType  # 2
+"""A probability that was fitted on recorded answers of other models."""
+CONFIDENCE_STATE_FITTED: ConfidenceState.ValueType  # 3
+"""A probability that was fitted on `confidence_labels` labels of this deployment."""
+Global___ConfidenceState: _TypeAlias = ConfidenceState  # noqa: Y015
 
 @_typing.final
 class AssessRequest(_message.Message):
@@ -274,7 +303,7 @@ class RouteRequest(_message.Message):
     question: _builtins.str
     """The question, if there is no ready state; or `messages`."""
     strategy: _builtins.str
-    """`system1`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
+    """`system1`, `vote`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
     seed: _builtins.int
     """Makes the assessment repeatable where the backend honours seeds."""
     assessor: _builtins.str
@@ -355,7 +384,7 @@ class RouteResponse(_message.Message):
     system: Global___Route.ValueType
     """The system."""
     strategy: _builtins.str
-    """The strategy: `system1`, `dialectic`, `arbiter` or `delegation`."""
+    """The strategy: `system1`, `vote`, `dialectic`, `arbiter` or `delegation`."""
     reason: _builtins.str
     """Why: `activation`, `undetermined`, `requested`, `tools`, `format` (log-probabilities, several samples or a response
     format, which only a single-pass call can give), `envelope` (no room for more than a single-pass
@@ -565,6 +594,57 @@ class ArbitrationOptions(_message.Message):
 Global___ArbitrationOptions: _TypeAlias = ArbitrationOptions  # noqa: Y015
 
 @_typing.final
+class VoteOptions(_message.Message):
+    """How votes are asked for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGREE_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
+    TESTS_FIELD_NUMBER: _builtins.int
+    agree: _builtins.int
+    """Equal votes that decide [count, 1..most]; left out: 2, and 3 where much depends on the answer (importance >= 0.7)."""
+    most: _builtins.int
+    """Votes that are asked for at most, the draft included [count, 1..64]; left out: 5."""
+    ahead: _builtins.int
+    """Votes that are asked for at once while the outcome is open [count, 1..most]; left out: 1."""
+    tests: _builtins.str
+    """Tests of an answer that is a program, which raise where it is wrong."""
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedCompositeFieldContainer[_vote_pb2.VoteSource]:
+        """Who votes beside the draft; empty: the arbiter's default."""
+
+    def __init__(
+        self,
+        *,
+        agree: _builtins.int | None = ...,
+        most: _builtins.int | None = ...,
+        ahead: _builtins.int | None = ...,
+        sources: _abc.Iterable[_vote_pb2.VoteSource] | None = ...,
+        tests: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_most", b"_most", "agree", b"agree", "ahead", b"ahead", "most", b"most"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_most", b"_most", "agree", b"agree", "ahead", b"ahead", "most", b"most", "sources", b"sources", "tests", b"tests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__agree: _TypeAlias = _typing.Literal["agree"]  # noqa: Y015
+    _WhichOneofArgType__agree: _TypeAlias = _typing.Literal["_agree", b"_agree"]  # noqa: Y015
+    _WhichOneofReturnType__ahead: _TypeAlias = _typing.Literal["ahead"]  # noqa: Y015
+    _WhichOneofArgType__ahead: _TypeAlias = _typing.Literal["_ahead", b"_ahead"]  # noqa: Y015
+    _WhichOneofReturnType__most: _TypeAlias = _typing.Literal["most"]  # noqa: Y015
+    _WhichOneofArgType__most: _TypeAlias = _typing.Literal["_most", b"_most"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__agree) -> _WhichOneofReturnType__agree | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ahead) -> _WhichOneofReturnType__ahead | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__most) -> _WhichOneofReturnType__most | None: ...
+
+Global___VoteOptions: _TypeAlias = VoteOptions  # noqa: Y015
+
+@_typing.final
 class AnswerRequest(_message.Message):
     """Asks for an answer."""
 
@@ -608,10 +688,11 @@ class AnswerRequest(_message.Message):
     ASSESSOR_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
     ARBITRATION_FIELD_NUMBER: _builtins.int
+    VOTE_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """The question; give this or `messages`."""
     strategy: _builtins.str
-    """`system1`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
+    """`system1`, `vote`, `dialectic`, `arbiter` or `delegation` to name the strategy; empty: the router decides."""
     answer_type: _answer_pb2.AnswerType.ValueType
     """Form of the answer."""
     seed: _builtins.int
@@ -656,6 +737,10 @@ class AnswerRequest(_message.Message):
     def arbitration(self) -> Global___ArbitrationOptions:
         """How the arbiter settles the question."""
 
+    @_builtins.property
+    def vote(self) -> Global___VoteOptions:
+        """How votes are asked for; read where `vote` is the strategy."""
+
     def __init__(
         self,
         *,
@@ -677,10 +762,11 @@ class AnswerRequest(_message.Message):
         assessor: _builtins.str = ...,
         stop: _abc.Iterable[_builtins.str] | None = ...,
         arbitration: Global___ArbitrationOptions | None = ...,
+        vote: Global___VoteOptions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "arbitration", b"arbitration", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "max_tokens", b"max_tokens", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "temperature", b"temperature"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "arbitration", b"arbitration", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "max_tokens", b"max_tokens", "msv", b"msv", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "temperature", b"temperature", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "arbitration", b"arbitration", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "msv", b"msv", "question", b"question", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed", "_fallback", b"_fallback", "_max_tokens", b"_max_tokens", "_seed", b"_seed", "_stage_max_tokens", b"_stage_max_tokens", "_temperature", b"_temperature", "answer_type", b"answer_type", "arbitration", b"arbitration", "assessor", b"assessor", "assignment_kind", b"assignment_kind", "assignment_seed", b"assignment_seed", "envelope", b"envelope", "fallback", b"fallback", "fixed_assignment", b"fixed_assignment", "max_tokens", b"max_tokens", "messages", b"messages", "msv", b"msv", "question", b"question", "request_id", b"request_id", "seed", b"seed", "stage_max_tokens", b"stage_max_tokens", "stop", b"stop", "strategy", b"strategy", "temperature", b"temperature", "vote", b"vote"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__assignment_seed: _TypeAlias = _typing.Literal["assignment_seed"]  # noqa: Y015
     _WhichOneofArgType__assignment_seed: _TypeAlias = _typing.Literal["_assignment_seed", b"_assignment_seed"]  # noqa: Y015
@@ -824,6 +910,9 @@ class Run(_message.Message):
     FEEDBACK_FIELD_NUMBER: _builtins.int
     ARBITRATION_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
+    VOTE_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_STATE_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_LABELS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Its name."""
     request_id: _builtins.str
@@ -845,7 +934,8 @@ class Run(_message.Message):
     with
     a ready state, `assessment` (of the text that a dialectic ended with), `arbiter` (share among its samples),
     `solvers`
-    (share among theirs, where no arbitration decided), `delegation`; empty when there is none.
+    (share among theirs, where no arbitration decided), `votes` (probability of being right), `delegation`; empty when
+    there is none.
     """
     degraded: _builtins.bool
     """Whether the answer is less than what was asked for."""
@@ -871,6 +961,10 @@ class Run(_message.Message):
     """The confidence before recalibration [0..1]; left out (null on REST) when there is no source for it."""
     calibration_version: _builtins.str
     """Version of the recalibration map that made `confidence` of `confidence_raw`; empty: none, they are the same."""
+    confidence_state: Global___ConfidenceState.ValueType
+    """What `confidence` is; left out (null on REST) when there is none."""
+    confidence_labels: _builtins.int
+    """Labels of this deployment that it was fitted on [count]."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When it began."""
@@ -915,6 +1009,10 @@ class Run(_message.Message):
     def task(self) -> _tasks_pb2.TaskFinished:
         """The task as it went, when the delegation service answered; gRPC only."""
 
+    @_builtins.property
+    def vote(self) -> _vote_pb2.VoteFinished:
+        """The vote as it went, when one answered; gRPC only."""
+
     def __init__(
         self,
         *,
@@ -949,10 +1047,13 @@ class Run(_message.Message):
         feedback: _abc.Iterable[Global___RunFeedback] | None = ...,
         arbitration: _arbiter_pb2.ArbitrationFinished | None = ...,
         task: _tasks_pb2.TaskFinished | None = ...,
+        vote: _vote_pb2.VoteFinished | None = ...,
+        confidence_state: Global___ConfidenceState.ValueType = ...,
+        confidence_labels: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "first_token_ms", b"first_token_ms", "route", b"route", "task", b"task", "usage", b"usage"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "arbitration", b"arbitration", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "created_at", b"created_at", "deliberation", b"deliberation", "envelope", b"envelope", "first_token_ms", b"first_token_ms", "route", b"route", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "task", b"task", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_confidence_raw", b"_confidence_raw", "_first_token_ms", b"_first_token_ms", "answer", b"answer", "arbitration", b"arbitration", "budget_exhausted", b"budget_exhausted", "calibration_version", b"calibration_version", "confidence", b"confidence", "confidence_labels", b"confidence_labels", "confidence_raw", b"confidence_raw", "confidence_source", b"confidence_source", "confidence_state", b"confidence_state", "config_version", b"config_version", "created_at", b"created_at", "degraded", b"degraded", "degraded_reasons", b"degraded_reasons", "deliberation", b"deliberation", "duration_ms", b"duration_ms", "envelope", b"envelope", "error_reason", b"error_reason", "fallbacks", b"fallbacks", "feedback", b"feedback", "finish_reason", b"finish_reason", "first_token_ms", b"first_token_ms", "key_name", b"key_name", "messages", b"messages", "messages_digest", b"messages_digest", "model", b"model", "outcome", b"outcome", "request_digest", b"request_digest", "request_id", b"request_id", "route", b"route", "run_id", b"run_id", "strategy", b"strategy", "task", b"task", "usage", b"usage", "vote", b"vote"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1063,6 +1164,7 @@ class AnswerResponse(_message.Message):
     MODE_CHOSEN_FIELD_NUMBER: _builtins.int
     AGENT_ANSWERED_FIELD_NUMBER: _builtins.int
     ANSWER_JUDGED_FIELD_NUMBER: _builtins.int
+    VOTE_CAST_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def run_started(self) -> Global___RunStarted:
         """The run begins."""
@@ -1143,6 +1245,10 @@ class AnswerResponse(_message.Message):
     def answer_judged(self) -> _tasks_pb2.AnswerLabel:
         """Delegation: the answer is labelled."""
 
+    @_builtins.property
+    def vote_cast(self) -> _vote_pb2.VoteCast:
+        """The vote: one vote came."""
+
     def __init__(
         self,
         *,
@@ -1166,12 +1272,13 @@ class AnswerResponse(_message.Message):
         mode_chosen: _tasks_pb2.ModeChosen | None = ...,
         agent_answered: _tasks_pb2.Vote | None = ...,
         answer_judged: _tasks_pb2.AnswerLabel | None = ...,
+        vote_cast: _vote_pb2.VoteCast | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_dispatched", b"task_dispatched"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_dispatched", b"task_dispatched", "vote_cast", b"vote_cast"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_dispatched", b"task_dispatched"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_answered", b"agent_answered", "agent_assessed", b"agent_assessed", "answer_judged", b"answer_judged", "answer_settled", b"answer_settled", "answer_token", b"answer_token", "critique_finished", b"critique_finished", "event", b"event", "fell_back", b"fell_back", "mode_chosen", b"mode_chosen", "roles_assigned", b"roles_assigned", "routed", b"routed", "run_finished", b"run_finished", "run_started", b"run_started", "samples_drawn", b"samples_drawn", "solvers_finished", b"solvers_finished", "stage_finished", b"stage_finished", "stage_measured", b"stage_measured", "stage_started", b"stage_started", "stage_token", b"stage_token", "task_agent_assessed", b"task_agent_assessed", "task_dispatched", b"task_dispatched", "vote_cast", b"vote_cast"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["run_started", "routed", "agent_assessed", "roles_assigned", "stage_started", "stage_token", "stage_finished", "stage_measured", "answer_token", "fell_back", "run_finished", "samples_drawn", "solvers_finished", "critique_finished", "answer_settled", "task_dispatched", "task_agent_assessed", "mode_chosen", "agent_answered", "answer_judged"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["run_started", "routed", "agent_assessed", "roles_assigned", "stage_started", "stage_token", "stage_finished", "stage_measured", "answer_token", "fell_back", "run_finished", "samples_drawn", "solvers_finished", "critique_finished", "answer_settled", "task_dispatched", "task_agent_assessed", "mode_chosen", "agent_answered", "answer_judged", "vote_cast"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

@@ -10,6 +10,7 @@ from kernel.answers import AnswerType
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
 from kernel.values import value
+from kernel.votes.probability import VoteEvidence
 from kernel.votes.votes import MOST_VOTES, VoteMode, VoteOutcome, VoteStop
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -54,6 +55,7 @@ class VoteRequest:
     envelope: Envelope | None = None
     seed: Seed | None = None
     run_id: str = ""
+    ask_draft: bool = False
 
 
 @value
@@ -119,6 +121,7 @@ class VoteFinished:
     model: str
     run_id: str
     duration_ms: float
+    evidence: VoteEvidence | None
 
 
 VoteEvent = VoteStarted | VoteCast | VoteFinished

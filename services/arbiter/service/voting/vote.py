@@ -15,6 +15,7 @@ from kernel.errors import Code, MalformedRequest, MetacogError, UnknownAgent
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.seeds import derived_seed
 from kernel.votes.drafts import draft_type
+from kernel.votes.probability import vote_evidence
 from kernel.votes.votes import (
     DEFAULT_RULE,
     Vote,
@@ -295,7 +296,15 @@ class VoteRun:
             model=first.model if first else "",
             run_id=run_id,
             duration_ms=duration_ms,
+            evidence=vote_evidence(self._groups, self._with_models(), options=len(self._voters.question.options)),
         )
+
+    def _with_models(self) -> Sequence[Vote]:
+        """Return the votes by the models that answered: two agents may speak for one model."""
+        return [
+            replace(each, source=replace(each.source, model=cast.model))
+            for each, cast in zip(self._votes, self._cast, strict=True)
+        ]
 
 
 async def _cancel(tasks: Collection["asyncio.Task[Answered]"]) -> None:
@@ -347,6 +356,8 @@ def _agents(request: VoteRequest, context: VoteContext) -> Mapping[str, StageAge
         if name not in known:
             message = f"sources: {name!r} is not configured; there are {', '.join(known)}"
             raise UnknownAgent(message, field="sources", agent=name)
+    if _asks_draft(request):
+        names = [*names, DEFAULT_AGENT.id]
     return {
         name: StageAgent(config=known[name], client=context.model_clients.of(known[name]))
         for name in dict.fromkeys(names or [DEFAULT_AGENT.id])
@@ -365,10 +376,11 @@ async def _sources(
     if question.tests and problem:
         raise SandboxUnavailable(f"tests need the sandbox: {problem}")
     can_compute = not is_program_type(question.answer_type) and not problem
+    first = [VoteSource(model=DEFAULT_AGENT.id, mode=VoteMode.DRAFT)] if _asks_draft(request) else []
     if not request.sources:
         names = list(context.default_agents) or [DEFAULT_AGENT.id]
         modes = [VoteMode.REASONED, VoteMode.PROGRAM] if can_compute else [VoteMode.REASONED]
-        return [VoteSource(model=name, mode=mode) for mode in modes for name in names], []
+        return [*first, *(VoteSource(model=name, mode=mode) for mode in modes for name in names)], []
     asked = [
         VoteSource(model=one.agent or DEFAULT_AGENT.id, mode=one.mode or VoteMode.REASONED, competence=one.competence)
         for one in request.sources
@@ -379,10 +391,14 @@ async def _sources(
         left_out = [f"{_name(one)}: {reason}" for one in asked if one.mode is VoteMode.PROGRAM]
     usable = [
         one
-        for one in dict.fromkeys(asked)
+        for one in dict.fromkeys((*first, *asked))
         if (one.mode is not VoteMode.PROGRAM or can_compute) and not (one.mode is VoteMode.DRAFT and request.draft)
     ]
     return list(sources_by_competence(usable)), left_out
+
+
+def _asks_draft(request: VoteRequest) -> bool:
+    return request.ask_draft and request.draft is None
 
 
 async def _sandbox_problem(context: VoteContext) -> str:

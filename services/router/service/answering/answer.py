@@ -23,6 +23,7 @@ from kernel.errors import InternalError, MetacogError
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
 from kernel.values import value
+from kernel.votes.probability import ProbabilityState
 from services.router import metrics
 from services.router.core.fallback import attempts, forbids_fallback
 from services.router.core.strategies import Strategy, named_strategy
@@ -40,7 +41,7 @@ from services.router.service.answering.values import (
 )
 from services.router.service.assessment.assess import milliseconds_since
 from services.router.service.assessment.route import RoutingContext, RoutingQuestion, decide
-from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
+from services.router.service.assessment.subject import DraftAnswer, Drafter, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map
 from services.router.service.runs.values import FellBack, Run
@@ -80,6 +81,8 @@ def widened_limits(
         answer_tokens: Tokens of each of several answers where the request states none [count, >= 0].
     """
     generations = arbitration_generations(request.arbitration) if named is Strategy.ARBITER else 0
+    if named is Strategy.VOTE and request.vote is not None:
+        samples = max(samples, request.vote.most or 0)
     factor = max(1.0, generations / DEFAULT_ARBITRATION_GENERATIONS)
     tokens_each = request.max_tokens or (answer_tokens if samples > 1 else 0)
     tokens = (generations or 2 * samples) * tokens_each
@@ -150,6 +153,8 @@ class StrategyResult:
         deliberation: The strategy's own account, as REST spells it.
         degraded_reasons: Reasons why it is less than what was asked for, as `CODE: message`.
         budget_exhausted: Whether a limit was reached.
+        state: What the confidence is, where it is a probability already; None where a map may make it one.
+        labels: Labels that this probability was fitted on [count].
     """
 
     text: str
@@ -161,6 +166,8 @@ class StrategyResult:
     deliberation: Mapping[str, Any] | None = None
     degraded_reasons: Sequence[str] = ()
     budget_exhausted: bool = False
+    state: ProbabilityState | None = None
+    labels: int = 0
 
 
 @value
@@ -172,6 +179,7 @@ class StrategyTask:
     route: Routed
     run_id: str
     draft: DraftAnswer | None = None
+    drafter: Drafter | None = None
 
 
 StrategyEvent = AnswerToken | PassedThrough | RelayedEvent | StrategyResult
@@ -395,7 +403,12 @@ class RunInProgress:
     def task(self, route: Routed) -> StrategyTask:
         """Return the input of a strategy."""
         return StrategyTask(
-            request=self.request, messages=self.messages, route=route, run_id=self.run_id, draft=self.draft
+            request=self.request,
+            messages=self.messages,
+            route=route,
+            run_id=self.run_id,
+            draft=self.draft,
+            drafter=self._context.drafter(self.request, self.messages),
         )
 
     def note_first_token(self, event: Event | PassedThrough) -> None:
@@ -419,6 +432,19 @@ class RunInProgress:
         """Record the run that ended without an answer, and return it."""
         return self._record(error_reason=error.reason)
 
+    def _confidence(self, result: StrategyResult) -> Mapping[str, Any]:
+        """Return the fields about the confidence; a probability of its own is served as it is."""
+        if result.state is not None:
+            return {
+                "confidence": result.confidence,
+                "confidence_raw": result.confidence,
+                "confidence_state": result.state,
+                "confidence_labels": result.labels,
+            }
+        return served_confidence(
+            self._context.recalibrated, self.strategy or "", result.confidence_source, result.confidence
+        )
+
     def _record(self, *, error_reason: str) -> Run:
         result = self.result
         fallbacks = [f"{one.from_strategy}: {one.reason}: {one.message}" for one in self._fallbacks]
@@ -437,9 +463,7 @@ class RunInProgress:
             strategy=self.strategy or "",
             answer=result.text,
             outcome=result.outcome,
-            **served_confidence(
-                self._context.recalibrated, self.strategy or "", result.confidence_source, result.confidence
-            ),
+            **self._confidence(result),
             confidence_source=result.confidence_source,
             deliberation=result.deliberation,
             usage=self.spend.ledger.usage(),

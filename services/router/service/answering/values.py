@@ -12,6 +12,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.msv import MSV
 from kernel.values import value
+from kernel.votes.votes import MOST_VOTES
 from services.router.service.assessment.values import Routed
 from services.router.service.runs.values import FellBack, Run
 
@@ -61,6 +62,29 @@ class ArbitrationOptions:
 
 
 @value
+class VoteOptionsSource:
+    """This source of votes is an agent in one mode; without a name the default model."""
+
+    agent: str = ""
+    mode: Literal["DRAFT", "REASONED", "PROGRAM"] | None = None
+    competence: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+Votes = Annotated[int, Field(ge=1, le=MOST_VOTES)]
+
+
+@value
+class VoteOptions:
+    """These options say how votes are asked for; None is the default."""
+
+    agree: Votes | None = None
+    most: Votes | None = None
+    ahead: Votes | None = None
+    sources: Annotated[Sequence[VoteOptionsSource], Field(max_length=MOST_VOTES)] = ()
+    tests: str = ""
+
+
+@value
 class AnswerRequest:
     """This request asks for an answer to `question`, or to the last turn of `messages`."""
 
@@ -82,6 +106,7 @@ class AnswerRequest:
     assessor: str = ""
     stop: Annotated[Sequence[Annotated[str, Field(min_length=1)]], Field(max_length=4)] = ()
     arbitration: ArbitrationOptions | None = None
+    vote: VoteOptions | None = None
 
 
 @value

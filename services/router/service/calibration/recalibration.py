@@ -15,9 +15,11 @@ from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from kernel.errors import MetacogError
 from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
+from kernel.votes.probability import LabelCount, ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due
 from services.router.service.calibration.calibration_error import CalibrationErrors
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
+from services.router.service.calibration.vote_probability import VoteProbability
 from services.router.service.timeouts import wait_within
 
 REFRESH_S = 30.0
@@ -29,15 +31,19 @@ FITTED = Counter(
 )
 IN_FORCE = Gauge("metacog_calibration_maps", "Recalibration maps in force in this process.")
 
-# Returns the confidence that is served and the version of its map, empty for none; takes strategy, source, confidence.
-Recalibration = Callable[[str, str, float], tuple[float, str]]
+# Returns the confidence that is served, the version of its map, empty for none, and the labels that this was fitted on;
+# takes strategy, source and confidence.
+Recalibration = Callable[[str, str, float], tuple[float, str, int]]
+
+# Strategies whose confidence is a probability that is fitted to labels itself.
+SELF_FITTED = frozenset({"vote"})
 
 _log = logger(__name__)
 
 
-def without_map(_strategy: str, _source: str, confidence: float) -> tuple[float, str]:
+def without_map(_strategy: str, _source: str, confidence: float) -> tuple[float, str, int]:
     """Return the confidence unchanged, without any map."""
-    return confidence, ""
+    return confidence, "", 0
 
 
 def served_confidence(
@@ -46,8 +52,14 @@ def served_confidence(
     """Return the fields of a run about its confidence: as served, as it came, and the map between them."""
     if confidence is None:
         return {"confidence": None}
-    mapped, version = recalibrated(strategy, source, confidence)
-    return {"confidence": mapped, "confidence_raw": confidence, "calibration_version": version}
+    mapped, version, labels = recalibrated(strategy, source, confidence)
+    return {
+        "confidence": mapped,
+        "confidence_raw": confidence,
+        "calibration_version": version,
+        "confidence_state": ProbabilityState.FITTED if version else ProbabilityState.UNCALIBRATED,
+        "confidence_labels": labels,
+    }
 
 
 class RecalibrationStore(Protocol):
@@ -58,6 +70,9 @@ class RecalibrationStore(Protocol):
 
     async def progress(self) -> Sequence[Progress]:
         """Return the progress of each strategy and source."""
+
+    async def vote_labels(self) -> Sequence[LabelCount]:
+        """Return the newest labelled votes, counted by their evidence."""
 
     async def observed(self, strategy: str, source: str, request: GetCalibrationRequest) -> ObservedOutcomes:
         """Return the newest labelled answers."""
@@ -78,7 +93,7 @@ async def refit(
     """
     stored = []
     for progress in await store.progress():
-        if not is_due(progress, rules):
+        if progress.strategy in SELF_FITTED or not is_due(progress, rules):
             continue
         began = now()
         observed = await store.observed(progress.strategy, progress.confidence_source, GetCalibrationRequest())
@@ -115,15 +130,18 @@ class Calibrator:
         self._pause_s = pause_s
         self._maps: Mapping[tuple[str, str], CalibrationMap] = {}
         self._errors = CalibrationErrors(store)
+        self.votes = VoteProbability(store)
         self._pending = True
         self._wake = asyncio.Event()
         self._pause_ends, self._round_is_due = 0.0, 0.0
         self._worker = BackgroundWorker("calibration", self._run_round)
 
-    def __call__(self, strategy: str, source: str, confidence: float) -> tuple[float, str]:
-        """Return `confidence` as it is served, and the version of its map; never waits."""
+    def __call__(self, strategy: str, source: str, confidence: float) -> tuple[float, str, int]:
+        """Return `confidence` as it is served, the version of its map, and the labels of this; never waits."""
         found = self._maps.get((strategy, source))
-        return (calibrated(found.points, confidence), found.version) if found else (confidence, "")
+        if found is None:
+            return confidence, "", 0
+        return calibrated(found.points, confidence), found.version, found.observations
 
     def start(self) -> None:
         """Begin to follow the maps in force, and to fit."""
@@ -174,6 +192,7 @@ class Calibrator:
         """Fit what is due, and return whether a map was fitted; what fails is tried again in the next round."""
         self._pending = False
         try:
+            await self.votes.refresh()
             return bool(await refit(self._store, self._rules))
         except MetacogError as error:
             self._pending = True

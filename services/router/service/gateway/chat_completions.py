@@ -39,6 +39,7 @@ from services.router.service.answering.values import (
     ArbitrationOptions,
     AssignmentKind,
     PassedThrough,
+    VoteOptions,
 )
 from services.router.service.assessment.subject import DraftAnswer, Drafter
 from services.router.service.runs.values import Run
@@ -138,6 +139,7 @@ class ChatOptions:
         stage_max_tokens: Tokens of each stage's text [count].
         assessor: Name of the assessor; empty for the configured one.
         arbitration: How the arbiter answers the question.
+        vote: How votes are asked for.
     """
 
     envelope: Envelope | None = None
@@ -153,6 +155,7 @@ class ChatOptions:
     stage_max_tokens: Count | None = None
     assessor: str = ""
     arbitration: ArbitrationOptions | None = None
+    vote: VoteOptions | None = None
 
 
 NO_OPTIONS = ChatOptions()
@@ -308,6 +311,7 @@ def _answer_request(
         assessor=options.assessor,
         stop=stop_texts(body),
         arbitration=options.arbitration,
+        vote=options.vote,
     )
 
 
@@ -351,6 +355,8 @@ def explanation(run: Run) -> dict[str, Any]:
         "confidence_source": run.confidence_source,
         "confidence_raw": run.confidence_raw,
         "calibration_version": run.calibration_version,
+        "confidence_state": run.confidence_state,
+        "confidence_labels": run.confidence_labels,
         "stages": [_stage(stage) for stage in deliberation.get("stages") or ()],
         "note": deliberation.get("note") or "",
         "usage": run.usage,

@@ -10,6 +10,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
 from kernel.outcomes import Outcome
 from kernel.values import value
+from kernel.votes.probability import ProbabilityState
 from services.router.service.assessment.values import RouteResponse
 
 
@@ -67,6 +68,8 @@ class Run:
     model: str = ""
     confidence_raw: float | None = None
     calibration_version: str = ""
+    confidence_state: ProbabilityState | None = None
+    confidence_labels: int = 0
     feedback: Sequence[RunFeedback] = ()
 
 

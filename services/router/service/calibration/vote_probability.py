@@ -1,0 +1,44 @@
+"""The probability that the answer of a vote is right, kept in memory and fitted again as labels come in.
+
+Source: SPEC 5.2. Before the first label it is the prior that ships.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from prometheus_client import Gauge
+
+from kernel.votes.prior import SHIPPED_PRIOR
+from kernel.votes.probability import LabelCount, ProbabilityModel, probability_model
+
+LABELS = Gauge("metacog_vote_labels", "Labels that the probability of votes is fitted on.")
+CURVE = Gauge("metacog_vote_probability_curve", "Whether a logistic curve on top of the fit is in force (0 or 1).")
+
+
+class VoteLabels(Protocol):
+    """This store holds labelled votes; it may raise `DatabaseUnavailable`."""
+
+    async def vote_labels(self) -> Sequence[LabelCount]:
+        """Return the newest labelled votes, counted by their evidence."""
+
+
+class VoteProbability:
+    """The probability model in force in this process.
+
+    Args:
+        store: Holds the labelled votes.
+    """
+
+    def __init__(self, store: VoteLabels) -> None:
+        self._store = store
+        self.model: ProbabilityModel = probability_model(SHIPPED_PRIOR)
+
+    async def refresh(self) -> None:
+        """Fit the model to the labels there are.
+
+        Raises:
+            DatabaseUnavailable: When the database is away; the model stays as it is.
+        """
+        self.model = probability_model(SHIPPED_PRIOR, await self._store.vote_labels())
+        LABELS.set(self.model.labels)
+        CURVE.set(self.model.curve is not None)
