@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from kernel.answers import AnswerType, InferredType, extract, inferred_type, rules_of
+from kernel.answers import AnswerType, InferredType, extract, inferred_type, listed_options, rules_of
 from kernel.answers.untyped import untyped_answer
+from kernel.votes.votes import is_comparable
 
 
 def draft_answer(text: str, answer_type: AnswerType, *, options: Sequence[str] = ()) -> str | None:
@@ -39,3 +40,31 @@ def draft_type(question: str, draft: str, *, options: Sequence[str] = ()) -> Inf
     shows_type = seen is not None and not rules_of(seen.answer_type).is_free_text
     sample = f"Final Answer: {seen.canonical}" if shows_type and seen is not None else draft
     return inferred_type(question, options=options, samples=[sample])
+
+
+def can_vote(question: str, draft: str = "", *, answer_type: AnswerType | None = None, has_tests: bool = False) -> bool:
+    """Return whether answers to a question can be compared, so that votes can agree.
+
+    Args:
+        question: The question.
+        draft: A System 1 answer; empty where there is none. Without one, free answers are taken for long.
+        answer_type: Type of the answer; None where it was not stated.
+        has_tests: Whether there are tests, which compare programs.
+
+    Example:
+        >>> can_vote("What is 2 + 2?"), can_vote("What is the capital of France?", "Paris."), can_vote("Why is it so?")
+        (True, True, False)
+        >>> can_vote("Write double.", answer_type=AnswerType.CODE)
+        False
+    """
+    options = listed_options(question)
+    if answer_type is None:
+        shown = draft_type(question, draft, options=options) if draft else inferred_type(question, options=options)
+        answer_type = shown.answer_type
+    rules = rules_of(answer_type)
+    if rules.is_program:
+        return has_tests
+    if not rules.is_free_text:
+        return True
+    found = draft_answer(draft, answer_type) if draft else None
+    return found is not None and is_comparable(found, answer_type)

@@ -276,6 +276,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
             policy=policy,
             assessors=_assessors(settings, parts, knowledge),
             cache=_decision_cache(settings),
+            system_two=Strategy(settings.system_two),
         ),
         strategies=_strategies(system_one, parts, calibrator),
         drafter=system_one.drafter,

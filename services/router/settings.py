@@ -38,6 +38,11 @@ class Settings(ApiSettings):
         {}, description='Weights of parts inside their component, where they are not 1, e.g. {"check": 2}'
     )
     undetermined: Route = Field(Route.SYSTEM_TWO, description="System for a state of which too little is known")
+    system_two: Literal["vote", "dialectic"] = Field(
+        "vote",
+        description="System 2 of a request that names no strategy: `vote`, with the dialectic where answers cannot be"
+        " compared, or `dialectic` everywhere, as in the papers",
+    )
     config_version: str = Field(
         "", description="Name recorded with each decision; empty: `paper`, or a digest of what differs from it"
     )

@@ -19,6 +19,7 @@ class Strategy(StrEnum):
     DELEGATION = "delegation"
 
 
+# System 2 where answers cannot be compared, and everywhere in the papers.
 DEFAULT_SYSTEM_TWO = Strategy.DIALECTIC
 
 

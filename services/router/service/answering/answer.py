@@ -396,6 +396,8 @@ class RunInProgress:
             named=named,
             reason=self.origin.reason,
             assessor=self.request.assessor,
+            answer_type=self.request.answer_type,
+            has_tests=self.request.vote is not None and bool(self.request.vote.tests),
             streamed=self.origin.streamed,
             run_id=self.run_id,
         )

@@ -15,11 +15,13 @@ from typing import Any
 from chassis.json_text import dumps
 from inference import Priced, Spend
 from kernel.activation import PAPER_THRESHOLD, PAPER_WEIGHTS, Activation, ActivationWeights, Route, activation, choose
+from kernel.answers import AnswerType
 from kernel.conversation import checked_turns, conversation
 from kernel.envelope import Limits, Usage, limits
 from kernel.msv import MSV
 from kernel.policy import Policy, deciding_row
 from kernel.values import value
+from kernel.votes.drafts import can_vote
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
 from services.router.core.task_change import decision_holds, turn_kind
 from services.router.service.answering.values import AnswerRequest
@@ -172,12 +174,15 @@ class RoutingContext:
         assessors: The assessors, which measure a state.
         policy: The policy table; None where it is off.
         cache: Decisions of conversations that may continue; None where every turn is assessed.
+        system_two: System 2 of a request that names no strategy: the dialectic, as in the papers, or `vote`, which is
+            the dialectic still where answers cannot be compared.
     """
 
     config: RoutingConfig
     assessors: Assessors
     policy: Policy | None = None
     cache: DecisionCache | None = None
+    system_two: Strategy = DEFAULT_SYSTEM_TWO
 
 
 @value
@@ -190,6 +195,8 @@ class RoutingQuestion:
         named: The strategy that is given, by the caller or by what the request needs.
         reason: Why it is given.
         assessor: Name of the assessor; empty for the configured one.
+        answer_type: Form of the answer, where the request states it.
+        has_tests: Whether the request has tests of its answer.
         streamed: Whether the answer is streamed, so that there is no use for a draft.
         run_id: Run that the decision is for; empty: none, and it is not cached for the next turn.
     """
@@ -199,6 +206,8 @@ class RoutingQuestion:
     named: Strategy | None = None
     reason: str = "requested"
     assessor: str = ""
+    answer_type: AnswerType | None = None
+    has_tests: bool = False
     streamed: bool = False
     run_id: str = ""
 
@@ -260,11 +269,11 @@ async def decide(question: RoutingQuestion, spend: Spend, context: RoutingContex
         question = replace(question, named=Strategy.SYSTEM_ONE, reason="envelope")
     if question.msv is None and question.named is None:
         if (cached := _cached(question, context)) is not None:
-            return RoutingDecision(routed=cached)
+            return RoutingDecision(routed=_for_this_turn(cached, question, context))
         assessment = await _assess(question.subject, assessor, spend)
     config = context.config
     level = None if assessment.msv is None else activation(assessment.msv, config.weights, config.threshold)
-    choice = _choose(question, assessment.msv, level, context)
+    choice = _choose(question, assessment, level, context)
     routed = Routed(
         system=system_of(choice.strategy),
         strategy=choice.strategy,
@@ -316,6 +325,13 @@ def _cached(question: RoutingQuestion, context: RoutingContext) -> Routed | None
     return routed
 
 
+def _for_this_turn(cached: Routed, question: RoutingQuestion, context: RoutingContext) -> Routed:
+    """Return a cached decision with the System 2 of this turn: its answers may not be comparable as those before."""
+    if cached.system is Route.SYSTEM_ONE or cached.policy_row:
+        return cached
+    return replace(cached, strategy=_system_two(question, "", context))
+
+
 def _store(question: RoutingQuestion, routed: Routed, context: RoutingContext) -> None:
     if context.cache is not None and question.subject is not None:
         context.cache.store(question.subject, routed, question.run_id)
@@ -330,13 +346,28 @@ class _Choice:
     policy_row: str = ""
 
 
-def _choose(question: RoutingQuestion, msv: MSV | None, level: Activation | None, context: RoutingContext) -> _Choice:
+def _choose(
+    question: RoutingQuestion, assessment: Assessment, level: Activation | None, context: RoutingContext
+) -> _Choice:
     """Return the strategy as named, else by the policy table where a row of it applies, else by the activation."""
+    msv = assessment.msv
     if question.named is not None or msv is None or level is None:
         return _Choice(strategy=question.named or DEFAULT_SYSTEM_TWO, reason=question.reason)
     choice = choose(level, undetermined=context.config.undetermined)
     row = deciding_row(context.policy, msv, level, choice) if context.policy else None
     if row is not None:
         return _Choice(strategy=Strategy(row.strategy), reason="policy", policy_row=row.name)
-    strategy = DEFAULT_SYSTEM_TWO if choice.system is Route.SYSTEM_TWO else Strategy.SYSTEM_ONE
+    is_deliberate = choice.system is Route.SYSTEM_TWO
+    draft = assessment.draft.text if assessment.draft is not None else ""
+    strategy = _system_two(question, draft, context) if is_deliberate else Strategy.SYSTEM_ONE
     return _Choice(strategy=strategy, reason=choice.reason)
+
+
+def _system_two(question: RoutingQuestion, draft: str, context: RoutingContext) -> Strategy:
+    """Return System 2 of a request that names no strategy: votes only where answers can be compared."""
+    preferred = context.system_two
+    if preferred is not Strategy.VOTE:
+        return preferred
+    asked = question.subject.messages[-1].content if question.subject is not None else ""
+    compared = can_vote(asked, draft, answer_type=question.answer_type, has_tests=question.has_tests)
+    return Strategy.VOTE if compared else DEFAULT_SYSTEM_TWO
