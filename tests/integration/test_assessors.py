@@ -214,7 +214,7 @@ async def test_a_doubted_draft_goes_into_the_deliberation(
 
         reply = await api.ask("Route", question="What is 2 + 2?", assessor="draft")
 
-    assert (reply["system"], reply["strategy"]) == ("SYSTEM_TWO", "dialectic")
+    assert (reply["system"], reply["strategy"]) == ("SYSTEM_TWO", "vote")  # numbers can be compared
     assert reply["draft"]
 
 

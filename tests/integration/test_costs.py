@@ -144,7 +144,7 @@ async def test_an_agents_model_without_a_price_is_rejected_and_has_no_fallback(
     ):
         with pytest.raises(ApiError, match="the model 'dear' has no price") as raised:
             await RpcApi(router.grpc, ROUTER).ask(
-                "Answer", question="Is it so?", strategy=named, envelope={"max_cost": 1.0}
+                "Answer", question="Why is it so?", strategy=named, envelope={"max_cost": 1.0}
             )
 
     assert raised.value.reason == "INVALID_ENVELOPE"
