@@ -89,7 +89,7 @@ class RouterClient:
 
         Raises:
             RequestRejected: When it rejects this request.
-            RouterAway: When it serves no request now.
+            ServiceUnreachable: When it serves no request now.
         """
         return await self._request("POST", path, orjson.dumps(body))
 

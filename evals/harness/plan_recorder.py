@@ -56,7 +56,7 @@ async def record_plan(
         on_progress: Called after each request of the plan, those that were recorded before too.
 
     Raises:
-        RouterAway: When a service, or the model behind it, cannot be reached; what came before is recorded.
+        ServiceUnreachable: When a service, or the model behind it, cannot be reached; what came before is recorded.
         RecordsUnusable: When a reply was made with another model, prompt or configuration than those in `records`.
     """
     recorder = ReplyRecorder(

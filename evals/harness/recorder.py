@@ -81,7 +81,7 @@ class ReplyRecorder:
         """Send one request; its record is written when this returns.
 
         Raises:
-            RouterAway: When a service, or the model behind it, cannot be reached.
+            ServiceUnreachable: When a service, or the model behind it, cannot be reached.
             RecordsUnusable: When the reply was made with another model, prompt or configuration than earlier ones.
         """
         began = time.monotonic()

@@ -105,7 +105,7 @@ async def heading(router: Router, plan: Plan, about: Record) -> Record:
         about: What the caller knows: commit, data sets.
 
     Raises:
-        RouterAway: When the router cannot be reached.
+        ServiceUnreachable: When the router cannot be reached.
     """
     return {
         "kind": "run",
@@ -134,7 +134,7 @@ async def record_plan(
         on_progress: Called after each request of the plan.
 
     Raises:
-        RouterAway: When the router, or the model behind it, cannot be reached; what came before is recorded.
+        ServiceUnreachable: When the router, or the model behind it, cannot be reached; what came before is recorded.
         RecordsUnusable: When a reply was made with another model or prompt than those in `records`.
     """
     context = RecordingContext(send=partial(_send, router), sink=sink, provenance=provenance)
