@@ -25,7 +25,7 @@ from tests.support.scripted_llm import ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import NO_SERVER, ROOT, Body, RunningRouter, environment, router_at
 
 ITEMS = 3
-# Two sets of three items: four assessors for each, and the plain answer.
+# Two sets of three items: four assessors for each, and the single-pass answer.
 REQUESTS = 2 * ITEMS * (len(ASSESSORS) + 1)
 
 

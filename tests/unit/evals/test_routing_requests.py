@@ -16,7 +16,7 @@ BOTH = ("probe", "draft")
 
 
 def plan(**more: object) -> Plan:
-    return Plan(**{"items": TWO, "assessors": BOTH, "plain": 0, **more})  # type: ignore[arg-type]
+    return Plan(**{"items": TWO, "assessors": BOTH, "single_pass": 0, **more})  # type: ignore[arg-type]
 
 
 async def recorded(router: Router, made: Plan, before: list[Record] | None = None) -> list[Record]:
@@ -38,7 +38,7 @@ def test_the_first_assessor_changes_from_item_to_item() -> None:
 def test_the_single_pass_answer_is_timed_on_the_first_items_of_each_set() -> None:
     items = (*TWO, an_item(1, "more"))
 
-    timed = [ask.item.id for ask in asks(plan(items=items, plain=1)) if ask.asked == "system1"]
+    timed = [ask.item.id for ask in asks(plan(items=items, single_pass=1)) if ask.asked == "system1"]
 
     assert timed == ["sums-1", "more-1"]
 
@@ -60,7 +60,7 @@ async def test_each_request_names_assessor_seed_and_time() -> None:
 
 
 async def test_an_item_is_recorded_once_and_without_its_question() -> None:
-    records = await recorded(Router(), plan(items=TWO[:1], plain=1))
+    records = await recorded(Router(), plan(items=TWO[:1], single_pass=1))
 
     assert [record["kind"] for record in records] == ["item", "reply", "reply", "reply"]
     assert "What is" not in str(records)
@@ -157,7 +157,7 @@ async def test_a_router_without_its_model_is_no_measurement() -> None:
 async def test_several_at_a_time_ask_for_each_thing_once() -> None:
     router = Router()
 
-    records = await recorded(router, plan(concurrency=3, plain=2))
+    records = await recorded(router, plan(concurrency=3, single_pass=2))
 
     assert sorted(pairs(records)) == sorted({(item.id, name) for item in TWO for name in (*BOTH, "system1")})
     assert len(router.asked) == 6
