@@ -130,7 +130,7 @@ def _failure(item: Item, failed: Mapping[str, Any]) -> Record:
     message = failed["failure"]
     return {
         **_reply_fields(item, failed.get("seed", 7)),
-        "refusal": {"reason": message.partition(":")[0], "detail": message},
+        "error": {"reason": message.partition(":")[0], "detail": message},
     }
 
 

@@ -88,7 +88,7 @@ class ReplyRecorder:
         try:
             outcome = await self._context.send(request)
         except RequestRejected as error:
-            outcome = {"refusal": error.problem}
+            outcome = {"error": error.problem}
         elapsed_ms = round((time.monotonic() - began) * 1000, 3)
         record = {"kind": "reply", **request.names, "elapsed_ms": elapsed_ms, **outcome}
         provenance = self._context.provenance(record) if request.arm in self._before.arms else None

@@ -96,7 +96,7 @@ async def test_a_task_at_which_the_team_fails_is_recorded_as_an_error_and_asked_
     whole = read_records(await collect(items, tmp_path))
 
     assert [one["item"] for one in (first, third, lost)] == ["sums-1", "sums-3", "sums-2"]
-    assert lost["refusal"] == {"reason": "ValueError", "detail": "ValueError: the prompt is too long"}
+    assert lost["error"] == {"reason": "ValueError", "detail": "ValueError: the prompt is too long"}
     assert (lost["seed"], first["seed"]) == (8, 8)
     assert again.asked == [asked[1]]
     assert [one["reply"]["text"] for one in whole] == [RIGHT] * 3

@@ -92,16 +92,16 @@ async def test_after_a_kill_a_missing_draft_still_gets_its_fallback() -> None:
 
 
 async def test_a_rejected_request_is_recorded_and_the_next_one_made() -> None:
-    refusal = RequestRejected("/v1/route", 400, {"reason": "PROMPT_TOO_LONG", "detail": "too long"})
+    error = RequestRejected("/v1/route", 400, {"reason": "PROMPT_TOO_LONG", "detail": "too long"})
 
-    records = await recorded(Router([refusal]), plan(items=TWO[:1]))
+    records = await recorded(Router([error]), plan(items=TWO[:1]))
 
     assert pairs(records) == [("sums-1", "probe"), ("sums-1", "draft")]
-    assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG", "detail": "too long"}
+    assert records[1]["error"] == {"status": 400, "reason": "PROMPT_TOO_LONG", "detail": "too long"}
 
 
 def failed(asked: str, status: int) -> Record:
-    return {"kind": "reply", "item": "sums-1", "asked": asked, "elapsed_ms": 1.0, "refusal": {"status": status}}
+    return {"kind": "reply", "item": "sums-1", "asked": asked, "elapsed_ms": 1.0, "error": {"status": status}}
 
 
 async def test_a_transient_error_is_asked_again_and_an_error_of_the_request_is_final() -> None:
