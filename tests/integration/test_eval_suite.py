@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.__main__ import app
-from evals.autogen.session import PROMPTS, SAID, Team, collect, run_team, write_prompts
+from evals.autogen.session import ANSWERS, PROMPTS, Team, collect, run_team, write_prompts
 from evals.benchmark.tasks import cross_domain
 from evals.controls.arms import arms as control_arms
 from evals.controls.files import COMMAND as COMPARE
@@ -248,7 +248,7 @@ async def test_what_a_team_of_autogens_said_becomes_records_whose_programs_are_r
     usage = {"generations": 2, "http_calls": 2, "prompt_tokens": 90, "completion_tokens": 40}
     said = {"text": text, "agent": "gamma", "model": "m", "usage": usage, "duration_ms": 5.0}
     write_prompts([program], tmp_path)
-    (tmp_path / SAID).write_text(json.dumps({"id": program.id, "reply": said}) + "\n")
+    (tmp_path / ANSWERS).write_text(json.dumps({"id": program.id, "reply": said}) + "\n")
 
     [made] = read_records(await collect([program], tmp_path))
 
