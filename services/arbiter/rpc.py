@@ -22,7 +22,7 @@ Measure = Callable[[MeasureRequest], Awaitable[MeasureResponse]]
 Replay = Callable[[ReplayRequest], Awaitable[ReplayResponse]]
 
 
-class Servicer(pb_grpc.ArbiterServiceServicer):
+class ArbiterServicer(pb_grpc.ArbiterServiceServicer):
     """The arbiter's servicer."""
 
     def __init__(self, *, arbitrate: Arbitrate, measure: Measure, replay: Replay) -> None:

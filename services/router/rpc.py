@@ -41,7 +41,7 @@ DETAIL_FIELDS = {Strategy.DIALECTIC: "deliberation", Strategy.ARBITER: "arbitrat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UseCases:
+class RouterUseCases:
     """The use cases of the router."""
 
     assess: Callable[..., Awaitable[AssessResponse]]
@@ -54,10 +54,10 @@ class UseCases:
     calibration: CalibrationUseCases
 
 
-class Servicer(pb_grpc.RouterServiceServicer):
+class RouterServicer(pb_grpc.RouterServiceServicer):
     """The router on gRPC."""
 
-    def __init__(self, use: UseCases, keyring: Keyring) -> None:
+    def __init__(self, use: RouterUseCases, keyring: Keyring) -> None:
         self._use = use
         self._keyring = keyring
 
