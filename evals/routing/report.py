@@ -277,12 +277,12 @@ def _parts(found: Figures) -> str:
             table(["assessor", "level", "AUROC"], rows),
             "What each term adds to the activation, by leaving it out:",
             table(["assessor", "term", "AUROC without it", "gain by it"], lost),
-            _verdicts(found.assessors),
+            _unhelpful(found.assessors),
         ]
     )
 
 
-def _verdicts(assessors: Sequence[AssessorFigures]) -> str:
+def _unhelpful(assessors: Sequence[AssessorFigures]) -> str:
     """Return what does not help on these data, in words."""
     lines = []
     for each in assessors:
