@@ -102,13 +102,22 @@ def answered_in(file: Path) -> set[str]:
     return {one["id"] for one in map(json.loads, whole.splitlines()) if "reply" in one}
 
 
+def errors_of_a_task() -> tuple[type[Exception], ...]:
+    """Return the errors of AutoGen and its client that concern one task; any other error ends the run.
+
+    The client raises its own errors; a team raises RuntimeError in place of an error of an agent, and ValueError for
+    messages and replies that it cannot use.
+    """
+    from openai import OpenAIError
+
+    return OpenAIError, RuntimeError, ValueError
+
+
 async def attempted(prompt: str, options_given: argparse.Namespace, ask: Ask) -> dict[str, Any]:
     """Return the team's answer to one task, or its failure: one prompt that is too long ends no run."""
     try:
         return {"prompt": digest(prompt), "reply": await ask(prompt, options_given)}
-    except ImportError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever AutoGen and its client raise
+    except errors_of_a_task() as error:
         return {"failure": f"{type(error).__name__}: {error}"[:LONGEST], "seed": options_given.seed}
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import OpenAIError
 
 from configuration.agents import AgentConfig
 from evals import prompts
 from evals.autogen.session import ANSWERS, EARLIER_ANSWERS, PROMPTS, Team, collect, run_team, write_prompts
-from evals.autogen.team import digest, run
+from evals.autogen.team import attempted, digest, run
 from evals.errors import RecordsUnusable
 from evals.harness.item_records import introduction
 from evals.records import read_records
@@ -109,6 +110,24 @@ async def test_a_task_at_which_the_team_fails_is_recorded_as_an_error_and_asked_
     assert (lost["seed"], first["seed"]) == (8, 8)
     assert again.asked == [asked[1]]
     assert [one["reply"]["text"] for one in whole] == [RIGHT] * 3
+
+
+@pytest.mark.parametrize("error", [OpenAIError("the server is away"), RuntimeError("BadRequestError: too long")])
+async def test_errors_of_autogen_and_its_client_are_failures_of_a_task(error: Exception) -> None:
+    async def failing(prompt: str, options: Namespace) -> dict[str, Any]:
+        raise error
+
+    made = await attempted("1 + 1?", Namespace(seed=7), failing)
+
+    assert made == {"failure": f"{type(error).__name__}: {error}", "seed": 7}
+
+
+async def test_a_mistake_in_the_script_ends_the_run() -> None:
+    async def mistaken(prompt: str, options: Namespace) -> dict[str, Any]:
+        raise AttributeError("no such field")
+
+    with pytest.raises(AttributeError):
+        await attempted("1 + 1?", Namespace(seed=7), mistaken)
 
 
 async def test_a_failure_of_an_earlier_start_is_no_answer_made_with_other_settings(tmp_path: Path) -> None:
