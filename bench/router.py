@@ -141,7 +141,7 @@ def cpu_ms(pid: int) -> float:
 # -- the measurement --------------------------------------------------------------------------------------------------
 
 
-class Bench:
+class RouterMeasurement:
     """This value holds what the measurements share.
 
     Attributes:
@@ -200,15 +200,15 @@ class Bench:
         return {name: float(figure) for name, figure in said}
 
 
-def run(bench: Bench, targets: Sequence[Target], repeats: int) -> None:
+def run(measurement: RouterMeasurement, targets: Sequence[Target], repeats: int) -> None:
     """All cells of all targets, in turn."""
-    bench.latency(0)
+    measurement.latency(0)
     for target in targets:
-        bench.load(target, 8, WARM_UP)
+        measurement.load(target, 8, WARM_UP)
     for repeat in range(repeats):
         for cell in (ONE, MANY, FLOOD):
             for target in (*targets[repeat % 2 :], *targets[: repeat % 2]):
-                bench.measure(target, cell)
+                measurement.measure(target, cell)
         sys.stdout.write(f"repeat {repeat + 1} of {repeats} done\n")
         sys.stdout.flush()
 
@@ -264,15 +264,16 @@ async def main_on(database: Database, home: str, repeats: int) -> None:
                     Target("directly, streamed", model_port, 0, stream=True),
                     Target("metacog/system1, streamed", port, pid, stream=True, records=True),
                 ]
-                bench = Bench(load, model_port, database.url, router.rest)
-                await asyncio.to_thread(run, bench, targets, repeats)
-                said = bench.journal()
-                spooled = said["metacog_journal_spool_bytes"]
-                lost = said["metacog_journal_lost_total"] + bench.recorded - bench.written()
+                measurement = RouterMeasurement(load, model_port, database.url, router.rest)
+                await asyncio.to_thread(run, measurement, targets, repeats)
+                journal, written = measurement.journal(), measurement.written()
+                spooled = journal["metacog_journal_spool_bytes"]
+                lost = journal["metacog_journal_lost_total"] + measurement.recorded - written
                 sys.stdout.write(
                     f"\ncores: {own} for the router and the proxies, {others} for load, model server and PostgreSQL\n\n"
-                    f"{table(targets)}\n\nruns: {bench.recorded} asked for, {bench.written()} in PostgreSQL, "
-                    f"{spooled:.0f} bytes on disk, {lost:.0f} lost; at most {bench.waited} waited when a load ended\n"
+                    f"{table(targets)}\n\nruns: {measurement.recorded} asked for, {written} in PostgreSQL, "
+                    f"{spooled:.0f} bytes on disk, {lost:.0f} lost; "
+                    f"at most {measurement.waited} waited when a load ended\n"
                 )
 
 

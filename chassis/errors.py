@@ -9,7 +9,7 @@ MetacogError
 ├── NotImplementedYet        the operation is in the contract and not served by this build
 ├── ClientGone               the client disconnected before its answer was complete
 ├── PeerUnavailable          another service could not be reached
-├── PeerRefused              another service returned an error, with its own code and reason
+├── PeerError                another service returned an error, with its own code and reason
 ├── DatabaseUnavailable      PostgreSQL could not be reached
 ├── EncoderUnavailable       the sentence encoder could not be reached, or its reply is not that of an encoder
 └── (inference)              inference.errors

@@ -9,13 +9,15 @@ from pathlib import Path
 PACKAGES = ("kernel", "chassis", "inference", "configuration", "sandbox", "services")
 
 # Names that every service has, because all four are laid out alike.
-TEMPLATE = frozenset({"Settings", "Parts", "Service", "Servicer", "UseCases"})
+TEMPLATE = frozenset({"Settings", "Parts", "Service"})
 
-# Messages that the router relays unchanged: the contract of the service they come from names them.
-RELAYED = frozenset({"AdaptiveOptions", "AgentAssessed", "AnswerToken"})
+# Messages whose names two contracts give: a value is called as its message, and an event on both APIs as its value.
+# `AdaptiveOptions` are passed on by the router unchanged. Each service has its own event when it has assessed an agent
+# (`agent_assessed`: a state in the assigner, a confidence in delegation) and when text of the answer has arrived.
+CONTRACTS = frozenset({"AdaptiveOptions", "AgentAssessed", "AnswerToken"})
 
 
-def doubled(root: Path, allowed: frozenset[str] = TEMPLATE | RELAYED) -> Mapping[str, Sequence[str]]:
+def doubled(root: Path, allowed: frozenset[str] = TEMPLATE | CONTRACTS) -> Mapping[str, Sequence[str]]:
     """Return the class names that several modules declare, each with the files that do.
 
     Args:

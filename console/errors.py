@@ -73,7 +73,7 @@ _TITLES: Mapping[str, tuple[str, str]] = {
     ),
     "BACKEND_OVERLOADED": ("The model server is busy", "Try again in a moment."),
     "BACKEND_UNAUTHORIZED": ("The model server rejects the key", "Set METACOG_INFERENCE_API_KEY."),
-    "BACKEND_REFUSED": ("The model server rejected the request", ""),
+    "BACKEND_REJECTED": ("The model server rejected the request", ""),
     "ENCODER_UNAVAILABLE": (
         "The sentence encoder is not reachable",
         "Documents and searches need it: check whether it is up (`make status`).",

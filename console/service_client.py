@@ -68,7 +68,7 @@ class ServiceClient:
 
         Raises:
             PeerUnavailable: The service cannot be reached, or the connection breaks off.
-            PeerRefused: The service returned an error, at once or within the stream.
+            PeerError: The service returned an error, at once or within the stream.
         """
         timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_S, sock_read=SILENCE_S)
         headers = {**bearer(key), "accept": "text/event-stream", "content-type": "application/json"}

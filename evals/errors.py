@@ -3,7 +3,7 @@
 MetacogError
 ├── ItemsUnreadable      a data folder, a data set or one of its lines cannot be used
 ├── RecordsUnusable      recorded replies cannot be read, or belong to another evaluation
-├── RouterAway           a service of the suite cannot be reached, or cannot do its work now
+├── ServiceUnreachable   a service of the suite cannot be reached, or cannot do its work now
 └── NotInstalled         a package that only some evaluations need is not installed
 """
 

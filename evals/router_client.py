@@ -30,7 +30,7 @@ class RequestRejected(MetacogError):
     """A service rejected one request; it may serve the next one."""
 
     code = Code.FAILED_PRECONDITION
-    reason = "REFUSED"
+    reason = "REJECTED"
 
     def __init__(self, path: str, status: int, problem: Body, service: str = "router") -> None:
         message = problem.get("detail") or (problem.get("error") or {}).get("message") or problem
@@ -89,7 +89,7 @@ class RouterClient:
 
         Raises:
             RequestRejected: When it rejects this request.
-            RouterAway: When it serves no request now.
+            ServiceUnreachable: When it serves no request now.
         """
         return await self._request("POST", path, orjson.dumps(body))
 

@@ -80,7 +80,7 @@ async def routing_facts(suite: SuiteClient) -> RoutingFacts:
     """The router's configuration in force, by a decision that needs no model; and its model, by an answer of one token.
 
     Raises:
-        RouterAway: When it, or the model behind it, cannot be reached.
+        ServiceUnreachable: When it, or the model behind it, cannot be reached.
     """
     configuration = await configuration_in_force(partial(suite.post, "router"))
     run = (await suite.post("router", "/v1/answers", dict(_SHORTEST)))["run"]
@@ -92,7 +92,7 @@ async def configuration_in_force(post: Post) -> Mapping[str, object]:
     """The router's configuration in force, by a decision that needs no model: version, threshold and weights.
 
     Raises:
-        RouterAway: When the router cannot be reached.
+        ServiceUnreachable: When the router cannot be reached.
     """
     state = {"correctness": 0.5, "experience": 0.5, "conflict": 0.5, "importance": 0.5}
     decision = await post("/v1/route", {"msv": state})

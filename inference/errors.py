@@ -5,7 +5,7 @@
         ├── InvalidCall             INVALID_SAMPLING       the call itself is wrong; nothing is sent
         ├── PromptTooLong           PROMPT_TOO_LONG
         ├── ModelNotFound           MODEL_NOT_FOUND
-        ├── RequestRejected          BACKEND_REFUSED        a 4xx that we cannot name better
+        ├── RequestRejected         BACKEND_REJECTED       a 4xx that we cannot name better
         ├── BackendOverloaded       BACKEND_OVERLOADED     try again after `retry_after_s`
         ├── BackendUnavailable      BACKEND_UNAVAILABLE
         │   ├── CircuitOpen         BACKEND_UNAVAILABLE    not sent: the backend failed too often just now
@@ -56,11 +56,11 @@ class RequestRejected(InferenceError):
     """
 
     code = Code.INVALID_ARGUMENT
-    reason = "BACKEND_REFUSED"
+    reason = "BACKEND_REJECTED"
 
     def __init__(self, backend: str, status: int, backend_message: str) -> None:
         super().__init__(
-            f"backend {backend} refused the request ({status}): {backend_message}",
+            f"backend {backend} rejected the request ({status}): {backend_message}",
             backend=backend,
             said=backend_message,
         )

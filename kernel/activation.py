@@ -80,7 +80,7 @@ def activation(msv: MSV, weights: ActivationWeights = PAPER_WEIGHTS, threshold: 
     """Return the pressure to deliberate on a question.
 
     Args:
-        msv: State of the query [dimensionless, each known component in 0..1].
+        msv: State of the question [dimensionless, each known component in 0..1].
         weights: One weight per term.
         threshold: Carried into the result.
 

@@ -170,7 +170,7 @@ def deciding_row(policy: Policy, msv: MSV, level: Activation, choice: SystemChoi
 
     Args:
         policy: The table.
-        msv: State of the query.
+        msv: State of the question.
         level: Its activation.
         choice: What the activation alone leads to.
     """

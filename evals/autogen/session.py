@@ -15,13 +15,17 @@ from evals.autogen.team import digest
 from evals.delegation.arms import AUTOGEN
 from evals.errors import NotInstalled, RecordsUnusable
 from evals.harness.item_records import content_digest
+from evals.harness.plan_recorder import checked_reply
+from evals.harness.recorder import reply_record
 from evals.items import Item
 from evals.program_checks import ProgramChecker
 from evals.records import Record
 from kernel.values import value
 
 TEAM = Path(__file__).with_name("team.py")
-PROMPTS, SAID, RECORDS = "prompts.jsonl", "said.jsonl", "autogen.jsonl"
+PROMPTS, ANSWERS, RECORDS = "prompts.jsonl", "answers.jsonl", "autogen.jsonl"
+# The name of the answers in earlier versions.
+EARLIER_ANSWERS = "said.jsonl"
 
 
 @value
@@ -53,6 +57,7 @@ async def run_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: T
         RecordsUnusable: When the folder holds answers of another team, or of this one with other settings or
             otherwise; when the team ends before it is done; and when it has failed at every item.
     """
+    _rename_earlier_answers(folder)
     require_same_team(items, agents, team, folder)
     write_prompts(items, folder)
     command = _command(agents, team, folder)
@@ -63,11 +68,18 @@ async def run_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: T
         raise NotInstalled(message, package="autogen-agentchat") from missing
     status = await process.wait()
     if status:
-        raise RecordsUnusable(f"AutoGen ended with status {status}; its answers are in {folder / SAID}")
+        raise RecordsUnusable(f"AutoGen ended with status {status}; its answers are in {folder / ANSWERS}")
     answers = _answers(folder)
     if answers and not any("reply" in one for one in answers):
         raise RecordsUnusable(f"AutoGen has answered nothing: {answers[-1]['failure']}")
     return await collect(items, folder)
+
+
+def _rename_earlier_answers(folder: Path) -> None:
+    """Give the answers of an earlier version the name of this one, so that they are not requested again."""
+    earlier, answers = folder / EARLIER_ANSWERS, folder / ANSWERS
+    if earlier.exists() and not answers.exists():
+        earlier.rename(answers)
 
 
 def require_same_team(items: Sequence[Item], agents: Sequence[AgentConfig], team: Team, folder: Path) -> None:
@@ -85,14 +97,14 @@ def require_same_team(items: Sequence[Item], agents: Sequence[AgentConfig], team
         for name, setting in wanted.items():
             if setting is not None and before.get(name) not in (None, setting):
                 raise RecordsUnusable(
-                    f"{folder / SAID} has an answer to {one['id']} with {name} {before[name]}, this run has {setting}; "
-                    "take another --out"
+                    f"{folder / ANSWERS} has an answer to {one['id']} with {name} {before[name]}, this run has "
+                    f"{setting}; take another --out"
                 )
 
 
 def _answers(folder: Path) -> Sequence[Mapping[str, Any]]:
     """The team's answers so far, without a last line that a kill has cut off."""
-    file = folder / SAID
+    file = folder / ANSWERS
     *whole, _ = file.read_text(encoding="utf-8").split("\n") if file.exists() else [""]
     return [json.loads(line) for line in whole]
 
@@ -110,40 +122,34 @@ async def collect(items: Sequence[Item], folder: Path) -> Path:
     failures = {one["id"]: one for one in lines if "failure" in one}
     replies = {one["id"]: one["reply"] for one in lines if "reply" in one}
     checker = ProgramChecker() if any(item.is_program for item in items) else None
-    answers = [await _record(item, replies[item.id], checker) for item in items if item.id in replies]
+    answered = [await _record(item, replies[item.id], checker) for item in items if item.id in replies]
     unanswered = [item for item in items if item.id in failures.keys() - replies.keys()]
-    made = [*answers, *(_failure(item, failures[item.id]) for item in unanswered)]
+    made = [*answered, *(_failure(item, failures[item.id]) for item in unanswered)]
     (folder / RECORDS).write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in made))
     return folder / RECORDS
 
 
 async def _record(item: Item, reply: Mapping[str, Any], checker: ProgramChecker | None) -> Record:
-    seed = reply.get("settings", {}).get("seed", 7)
-    record = {**_reply_fields(item, seed), "elapsed_ms": reply["duration_ms"], "reply": dict(reply)}
-    if checker is None or not item.is_program:
-        return record
-    return {**record, "checks": await checker(item, {"answer": reply["text"]})}
+    outcome = await checked_reply(item, AUTOGEN, reply, checker)
+    return reply_record(_names(item, reply.get("settings", {}).get("seed", 7)), outcome, reply["duration_ms"])
 
 
 def _failure(item: Item, failed: Mapping[str, Any]) -> Record:
     """A failure as the record of a failed request, under the name of its error."""
     message = failed["failure"]
-    return {
-        **_reply_fields(item, failed.get("seed", 7)),
-        "refusal": {"reason": message.partition(":")[0], "detail": message},
-    }
+    error = {"reason": message.partition(":")[0], "detail": message}
+    return reply_record(_names(item, failed.get("seed", 7)), {"error": error}, None)
 
 
-def _reply_fields(item: Item, seed: int) -> Record:
-    prompt_digests = {"item": item.id, "arm": AUTOGEN, "seed": seed, "path": AUTOGEN}
-    return {"kind": "reply", **prompt_digests, "digest": content_digest(item)}
+def _names(item: Item, seed: int) -> Record:
+    return {"item": item.id, "arm": AUTOGEN, "seed": seed, "path": AUTOGEN, "digest": content_digest(item)}
 
 
 def _command(agents: Sequence[AgentConfig], team: Team, folder: Path) -> Sequence[str]:
     answers = {"url": team.url, "model": team.model, "max-tokens": team.max_tokens, "seed": team.seed}
     options = {**answers, "agents": _cast(agents)}
     named = [word for name, answers in options.items() for word in (f"--{name}", str(answers))]
-    return [str(team.python), str(TEAM), str(folder / PROMPTS), str(folder / SAID), *named]
+    return [str(team.python), str(TEAM), str(folder / PROMPTS), str(folder / ANSWERS), *named]
 
 
 def _cast(agents: Sequence[AgentConfig]) -> str:

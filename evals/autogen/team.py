@@ -57,7 +57,7 @@ async def answered(prompt: str, options_given: argparse.Namespace) -> dict[str, 
     )
     calls = counted(client)
     cast = [(one["id"], one["system_prompt"]) for one in json.loads(options_given.agents)]
-    members = [AssistantAgent(name, model_client=client, system_message=said, description=said) for name, said in cast]
+    members = [AssistantAgent(name, model_client=client, system_message=text, description=text) for name, text in cast]
     # The task is the first message, the reply of the selected agent the second.
     team = SelectorGroupChat(members, model_client=client, termination_condition=MaxMessageTermination(2))
     began = time.monotonic()
@@ -102,27 +102,36 @@ def answered_in(file: Path) -> set[str]:
     return {one["id"] for one in map(json.loads, whole.splitlines()) if "reply" in one}
 
 
+def errors_of_a_task() -> tuple[type[Exception], ...]:
+    """Return the errors of AutoGen and its client that concern one task; any other error ends the run.
+
+    The client raises its own errors; a team raises RuntimeError in place of an error of an agent, and ValueError for
+    messages and replies that it cannot use.
+    """
+    from openai import OpenAIError
+
+    return OpenAIError, RuntimeError, ValueError
+
+
 async def attempted(prompt: str, options_given: argparse.Namespace, ask: Ask) -> dict[str, Any]:
     """Return the team's answer to one task, or its failure: one prompt that is too long ends no run."""
     try:
         return {"prompt": digest(prompt), "reply": await ask(prompt, options_given)}
-    except ImportError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever AutoGen and its client raise
+    except errors_of_a_task() as error:
         return {"failure": f"{type(error).__name__}: {error}"[:LONGEST], "seed": options_given.seed}
 
 
 async def run(options_given: argparse.Namespace, ask: Ask = answered) -> None:
     """Every task that was not answered yet."""
     known = answered_in(options_given.answers)
-    with options_given.answers.open("a") as said:
+    with options_given.answers.open("a") as answers:
         for line in options_given.prompts.read_text().splitlines():
             task = json.loads(line)
             if task["id"] in known:
                 continue
             outcome = await attempted(task["prompt"], options_given, ask)
-            said.write(json.dumps({"id": task["id"], **outcome}) + "\n")
-            said.flush()
+            answers.write(json.dumps({"id": task["id"], **outcome}) + "\n")
+            answers.flush()
             sys.stderr.write(f"{task['id']} {outcome.get('failure', '')}".rstrip() + "\n")
 
 

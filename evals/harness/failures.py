@@ -11,14 +11,27 @@ TRANSIENT = frozenset({408, 429, 500, 504})
 Key = tuple[str, str, int]
 
 
+def error_of(record: Record) -> Mapping[str, Any] | None:
+    """Return the error of a failed request, as its API reports it; None of an answer.
+
+    Records of earlier versions call it `refusal`.
+
+    Example:
+        >>> error_of({"error": {"status": 400}}), error_of({"refusal": {"status": 400}}), error_of({"reply": {}})
+        ({'status': 400}, {'status': 400}, None)
+    """
+    error: Mapping[str, Any] | None = record.get("error", record.get("refusal"))
+    return error
+
+
 def is_final(record: Record) -> bool:
     """Whether the reply in `record` is not asked for again: an answer, or an error that the request itself causes.
 
     Example:
-        >>> is_final({"refusal": {"status": 400}}), is_final({"refusal": {"status": 504}})
+        >>> is_final({"error": {"status": 400}}), is_final({"error": {"status": 504}})
         (True, False)
     """
-    return (record.get("refusal") or {}).get("status") not in TRANSIENT
+    return (error_of(record) or {}).get("status") not in TRANSIENT
 
 
 def key_of(record: Record) -> Key:
@@ -31,7 +44,7 @@ def replies_in_force(replies: Iterable[Record]) -> Mapping[Key, Record]:
 
     Example:
         >>> request = {"item": "a", "arm": "system1", "seed": 7}
-        >>> [*replies_in_force([{**request, "reply": {}}, {**request, "refusal": {"status": 504}}]).values()]
+        >>> [*replies_in_force([{**request, "reply": {}}, {**request, "error": {"status": 504}}]).values()]
         [{'item': 'a', 'arm': 'system1', 'seed': 7, 'reply': {}}]
     """
     in_force: dict[Key, Record] = {}
@@ -43,7 +56,7 @@ def replies_in_force(replies: Iterable[Record]) -> Mapping[Key, Record]:
 
 
 def _weight(record: Record) -> tuple[bool, bool]:
-    return "refusal" not in record, is_final(record)
+    return error_of(record) is None, is_final(record)
 
 
 def error_reason(problem: Mapping[str, Any]) -> str:

@@ -56,7 +56,7 @@ async def record_plan(
         on_progress: Called after each request of the plan, those that were recorded before too.
 
     Raises:
-        RouterAway: When a service, or the model behind it, cannot be reached; what came before is recorded.
+        ServiceUnreachable: When a service, or the model behind it, cannot be reached; what came before is recorded.
         RecordsUnusable: When a reply was made with another model, prompt or configuration than those in `records`.
     """
     recorder = ReplyRecorder(
@@ -108,12 +108,16 @@ def _request(case: Case, arm: Arm, call: Call) -> Request:
 
 
 async def _send(plan: Plan, context: PlanContext, request: Request) -> Mapping[str, Any]:
-    """The reply, and for a program the result of its tests."""
-    call, item = request.call, request.item
+    call = request.call
     reply = await context.suite.post(call.service, call.path, {**call.body, **_time_limit(call, plan.timeout_ms)})
-    if not item.is_program or context.check is None:
+    return await checked_reply(request.item, call.path, reply, context.check)
+
+
+async def checked_reply(item: Item, path: str, reply: Body, check: Checker | None) -> Record:
+    """Return what is recorded of a reply: the reply, and for a program the result of its tests."""
+    if not item.is_program or check is None:
         return {"reply": reply}
-    return {"reply": reply, "checks": await context.check(item, texts(call.path, reply))}
+    return {"reply": reply, "checks": await check(item, texts(path, reply))}
 
 
 def _time_limit(call: Call, timeout_ms: int) -> Body:

@@ -81,16 +81,16 @@ class ReplyRecorder:
         """Send one request; its record is written when this returns.
 
         Raises:
-            RouterAway: When a service, or the model behind it, cannot be reached.
+            ServiceUnreachable: When a service, or the model behind it, cannot be reached.
             RecordsUnusable: When the reply was made with another model, prompt or configuration than earlier ones.
         """
         began = time.monotonic()
         try:
             outcome = await self._context.send(request)
         except RequestRejected as error:
-            outcome = {"refusal": error.problem}
+            outcome = {"error": error.problem}
         elapsed_ms = round((time.monotonic() - began) * 1000, 3)
-        record = {"kind": "reply", **request.names, "elapsed_ms": elapsed_ms, **outcome}
+        record = reply_record(request.names, outcome, elapsed_ms)
         provenance = self._context.provenance(record) if request.arm in self._before.arms else None
         if provenance is not None:
             self._before.require_same(provenance)
@@ -102,6 +102,22 @@ class ReplyRecorder:
         if item.id not in self._introduced:
             self._introduced.add(item.id)
             self._context.sink.add(self._context.introduce(item, prompts.question(item).text))
+
+
+def reply_record(names: Record, outcome: Record, elapsed_ms: float | None) -> Record:
+    """Return the record of a reply.
+
+    Args:
+        names: The fields that name its request.
+        outcome: The `reply`, and what else is recorded of it; or the `error`.
+        elapsed_ms: Time from request to reply [ms, >= 0]; None where it is unknown.
+
+    Example:
+        >>> reply_record({"item": "a"}, {"error": {"status": 400}}, 3.0)
+        {'kind': 'reply', 'item': 'a', 'elapsed_ms': 3.0, 'error': {'status': 400}}
+    """
+    time_taken = {} if elapsed_ms is None else {"elapsed_ms": elapsed_ms}
+    return {"kind": "reply", **names, **time_taken, **outcome}
 
 
 async def run_concurrently(jobs: Iterable[Job], work: Callable[[Job], Awaitable[None]], concurrency: int) -> None:

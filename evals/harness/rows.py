@@ -7,7 +7,7 @@ from typing import Any
 
 from evals.errors import RecordsUnusable
 from evals.harness.commands import runs_of
-from evals.harness.failures import error_reason, replies_in_force
+from evals.harness.failures import error_of, error_reason, replies_in_force
 from evals.harness.replies import NO_ANSWER, ArmAnswer, read_answer
 from evals.records import Record
 from evals.scorers.answers import Known, ScoredAnswer, scored
@@ -69,7 +69,7 @@ class Row:
         return "arbitration" in self.reply
 
     def judged_text(self, text: str, part: str) -> ScoredAnswer:
-        """Verdict on another text of the reply, whose program was checked under the name `part`."""
+        """Label of another text of the reply, whose program was checked under the name `part`."""
         return label(text, self.item.known, self.checks.get(part))
 
 
@@ -120,12 +120,12 @@ def recorded_evaluation(records: Sequence[Record], command: str) -> RecordedEval
     rows = [row for record in replies if (row := _row(record, facts)) is not None]
     if not rows:
         raise RecordsUnusable("there is nothing to report on yet: no request has a reply")
-    failed = [record for record in replies if "refusal" in record]
+    failed = [(record, error) for record in replies if (error := error_of(record)) is not None]
     return RecordedEvaluation(
         runs=runs,
         rows=rows,
-        failures=Counter((record["arm"], error_reason(record["refusal"])) for record in failed),
-        failed=[_lost(record, facts) for record in failed],
+        failures=Counter((record["arm"], error_reason(error)) for record, error in failed),
+        failed=[_lost(record, facts) for record, _ in failed],
     )
 
 

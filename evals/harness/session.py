@@ -74,7 +74,7 @@ async def record(session: Session, plan: Plan, suite: SuiteClient, on_progress: 
         on_progress: Called after each request of the plan.
 
     Raises:
-        RouterAway: When a service, or the model behind it, cannot be reached; what came before is recorded.
+        ServiceUnreachable: When a service, or the model behind it, cannot be reached; what came before is recorded.
         RecordsUnusable: When the folder holds records that were made differently, or of other items of the same names.
         NotInstalled: When programs are asked for, and there is no sandbox to run them in.
     """

@@ -69,7 +69,8 @@ def _command(run: Record) -> str:
     """The command that makes the run again; what stands at its default is left out."""
     usual, seconds = Plan(items=()), run["timeout_ms"] / 1000
     options = non_default(
-        plain=(run.get("plain", usual.plain), usual.plain),
+        # Older records call it plain.
+        single_pass=(run.get("single_pass", run.get("plain", usual.single_pass)), usual.single_pass),
         concurrency=(run["concurrency"], usual.concurrency),
         timeout=(0 if run["data"] == QUICK else seconds, 0 if run["data"] == QUICK else usual.timeout_ms / 1000),
     )
@@ -276,12 +277,12 @@ def _parts(found: Figures) -> str:
             table(["assessor", "level", "AUROC"], rows),
             "What each term adds to the activation, by leaving it out:",
             table(["assessor", "term", "AUROC without it", "gain by it"], lost),
-            _verdicts(found.assessors),
+            _unhelpful(found.assessors),
         ]
     )
 
 
-def _verdicts(assessors: Sequence[AssessorFigures]) -> str:
+def _unhelpful(assessors: Sequence[AssessorFigures]) -> str:
     """Return what does not help on these data, in words."""
     lines = []
     for each in assessors:

@@ -45,15 +45,15 @@ class Plan(RequestLimits):
         items: The items, in order.
         assessors: Names of the assessors.
         seed: Seed of every request.
-        plain: Items of each set whose System 1 answer is also asked for by itself [count], which shows what System 1
-            alone takes. Without the assessor `draft` that is every item.
+        single_pass: Items of each set whose System 1 answer is also asked for by itself [count], which shows what
+            System 1 alone takes. Without the assessor `draft` that is every item.
         concurrency: Requests at a time [count, >= 1].
     """
 
     items: Sequence[Item]
     assessors: Sequence[str] = ASSESSORS
     seed: int = 7
-    plain: int = 3
+    single_pass: int = 3
 
 
 @value
@@ -74,8 +74,8 @@ def asks(plan: Plan) -> Sequence[AssessorRequest]:
     requests: list[AssessorRequest] = []
     for place, item in enumerate(plan.items):
         seen[item.dataset] = seen.get(item.dataset, 0) + 1
-        single_pass = DRAFT not in plan.assessors or seen[item.dataset] <= plan.plain
-        names = [*plan.assessors, *([SINGLE_PASS] if single_pass else ())]
+        is_timed = DRAFT not in plan.assessors or seen[item.dataset] <= plan.single_pass
+        names = [*plan.assessors, *([SINGLE_PASS] if is_timed else ())]
         first = place % len(names)
         requests.extend(AssessorRequest(item=item, asked=name) for name in [*names[first:], *names[:first]])
     return requests
@@ -105,7 +105,7 @@ async def heading(router: Router, plan: Plan, about: Record) -> Record:
         about: What the caller knows: commit, data sets.
 
     Raises:
-        RouterAway: When the router cannot be reached.
+        ServiceUnreachable: When the router cannot be reached.
     """
     return {
         "kind": "run",
@@ -113,7 +113,7 @@ async def heading(router: Router, plan: Plan, about: Record) -> Record:
         **about,
         "seed": plan.seed,
         "assessors": list(plan.assessors),
-        "plain": plan.plain,
+        "single_pass": plan.single_pass,
         "concurrency": plan.concurrency,
         "timeout_ms": plan.timeout_ms,
         **await configuration_in_force(router.post),
@@ -134,7 +134,7 @@ async def record_plan(
         on_progress: Called after each request of the plan.
 
     Raises:
-        RouterAway: When the router, or the model behind it, cannot be reached; what came before is recorded.
+        ServiceUnreachable: When the router, or the model behind it, cannot be reached; what came before is recorded.
         RecordsUnusable: When a reply was made with another model or prompt than those in `records`.
     """
     context = RecordingContext(send=partial(_send, router), sink=sink, provenance=provenance)

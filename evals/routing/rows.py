@@ -7,7 +7,7 @@ from typing import Any
 
 from evals.errors import RecordsUnusable
 from evals.harness.commands import ROUTING, runs_of
-from evals.harness.failures import error_reason
+from evals.harness.failures import error_of, error_reason
 from evals.harness.provenance import collected_digests
 from evals.records import Record
 from evals.routing.requests import DRAFT, SINGLE_PASS
@@ -153,10 +153,10 @@ def recorded(records: Sequence[Record]) -> RecordedRouting:
 
 
 def _failures(replies: Sequence[Record]) -> Mapping[str, int]:
-    """Refused requests that were not answered when they were asked again, by reason [count]."""
+    """Failed requests that were not answered when they were asked again, by reason [count]."""
     answered = {(record["item"], record["asked"]) for record in replies if "reply" in record}
-    failed = {(record["item"], record["asked"]): record["refusal"] for record in replies if "reply" not in record}
-    return Counter(error_reason(problem) for key, problem in failed.items() if key not in answered)
+    failed = {(record["item"], record["asked"]): error_of(record) for record in replies}
+    return Counter(error_reason(error) for key, error in failed.items() if error is not None and key not in answered)
 
 
 def _in_all(replies: Sequence[Record]) -> Spent:

@@ -43,7 +43,7 @@ async def record(
         seconds: Time after which it ends, and gives up the requests in flight [s]; None: when everything is recorded.
 
     Raises:
-        RouterAway: When the router, or the model behind it, cannot be reached; what came before is recorded.
+        ServiceUnreachable: When the router, or the model behind it, cannot be reached; what came before is recorded.
         RecordsUnusable: When the folder holds records that were made differently, or of other items of the same names.
     """
     file = folder / RECORDS

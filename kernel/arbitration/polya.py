@@ -25,7 +25,7 @@ Bound = Callable[[Mapping[str, int], int], float]
 """A bound is compared with a level; it follows from the counts so far and the samples that are left."""
 
 NAMES = ("a", "b", "c")
-NOBODY = -1
+NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _leaders(drawn: int, third_answers: bool) -> Ints:
     first, second = np.indices((drawn + 1, drawn + 1))
     third = drawn - first - second
     kinds = np.stack([first, second, third if third_answers else np.zeros_like(third)])
-    leaders: Ints = np.where((third < 0) | (kinds.max(axis=0) == 0), NOBODY, kinds.argmax(axis=0))
+    leaders: Ints = np.where((third < 0) | (kinds.max(axis=0) == 0), NO_LEADER, kinds.argmax(axis=0))
     return leaders
 
 

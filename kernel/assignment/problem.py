@@ -131,10 +131,11 @@ def infeasible(problem: Problem) -> InfeasibleAssignment:
 
 
 def _crowded(roles: Sequence[Role], agents: Sequence[str], problem: Problem) -> InfeasibleAssignment:
-    names, holders = ", ".join(roles), ", ".join(agents) or "nobody"
+    names, holders = ", ".join(roles), ", ".join(agents) or "no agent"
     constraint = "pin" if any(role in problem.pins for role in roles) else "forbidden pair"
     return InfeasibleAssignment(
-        f"{names}: pins and forbidden pairs leave only {holders}, who may not hold {len(roles)} role(s)",
+        f"{names}: pins and forbidden pairs leave "
+        + (f"only {holders}, who may not hold {len(roles)} role(s)" if agents else holders),
         constraint=constraint,
         roles=names,
         agents=holders,

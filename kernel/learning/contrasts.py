@@ -1,9 +1,9 @@
 """A contrast is what set an assignment of roles apart from the others that were possible for the same question.
 
-An answer is right or wrong mostly because its query is easy or hard, and states differ more between queries than
-between agents. So weights are learned from contrasts within a query: the level of the agent that had a role, less the
-average level of all assignments that were possible. Where chance gives the roles, and deliberations count by how
-unlikely they were, contrasts have nothing to do with the query.
+An answer is right or wrong mostly because its question is easy or hard, and states differ more between questions than
+between agents. So weights are learned from contrasts within a question: the level of the agent that had a role, less
+the average level of all assignments that were possible. Where chance gives the roles, and deliberations count by how
+unlikely they were, contrasts have nothing to do with the question.
 
 Source: inverse propensity weighting (Horvitz and Thompson 1952), with the assignments equally likely as target.
 """
@@ -27,7 +27,7 @@ class Deliberated:
 
     Attributes:
         agents: Identifiers in ascending order.
-        msvs: Their states on the query.
+        msvs: Their states on the question.
         capacities: Roles that each could hold [count, >= 1].
         chosen: Place of the agent that had each role, in the order of `ROLES`.
         propensity: Probability with which these roles were drawn [0 < p <= 1].

@@ -1,6 +1,6 @@
 """Experiential matching (EM) measures how much of a question is known already.
 
-Source: SPEC 1.1: similarity to a knowledge base, and similarity to earlier answered queries. The calibration is ours.
+Source: SPEC 1.1: similarity to a knowledge base, and similarity to earlier answered questions. The calibration is ours.
 """
 
 from collections.abc import Mapping

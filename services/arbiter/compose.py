@@ -72,7 +72,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
     )
     rest.add_paths(app, arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
     server = grpc_server(parts.keyring)
-    servicer = rpc.Servicer(arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
+    servicer = rpc.ArbiterServicer(arbitrate=run_arbitration, measure=run_measure, replay=run_replay, vote=run_vote)
     arbiter_pb2_grpc.add_ArbiterServiceServicer_to_server(servicer, server)
     return Service(
         name=NAME,

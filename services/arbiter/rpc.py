@@ -25,7 +25,7 @@ Replay = Callable[[ReplayRequest], Awaitable[ReplayResponse]]
 CastVotes = Callable[[VoteRequest], AsyncGenerator[VoteEvent, None]]
 
 
-class Servicer(pb_grpc.ArbiterServiceServicer):
+class ArbiterServicer(pb_grpc.ArbiterServiceServicer):
     """The servicer serves the arbiter over gRPC."""
 
     def __init__(self, *, arbitrate: Arbitrate, measure: Measure, replay: Replay, vote: CastVotes) -> None:

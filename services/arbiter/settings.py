@@ -18,7 +18,7 @@ class Settings(ApiSettings):
     max_generated_tokens: int = Field(24_576, ge=1, description="Default envelope of an arbitration: tokens")
     timeout_ms: int = Field(300_000, ge=1, description="Default envelope of an arbitration: time [ms]")
     solver_agents: list[str] = Field(
-        [], description='Agents that solve when a request names none, e.g. ["ada", "ben"]; empty: the plain model'
+        [], description='Agents that solve when a request names none, e.g. ["ada", "ben"]; empty: the default model'
     )
     critic_agent: str = Field("", description="Agent that criticises; empty: the agent of the solver")
     arbiter_agent: str = Field("", description="Agent that arbitrates; empty: the default model")

@@ -66,7 +66,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
     )
     rest.add_paths(app, assign=assign_roles, deliberate=run_dialectic)
     server = grpc_server(parts.keyring)
-    servicer = rpc.Servicer(assign=assign_roles, deliberate=run_dialectic)
+    servicer = rpc.AssignerServicer(assign=assign_roles, deliberate=run_dialectic)
     assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)
     return Service(
         name=NAME,

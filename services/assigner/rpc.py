@@ -14,7 +14,7 @@ Assign = Callable[[AssignRequest], Awaitable[AssignResponse]]
 Deliberate = Callable[[DeliberateRequest], AsyncGenerator[Event, None]]
 
 
-class Servicer(pb_grpc.AssignerServiceServicer):
+class AssignerServicer(pb_grpc.AssignerServiceServicer):
     """The servicer serves the assigner over gRPC."""
 
     def __init__(self, *, assign: Assign, deliberate: Deliberate) -> None:

@@ -34,7 +34,7 @@ from services.delegation.service.result_merger import ResultMerger
 from services.delegation.service.self_assessment import SelfAssessContext, self_assess
 from services.delegation.service.task_context import TaskDefaults
 from services.delegation.service.task_records import submit_feedback
-from services.delegation.service.use_cases import UseCases
+from services.delegation.service.use_cases import DelegationUseCases
 from services.delegation.settings import Settings
 from services.delegation.store.categories import PostgresCategories
 from services.delegation.store.monitoring import PostgresMonitoring
@@ -76,7 +76,7 @@ class Service:
         sandbox: Runs unit tests; its `ready` belongs to the readiness of the process.
     """
 
-    use_cases: UseCases
+    use_cases: DelegationUseCases
     recalibrator: Recalibrator
     sandbox: Sandbox
 
@@ -130,7 +130,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
         recalibrations=recalibrator.points,
         defaults=defaults,
     )
-    use_cases = UseCases(
+    use_cases = DelegationUseCases(
         process=partial(process, context=process_context),
         self_assess=partial(self_assess, context=self_assess_context),
         submit_feedback=partial(submit_feedback, tasks=tasks, on_label=recalibrator.on_label),
@@ -187,7 +187,7 @@ def config_version(rules: Rules, routine: Routine, dimensions: Sequence[Dimensio
     return f"paper+{digest}" if rules != DEFAULT_RULES or routine != DEFAULT_ROUTINE else "paper"
 
 
-def with_paths(app: Application, use_cases: UseCases) -> Application:
+def with_paths(app: Application, use_cases: DelegationUseCases) -> Application:
     """Return `app` with every path of the contract."""
     rest.add_task_paths(app, use_cases)
     rest.add_profile_paths(app, use_cases)
@@ -197,9 +197,9 @@ def with_paths(app: Application, use_cases: UseCases) -> Application:
     return app
 
 
-def build_server(use_cases: UseCases, keyring: Keyring) -> aio.Server:
+def build_server(use_cases: DelegationUseCases, keyring: Keyring) -> aio.Server:
     """Return a gRPC server with every method of the contract."""
     server = grpc_server(keyring)
-    servicer = reject_unserved_calls(rpc.Servicer, CONTRACT)(use_cases, keyring)
+    servicer = reject_unserved_calls(rpc.DelegationServicer, CONTRACT)(use_cases, keyring)
     delegation_pb2_grpc.add_DelegationServiceServicer_to_server(servicer, server)
     return server

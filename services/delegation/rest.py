@@ -38,7 +38,7 @@ from services.delegation.service.profiles import (
     ResetProfilesRequest,
     ResetProfilesResponse,
 )
-from services.delegation.service.use_cases import UseCases
+from services.delegation.service.use_cases import DelegationUseCases
 from services.delegation.service.values import (
     Event,
     ProcessRequest,
@@ -50,7 +50,7 @@ from services.delegation.service.values import (
 )
 
 
-def add_task_paths(app: FastAPI, use_cases: UseCases) -> None:
+def add_task_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
     """Put processing, self-assessment and feedback on `app`."""
 
     @app.post("/v1/tasks", response_model=TaskFinished)
@@ -72,7 +72,7 @@ def add_task_paths(app: FastAPI, use_cases: UseCases) -> None:
         return Json(await use_cases.submit_feedback(body, key=caller(request)))
 
 
-def add_profile_paths(app: FastAPI, use_cases: UseCases) -> None:
+def add_profile_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
     """Put capability profiles on `app`."""
     profiles = use_cases.profiles
 
@@ -106,7 +106,7 @@ def add_profile_paths(app: FastAPI, use_cases: UseCases) -> None:
         return Json(await profiles.import_all(body, key=caller(request)))
 
 
-def add_monitoring_paths(app: FastAPI, use_cases: UseCases) -> None:
+def add_monitoring_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
     """Put agents, flows, reliability and drift on `app`."""
     monitoring = use_cases.monitoring
 
@@ -141,7 +141,7 @@ def add_monitoring_paths(app: FastAPI, use_cases: UseCases) -> None:
         return Json(await until_disconnect(request, monitoring.list_drift_events(query)))
 
 
-def add_category_paths(app: FastAPI, use_cases: UseCases) -> None:
+def add_category_paths(app: FastAPI, use_cases: DelegationUseCases) -> None:
     """Put discovered categories on `app`."""
     categories = use_cases.categories
 

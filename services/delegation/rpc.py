@@ -27,14 +27,14 @@ from services.delegation.service.profiles import (
     ListProfilesRequest,
     ResetProfilesRequest,
 )
-from services.delegation.service.use_cases import UseCases
+from services.delegation.service.use_cases import DelegationUseCases
 from services.delegation.service.values import ProcessRequest, SelfAssessRequest, TaskFeedbackRequest
 
 
-class Servicer(pb_grpc.DelegationServiceServicer):
+class DelegationServicer(pb_grpc.DelegationServiceServicer):
     """The servicer serves the delegation service over gRPC."""
 
-    def __init__(self, use_cases: UseCases, keyring: Keyring) -> None:
+    def __init__(self, use_cases: DelegationUseCases, keyring: Keyring) -> None:
         self._use_cases = use_cases
         self._keyring = keyring
 

@@ -574,14 +574,14 @@ def _calibration_use_cases(
 
 def _use_cases(
     context: AnswerContext, records: RunRecords, knowledge: KnowledgeBase, calibration: CalibrationUseCases
-) -> rpc.UseCases:
+) -> rpc.RouterUseCases:
     admitted = context.admission.bounding
     common: dict[str, Any] = {
         "default": context.limits[None],
         "drafter": context.drafter,
         "models": context.models,
     }
-    return rpc.UseCases(
+    return rpc.RouterUseCases(
         assess=admitted(partial(assess, assessors=context.routing.assessors, **common)),
         route=admitted(partial(route, context=context.routing, **common)),
         answer=partial(answer, context=context),
@@ -607,7 +607,7 @@ def _health(parts: Parts, records: RunRecords, calibrator: Calibrator) -> Health
 
 
 def _app(
-    settings: Settings, parts: Parts, health: Health, use_cases: rpc.UseCases, context: AnswerContext
+    settings: Settings, parts: Parts, health: Health, use_cases: rpc.RouterUseCases, context: AnswerContext
 ) -> Application:
     app = build_app(
         NAME,
@@ -630,8 +630,8 @@ def _app(
     return app
 
 
-def _rpc_server(use_cases: rpc.UseCases, keyring: Keyring) -> aio.Server:
+def _rpc_server(use_cases: rpc.RouterUseCases, keyring: Keyring) -> aio.Server:
     server = grpc_server(keyring)
-    servicer = reject_unserved_calls(rpc.Servicer, CONTRACT)(use_cases, keyring)
+    servicer = reject_unserved_calls(rpc.RouterServicer, CONTRACT)(use_cases, keyring)
     router_pb2_grpc.add_RouterServiceServicer_to_server(servicer, server)
     return server

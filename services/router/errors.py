@@ -12,7 +12,7 @@ MetacogError
 ├── RequestIdReused          chassis.idempotency: an identifier came back with another request
 ├── RequestInProgress        chassis.idempotency: the first request with an identifier is still running
 ├── PeerUnavailable          chassis.errors: another service could not be reached
-└── PeerRefused              chassis.errors: another service returned an error, with its own code and reason
+└── PeerError                chassis.errors: another service returned an error, with its own code and reason
 """
 
 from kernel.errors import Code, MetacogError

@@ -84,7 +84,7 @@ class Peer:
 
         Raises:
             PeerUnavailable: When the service cannot be reached.
-            PeerRefused: When it returns an error, with its code and reason.
+            PeerError: When it returns an error, with its code and reason.
         """
         async with _deadline(self.name, timeout_s), self._free:
             try:
@@ -101,7 +101,7 @@ class Peer:
 
         Raises:
             PeerUnavailable: When the service cannot be reached.
-            PeerRefused: When it returns an error, with its code and reason.
+            PeerError: When it returns an error, with its code and reason.
         """
         began, replies = time.monotonic(), 0
         call: Any = None
@@ -229,7 +229,7 @@ class Relay:
         Raises:
             BudgetExhausted: When the envelope has no room.
             PeerUnavailable: When the service cannot be reached.
-            PeerRefused: When it returns an error.
+            PeerError: When it returns an error.
         """
         timeout_s = spend.seconds_left() * (1 - RESERVED_TIME_SHARE if task.request.fallback else 1)
         reservation = _reserved(spend, task)

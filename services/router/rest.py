@@ -49,12 +49,12 @@ def add_decision_paths(
     """Put assessing, routing and answering on `app`."""
 
     @app.post("/v1/assess", response_model=AssessResponse)
-    async def assess_query(body: AssessRequest, request: Request) -> Response:
+    async def assess_question(body: AssessRequest, request: Request) -> Response:
         """Measure the metacognitive state of a question, without routing or answering it."""
         return Json(await until_disconnect(request, assess(body, key_name=caller(request).name)))
 
     @app.post("/v1/route", response_model=RouteResponse)
-    async def route_query(body: RouteRequest, request: Request) -> Response:
+    async def route_question(body: RouteRequest, request: Request) -> Response:
         """Choose System 1 or System 2 for a question, and do not answer it."""
         return Json(await until_disconnect(request, route(body, key_name=caller(request).name)))
 

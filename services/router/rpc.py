@@ -46,7 +46,7 @@ DETAIL_FIELDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UseCases:
+class RouterUseCases:
     """This value holds the use cases of the router."""
 
     assess: Callable[..., Awaitable[AssessResponse]]
@@ -59,10 +59,10 @@ class UseCases:
     calibration: CalibrationUseCases
 
 
-class Servicer(pb_grpc.RouterServiceServicer):
+class RouterServicer(pb_grpc.RouterServiceServicer):
     """The servicer serves the router over gRPC."""
 
-    def __init__(self, use: UseCases, keyring: Keyring) -> None:
+    def __init__(self, use: RouterUseCases, keyring: Keyring) -> None:
         self._use = use
         self._keyring = keyring
 

@@ -57,9 +57,9 @@ def blocks() -> Iterator[tuple[str, int, str, str]]:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reader_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as the repository's root looks to who follows the documents, which may be written to."""
-    folder = tmp_path_factory.mktemp("desk")
+    folder = tmp_path_factory.mktemp("reader_folder")
     for name in (".venv", ".env.example", "config", "docs"):
         (folder / name).symlink_to(ROOT / name)
     # What the pages assume to be there: a model file, and an environment that has vLLM. Nothing is started with them.
@@ -73,9 +73,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ran(suite: Suite, desk: Path, language: str, text: str) -> "subprocess.CompletedProcess[str]":
+def ran(suite: Suite, reader_folder: Path, language: str, text: str) -> "subprocess.CompletedProcess[str]":
     """The block, run as its reader would."""
-    relocated = suite.relocated(text).replace("/path/to/", f"{desk}/")
+    relocated = suite.relocated(text).replace("/path/to/", f"{reader_folder}/")
     if language == "python":
         command = [sys.executable, "-c", relocated]
     else:
@@ -84,7 +84,7 @@ def ran(suite: Suite, desk: Path, language: str, text: str) -> "subprocess.Compl
     environment = {
         **suite.environment,
         "ROOT": str(ROOT),
-        "HOME": str(desk),
+        "HOME": str(reader_folder),
         "PATH": f"{tools}:{os.environ['PATH']}",
         "COLUMNS": "120",
         **({"SHOWS_REFUSAL": "1"} if '"correctness": 2}' in text else {}),
@@ -92,7 +92,7 @@ def ran(suite: Suite, desk: Path, language: str, text: str) -> "subprocess.Compl
     return subprocess.run(
         command,
         env=environment,
-        cwd=desk,
+        cwd=reader_folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -103,7 +103,7 @@ def ran(suite: Suite, desk: Path, language: str, text: str) -> "subprocess.Compl
 
 @pytest.mark.parametrize(("page", "number", "language", "text"), list(blocks()), ids=lambda part: str(part)[:30])
 def test_the_code_blocks_of_the_documents_work(
-    suite: Suite, desk: Path, page: str, number: int, language: str, text: str
+    suite: Suite, reader_folder: Path, page: str, number: int, language: str, text: str
 ) -> None:
     assert language in ("sh", "python", *SHOWN), (
         f"{page}, block {number}: give its language: sh, python, text, json or yaml"
@@ -111,7 +111,7 @@ def test_the_code_blocks_of_the_documents_work(
     if language in SHOWN:
         return
 
-    done = ran(suite, desk, language, text)
+    done = ran(suite, reader_folder, language, text)
 
     output = done.stdout + done.stderr
     assert done.returncode == 0, f"{page}, block {number}:\n{text}\n{output}"

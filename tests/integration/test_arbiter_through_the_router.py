@@ -17,7 +17,7 @@ from tests.support.scripted_llm import ErrorReply, ScriptedLLM
 from tests.support.stack import ROUTER, RunningRouter, router_at
 
 TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
-VERDICT = ["4"] * 30 + ["5"] * 20
+ARBITRATION = ["4"] * 30 + ["5"] * 20
 LIMITS = Limits(max_generations=104, max_generated_tokens=26_624, timeout_ms=60_000)
 REQUEST = {"question": "What is 2 + 2?", "strategy": "arbiter", "seed": 5}
 
@@ -25,7 +25,7 @@ REQUEST = {"question": "What is 2 + 2?", "strategy": "arbiter", "seed": 5}
 @pytest.fixture
 async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[RunningRouter]:
     """A router with an arbiter behind it."""
-    scripted.answer = Script(TORN, VERDICT)
+    scripted.answer = Script(TORN, ARBITRATION)
     async with (
         arbiter_at(scripted, agents=[AgentConfig(id="ada", temperature=1.5)]) as arbiter,
         router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}, limits=LIMITS) as running,
@@ -60,7 +60,7 @@ async def test_both_apis_report_the_arbitration_during_the_run_and_afterwards(
     request = {**REQUEST, "arbitration": {"mode": "PAPER"}}
 
     by_rpc = await RpcApi(router.grpc, ROUTER).events("Answer", **request)
-    scripted.answer = Script(TORN, VERDICT)
+    scripted.answer = Script(TORN, ARBITRATION)
     by_rest = await RestApi(router.rest, ROUTER).events("Answer", **request)
 
     names = Counter(name for name, _ in by_rpc)
@@ -96,7 +96,7 @@ async def test_the_stock_client_chooses_them_in_the_metacog_object(
 async def test_a_sample_that_the_token_limit_cut_reports_it(
     router: RunningRouter, scripted: ScriptedLLM, max_tokens: int, reason: str
 ) -> None:
-    script = Script(TORN, VERDICT)
+    script = Script(TORN, ARBITRATION)
     scripted.answer = lambda body: [f"{text} for sure" for text in script(body)]
 
     answer = await openai(router).chat.completions.create(

@@ -571,7 +571,7 @@ async def test_a_failed_critique_degrades_and_the_arbiter_goes_on(api: RpcApi, s
 
     assert (end["answer_source"], end["degraded"]) == ("ARBITER", True)
     assert [critique["succeeded"] for critique in end["critiques"]].count(False) == 1
-    assert "failed: BACKEND_REFUSED" in end["degraded_reasons"][0]
+    assert "failed: BACKEND_REJECTED" in end["degraded_reasons"][0]
 
 
 async def test_a_batch_that_fails_leaves_what_was_drawn_before(api: RpcApi, scripted: ScriptedLLM) -> None:
@@ -581,7 +581,7 @@ async def test_a_batch_that_fails_leaves_what_was_drawn_before(api: RpcApi, scri
     end = await arbitrated(api)
 
     assert (end["answer"], end["arbiter"], end["stopping_reason"]) == ("4", {"4": 4, "5": 2}, "FAILURE")
-    assert end["degraded_reasons"][0].startswith("arbitrate failed: BACKEND_REFUSED")
+    assert end["degraded_reasons"][0].startswith("arbitrate failed: BACKEND_REJECTED")
 
 
 async def test_one_solver_that_fails_leaves_the_other(scripted: ScriptedLLM) -> None:

@@ -44,7 +44,7 @@ def metacog(*words: object) -> "subprocess.CompletedProcess[str]":
 
 
 def line(each: Deliberated) -> Line:
-    """A deliberation with its verdict, as the assigner tells it and a person judges it."""
+    """A deliberation with its label, as the assigner reports it and a person labels it."""
     states = zip(each.agents, each.msvs, strict=True)
     roles = {
         "assignment": {role: each.agents[place] for role, place in zip(ROLES, each.chosen, strict=True)},

@@ -25,7 +25,7 @@ from tests.support.scripted_llm import ErrorReply, ScriptedLLM, Stall
 from tests.support.stack import NO_SERVER, ROOT, Body, RunningRouter, environment, router_at
 
 ITEMS = 3
-# Two sets of three items: four assessors for each, and the plain answer.
+# Two sets of three items: four assessors for each, and the single-pass answer.
 REQUESTS = 2 * ITEMS * (len(ASSESSORS) + 1)
 
 
@@ -238,5 +238,5 @@ def test_what_is_asked_wrongly_is_refused_by_name(data: Path, tmp_path: Path, wo
 
     ended = CliRunner().invoke(app, ["eval", "routing", *typed, "--out", str(tmp_path)], env={"COLUMNS": "200"})
 
-    refusal = ended.exception
-    assert complaint in (refusal.message if isinstance(refusal, MetacogError) else ended.output)
+    error = ended.exception
+    assert complaint in (error.message if isinstance(error, MetacogError) else ended.output)

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.__main__ import app
-from evals.autogen.session import PROMPTS, SAID, Team, collect, run_team, write_prompts
+from evals.autogen.session import ANSWERS, PROMPTS, Team, collect, run_team, write_prompts
 from evals.benchmark.tasks import cross_domain
 from evals.controls.arms import arms as control_arms
 from evals.controls.files import COMMAND as COMPARE
@@ -128,7 +128,7 @@ async def test_a_strategy_is_compared_with_all_its_controls_and_a_killed_run_rep
 
     again = await evaluated(COMPARE, arms, items, suite, out)
 
-    assert not [one for one in whole if "refusal" in one]
+    assert not [one for one in whole if "error" in one]
     assert keys(again) == keys(whole)
     assert len(set(keys(whole))) == ITEMS * len(arms)
     assert 0 < len(scripted.bodies) - calls < 0.8 * calls
@@ -152,7 +152,7 @@ async def test_arbitration_is_sampled_once_and_our_votes_are_the_services(
 
     records = await evaluated("mc-mas", arbitration_arms.arms(sampling), read_sets(data, [], ITEMS), suite, tmp_path)
 
-    assert not [one for one in records if "refusal" in one]
+    assert not [one for one in records if "error" in one]
     made = recorded_evaluation(records, "mc-mas")
     answers = {row.item.id: row.reply["answer"] for row in made.of("mc-mas")}
     written = {row.item.id: row.said.spent.completion_tokens for row in made.of("mc-mas")}
@@ -188,7 +188,7 @@ async def test_the_service_decides_as_the_replay_does_from_the_ratings_it_was_gi
 
     records = await evaluated("delegation", delegation_arms.arms(live=True), items, suite, tmp_path)
 
-    assert not [one for one in records if "refusal" in one]
+    assert not [one for one in records if "error" in one]
     made = recorded_evaluation(records, "delegation")
     known = tasks(made)
     assert len(known) == len(items)
@@ -218,7 +218,7 @@ async def test_the_state_of_a_dialectic_is_measured_at_every_stage(
 ) -> None:
     records = await evaluated("dialectic", dialectic_files.arms(), read_sets(data, [], 2), suite, tmp_path)
 
-    assert not [one for one in records if "refusal" in one]
+    assert not [one for one in records if "error" in one]
     said = dialectic_files.write_report(records, tmp_path, seeded(7, draws=40))
     assert re.search(r"\| synthesis \| 2 \| 0\.\d\d \[", said)
     assert "| sums |" in said
@@ -248,7 +248,7 @@ async def test_what_a_team_of_autogens_said_becomes_records_whose_programs_are_r
     usage = {"generations": 2, "http_calls": 2, "prompt_tokens": 90, "completion_tokens": 40}
     said = {"text": text, "agent": "gamma", "model": "m", "usage": usage, "duration_ms": 5.0}
     write_prompts([program], tmp_path)
-    (tmp_path / SAID).write_text(json.dumps({"id": program.id, "reply": said}) + "\n")
+    (tmp_path / ANSWERS).write_text(json.dumps({"id": program.id, "reply": said}) + "\n")
 
     [made] = read_records(await collect([program], tmp_path))
 
@@ -295,8 +295,8 @@ def test_what_is_asked_wrongly_is_refused_by_name(data: Path, tmp_path: Path, wo
 
     ended = CliRunner().invoke(app, ["eval", *typed, "--out", str(tmp_path / "out")], env={"COLUMNS": "200"})
 
-    refusal = ended.exception
-    assert complaint in (refusal.message if isinstance(refusal, MetacogError) else ended.output)
+    error = ended.exception
+    assert complaint in (error.message if isinstance(error, MetacogError) else ended.output)
 
 
 def test_records_of_one_evaluation_are_none_of_another(tmp_path: Path) -> None:

@@ -339,7 +339,7 @@ async def test_feedback_on_an_answer_by_delegation_reaches_its_task(
     storage = quick_storage(tmp_path, contents=contents)
     async with (
         serving_delegation(delegation) as address,
-        router_at(scripted, database_url, tmp_path, others={"delegation": address}, keeping=storage) as router,
+        router_at(scripted, database_url, tmp_path, others={"delegation": address}, storage=storage) as router,
     ):
         api = RestApi(router.rest, ROUTER) if transport == "rest" else RpcApi(router.grpc, ROUTER)
         run_id = (await api.ask("Answer", question="Is it so?", strategy="delegation"))["run"]["run_id"]

@@ -116,7 +116,7 @@ async def test_one_replica_at_a_time_deletes_old_runs(database_url: str, tmp_pat
 async def test_old_runs_are_deleted_in_the_background(database_url: str, tmp_path: Path) -> None:
     old, young = run_of(created_at=OLD), run_of()
     storage = quick_storage(tmp_path, days=30, retention_every_s=0.05)
-    async with records_at(database_url, tmp_path, keeping=storage) as records:
+    async with records_at(database_url, tmp_path, storage=storage) as records:
         await store_runs(records, old, young)
 
         await until(lambda: _is_gone(database_url, old))
@@ -155,7 +155,7 @@ async def test_without_contents_no_word_reaches_the_database_and_the_caller_has_
     storage = quick_storage(tmp_path, contents=False)
     async with (
         assigner_at(scripted) as assigner,
-        router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, keeping=storage) as router,
+        router_at(scripted, database_url, tmp_path, others={"assigner": assigner.grpc}, storage=storage) as router,
     ):
         rest, rpc = RestApi(router.rest, ROUTER), RpcApi(router.grpc, ROUTER)
         answered = (await rest.ask("Answer", question=f"{SECRET}?"))["run"]
@@ -188,7 +188,7 @@ async def test_without_contents_no_word_reaches_the_disk_and_a_repetition_is_ans
 ) -> None:
     scripted.answer = cast(system1=SECRET)
     away = f"postgresql+psycopg://nobody@{NO_SERVER}/none"
-    async with router_at(scripted, away, tmp_path, keeping=quick_storage(tmp_path, contents=False)) as router:
+    async with router_at(scripted, away, tmp_path, storage=quick_storage(tmp_path, contents=False)) as router:
         api = RestApi(router.rest, ROUTER)
         request: Mapping[str, Any] = {"question": f"{SECRET}?", "strategy": "system1", "request_id": "once"}
         answered = (await api.ask("Answer", **request))["run"]
@@ -206,7 +206,7 @@ async def test_without_contents_another_process_answers_a_repetition_anew_and_re
     request: Mapping[str, Any] = {"question": f"{SECRET}?", "strategy": "system1", "request_id": tmp_path.name}
     answered = []
     for spool in (tmp_path / "one", tmp_path / "two"):
-        async with router_at(scripted, database_url, spool, keeping=quick_storage(spool, contents=False)) as router:
+        async with router_at(scripted, database_url, spool, storage=quick_storage(spool, contents=False)) as router:
             api = RestApi(router.rest, ROUTER)
             answered.append((await api.ask("Answer", **request))["run"])
             with pytest.raises(ApiError) as error:

@@ -20,7 +20,7 @@ from kernel.prices import Prices
 from services.delegation.compose import CONTRACT, Parts, build_server, compose, with_paths
 from services.delegation.service.dimensions import Dimension, read_dimensions
 from services.delegation.service.recalibration import Recalibrator
-from services.delegation.service.use_cases import UseCases
+from services.delegation.service.use_cases import DelegationUseCases
 from services.delegation.settings import Settings
 from tests.support.apis import RestApi, RpcApi, Running, serving
 from tests.support.assigner import NO_PRICES, model_clients_of
@@ -49,7 +49,7 @@ __all__ = [
 class Delegation(Running):
     """A delegation service runs at these addresses."""
 
-    use_cases: UseCases
+    use_cases: DelegationUseCases
     recalibrator: Recalibrator
 
     def api(self, name: str, key: str = "") -> RestApi | RpcApi:

@@ -140,7 +140,7 @@ async def records_at(
     spool: Path,
     *,
     delegation: str = NO_SERVER,
-    keeping: RunStorageOptions | None = None,
+    storage: RunStorageOptions | None = None,
     experience: ExperienceStore | None = None,
     on_feedback: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[RunRecords]:
@@ -148,7 +148,7 @@ async def records_at(
     engine = db.build_engine(database)
     peer = Peer("delegation", delegation)
     receivers = FeedbackReceivers(delegation=peer, experience=experience, on_feedback=on_feedback)
-    records = build_records(db.build_sessions(engine), keeping or quick_storage(spool), receivers)
+    records = build_records(db.build_sessions(engine), storage or quick_storage(spool), receivers)
     records.start()
     yield records
     await records.close()

@@ -183,7 +183,7 @@ async def router_at(
     max_deliberations: int = 32,
     assessor: str = VERBALIZED,
     encoder_url: str = "",
-    keeping: RunStorageOptions | None = None,
+    storage: RunStorageOptions | None = None,
     fitting: FittingRules = FittingRules(),  # noqa: B008 - an immutable value
     prices: Prices = NO_PRICES,
 ) -> AsyncIterator[RunningRouter]:
@@ -191,7 +191,7 @@ async def router_at(
 
     Without an encoder it compares conversations with nothing.
     """
-    storage = keeping or quick_storage(spool)
+    storage = storage or quick_storage(spool)
     settings = router_settings(
         limits,
         model_aliases=dict(aliases or {}),

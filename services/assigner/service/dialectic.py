@@ -46,8 +46,8 @@ from services.assigner.service.values import (
 
 # Attempts on a stage: twice on its agent, then once on the next best.
 ATTEMPTS = 3
-# Components of the query, where they were measured: they are the same for all agents.
-QUERY_COMPONENTS = ("emotional_response", "experience", "importance")
+# Components of the question, where they were measured: they are the same for all agents.
+QUESTION_COMPONENTS = ("emotional_response", "experience", "importance")
 NO_SYNTHESIS = "the chain did not reach a synthesis"
 
 _log = logger(__name__)
@@ -160,7 +160,7 @@ class DialecticRun:
             answer_type=request.answer_type,
             seed=request.seed,
         )
-        self._query_msv = request.msv
+        self._question_msv = request.msv
         self._measures_stages = request.measure_stages
         self._defaults = defaults
         self._agents = {agent.id: agent for agent in agents}
@@ -214,16 +214,16 @@ class DialecticRun:
         self._assessments = [task.result() for task in tasks]
 
     async def _assess(self, agent: AgentConfig, *, affordable: bool) -> AgentAssessed:
-        assessed = self._with_query_components(await self._assessor.agent(agent, affordable=affordable))
+        assessed = self._with_question_components(await self._assessor.agent(agent, affordable=affordable))
         self._emit(assessed)
         return assessed
 
-    def _with_query_components(self, assessed: AgentAssessed) -> AgentAssessed:
-        """Return the agent's state, with what is known of the query."""
-        query = self._query_msv
-        if query is None:
+    def _with_question_components(self, assessed: AgentAssessed) -> AgentAssessed:
+        """Return the agent's state, with what is known of the question."""
+        question_msv = self._question_msv
+        if question_msv is None:
             return assessed
-        known = {name: level for name in QUERY_COMPONENTS if (level := getattr(query, name)) is not None}
+        known = {name: level for name in QUESTION_COMPONENTS if (level := getattr(question_msv, name)) is not None}
         reasons = {name: reason for name, reason in assessed.msv.unknown_reasons.items() if name not in known}
         return replace(assessed, msv=replace(assessed.msv, **known, unknown_reasons=reasons))
 
@@ -321,12 +321,12 @@ class DialecticRun:
 
     def _note_msv(self) -> MSV:
         """Return the state that decides on the note: the request's, else importance as agents rate it on average."""
-        query = self._query_msv
-        if query is not None and query.importance is not None:
-            return query
+        question_msv = self._question_msv
+        if question_msv is not None and question_msv.importance is not None:
+            return question_msv
         rated = [each.msv.importance for each in self._assessments if each.msv.importance is not None]
         importance = round(sum(rated) / len(rated), 12) if rated else None
-        return MSV(importance=importance, experience=query.experience if query else None)
+        return MSV(importance=importance, experience=question_msv.experience if question_msv else None)
 
     def _answer(self) -> StageFinished | None:
         succeeded = {done.stage: done for done in self._stages if done.succeeded}

@@ -14,7 +14,7 @@ from kernel.confidence.voting import answer_in
 from kernel.errors import MetacogError
 from kernel.msv.ratings import SCALE, rating_schema
 from services.delegation import prompts
-from services.delegation.metrics import JUDGED
+from services.delegation.metrics import LABELS
 from services.delegation.service.task_context import TaskContext, chat
 from services.delegation.service.values import AgentAnswered, AnswerLabel, Expected, Judge, ProcessRequest, UnitTests
 
@@ -80,7 +80,7 @@ class ResultMerger:
         elif request.judge is not None:
             label = await self._rate(request.judge, winner, task)
         if label is not None:
-            JUDGED.labels(label.checker, str(label.correct).lower()).inc()
+            LABELS.labels(label.checker, str(label.correct).lower()).inc()
         return label
 
     def _compare(self, expected: Expected, winner: AgentAnswered, kind: AnswerType) -> AnswerLabel:

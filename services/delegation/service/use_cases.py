@@ -10,7 +10,7 @@ from services.delegation.service.values import Event, SelfAssessResponse, TaskFe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UseCases:
+class DelegationUseCases:
     """Each use case is bound to its context.
 
     Attributes:

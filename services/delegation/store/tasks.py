@@ -19,7 +19,7 @@ from chassis.serving.wire import from_plain
 from kernel.confidence.rules import Checker
 from kernel.learning.drift import DriftLimits
 from services.delegation.errors import TaskNotFound
-from services.delegation.metrics import JUDGED
+from services.delegation.metrics import LABELS
 from services.delegation.service.task_records import MakeDocument, TaskConfidence, TaskRecord
 from services.delegation.service.values import AnswerLabel, ProfileUpdate, TaskFeedbackRequest, TaskFeedbackResponse
 from services.delegation.store.learning import LessonBatch, apply_lessons
@@ -113,7 +113,7 @@ class PostgresTasks:
         row = {"key_name": key_name, "may_teach": may_teach, "request_digest": digest, "response": _document(response)}
         if not await _inserted(session, request, row):
             raise _FeedbackExists
-        JUDGED.labels(Checker.FEEDBACK, str(request.correct).lower()).inc()
+        LABELS.labels(Checker.FEEDBACK, str(request.correct).lower()).inc()
         return response
 
     async def _apply(

@@ -19,7 +19,7 @@ QUERY = "import json,sys,urllib.request as u,urllib.parse as p\nfor q in json.lo
 )
 # What no journey has brought about: nothing drifted, failed or was judged yet.
 MAY_BE_EMPTY = (
-    "fallbacks", "drift", "calibration_error", "verdicts", "profile_updates", "outbox", "lost", "overloaded",
+    "fallbacks", "drift", "calibration_error", "delegation_labels", "profile_updates", "outbox", "lost", "overloaded",
     "BUDGET_EXHAUSTED", "DELEGATED", "saved", "entropy", "vllm:", "parked",
 )  # fmt: skip
 

@@ -18,17 +18,17 @@ WATCHING = ("otel-collector", "prometheus")
 KILLED = ("assigner", "arbiter", "delegation", "postgres", *ENCODER, "console", *WATCHING, "router", MODEL_SERVER)
 WARM_UP_ANSWERS = 3
 # Without the encoder, what was right waits in the outbox for its vector.
-TOLD = ("metacog_outbox_pending",) if ENCODER else ()
+DELIVERED = ("metacog_outbox_pending",) if ENCODER else ()
 ENVELOPE = {"max_generations": 16, "max_generated_tokens": 240, "timeout_ms": 120_000}
 
 
 @dataclass
 class Load:
-    """Requests one after the other: one line of System 1, one of System 2 by turns, each judged as well.
+    """Requests one after the other: one line of System 1, one of System 2 by turns, each labelled as well.
 
     Attributes:
         runs: Run of each answer that a client got, with when it got it.
-        judged: Runs whose verdict was taken.
+        labelled: Runs whose label was accepted.
         failed: Failures by kind.
         degraded: Answers that another strategy gave.
     """
@@ -36,7 +36,7 @@ class Load:
     suite: Suite
     openai: OpenAI
     runs: dict[str, float] = field(default_factory=dict)
-    judged: list[str] = field(default_factory=list)
+    labelled: list[str] = field(default_factory=list)
     failed: Counter[str] = field(default_factory=Counter)
     degraded: int = 0
     ending: threading.Event = field(default_factory=threading.Event)
@@ -54,19 +54,19 @@ class Load:
             turn += 1
 
     def one(self, model: str) -> None:
-        """One answer and its verdict."""
+        """Request one answer and label it."""
         answer = self.openai.chat.completions.create(
             model=model,
             messages=[{"role": "user", "content": "Is 7 a prime number?"}],
             max_tokens=8,
             extra_body={} if model == "metacog/system1" else {"metacog": {"envelope": ENVELOPE}},
         )
-        told = (answer.model_extra or {})["metacog"]
-        self.runs[told["run_id"]] = time.monotonic()
-        self.degraded += bool(told["degraded"])
-        label = {"feedback_id": str(uuid.uuid4()), "run_id": told["run_id"], "score": 1.0}
+        reported = (answer.model_extra or {})["metacog"]
+        self.runs[reported["run_id"]] = time.monotonic()
+        self.degraded += bool(reported["degraded"])
+        label = {"feedback_id": str(uuid.uuid4()), "run_id": reported["run_id"], "score": 1.0}
         if self.suite.asked("POST", "/v1/feedback", json=label).status_code == 200:
-            self.judged.append(told["run_id"])
+            self.labelled.append(reported["run_id"])
 
     @contextmanager
     def running(self) -> Iterator["Load"]:
@@ -116,10 +116,10 @@ def test_a_killed_container_comes_back_and_nothing_that_was_answered_is_lost(
     missing = awaited_runs(suite, load)
     suite.said[f"{service} killed"] = (
         f"back after {took:.1f} s; {len(load.runs)} answered ({load.degraded} degraded), {len(missing)} not found, "
-        f"{len(load.judged)} verdicts; failed meanwhile: {dict(load.failed) or 'none'}"
+        f"{len(load.labelled)} labels; failed meanwhile: {dict(load.failed) or 'none'}"
     )
     assert missing == []
-    assert told_all(suite)
+    assert delivered_all(suite)
 
 
 def awaited_runs(suite: Suite, load: Load) -> list[str]:
@@ -134,19 +134,20 @@ def awaited_runs(suite: Suite, load: Load) -> list[str]:
     return left
 
 
-def told_all(suite: Suite) -> bool:
-    """Whether all feedback has been told, none was set aside and no run was given up."""
+def delivered_all(suite: Suite) -> bool:
+    """Return whether all feedback has been delivered, none was set aside and no run was given up."""
 
     def done() -> bool:
         pages = suite.metrics("router", 8080)
         left = {
-            name: total(pages, name) for name in (*TOLD, "metacog_outbox_parked_total", "metacog_journal_lost_total")
+            name: total(pages, name)
+            for name in (*DELIVERED, "metacog_outbox_parked_total", "metacog_journal_lost_total")
         }
         if any(left.values()):
             raise LookupError(str(left))
         return True
 
-    return awaited(done, 360, "all feedback is told")
+    return awaited(done, 360, "all feedback is delivered")
 
 
 def test_a_stream_under_way_ends_well_when_the_router_is_stopped(suite: Suite, openai: OpenAI) -> None:

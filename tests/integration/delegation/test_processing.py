@@ -186,7 +186,7 @@ async def test_keywords_classify_when_the_classifier_fails(scenario: Scenario, a
     response = await scenario.process(api, question="Calculate the sum of 1 and 2.", dimension="", first_agent="alpha")
 
     assert (response["dimensions"][0]["dimension"], response["answer"]) == ("math_computation", "4")
-    assert response["degraded_reasons"][0].startswith("the model did not name a dimension (BACKEND_REFUSED")
+    assert response["degraded_reasons"][0].startswith("the model did not name a dimension (BACKEND_REJECTED")
 
 
 async def test_keywords_classify_when_the_classification_is_unreadable(scenario: Scenario, api: str) -> None:
@@ -257,7 +257,7 @@ async def test_an_error_of_the_backend_is_returned(scenario: Scenario, api: str)
     with pytest.raises(ApiError) as raised:
         await scenario.process(api)
 
-    assert raised.value.reason == "BACKEND_REFUSED"
+    assert raised.value.reason == "BACKEND_REJECTED"
 
 
 async def test_a_text_without_an_answer_is_an_abstention_and_wrong(scenario: Scenario, api: str) -> None:

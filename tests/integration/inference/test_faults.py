@@ -291,7 +291,7 @@ async def test_a_stream_is_rejected_before_it_begins(llm: ScriptedLLM, backend_o
         await backend_of(llm).stream(call_of(), spend)
 
     assert spend.ledger.tokens_left == 10_000
-    assert [end.outcome for end in noted.ends] == ["BACKEND_REFUSED"]
+    assert [end.outcome for end in noted.ends] == ["BACKEND_REJECTED"]
 
 
 async def test_a_server_that_is_loading_is_not_ready(llm: ScriptedLLM, backend_of: MakeBackend) -> None:

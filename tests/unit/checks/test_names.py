@@ -26,6 +26,13 @@ def test_private_names_and_those_of_the_template_may_stand_twice(tmp_path: Path)
     assert doubled(tmp_path) == {}
 
 
+def test_a_servicer_has_a_name_of_its_own(tmp_path: Path) -> None:
+    for service in ("router", "arbiter"):
+        write(tmp_path, f"services/{service}/rpc.py", "class Servicer: ...\n")
+
+    assert doubled(tmp_path) == {"Servicer": ["services/arbiter/rpc.py", "services/router/rpc.py"]}
+
+
 def test_a_long_file_and_a_full_folder_are_reported(tmp_path: Path) -> None:
     write(tmp_path, "kernel/long.py", "x = 1\n" * 501)
     for number in range(16):

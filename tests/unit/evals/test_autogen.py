@@ -1,4 +1,4 @@
-"""AutoGen's own file: what it said is kept for the team, the settings and the prompts that it was said with."""
+"""AutoGen's own file: its answers are stored for the team, the settings and the prompts that they were given with."""
 
 import json
 import sys
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import OpenAIError
 
 from configuration.agents import AgentConfig
 from evals import prompts
-from evals.autogen.session import PROMPTS, SAID, Team, collect, run_team, write_prompts
-from evals.autogen.team import digest, run
+from evals.autogen.session import ANSWERS, EARLIER_ANSWERS, PROMPTS, Team, collect, run_team, write_prompts
+from evals.autogen.team import attempted, digest, run
 from evals.errors import RecordsUnusable
 from evals.harness.item_records import introduction
 from evals.records import read_records
@@ -29,7 +30,7 @@ def write_answer(folder: Path, **line: Any) -> None:  # noqa: ANN401
     settings = {"max_tokens": 64, "temperature": 0.7, "seed": 7, "agents": digest(cast), **line.pop("settings", {})}
     reply = {"text": RIGHT, "usage": spent(2), "duration_ms": 3.0, "model": line.pop("model", "m")}
     whole = {"id": ITEM.id, "prompt": digest(prompts.question(ITEM).text), "reply": {**reply, "settings": settings}}
-    (folder / SAID).write_text(json.dumps({**whole, **line}) + '\n{"id": "torn')
+    (folder / ANSWERS).write_text(json.dumps({**whole, **line}) + '\n{"id": "torn')
 
 
 async def test_answers_of_the_same_team_are_not_requested_again(tmp_path: Path) -> None:
@@ -61,6 +62,15 @@ async def test_answers_made_with_another_setting_are_rejected_by_name(
         await run_team([ITEM], CAST, TEAM, tmp_path)
 
 
+async def test_answers_under_the_name_of_an_earlier_version_are_not_requested_again(tmp_path: Path) -> None:
+    write_answer(tmp_path)
+    (tmp_path / ANSWERS).rename(tmp_path / EARLIER_ANSWERS)
+
+    [made] = read_records(await run_team([ITEM], CAST, TEAM, tmp_path))
+
+    assert (made["item"], made["reply"]["text"]) == (ITEM.id, RIGHT)
+
+
 async def test_a_file_that_is_older_than_recorded_agents_and_prompts_is_resumed(tmp_path: Path) -> None:
     write_answer(tmp_path, prompt=None, settings={"agents": None})
 
@@ -87,7 +97,7 @@ async def test_a_task_at_which_the_team_fails_is_recorded_as_an_error_and_asked_
     items = [an_item(1), an_item(2), an_item(3)]
     asked = [prompts.question(item).text for item in items]
     write_prompts(items, tmp_path)
-    options = Namespace(prompts=tmp_path / PROMPTS, answers=tmp_path / SAID, seed=8)
+    options = Namespace(prompts=tmp_path / PROMPTS, answers=tmp_path / ANSWERS, seed=8)
 
     await run(options, Scripted(asked[1]))
     first, third, lost = read_records(await collect(items, tmp_path))
@@ -96,15 +106,33 @@ async def test_a_task_at_which_the_team_fails_is_recorded_as_an_error_and_asked_
     whole = read_records(await collect(items, tmp_path))
 
     assert [one["item"] for one in (first, third, lost)] == ["sums-1", "sums-3", "sums-2"]
-    assert lost["refusal"] == {"reason": "ValueError", "detail": "ValueError: the prompt is too long"}
+    assert lost["error"] == {"reason": "ValueError", "detail": "ValueError: the prompt is too long"}
     assert (lost["seed"], first["seed"]) == (8, 8)
     assert again.asked == [asked[1]]
     assert [one["reply"]["text"] for one in whole] == [RIGHT] * 3
 
 
+@pytest.mark.parametrize("error", [OpenAIError("the server is away"), RuntimeError("BadRequestError: too long")])
+async def test_errors_of_autogen_and_its_client_are_failures_of_a_task(error: Exception) -> None:
+    async def failing(prompt: str, options: Namespace) -> dict[str, Any]:
+        raise error
+
+    made = await attempted("1 + 1?", Namespace(seed=7), failing)
+
+    assert made == {"failure": f"{type(error).__name__}: {error}", "seed": 7}
+
+
+async def test_a_mistake_in_the_script_ends_the_run() -> None:
+    async def mistaken(prompt: str, options: Namespace) -> dict[str, Any]:
+        raise AttributeError("no such field")
+
+    with pytest.raises(AttributeError):
+        await attempted("1 + 1?", Namespace(seed=7), mistaken)
+
+
 async def test_a_failure_of_an_earlier_start_is_no_answer_made_with_other_settings(tmp_path: Path) -> None:
     write_answer(tmp_path)
-    file = tmp_path / SAID
+    file = tmp_path / ANSWERS
     file.write_text('{"id": "sums-2", "failure": "ValueError: x"}\n' + file.read_text())
 
     made = read_records(await run_team([ITEM], CAST, TEAM, tmp_path))
@@ -113,7 +141,7 @@ async def test_a_failure_of_an_earlier_start_is_no_answer_made_with_other_settin
 
 
 async def test_a_team_that_fails_at_everything_is_reported(tmp_path: Path) -> None:
-    (tmp_path / SAID).write_text('{"id": "sums-1", "failure": "APIConnectionError: nobody is there"}\n')
+    (tmp_path / ANSWERS).write_text('{"id": "sums-1", "failure": "APIConnectionError: nobody is there"}\n')
 
     # Without anything to ask nobody is asked.
     with pytest.raises(RecordsUnusable, match="AutoGen has answered nothing: APIConnectionError: nobody is there"):
@@ -127,6 +155,6 @@ async def test_without_autogen_the_run_ends_and_no_task_is_recorded_as_failed(tm
     write_prompts([ITEM], tmp_path)
 
     with pytest.raises(ModuleNotFoundError):
-        await run(Namespace(prompts=tmp_path / PROMPTS, answers=tmp_path / SAID, seed=7), missing)
+        await run(Namespace(prompts=tmp_path / PROMPTS, answers=tmp_path / ANSWERS, seed=7), missing)
 
-    assert (tmp_path / SAID).read_text() == ""
+    assert (tmp_path / ANSWERS).read_text() == ""

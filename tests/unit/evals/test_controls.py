@@ -159,7 +159,7 @@ def test_the_same_records_give_the_same_report(tmp_path: Path) -> None:
 
 def test_a_failed_request_is_reported_and_leaves_the_item_out_of_the_pair() -> None:
     lost: Record = {"kind": "reply", "item": "sums-0", "arm": "dialectic", "seed": 7, "path": "x", "elapsed_ms": 1.0,
-                    "refusal": {"status": 429, "error": {"code": "overloaded"}}}  # fmt: skip
+                    "error": {"status": 429, "error": {"code": "overloaded"}}}  # fmt: skip
     records = [
         lost if record.get("arm") == "dialectic" and record["item"] == "sums-0" else record
         for record in compared(knowing=True)
@@ -171,11 +171,11 @@ def test_a_failed_request_is_reported_and_leaves_the_item_out_of_the_pair() -> N
     assert recorded_evaluation(records, "compare").failures == {("dialectic", "overloaded"): 1}
 
 
-def refusing_the_hard(records: list[Record]) -> list[Record]:
+def failing_the_hard(records: list[Record]) -> list[Record]:
     """The dialectic times out wherever it would have been wrong."""
     late = {"status": 504, "reason": "DEADLINE_EXCEEDED"}
     return [
-        {**{name: report for name, report in one.items() if name != "reply"}, "refusal": late}
+        {**{name: report for name, report in one.items() if name != "reply"}, "error": late}
         if one.get("arm") == "dialectic" and int(one["item"].removeprefix("sums-")) % 4 == 3
         else one
         for one in records
@@ -183,7 +183,7 @@ def refusing_the_hard(records: list[Record]) -> list[Record]:
 
 
 def test_a_strategy_that_fails_at_hard_items_gains_nothing_where_failures_count_as_wrong(tmp_path: Path) -> None:
-    records = refusing_the_hard(compared(knowing=True))
+    records = failing_the_hard(compared(knowing=True))
     found = of(records)
 
     gain = {each.over: each for each in found.gains}["system1"]
@@ -218,8 +218,8 @@ def test_answers_that_no_rule_can_judge_are_counted(tmp_path: Path) -> None:
 def test_without_failed_requests_the_report_does_not_mention_them(tmp_path: Path) -> None:
     report = write_report(compared(knowing=True), tmp_path, seeded(7, draws=50))
 
-    assert "refusals as wrong" not in report
-    assert "refused requests left out" not in report
+    assert "failed requests as wrong" not in report
+    assert "failed requests left out" not in report
 
 
 def test_the_cost_of_deciding_is_shown_beside_that_of_the_answers(tmp_path: Path) -> None:

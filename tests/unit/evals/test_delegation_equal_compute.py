@@ -62,7 +62,7 @@ def test_programs_are_not_sampled_nor_tasks_that_no_replay_will_have() -> None:
     control = the_control()
 
     assert control.call(program, 7, ANSWERED) is None
-    # A refused request leaves an empty reply.
+    # A failed request leaves an empty reply.
     assert control.call(an_item(1), 7, {ASSESS: {}, SOLVE: {"votes": []}}) is None
     assert control.call(an_item(1), 7, {ASSESS: RATED, SOLVE: {}}) is None
 
@@ -144,7 +144,7 @@ def test_the_report_sets_it_beside_the_procedure_on_the_tasks_that_have_samples(
 
 @pytest.mark.parametrize("more", [[], ["t-3"]])
 def test_recordings_without_the_control_are_reported_on_as_before(tmp_path: Path, more: list[str]) -> None:
-    lost = [{"kind": "reply", "item": item, "arm": SAME_CALLS, "seed": 7, "refusal": {"status": 400}} for item in more]
+    lost = [{"kind": "reply", "item": item, "arm": SAME_CALLS, "seed": 7, "error": {"status": 400}} for item in more]
 
     report = write_report([*a_recording(12, honest=True), *lost], tmp_path, seeded(7, draws=50))
 

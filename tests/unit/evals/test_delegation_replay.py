@@ -258,7 +258,7 @@ def test_tasks_at_which_autogen_failed_are_failed_requests_and_not_wrong(tmp_pat
     failed = {"kind": "reply", "item": "t-2", "arm": "autogen", "seed": 7, "path": "autogen"}
     beside = [
         reply("t-1", "autogen", answer, path="autogen"),
-        {**failed, "refusal": {"reason": "BadRequestError", "detail": "BadRequestError: too long"}},
+        {**failed, "error": {"reason": "BadRequestError", "detail": "BadRequestError: too long"}},
     ]
 
     report = write_report(a_recording(12, honest=True), tmp_path, seeded(7, draws=50), beside)
@@ -270,7 +270,7 @@ def test_tasks_at_which_autogen_failed_are_failed_requests_and_not_wrong(tmp_pat
 
 def test_failed_tasks_are_counted_because_no_replay_has_them(tmp_path: Path) -> None:
     made = a_recording(12, honest=True)
-    lost = {"kind": "reply", "item": "t-3", "arm": "solve", "seed": 7, "refusal": {"status": 504}}
+    lost = {"kind": "reply", "item": "t-3", "arm": "solve", "seed": 7, "error": {"status": 504}}
     kept = [one for one in made if (one.get("item"), one.get("arm")) != ("t-3", "solve")]
 
     report = write_report([*kept, lost], tmp_path, seeded(7, draws=50))

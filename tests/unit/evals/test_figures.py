@@ -144,12 +144,20 @@ def test_items_without_an_answer_and_failed_requests_are_counted() -> None:
         "kind": "reply",
         "item": "sums-9",
         "asked": "draft",
-        "refusal": {"status": 400, "reason": "PROMPT_TOO_LONG"},
+        "error": {"status": 400, "reason": "PROMPT_TOO_LONG"},
     }
 
     made = recorded([*FOUR, introduced("sums-9"), failed])
 
     assert (len(made.rows), made.unanswered, made.failures) == (4, 1, {"PROMPT_TOO_LONG": 1})
+
+
+def test_a_failed_request_in_records_of_an_earlier_version_is_counted() -> None:
+    failed = {"kind": "reply", "item": "sums-9", "asked": "draft", "refusal": {"reason": "PROMPT_TOO_LONG"}}
+
+    made = recorded([*FOUR, introduced("sums-9"), failed])
+
+    assert made.failures == {"PROMPT_TOO_LONG": 1}
 
 
 def test_the_same_records_give_the_same_figures() -> None:

@@ -279,7 +279,7 @@ def test_questions_with_answers_that_no_rule_can_judge_are_counted(tmp_path: Pat
 
 def test_failed_requests_count_as_wrong_beside_the_tables_that_leave_them_out(tmp_path: Path) -> None:
     made = a_recording(20)
-    lost = {"refusal": {"status": 504, "reason": "DEADLINE_EXCEEDED"}}
+    lost = {"error": {"status": 504, "reason": "DEADLINE_EXCEEDED"}}
 
     def without(arm: str, *items: str) -> list[Record]:
         return [
@@ -291,7 +291,7 @@ def test_failed_requests_count_as_wrong_beside_the_tables_that_leave_them_out(tm
     plain = write_report(made, tmp_path, seeded(7, draws=50))
     report = write_report(without("self-consistency", "sums-0", "sums-2"), tmp_path, seeded(7, draws=50))
 
-    assert "Refused requests" not in plain
+    assert "Failed requests" not in plain
     # Of twenty that were all right two are lost: 1.00 of eighteen, 0.90 of twenty.
     assert "| sums (20) | self-consistency | 1.00 [1.00, 1.00] |" in report
     assert re.search(r"\| self-consistency \| 2 \| 0\.90 \[0\.\d+, 1\.00\] \(20\) \| -0\.400 \[", report)

@@ -80,15 +80,15 @@ async def test_after_a_kill_a_control_still_knows_what_was_spent() -> None:
 
 
 async def test_a_control_of_a_failed_arm_is_not_asked_for() -> None:
-    refusing = {
+    rejecting = {
         **REPLIES,
         "/v1/chat/completions": rejection(400, "PROMPT_TOO_LONG"),
     }
 
-    records = await recorded_evaluation(ScriptedSuite(refusing), plan(items=ITEMS[:1]))
+    records = await recorded_evaluation(ScriptedSuite(rejecting), plan(items=ITEMS[:1]))
 
     assert [key[1] for key in keys(records)] == ["system1", "dialectic"]
-    assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG"}
+    assert records[1]["error"] == {"status": 400, "reason": "PROMPT_TOO_LONG"}
 
 
 def rejection(status: int, reason: str) -> RequestRejected:
@@ -97,7 +97,7 @@ def rejection(status: int, reason: str) -> RequestRejected:
 
 def failed(arm: str, status: int) -> Record:
     asked = {"item": "sums-1", "arm": arm, "seed": 7, "path": "/v1/chat/completions"}
-    return {"kind": "reply", **asked, "elapsed_ms": 1.0, "refusal": {"status": status, "reason": f"R{status}"}}
+    return {"kind": "reply", **asked, "elapsed_ms": 1.0, "error": {"status": status, "reason": f"R{status}"}}
 
 
 async def test_a_reply_of_which_a_part_failed_is_recorded_and_asked_for_again_at_the_next_start() -> None:
@@ -130,13 +130,27 @@ async def test_a_transient_error_is_asked_again_and_an_error_of_the_request_is_f
     assert made.failed_of("system1") == []
 
 
+async def test_an_error_in_records_of_an_earlier_version_counts_as_one() -> None:
+    def as_before(record: Record) -> Record:
+        return {{"error": "refusal"}.get(name, name): fact for name, fact in record.items()}
+
+    before = [*items_of(1), as_before(failed("system1", 504)), as_before(failed("dialectic", 413))]
+
+    records = await recorded_evaluation(ScriptedSuite(REPLIES), plan(items=ITEMS[:1]), before)
+
+    assert keys(records) == [("sums-1", "system1", 7)]
+    made = rows([run_record("compare"), *before, *records], "compare")
+    assert made.failures == {("dialectic", "R413"): 1}
+    assert [(row.arm, row.right) for row in made.failed] == [("dialectic", False)]
+
+
 async def test_a_failure_inside_a_service_is_recorded_and_the_run_goes_on() -> None:
     failing = {**REPLIES, "/v1/chat/completions": rejection(500, "INTERNAL")}
 
     records = await recorded_evaluation(ScriptedSuite(failing), plan(arms=ARMS[:1]))
     again = await recorded_evaluation(ScriptedSuite(REPLIES), plan(arms=ARMS[:1]), records)
 
-    assert [one["refusal"]["status"] for one in records if one["kind"] == "reply"] == [500, 500]
+    assert [one["error"]["status"] for one in records if one["kind"] == "reply"] == [500, 500]
     assert keys(again) == keys(records) == [("sums-1", "system1", 7), ("sums-2", "system1", 7)]
 
 

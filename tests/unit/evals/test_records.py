@@ -63,12 +63,12 @@ def test_a_line_in_the_middle_that_is_no_record_is_rejected_with_its_number(tmp_
 
 
 def test_an_answer_that_was_cut_off_is_asked_again(tmp_path: Path) -> None:
-    said = tmp_path / "said.jsonl"
-    assert answered_in(said) == set()
-    said.write_text('{"id": "a", "reply": {}}\n{"id": "b", "re')
+    answers = tmp_path / "answers.jsonl"
+    assert answered_in(answers) == set()
+    answers.write_text('{"id": "a", "reply": {}}\n{"id": "b", "re')
 
-    assert answered_in(said) == {"a"}
-    assert said.read_text() == '{"id": "a", "reply": {}}\n'
+    assert answered_in(answers) == {"a"}
+    assert answers.read_text() == '{"id": "a", "reply": {}}\n'
 
 
 def test_missing_records_are_rejected(tmp_path: Path) -> None:

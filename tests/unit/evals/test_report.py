@@ -68,11 +68,17 @@ def test_two_items_show_no_gain_however_well_they_are_separated(tmp_path: Path) 
 
 
 def test_the_command_has_every_option_that_is_not_at_its_default(tmp_path: Path) -> None:
-    asked = {"concurrency": 4, "timeout_ms": 90_000, "plain": 0}
+    asked = {"concurrency": 4, "timeout_ms": 90_000, "single_pass": 0}
 
     report = write_report([{**HEADING, **asked}, *items(2, reliable=True)[1:]], tmp_path, seeded(7, draws=20))
 
-    assert "--assessors draft --seed 7 --plain 0 --concurrency 4 --timeout 90 --out DIR`" in report
+    assert "--assessors draft --seed 7 --single-pass 0 --concurrency 4 --timeout 90 --out DIR`" in report
+
+
+def test_the_command_of_older_records_has_the_options_of_today(tmp_path: Path) -> None:
+    report = write_report([{**HEADING, "plain": 0}, *items(2, reliable=True)[1:]], tmp_path, seeded(7, draws=20))
+
+    assert "--single-pass 0" in report
 
 
 def test_the_command_names_the_folder_as_a_shell_takes_it(tmp_path: Path) -> None:

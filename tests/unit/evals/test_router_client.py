@@ -1,4 +1,4 @@
-"""What a service's statuses mean to a run: this request is refused, or nothing can be asked now."""
+"""What a service's statuses mean to a run: this request is rejected, or nothing can be asked now."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -46,7 +46,7 @@ async def test_a_request_that_is_not_served_is_rejected_and_the_run_continues(
         await client.post("/v1/route", {})
 
     assert failed.value.problem == {"status": status, "reason": "SOME", "detail": "no"}
-    assert is_final({"refusal": failed.value.problem}) is (status in (400, 404, 409, 413, 422))
+    assert is_final({"error": failed.value.problem}) is (status in (400, 404, 409, 413, 422))
 
 
 def test_every_transient_error_is_one_that_a_run_can_meet() -> None:

@@ -16,7 +16,7 @@ BOTH = ("probe", "draft")
 
 
 def plan(**more: object) -> Plan:
-    return Plan(**{"items": TWO, "assessors": BOTH, "plain": 0, **more})  # type: ignore[arg-type]
+    return Plan(**{"items": TWO, "assessors": BOTH, "single_pass": 0, **more})  # type: ignore[arg-type]
 
 
 async def recorded(router: Router, made: Plan, before: list[Record] | None = None) -> list[Record]:
@@ -38,7 +38,7 @@ def test_the_first_assessor_changes_from_item_to_item() -> None:
 def test_the_single_pass_answer_is_timed_on_the_first_items_of_each_set() -> None:
     items = (*TWO, an_item(1, "more"))
 
-    timed = [ask.item.id for ask in asks(plan(items=items, plain=1)) if ask.asked == "system1"]
+    timed = [ask.item.id for ask in asks(plan(items=items, single_pass=1)) if ask.asked == "system1"]
 
     assert timed == ["sums-1", "more-1"]
 
@@ -60,7 +60,7 @@ async def test_each_request_names_assessor_seed_and_time() -> None:
 
 
 async def test_an_item_is_recorded_once_and_without_its_question() -> None:
-    records = await recorded(Router(), plan(items=TWO[:1], plain=1))
+    records = await recorded(Router(), plan(items=TWO[:1], single_pass=1))
 
     assert [record["kind"] for record in records] == ["item", "reply", "reply", "reply"]
     assert "What is" not in str(records)
@@ -92,16 +92,16 @@ async def test_after_a_kill_a_missing_draft_still_gets_its_fallback() -> None:
 
 
 async def test_a_rejected_request_is_recorded_and_the_next_one_made() -> None:
-    refusal = RequestRejected("/v1/route", 400, {"reason": "PROMPT_TOO_LONG", "detail": "too long"})
+    error = RequestRejected("/v1/route", 400, {"reason": "PROMPT_TOO_LONG", "detail": "too long"})
 
-    records = await recorded(Router([refusal]), plan(items=TWO[:1]))
+    records = await recorded(Router([error]), plan(items=TWO[:1]))
 
     assert pairs(records) == [("sums-1", "probe"), ("sums-1", "draft")]
-    assert records[1]["refusal"] == {"status": 400, "reason": "PROMPT_TOO_LONG", "detail": "too long"}
+    assert records[1]["error"] == {"status": 400, "reason": "PROMPT_TOO_LONG", "detail": "too long"}
 
 
 def failed(asked: str, status: int) -> Record:
-    return {"kind": "reply", "item": "sums-1", "asked": asked, "elapsed_ms": 1.0, "refusal": {"status": status}}
+    return {"kind": "reply", "item": "sums-1", "asked": asked, "elapsed_ms": 1.0, "error": {"status": status}}
 
 
 async def test_a_transient_error_is_asked_again_and_an_error_of_the_request_is_final() -> None:
@@ -157,7 +157,7 @@ async def test_a_router_without_its_model_is_no_measurement() -> None:
 async def test_several_at_a_time_ask_for_each_thing_once() -> None:
     router = Router()
 
-    records = await recorded(router, plan(concurrency=3, plain=2))
+    records = await recorded(router, plan(concurrency=3, single_pass=2))
 
     assert sorted(pairs(records)) == sorted({(item.id, name) for item in TWO for name in (*BOTH, "system1")})
     assert len(router.asked) == 6

@@ -11,7 +11,7 @@ from services.router.service.calibration.calibration_error import CalibrationErr
 from services.router.service.calibration.values import GetCalibrationRequest, ObservedOutcomes
 
 
-class FakeVerdicts:
+class FakeLabels:
     """Four answers, all served with confidence .9, of which `right` were right."""
 
     def __init__(self, right: int) -> None:
@@ -34,7 +34,7 @@ def shown() -> float | None:
 
 
 async def test_the_gap_between_confidence_served_and_share_of_right_answers_is_shown() -> None:
-    errors = CalibrationErrors(FakeVerdicts(right=2))
+    errors = CalibrationErrors(FakeLabels(right=2))
 
     await errors.measure()
 
@@ -42,7 +42,7 @@ async def test_the_gap_between_confidence_served_and_share_of_right_answers_is_s
 
 
 async def test_the_error_is_measured_again_only_after_feedback_and_a_pause() -> None:
-    now, store = [0.0], FakeVerdicts(right=4)
+    now, store = [0.0], FakeLabels(right=4)
     errors = CalibrationErrors(store, every_s=60.0, clock=lambda: now[0])
     await errors.measure()
 

@@ -90,7 +90,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """RESOURCE_EXHAUSTED: the inference backend, or the queue for it, is full; e.g. {retry_after_s: "2"}."""
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 33
     """RESOURCE_EXHAUSTED: the service has as much in flight as it may; e.g. {retry_after_s: "1"}."""
-    ERROR_REASON_BACKEND_REFUSED: _ErrorReason.ValueType  # 34
+    ERROR_REASON_BACKEND_REJECTED: _ErrorReason.ValueType  # 34
     """INVALID_ARGUMENT: the inference backend rejected the request for a reason of its own."""
     ERROR_REASON_BACKEND_UNAVAILABLE: _ErrorReason.ValueType  # 35
     """UNAVAILABLE: the inference backend cannot be reached or failed."""
@@ -197,7 +197,7 @@ ERROR_REASON_BACKEND_OVERLOADED: ErrorReason.ValueType  # 32
 """RESOURCE_EXHAUSTED: the inference backend, or the queue for it, is full; e.g. {retry_after_s: "2"}."""
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 33
 """RESOURCE_EXHAUSTED: the service has as much in flight as it may; e.g. {retry_after_s: "1"}."""
-ERROR_REASON_BACKEND_REFUSED: ErrorReason.ValueType  # 34
+ERROR_REASON_BACKEND_REJECTED: ErrorReason.ValueType  # 34
 """INVALID_ARGUMENT: the inference backend rejected the request for a reason of its own."""
 ERROR_REASON_BACKEND_UNAVAILABLE: ErrorReason.ValueType  # 35
 """UNAVAILABLE: the inference backend cannot be reached or failed."""

@@ -48,7 +48,7 @@ class DelegationServiceStub:
     which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
     `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
     `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
-    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
+    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REJECTED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
     no agent could answer at all.
     """
     SelfAssess: _grpc.UnaryUnaryMultiCallable[_tasks_pb2.SelfAssessRequest, _tasks_pb2.SelfAssessResponse]
@@ -153,7 +153,7 @@ class DelegationServiceAsyncStub(DelegationServiceStub):
     which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
     `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
     `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
-    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
+    `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REJECTED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
     no agent could answer at all.
     """
     SelfAssess: _aio.UnaryUnaryMultiCallable[_tasks_pb2.SelfAssessRequest, _tasks_pb2.SelfAssessResponse]  # type: ignore[assignment]
@@ -261,7 +261,7 @@ class DelegationServiceServicer(metaclass=_abc_1.ABCMeta):
         which is not an error. Fails with `MALFORMED_REQUEST`, `INVALID_ENVELOPE`, `REQUEST_OVER_LIMIT`,
         `UNKNOWN_DIMENSION`, `NO_AGENTS`, `UNKNOWN_AGENT`, `REQUEST_ID_REUSED`, `REQUEST_IN_PROGRESS`,
         `SANDBOX_UNAVAILABLE`, `ENCODER_UNAVAILABLE` or `DATABASE_UNAVAILABLE`; with `PROMPT_TOO_LONG`,
-        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REFUSED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
+        `BACKEND_UNAVAILABLE`, `BACKEND_OVERLOADED`, `BACKEND_REJECTED`, `BUDGET_EXHAUSTED` or `DEADLINE_EXCEEDED` when
         no agent could answer at all.
         """
 

@@ -31,7 +31,7 @@ class _TaskMode:
 class _TaskModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskMode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TASK_MODE_UNSPECIFIED: _TaskMode.ValueType  # 0
-    """Nobody could be asked."""
+    """No agent could be asked."""
     TASK_MODE_EXECUTED: _TaskMode.ValueType  # 1
     """By the agent that it was dispatched to."""
     TASK_MODE_DELEGATED: _TaskMode.ValueType  # 2
@@ -43,7 +43,7 @@ class TaskMode(_TaskMode, metaclass=_TaskModeEnumTypeWrapper):
     """How a task is solved, in the end."""
 
 TASK_MODE_UNSPECIFIED: TaskMode.ValueType  # 0
-"""Nobody could be asked."""
+"""No agent could be asked."""
 TASK_MODE_EXECUTED: TaskMode.ValueType  # 1
 """By the agent that it was dispatched to."""
 TASK_MODE_DELEGATED: TaskMode.ValueType  # 2
@@ -271,7 +271,7 @@ class _Checker:
 class _CheckerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Checker.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CHECKER_UNSPECIFIED: _Checker.ValueType  # 0
-    """Nobody."""
+    """It was not checked."""
     CHECKER_EXPECTED: _Checker.ValueType  # 1
     """Comparison with the expected answer."""
     CHECKER_UNIT_TESTS: _Checker.ValueType  # 2
@@ -285,7 +285,7 @@ class Checker(_Checker, metaclass=_CheckerEnumTypeWrapper):
     """What an answer was checked by."""
 
 CHECKER_UNSPECIFIED: Checker.ValueType  # 0
-"""Nobody."""
+"""It was not checked."""
 CHECKER_EXPECTED: Checker.ValueType  # 1
 """Comparison with the expected answer."""
 CHECKER_UNIT_TESTS: Checker.ValueType  # 2

@@ -382,7 +382,8 @@ def test_a_role_forbidden_to_every_agent_is_rejected_by_name() -> None:
     with pytest.raises(InfeasibleAssignment) as rejected:
         best_assignment(problem_of(UNIFORM_FIVE, forbidden=[(Role.CRITIC, name) for name in NAMES[:5]]))
 
-    assert rejected.value.metadata == {"constraint": "forbidden pair", "roles": "CRITIC", "agents": "nobody"}
+    assert rejected.value.metadata == {"constraint": "forbidden pair", "roles": "CRITIC", "agents": "no agent"}
+    assert rejected.value.message == "CRITIC: pins and forbidden pairs leave no agent"
 
 
 def test_a_pin_that_is_forbidden_is_rejected_as_such() -> None:
