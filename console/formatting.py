@@ -11,6 +11,7 @@ from console.run_view import NOTE, stage_panel, stage_text
 from kernel.answers.answer_types import AnswerType, rules_of
 from kernel.msv import ABBREVIATIONS
 from kernel.policy import STRATEGIES as STRATEGY_NAMES
+from kernel.votes.states import marked_confidence, state_in_words
 
 UNKNOWN = "unknown"
 
@@ -60,6 +61,7 @@ _CONFIDENCE_SOURCES: Mapping[str, str] = {
     "arbiter": "share of the arbiter's samples",
     "solvers": "share of the solvers' samples",
     "delegation": "the executor's combined confidence",
+    "votes": "the agreement of the votes",
     "verbalized": "the assessor's rating, before the answer",
     "probe": "the agreement of short samples, before the answer",
     "hybrid": "rating and short samples, before the answer",
@@ -178,6 +180,16 @@ def source(name: str) -> str:
     return _CONFIDENCE_SOURCES.get(name, words(name)) if name else "no source"
 
 
+def confidence_state(run: Mapping[str, Any]) -> str:
+    """Return what the confidence of a run is; empty where it has none."""
+    return state_in_words(run.get("confidence_state"), run.get("confidence_labels", 0))
+
+
+def confidence(run: Mapping[str, Any]) -> str:
+    """Format the confidence of a run, with a mark where it is not a probability."""
+    return marked_confidence(run.get("confidence"), run.get("confidence_state"))
+
+
 def excerpt(text: object, most: int = 120) -> str:
     """Return the beginning of a text, on one line.
 
@@ -243,6 +255,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "shade": tables.shade,
     "shares": shares,
     "source": source,
+    "confidence": confidence,
+    "confidence_state": confidence_state,
     "stopping_reason": stopping_reason,
     "stage_panel": stage_panel,
     "stage_text": stage_text,

@@ -17,6 +17,7 @@ from console.run_view import (
     PHASES,
     PROGRESS,
     STAGES,
+    VOTES,
     Change,
     Data,
     Picture,
@@ -176,6 +177,12 @@ def _agent_answered(picture: Picture, data: Data) -> Change:
     return Change({DELEGATION})
 
 
+def _vote_cast(picture: Picture, data: Data) -> Change:
+    picture.cast.append(data)
+    picture.step(("draft",), "vote")
+    return Change({PROGRESS, VOTES})
+
+
 def _answer_judged(picture: Picture, data: Data) -> Change:
     picture.label = data
     return Change({DELEGATION})
@@ -188,6 +195,9 @@ def _run_finished(picture: Picture, data: Data) -> Change:
     account = picture.account
     if picture.strategy == "arbiter" and account:
         picture.reached.update(_arbitration_phases(account))
+    elif picture.strategy == "vote" and account:
+        picture.cast = list(account["votes"])
+        picture.reached.update(("draft", "vote"))
     elif picture.strategy in ("system1", "delegation"):
         picture.reached.add("answer")
     if account.get("note"):
@@ -236,6 +246,7 @@ _HANDLERS: Mapping[str, Callable[[Picture, Data], Change]] = {
     "mode_chosen": _mode_chosen,
     "agent_answered": _agent_answered,
     "answer_judged": _answer_judged,
+    "vote_cast": _vote_cast,
     "run_finished": _run_finished,
     "failed": _failed,
     "stopped": _stopped,

@@ -19,15 +19,16 @@ AUTHORS = {stage.value: role.value for stage, role in roles.AUTHOR.items()}
 PHASES: Mapping[str, tuple[str, ...]] = {
     "": ("assess", "route", "answer"),
     "system1": ("assess", "route", "answer"),
+    "vote": ("assess", "route", "draft", "vote"),
     "dialectic": ("assess", "route", "assign", *(stage.lower() for stage in CHAIN), "note"),
     "arbiter": ("assess", "route", "solve", "critique", "arbitrate", "measure"),
     "delegation": ("assess", "route", "classify", "self-assess", "decide", "answer"),
 }
 
 PROGRESS, DECISION, ASSIGNMENT, STAGES, EVOLUTION = "progress", "decision", "assignment", "stages", "evolution"
-ARBITRATION, DELEGATION, ANSWER = "arbitration", "delegation", "answer"
+VOTES, ARBITRATION, DELEGATION, ANSWER = "votes", "arbitration", "delegation", "answer"
 # Panels of every run; those of single stages and the evolution are inside the stages panel.
-PANELS = (PROGRESS, ANSWER, DECISION, ASSIGNMENT, STAGES, ARBITRATION, DELEGATION)
+PANELS = (PROGRESS, ANSWER, DECISION, ASSIGNMENT, STAGES, VOTES, ARBITRATION, DELEGATION)
 ANSWER_TEXT = "answer-text"
 
 
@@ -117,6 +118,7 @@ class Picture:
     assessments: list[Data] = field(default_factory=list)
     mode: Data | None = None
     votes: list[Data] = field(default_factory=list)
+    cast: list[Data] = field(default_factory=list)
     label: Data | None = None
     answer: str = ""
     run: Data | None = None

@@ -6,7 +6,8 @@ from functools import partial
 from cli.answers import drawing, drawing_answers
 from cli.answers.deliberations import heading, show_deliberation
 from cli.terminal.client import Body, Events, Unreachable
-from cli.terminal.output import HOT, UNKNOWN, ProgressLine, stderr, stdout, text, write
+from cli.terminal.output import HOT, ProgressLine, stderr, stdout, text, write
+from kernel.votes.states import marked_confidence
 
 STEPS = {"run_started": "assessing the question", "routed": "waiting for the first token"}
 
@@ -196,7 +197,8 @@ def fallback_message(content: Body) -> str:
 def summary(run: Body) -> str:
     """Summarize a run in one line."""
     route = run["route"] or {}
-    confidence = UNKNOWN if run["confidence"] is None else f"{run['confidence']:.2f} ({run['confidence_source']})"
+    shown = marked_confidence(run["confidence"], run.get("confidence_state"))
+    confidence = f"{shown} ({run['confidence_source']})" if run["confidence"] is not None else shown
     parts = [
         (route.get("system") or "").replace("_", " "),
         run["strategy"],

@@ -15,6 +15,7 @@ class DeliberationKind(Enum):
     DIALECTIC = "measurements"
     ARBITER = "solver_results"
     DELEGATION = "assessments"
+    VOTE = "evidence"
     NONE = ""
 
 
@@ -41,6 +42,9 @@ def show_deliberation(done: Body, *, has_printed_note: bool = False) -> None:
         case DeliberationKind.ARBITER:
             heading("arbitration")
             stdout.print(drawing_answers.arbitration(done))
+        case DeliberationKind.VOTE:
+            heading("vote")
+            stdout.print(drawing_answers.votes(done))
         case DeliberationKind.DELEGATION:
             heading("delegation")
             stdout.print(drawing_answers.task(done))

@@ -9,6 +9,7 @@ from rich.text import Text
 from cli.terminal.input_files import COMPONENTS
 from cli.terminal.output import COOL, HOT, UNKNOWN, bar, cost, facts, number, plain_table, table, text
 from kernel.activation import LOWERS, TERMS
+from kernel.votes.states import ProbabilityState, marked_confidence, state_in_words
 
 Body = Mapping[str, Any]
 
@@ -171,8 +172,10 @@ def ending(run: Body) -> RenderableType:
     """Draw the end of a run: confidence, cost, time and limitations."""
     raw = run.get("confidence_raw")
     recalibrated = f", {raw:.2f} before recalibration" if raw is not None and raw != run["confidence"] else ""
+    state = run.get("confidence_state")
     source = (
-        f"{run['confidence']:.2f} from {run['confidence_source']}{recalibrated}"
+        f"{marked_confidence(run['confidence'], state)} from {run['confidence_source']}{recalibrated};"
+        f" {state_in_words(state or ProbabilityState.UNCALIBRATED, run.get('confidence_labels', 0))}"
         if run["confidence"] is not None
         else ""
     )

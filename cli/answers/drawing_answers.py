@@ -79,6 +79,32 @@ def _arbitrated(done: Body) -> RenderableType:
     )
 
 
+def votes(done: Body) -> RenderableType:
+    """Draw the votes in the order in which they came, and how the vote ended."""
+    rows = [
+        [
+            str(vote["index"] + 1),
+            vote["agent"] or vote["model"],
+            vote["mode"].lower(),
+            snippet(vote["answer"] if vote["answer"] is not None else f"(invalid: {vote['invalid_reason']})", 60),
+            "" if vote["completion_tokens"] is None else str(vote["completion_tokens"]),
+            "leads" if vote["changed_lead"] else "",
+        ]
+        for vote in done["votes"]
+    ]
+    winning = len(done["groups"][0]["votes"]) if done["groups"] else 0
+    valid = len(done["votes"]) - done["invalid"]
+    ending = facts(
+        {
+            "winner": snippet(done["winner"], 60) if done["winner"] is not None else "none: no vote is valid",
+            "outcome": f"{done['outcome'].lower()}: {winning} of {valid} valid votes agree",
+            "stopped": (done["stop_reason"] or "").lower().replace("_", " "),
+            "left out": "; ".join(done["left_out"]),
+        }
+    )
+    return Group(table(["vote", "source", "mode", "answer", "tokens", ""], rows), ending)
+
+
 def assessments(found: list[Body]) -> RenderableType:
     """Draw the self-assessments: verbalized, profile and combined confidence, and their threshold."""
     rows = [

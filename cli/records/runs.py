@@ -14,6 +14,7 @@ from cli.answers.deliberations import DeliberationKind, kind_of, show_deliberati
 from cli.terminal.client import Service, in_path
 from cli.terminal.options import AsJson, DelegationUrl, Key, RouterUrl
 from cli.terminal.output import cost, facts, number, print_json, stdout, text
+from kernel.votes.states import marked_confidence, state_in_words
 
 MAX_PAGE = 200
 SHOWN = 20
@@ -152,7 +153,7 @@ def _cells(run: Run) -> list[str]:
         run["strategy"],
         number(((run["route"] or {}).get("activation") or {}).get("value")),
         _ended(run),
-        number(run["confidence"]),
+        marked_confidence(run["confidence"], run.get("confidence_state")),
         ", ".join(f"{each['score']:g}" for each in run["feedback"]),
         str(run["usage"]["completion_tokens"]),
         f"{run['duration_ms'] / 1000:.2f} s",
@@ -165,7 +166,8 @@ def _ended(run: Run) -> str:
 
 def _facts(run: Run) -> Table:
     route = run["route"] or {}
-    source = f" ({run['confidence_source']})" if run["confidence_source"] else ""
+    state = state_in_words(run.get("confidence_state"), run.get("confidence_labels", 0))
+    source = f" ({run['confidence_source']}{'; ' if state else ''}{state})" if run["confidence_source"] else ""
     known = {
         "run": run["run_id"],
         "began": run["created_at"],
@@ -173,7 +175,7 @@ def _facts(run: Run) -> Table:
         "activation": number((route.get("activation") or {}).get("value")),
         "answered by": f"{run['strategy']} {run['model']}",
         "ended": _ended(run),
-        "confidence": number(run["confidence"]) + source,
+        "confidence": marked_confidence(run["confidence"], run.get("confidence_state")) + source,
         "degraded": "; ".join(run["degraded_reasons"]),
         "tokens": " ".join(f"{stage}: {spent['completion_tokens']}" for stage, spent in run["usage"]["stages"].items()),
         "cost": cost(run["usage"]),

@@ -6,7 +6,6 @@ ridge regression from the first label on, and by a logistic curve (Platt) on top
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import lru_cache
 from math import log, log2
 
@@ -16,6 +15,7 @@ from scipy.special import expit, logit
 
 from kernel.statistics.recalibration import platt_curve
 from kernel.values import value
+from kernel.votes.states import ProbabilityState
 from kernel.votes.votes import Vote, VoteGroup, VoteMode
 
 Floats = NDArray[np.float64]
@@ -36,14 +36,6 @@ UNSEEN_SPREAD = 1.0
 # Newton's method ends when no coefficient moves further than this, and after this many steps.
 TINY = 1e-9
 MOST_STEPS = 50
-
-
-class ProbabilityState(StrEnum):
-    """The state says what a confidence is: a model's own words, the shipped prior, or fitted on labels."""
-
-    UNCALIBRATED = "UNCALIBRATED"
-    PRIOR = "PRIOR"
-    FITTED = "FITTED"
 
 
 @value

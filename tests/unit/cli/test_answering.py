@@ -73,7 +73,7 @@ def test_only_the_answer_goes_to_standard_output(capsys: pytest.CaptureFixture[s
     )
 
     assert out == "It is 7 times 13.\n"
-    assert "SYSTEM TWO · dialectic · confidence 0.70 (assessment) · 7 tokens · 1.2 s · run r-1" in err
+    assert "SYSTEM TWO · dialectic · confidence ~0.70 (assessment) · 7 tokens · 1.2 s · run r-1" in err
 
 
 def test_an_answer_that_was_not_streamed_is_shown_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cli.answers.deliberations import show_deliberation
 from cli.answers.drawing_answers import arbitration, assessments, task
 from cli.terminal.output import stdout
 
@@ -145,3 +146,35 @@ def test_a_delegation_is_printed_with_its_reason_and_the_profile_updates(capsys:
     assert "gamma delegates to alpha: better peer" in out
     assert "right, by expected: equal" in out
     assert "alpha in math_computation: 0.500 to 0.550" in out
+
+
+def vote(index: int, answer: str | None, **more: object) -> dict[str, object]:
+    facts: dict[str, object] = {"index": index, "agent": "", "mode": "REASONED", "model": "small", "answer": answer, "invalid_reason": "",
+             "completion_tokens": 12, "changed_lead": False}  # fmt: skip
+    return {**facts, **more}
+
+
+def test_votes_are_drawn_in_their_order_with_how_the_vote_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    done = {
+        "votes": [
+            vote(0, "4", mode="DRAFT", completion_tokens=None, changed_lead=True),
+            vote(1, None, invalid_reason="the program printed nothing", mode="PROGRAM"),
+            vote(2, "4", agent="ada"),
+        ],
+        "groups": [{"answer": "4", "votes": [0, 2], "log_odds": 0.0}],
+        "evidence": {},
+        "winner": "4",
+        "outcome": "DECIDED",
+        "invalid": 1,
+        "stop_reason": "AGREED",
+        "left_out": ["bob reasoned: BACKEND_UNAVAILABLE"],
+    }
+
+    show_deliberation(done)
+
+    shown = capsys.readouterr().out
+    assert "decided: 2 of 2 valid votes agree" in shown
+    assert "(invalid: the program printed nothing)" in shown
+    assert "bob reasoned: BACKEND_UNAVAILABLE" in shown
+    rows = [line.split() for line in shown.splitlines() if line.strip()[:1].isdigit()]
+    assert [row[1] for row in rows] == ["small", "small", "ada"]

@@ -9,7 +9,8 @@ import pytest
 from chassis.errors import DatabaseUnavailable
 from chassis.worker import WorkerFailing
 from kernel.statistics.recalibration import FittedMap, Method, Point
-from kernel.votes.probability import LabelCount, ProbabilityState
+from kernel.votes.probability import LabelCount
+from kernel.votes.states import ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due, version_in_force, version_of_fit
 from services.router.service.calibration.recalibration import Calibrator, refit, served_confidence, without_map
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes

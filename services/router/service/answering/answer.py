@@ -23,7 +23,7 @@ from kernel.errors import InternalError, MetacogError
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.policy import Policy
 from kernel.values import value
-from kernel.votes.probability import ProbabilityState
+from kernel.votes.states import ProbabilityState
 from services.router import metrics
 from services.router.core.fallback import attempts, forbids_fallback
 from services.router.core.strategies import Strategy, named_strategy

@@ -15,7 +15,8 @@ from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from kernel.errors import MetacogError
 from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
-from kernel.votes.probability import LabelCount, ProbabilityState
+from kernel.votes.probability import LabelCount
+from kernel.votes.states import ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due
 from services.router.service.calibration.calibration_error import CalibrationErrors
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes

@@ -10,7 +10,7 @@ from kernel.conversation import Turn
 from kernel.envelope import Envelope, Usage
 from kernel.outcomes import Outcome
 from kernel.values import value
-from kernel.votes.probability import ProbabilityState
+from kernel.votes.states import ProbabilityState
 from services.router.service.assessment.values import RouteResponse
 
 

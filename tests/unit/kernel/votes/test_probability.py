@@ -13,7 +13,6 @@ from kernel.votes.probability import (
     LabelCount,
     Prior,
     ProbabilityModel,
-    ProbabilityState,
     VoteEvidence,
     prior_of,
     probability_model,
@@ -21,6 +20,7 @@ from kernel.votes.probability import (
     terms,
     vote_evidence,
 )
+from kernel.votes.states import ProbabilityState
 from kernel.votes.votes import Vote, VoteMode, VoteSource, vote_groups
 
 COEFFICIENTS = (-2.0, 0.5, 1.0, 0.25, 0.125, 0.75, 0.1)

@@ -1,0 +1,44 @@
+"""The state of a confidence says whether it is a probability, and what that was fitted on (SPEC 5.2)."""
+
+from enum import StrEnum
+
+
+class ProbabilityState(StrEnum):
+    """The state says what a confidence is: a model's own words, the shipped prior, or fitted on labels."""
+
+    UNCALIBRATED = "UNCALIBRATED"
+    PRIOR = "PRIOR"
+    FITTED = "FITTED"
+
+
+def state_in_words(state: str | None, labels: int) -> str:
+    """Return what a confidence is, for a reader; empty where there is none.
+
+    Args:
+        state: A `ProbabilityState`; None where there is no confidence.
+        labels: Labels that it was fitted on [count].
+
+    Example:
+        >>> state_in_words("UNCALIBRATED", 0), state_in_words("FITTED", 40)
+        ('uncalibrated, not a probability', 'probability, fitted on 40 labels')
+    """
+    match state:
+        case ProbabilityState.UNCALIBRATED:
+            return "uncalibrated, not a probability"
+        case ProbabilityState.PRIOR:
+            return "probability by the prior, without labels"
+        case ProbabilityState.FITTED:
+            return f"probability, fitted on {labels} {'label' if labels == 1 else 'labels'}"
+    return ""
+
+
+def marked_confidence(confidence: float | None, state: str | None) -> str:
+    """Return a confidence in two digits, with `~` before one that is not a probability; `unknown` for None.
+
+    Example:
+        >>> marked_confidence(1.0, "UNCALIBRATED"), marked_confidence(0.873, "PRIOR"), marked_confidence(None, None)
+        ('~1.00', '0.87', 'unknown')
+    """
+    if confidence is None:
+        return "unknown"
+    return f"{'~' if state in (None, ProbabilityState.UNCALIBRATED) else ''}{confidence:.2f}"
