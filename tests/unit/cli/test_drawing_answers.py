@@ -149,8 +149,16 @@ def test_a_delegation_is_printed_with_its_reason_and_the_profile_updates(capsys:
 
 
 def vote(index: int, answer: str | None, **more: object) -> dict[str, object]:
-    facts: dict[str, object] = {"index": index, "agent": "", "mode": "REASONED", "model": "small", "answer": answer, "invalid_reason": "",
-             "completion_tokens": 12, "changed_lead": False}  # fmt: skip
+    facts: dict[str, object] = {
+        "index": index,
+        "agent": "",
+        "mode": "REASONED",
+        "model": "small",
+        "answer": answer,
+        "invalid_reason": "",
+        "completion_tokens": 12,
+        "changed_lead": False,
+    }
     return {**facts, **more}
 
 
