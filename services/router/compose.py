@@ -474,15 +474,17 @@ def compose_records(database: RouterDatabase, options: RunStorageOptions, receiv
         on_feedback=receivers.on_feedback,
         keep_contents=options.contents,
     )
-    workers: list[Journal | Outbox | Retention] = [journal, outbox, *_retention(database, options, receivers)]
+    workers: dict[str, Journal | Outbox | Retention] = {"journal": journal, "outbox": outbox}
+    if options.days:
+        workers["retention"] = _retention(database, options, receivers)
     return RunRecords(
         runs=database.runs,
         journal=journal,
         get_run=get_run,
         submit_feedback=partial(submit_feedback, context=context),
-        checks={"journal": journal.check, "outbox": outbox.check},
-        start=partial(_start, workers),
-        close=partial(closing, *(worker.close for worker in workers)),
+        checks={name: worker.check for name, worker in workers.items()},
+        start=partial(_start, list(workers.values())),
+        close=partial(closing, *(worker.close for worker in workers.values())),
     )
 
 
@@ -506,13 +508,9 @@ def _run_storage(settings: Settings, parts: Parts) -> RunStorageOptions:
     )
 
 
-def _retention(
-    database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers
-) -> Sequence[Retention]:
-    if not options.days:
-        return []
+def _retention(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> Retention:
     forget = None if receivers.experience is None else receivers.experience.forget
-    return [Retention(database.old_runs, days=options.days, forget=forget, every_s=options.retention_every_s)]
+    return Retention(database.old_runs, days=options.days, forget=forget, every_s=options.retention_every_s)
 
 
 def _receivers(runs: RunRecordStore, receivers: FeedbackReceivers) -> Mapping[str, Receiver]:
