@@ -16,7 +16,7 @@ from chassis.serving.auth import Keyring
 from chassis.serving.contract import reject_unserved_calls, reject_unserved_paths
 from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
-from chassis.serving.server import closing, grpc_server
+from chassis.serving.server import Service, closing, grpc_server
 from configuration.policy import read_policy
 from inference import BackendModelClients, Embeddings
 from kernel.activation import ActivationWeights
@@ -221,34 +221,24 @@ class Parts:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """The composed router.
+@dataclass(frozen=True, kw_only=True)
+class ComposedRouter(Service):
+    """A composed router can be served, and gives access to what it is composed of.
 
     Attributes:
-        app: The REST and OpenAI APIs.
-        rpc: The gRPC API.
-        health: Its readiness.
-        start: Starts the background workers.
-        close: Stops them, and closes all parts.
         context: What answering uses.
         records: Runs and feedback.
         knowledge: The knowledge base.
         calibrator: Maps confidences, and fits the maps.
     """
 
-    app: Application
-    rpc: aio.Server
-    health: Health
-    start: Callable[[], None]
-    close: Callable[[], Awaitable[None]]
     context: AnswerContext
     records: "RunRecords"
     knowledge: KnowledgeBase
     calibrator: Calibrator
 
 
-def compose(settings: Settings, parts: Parts) -> Service:
+def compose(settings: Settings, parts: Parts) -> ComposedRouter:
     """Return the router of `settings` over `parts`; nothing runs before `start`.
 
     Raises:
@@ -290,9 +280,12 @@ def compose(settings: Settings, parts: Parts) -> Service:
     calibration = _calibration_use_cases(settings, parts, config, calibrator)
     use_cases = _use_cases(context, records, knowledge, calibration)
     health = _health(parts, records, calibrator)
-    return Service(
+    return ComposedRouter(
+        name=NAME,
         app=_app(settings, parts, health, use_cases, context),
         rpc=_rpc_server(use_cases, parts.keyring),
+        grpc_names=[CONTRACT.full_name],
+        settings=settings,
         health=health,
         start=partial(_start, [records, calibrator]),
         close=partial(

@@ -29,11 +29,11 @@ from kernel.envelope import Limits
 from kernel.prices import Prices
 from services.router.compose import (
     CONTRACT,
+    ComposedRouter,
     Paces,
     Parts,
     RunRecordStore,
     RunStorageOptions,
-    Service,
     compose,
     postgres_database,
 )
@@ -229,7 +229,7 @@ async def router_at(
 
 
 @asynccontextmanager
-async def served(service: Service) -> AsyncIterator[RunningRouter]:
+async def served(service: ComposedRouter) -> AsyncIterator[RunningRouter]:
     """Serve a composed router by both APIs, and close it at the end."""
     service.start()
     async with serving(service.app, service.rpc) as running:
