@@ -11,7 +11,6 @@ from grpc import aio
 from metacog.router.v1 import router_pb2, router_pb2_grpc
 
 from chassis import database as db
-from chassis.database import Sessions
 from chassis.serving.auth import Keyring
 from chassis.serving.contract import reject_unserved_calls, reject_unserved_paths
 from chassis.serving.health import Check, Health
@@ -132,8 +131,10 @@ class RouterDatabase:
     close: Callable[[], Awaitable[None]] = _nothing
 
 
-def postgres_stores(sessions: Sessions) -> RouterDatabase:
-    """Return the stores over `sessions`, whose connections someone else checks and closes."""
+def postgres_database(url: str) -> RouterDatabase:
+    """Return the PostgreSQL database at an SQLAlchemy URL; it connects when first used."""
+    engine = db.build_engine(url)
+    sessions = db.build_sessions(engine)
     return RouterDatabase(
         runs=PostgresRuns(sessions),
         old_runs=PostgresOldRuns(sessions),
@@ -142,13 +143,9 @@ def postgres_stores(sessions: Sessions) -> RouterDatabase:
         knowledge=PostgresKnowledge(sessions),
         calibration=PostgresCalibration(sessions),
         activations=PostgresActivations(sessions).seen,
+        check=partial(db.check, engine),
+        close=engine.dispose,
     )
-
-
-def postgres_database(url: str) -> RouterDatabase:
-    """Return the PostgreSQL database at an SQLAlchemy URL; it connects when first used."""
-    engine = db.build_engine(url)
-    return replace(postgres_stores(db.build_sessions(engine)), check=partial(db.check, engine), close=engine.dispose)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +199,7 @@ class Parts:
         routing: How the system is chosen; None: as the settings and their files state.
         assessors: Assessors in addition to the router's own, or in their place, by name.
         strategies: Strategies in place of the router's own.
+        experience: Stores verified answers, in place of the router's own; None: as `has_encoder` says.
         paces: Times of the background workers.
         now: Wall clock.
     """
@@ -217,6 +215,7 @@ class Parts:
     routing: RoutingRules | None = None
     assessors: Mapping[str, Assessor] = field(default_factory=dict)
     strategies: Mapping[Strategy, AnswerStrategy] = field(default_factory=dict)
+    experience: ExperienceStore | None = None
     paces: Paces = Paces()
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -249,15 +248,12 @@ def compose(settings: Settings, parts: Parts) -> ComposedRouter:
     config, policy = routing.config, routing.policy
     knowledge = _knowledge(settings, parts)
     calibrator = _calibrator(settings, parts)
-    records = compose_records(
-        database,
-        _run_storage(settings, parts),
-        FeedbackReceivers(
-            delegation=parts.peers["delegation"],
-            experience=knowledge.experience if parts.has_encoder else None,
-            on_feedback=calibrator.on_feedback,
-        ),
+    receivers = FeedbackReceivers(
+        delegation=parts.peers["delegation"],
+        experience=parts.experience or (knowledge.experience if parts.has_encoder else None),
+        on_feedback=calibrator.on_feedback,
     )
+    records = _run_records(database, _run_storage(settings, parts), receivers)
     system_one = SystemOne(model_clients.assessor(), max_tokens=settings.answer_max_tokens)
     context = AnswerContext(
         routing=RoutingContext(
@@ -399,17 +395,17 @@ class RunStorageOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackReceivers:
-    """Those who learn from labels of runs, where there are any.
+    """These parts learn from labels of runs.
 
     Attributes:
         delegation: The delegation service.
-        experience: Verified answers.
+        experience: Verified answers; None where they are not stored.
         on_feedback: Reports to calibration, which reads labels itself, that there is a new one.
     """
 
-    delegation: Peer | None = None
-    experience: ExperienceStore | None = None
-    on_feedback: Callable[[], None] = lambda: None
+    delegation: Peer
+    experience: ExperienceStore | None
+    on_feedback: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,13 +431,7 @@ class RunRecords:
     close: Callable[[], Awaitable[None]]
 
 
-def build_records(sessions: Sessions, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
-    """Return runs and feedback in the database behind `sessions`."""
-    return compose_records(postgres_stores(sessions), options, receivers)
-
-
-def compose_records(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
-    """Return runs and feedback in `database`."""
+def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
     build_journal = partial(
         Journal,
         database.runs,
@@ -507,9 +497,7 @@ def _retention(database: RouterDatabase, options: RunStorageOptions, receivers: 
 
 
 def _receivers(runs: RunRecordStore, receivers: FeedbackReceivers) -> Mapping[str, Receiver]:
-    by_kind: dict[str, Receiver] = {}
-    if receivers.delegation is not None:
-        by_kind[DELEGATION] = relay.delegation_feedback(receivers.delegation)
+    by_kind: dict[str, Receiver] = {DELEGATION: relay.delegation_feedback(receivers.delegation)}
     if receivers.experience is not None:
         by_kind[EXPERIENCE] = partial(_learn, runs=runs, experience=receivers.experience)
     return by_kind
