@@ -94,6 +94,10 @@ def grpc_server(keyring: Keyring) -> aio.Server:
     )
 
 
+def _start_nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Service:
     """A service holds everything that serving needs.
@@ -106,6 +110,7 @@ class Service:
         settings: Where to listen.
         health: Readiness of the service.
         close: Called last: flushes queues, closes connections.
+        start: Called first: starts background workers.
     """
 
     name: str
@@ -115,10 +120,11 @@ class Service:
     settings: ApiSettings
     health: Health
     close: Callable[[], Awaitable[None]]
+    start: Callable[[], None] = _start_nothing
 
 
 async def serve(service: Service) -> None:
-    """Serve both APIs until SIGTERM or SIGINT, then stop cleanly.
+    """Start the service and serve both APIs until SIGTERM or SIGINT, then stop cleanly.
 
     Stopping: health turns to not-serving, new requests are rejected, those in flight get the grace of the settings to
     finish, then `close` runs.
@@ -129,6 +135,7 @@ async def serve(service: Service) -> None:
     settings, prefix = service.settings, f"METACOG_{service.name.upper()}"
     stop = _stop_signal()
     try:
+        service.start()
         rest_socket = bound_socket(settings.host, settings.rest_port, f"{prefix}_REST_PORT")
         bound_socket(settings.host, settings.grpc_port, f"{prefix}_GRPC_PORT").close()
         grpc_health = await _add_health(service.rpc, service.grpc_names)

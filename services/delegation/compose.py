@@ -1,23 +1,25 @@
 """This module composes the delegation service from its settings and parts, for the process and for tests."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 
 from grpc import aio
 from metacog.delegation.v1 import delegation_pb2, delegation_pb2_grpc
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from chassis.database import Sessions
+from chassis import database as db
 from chassis.errors import ConfigurationInvalid
 from chassis.json_text import dumps
 from chassis.serving.auth import Keyring
 from chassis.serving.contract import reject_unserved_calls, reject_unserved_paths
-from chassis.serving.rest import Application
-from chassis.serving.server import grpc_server
+from chassis.serving.health import Check, Health
+from chassis.serving.rest import Application, build_app
+from chassis.serving.server import Service, closing, grpc_server
 from configuration.agents import AgentConfig
-from inference import ModelClients
+from inference import BackendModelClients, Embeddings
 from kernel.confidence.rules import DEFAULT_RULES, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
@@ -25,7 +27,7 @@ from services.delegation import rest, rpc
 from services.delegation.core.routine import DEFAULT_ROUTINE, Routine
 from services.delegation.sandbox import Sandbox
 from services.delegation.service.categories import Categories
-from services.delegation.service.dimensions import Dimension, DimensionFinder, Embedder, Prototypes
+from services.delegation.service.dimensions import Dimension, DimensionFinder, Prototypes
 from services.delegation.service.monitoring import Monitoring
 from services.delegation.service.process import ProcessContext, process
 from services.delegation.service.profiles import Profiles
@@ -42,7 +44,12 @@ from services.delegation.store.profiles import PostgresProfiles
 from services.delegation.store.requests import PostgresRequests, PostgresRoundRobin
 from services.delegation.store.tasks import PostgresTasks
 
+NAME = "delegation"
 CONTRACT = delegation_pb2.DESCRIPTOR.services_by_name["DelegationService"]
+
+
+async def _nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,58 +57,61 @@ class Parts:
     """The service is composed of these parts and its settings.
 
     Attributes:
-        sessions: Sessions of the database.
+        engine: The database.
         model_clients: Model clients of the agents.
-        embedder: The sentence encoder.
+        embeddings: Client of the sentence encoder.
         agents: The configured agents.
         dimensions: The configured dimensions.
+        check_agents: Returns if the agents can be read.
+        keyring: The API keys.
         recalibration_interval_s: Time between two refreshes of the recalibration maps, at least [s].
     """
 
-    sessions: Sessions
-    model_clients: ModelClients
-    embedder: Embedder
+    engine: AsyncEngine
+    model_clients: BackendModelClients
+    embeddings: Embeddings
     agents: Callable[[], Sequence[AgentConfig]]
     dimensions: Sequence[Dimension]
+    check_agents: Check = _nothing
+    keyring: Keyring = field(default_factory=Keyring)
     recalibration_interval_s: float = INTERVAL_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """A composed service serves its use cases and recalibrates in the background.
+@dataclass(frozen=True, kw_only=True)
+class ComposedDelegation(Service):
+    """A composed delegation service can be served, and gives access to what it is composed of.
 
     Attributes:
         use_cases: The use cases, for the APIs.
-        recalibrator: Keeps recalibration maps up to date; to be started and closed.
-        sandbox: Runs unit tests; its `ready` belongs to the readiness of the process.
+        recalibrator: Keeps recalibration maps up to date in the background.
     """
 
     use_cases: DelegationUseCases
     recalibrator: Recalibrator
-    sandbox: Sandbox
 
 
-def compose(settings: Settings, parts: Parts) -> Service:
-    """Return the service made of `settings` and `parts`.
+def compose(settings: Settings, parts: Parts) -> ComposedDelegation:
+    """Return the delegation service of `settings` over `parts`; nothing runs before `start`.
 
     Raises:
         ConfigurationInvalid: When the judge of the settings is not configured.
     """
     _check_judge(settings.judge_agent, parts.agents())
     defaults = task_defaults(settings, parts.dimensions)
-    monitoring = PostgresMonitoring(parts.sessions)
-    profiles = PostgresProfiles(parts.sessions, settings.learning_rate)
+    sessions = db.build_sessions(parts.engine)
+    monitoring = PostgresMonitoring(sessions)
+    profiles = PostgresProfiles(sessions, settings.learning_rate)
     drift = DriftLimits(threshold=settings.drift_threshold, window=settings.drift_window)
-    tasks = PostgresTasks(parts.sessions, drift)
+    tasks = PostgresTasks(sessions, drift)
     recalibrator = Recalibrator(
         monitoring, min_ratings=settings.recalibration_minimum, interval_s=parts.recalibration_interval_s
     )
     sandbox = Sandbox(enabled=settings.sandbox)
-    categories = Categories(PostgresCategories(parts.sessions), parts.embedder, parts.dimensions)
+    categories = Categories(PostgresCategories(sessions), parts.embeddings, parts.dimensions)
     finder = DimensionFinder(
         dimensions=categories.dimensions,
         refresh=categories.refresh,
-        prototypes=Prototypes(parts.embedder),
+        prototypes=Prototypes(parts.embeddings),
         classifier=settings.classifier,
     )
     process_context = ProcessContext(
@@ -110,8 +120,8 @@ def compose(settings: Settings, parts: Parts) -> Service:
         model_clients=parts.model_clients,
         profiles=profiles,
         tasks=tasks,
-        round_robin=PostgresRoundRobin(parts.sessions),
-        requests=PostgresRequests(parts.sessions),
+        round_robin=PostgresRoundRobin(sessions),
+        requests=PostgresRequests(sessions),
         merger=ResultMerger(
             sandbox=sandbox,
             now=lambda: datetime.now(UTC),
@@ -149,7 +159,21 @@ def compose(settings: Settings, parts: Parts) -> Service:
         ),
         categories=categories,
     )
-    return Service(use_cases=use_cases, recalibrator=recalibrator, sandbox=sandbox)
+    health = _health(settings, parts, recalibrator, sandbox)
+    return ComposedDelegation(
+        name=NAME,
+        app=_app(settings, parts, health, use_cases),
+        rpc=_rpc_server(use_cases, parts.keyring),
+        grpc_names=[CONTRACT.full_name],
+        settings=settings,
+        health=health,
+        start=recalibrator.start,
+        close=partial(
+            closing, recalibrator.close, parts.model_clients.close, parts.embeddings.close, parts.engine.dispose
+        ),
+        use_cases=use_cases,
+        recalibrator=recalibrator,
+    )
 
 
 def _check_judge(judge: str, agents: Sequence[AgentConfig]) -> None:
@@ -187,8 +211,20 @@ def config_version(rules: Rules, routine: Routine, dimensions: Sequence[Dimensio
     return f"paper+{digest}" if rules != DEFAULT_RULES or routine != DEFAULT_ROUTINE else "paper"
 
 
-def with_paths(app: Application, use_cases: DelegationUseCases) -> Application:
-    """Return `app` with every path of the contract."""
+def _health(settings: Settings, parts: Parts, recalibrator: Recalibrator, sandbox: Sandbox) -> Health:
+    return Health(
+        {"inference": parts.model_clients.default.probe, "database": partial(db.check, parts.engine)},
+        {
+            "agents": parts.check_agents,
+            "encoder": parts.embeddings.check,
+            "recalibration": recalibrator.check,
+            **({"sandbox": sandbox.ready} if settings.sandbox else {}),
+        },
+    )
+
+
+def _app(settings: Settings, parts: Parts, health: Health, use_cases: DelegationUseCases) -> Application:
+    app = build_app(NAME, health=health, keyring=parts.keyring, max_body_bytes=settings.max_body_bytes)
     rest.add_task_paths(app, use_cases)
     rest.add_profile_paths(app, use_cases)
     rest.add_monitoring_paths(app, use_cases)
@@ -197,8 +233,7 @@ def with_paths(app: Application, use_cases: DelegationUseCases) -> Application:
     return app
 
 
-def build_server(use_cases: DelegationUseCases, keyring: Keyring) -> aio.Server:
-    """Return a gRPC server with every method of the contract."""
+def _rpc_server(use_cases: DelegationUseCases, keyring: Keyring) -> aio.Server:
     server = grpc_server(keyring)
     servicer = reject_unserved_calls(rpc.DelegationServicer, CONTRACT)(use_cases, keyring)
     delegation_pb2_grpc.add_DelegationServiceServicer_to_server(servicer, server)

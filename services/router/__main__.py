@@ -5,12 +5,12 @@ import sys
 
 from chassis import database as db
 from chassis import log, telemetry
-from chassis.serving import server
 from chassis.serving.auth import check_keys_beyond_loopback, read_keys
+from chassis.serving.server import run, serve
 from chassis.settings import SuiteSettings, read
 from configuration.affect import analyser
 from inference import BackendModelClients, Embeddings, build_backend, default_backend
-from services.router.compose import CONTRACT, NAME, Parts, compose, postgres_database, read_routing_rules
+from services.router.compose import NAME, Parts, compose, postgres_database, read_routing_rules
 from services.router.relay import Peer
 from services.router.settings import Settings
 
@@ -20,19 +20,7 @@ async def main() -> None:
     suite, settings = read(SuiteSettings), read(Settings)
     log.configure(NAME, suite.log_level)
     telemetry.configure(NAME, suite.otlp_endpoint)
-    service = compose(settings, await _parts(suite, settings))
-    service.start()
-    await server.serve(
-        server.Service(
-            name=NAME,
-            app=service.app,
-            rpc=service.rpc,
-            grpc_names=[CONTRACT.full_name],
-            settings=settings,
-            health=service.health,
-            close=service.close,
-        )
-    )
+    await serve(compose(settings, await _parts(suite, settings)))
 
 
 async def _parts(suite: SuiteSettings, settings: Settings) -> Parts:
@@ -74,4 +62,4 @@ async def _migrate() -> None:
 
 
 if __name__ == "__main__":
-    server.run(_migrate if sys.argv[1:] == ["migrate"] else main)
+    run(_migrate if sys.argv[1:] == ["migrate"] else main)

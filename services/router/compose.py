@@ -11,12 +11,11 @@ from grpc import aio
 from metacog.router.v1 import router_pb2, router_pb2_grpc
 
 from chassis import database as db
-from chassis.database import Sessions
 from chassis.serving.auth import Keyring
 from chassis.serving.contract import reject_unserved_calls, reject_unserved_paths
 from chassis.serving.health import Check, Health
 from chassis.serving.rest import Application, build_app
-from chassis.serving.server import closing, grpc_server
+from chassis.serving.server import Service, closing, grpc_server
 from configuration.policy import read_policy
 from inference import BackendModelClients, Embeddings
 from kernel.activation import ActivationWeights
@@ -133,8 +132,10 @@ class RouterDatabase:
     close: Callable[[], Awaitable[None]] = _nothing
 
 
-def postgres_stores(sessions: Sessions) -> RouterDatabase:
-    """Return the stores over `sessions`, whose connections someone else checks and closes."""
+def postgres_database(url: str) -> RouterDatabase:
+    """Return the PostgreSQL database at an SQLAlchemy URL; it connects when first used."""
+    engine = db.build_engine(url)
+    sessions = db.build_sessions(engine)
     return RouterDatabase(
         runs=PostgresRuns(sessions),
         old_runs=PostgresOldRuns(sessions),
@@ -143,13 +144,9 @@ def postgres_stores(sessions: Sessions) -> RouterDatabase:
         knowledge=PostgresKnowledge(sessions),
         calibration=PostgresCalibration(sessions),
         activations=PostgresActivations(sessions).seen,
+        check=partial(db.check, engine),
+        close=engine.dispose,
     )
-
-
-def postgres_database(url: str) -> RouterDatabase:
-    """Return the PostgreSQL database at an SQLAlchemy URL; it connects when first used."""
-    engine = db.build_engine(url)
-    return replace(postgres_stores(db.build_sessions(engine)), check=partial(db.check, engine), close=engine.dispose)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +200,7 @@ class Parts:
         routing: How the system is chosen; None: as the settings and their files state.
         assessors: Assessors in addition to the router's own, or in their place, by name.
         strategies: Strategies in place of the router's own.
+        experience: Stores verified answers, in place of the router's own; None: as `has_encoder` says.
         paces: Times of the background workers.
         now: Wall clock.
     """
@@ -218,38 +216,29 @@ class Parts:
     routing: RoutingRules | None = None
     assessors: Mapping[str, Assessor] = field(default_factory=dict)
     strategies: Mapping[Strategy, AnswerStrategy] = field(default_factory=dict)
+    experience: ExperienceStore | None = None
     paces: Paces = Paces()
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """A composed router serves its APIs and works in the background.
+@dataclass(frozen=True, kw_only=True)
+class ComposedRouter(Service):
+    """A composed router can be served, and gives access to what it is composed of.
 
     Attributes:
-        app: The REST and OpenAI APIs.
-        rpc: The gRPC API.
-        health: Its readiness.
-        start: Starts the background workers.
-        close: Stops them, and closes all parts.
         context: What answering uses.
         records: Runs and feedback.
         knowledge: The knowledge base.
         calibrator: Maps confidences, and fits the maps.
     """
 
-    app: Application
-    rpc: aio.Server
-    health: Health
-    start: Callable[[], None]
-    close: Callable[[], Awaitable[None]]
     context: AnswerContext
     records: "RunRecords"
     knowledge: KnowledgeBase
     calibrator: Calibrator
 
 
-def compose(settings: Settings, parts: Parts) -> Service:
+def compose(settings: Settings, parts: Parts) -> ComposedRouter:
     """Return the router of `settings` over `parts`; nothing runs before `start`.
 
     Raises:
@@ -260,15 +249,12 @@ def compose(settings: Settings, parts: Parts) -> Service:
     config, policy = routing.config, routing.policy
     knowledge = _knowledge(settings, parts)
     calibrator = _calibrator(settings, parts)
-    records = compose_records(
-        database,
-        _run_storage(settings, parts),
-        FeedbackReceivers(
-            delegation=parts.peers["delegation"],
-            experience=knowledge.experience if parts.has_encoder else None,
-            on_feedback=calibrator.on_feedback,
-        ),
+    receivers = FeedbackReceivers(
+        delegation=parts.peers["delegation"],
+        experience=parts.experience or (knowledge.experience if parts.has_encoder else None),
+        on_feedback=calibrator.on_feedback,
     )
+    records = _run_records(database, _run_storage(settings, parts), receivers)
     system_one = SystemOne(model_clients.assessor(), max_tokens=settings.answer_max_tokens)
     context = AnswerContext(
         routing=RoutingContext(
@@ -292,9 +278,12 @@ def compose(settings: Settings, parts: Parts) -> Service:
     calibration = _calibration_use_cases(settings, parts, config, calibrator)
     use_cases = _use_cases(context, records, knowledge, calibration)
     health = _health(parts, records, calibrator)
-    return Service(
+    return ComposedRouter(
+        name=NAME,
         app=_app(settings, parts, health, use_cases, context),
         rpc=_rpc_server(use_cases, parts.keyring),
+        grpc_names=[CONTRACT.full_name],
+        settings=settings,
         health=health,
         start=partial(_start, [records, calibrator]),
         close=partial(
@@ -409,17 +398,17 @@ class RunStorageOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackReceivers:
-    """These receivers learn from labels of runs, where there are any.
+    """These parts learn from labels of runs.
 
     Attributes:
         delegation: The delegation service.
-        experience: Verified answers.
+        experience: Verified answers; None where they are not stored.
         on_feedback: Reports to calibration, which reads labels itself, that there is a new one.
     """
 
-    delegation: Peer | None = None
-    experience: ExperienceStore | None = None
-    on_feedback: Callable[[], None] = lambda: None
+    delegation: Peer
+    experience: ExperienceStore | None
+    on_feedback: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,13 +434,7 @@ class RunRecords:
     close: Callable[[], Awaitable[None]]
 
 
-def build_records(sessions: Sessions, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
-    """Return runs and feedback in the database behind `sessions`."""
-    return compose_records(postgres_stores(sessions), options, receivers)
-
-
-def compose_records(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
-    """Return runs and feedback in `database`."""
+def _run_records(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> RunRecords:
     build_journal = partial(
         Journal,
         database.runs,
@@ -477,15 +460,17 @@ def compose_records(database: RouterDatabase, options: RunStorageOptions, receiv
         on_feedback=receivers.on_feedback,
         keep_contents=options.contents,
     )
-    workers: list[Journal | Outbox | Retention] = [journal, outbox, *_retention(database, options, receivers)]
+    workers: dict[str, Journal | Outbox | Retention] = {"journal": journal, "outbox": outbox}
+    if options.days:
+        workers["retention"] = _retention(database, options, receivers)
     return RunRecords(
         runs=database.runs,
         journal=journal,
         get_run=get_run,
         submit_feedback=partial(submit_feedback, context=context),
-        checks={"journal": journal.check, "outbox": outbox.check},
-        start=partial(_start, workers),
-        close=partial(closing, *(worker.close for worker in workers)),
+        checks={name: worker.check for name, worker in workers.items()},
+        start=partial(_start, list(workers.values())),
+        close=partial(closing, *(worker.close for worker in workers.values())),
     )
 
 
@@ -509,19 +494,13 @@ def _run_storage(settings: Settings, parts: Parts) -> RunStorageOptions:
     )
 
 
-def _retention(
-    database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers
-) -> Sequence[Retention]:
-    if not options.days:
-        return []
+def _retention(database: RouterDatabase, options: RunStorageOptions, receivers: FeedbackReceivers) -> Retention:
     forget = None if receivers.experience is None else receivers.experience.forget
-    return [Retention(database.old_runs, days=options.days, forget=forget, every_s=options.retention_every_s)]
+    return Retention(database.old_runs, days=options.days, forget=forget, every_s=options.retention_every_s)
 
 
 def _receivers(runs: RunRecordStore, receivers: FeedbackReceivers) -> Mapping[str, Receiver]:
-    by_kind: dict[str, Receiver] = {}
-    if receivers.delegation is not None:
-        by_kind[DELEGATION] = relay.delegation_feedback(receivers.delegation)
+    by_kind: dict[str, Receiver] = {DELEGATION: relay.delegation_feedback(receivers.delegation)}
     if receivers.experience is not None:
         by_kind[EXPERIENCE] = partial(_learn, runs=runs, experience=receivers.experience)
     return by_kind

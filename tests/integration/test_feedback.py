@@ -17,6 +17,7 @@ from chassis.serving.auth import ANYONE, ApiKey
 from kernel.errors import Code, MetacogError
 from services.router.compose import RunRecords
 from services.router.errors import RunNotFound
+from services.router.service.calibration.recalibration import Calibrator
 from services.router.service.feedback.feedback import SubmitFeedbackRequest, SubmitFeedbackResponse
 from services.router.service.runs.values import ListRunsRequest, Run
 from services.router.store.runs import PostgresRuns
@@ -314,13 +315,12 @@ class FakeExperience:
 
 
 async def test_a_right_answer_becomes_experience_and_a_wrong_one_does_not(
-    database_url: str, engine: AsyncEngine, tmp_path: Path
+    database_url: str, engine: AsyncEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experience, judged = FakeExperience(), list[str]()
     right, wrong = run_of(), run_of()
-    async with records_at(
-        database_url, tmp_path, experience=experience, on_feedback=lambda: judged.append("judged")
-    ) as records:
+    monkeypatch.setattr(Calibrator, "on_feedback", lambda _: judged.append("judged"))
+    async with records_at(database_url, tmp_path, experience=experience) as records:
         await store_runs(records, right, wrong)
         responses = [await submit(records, right), await submit(records, wrong, correct=False)]
         await until(lambda: is_told(engine, right))
@@ -409,5 +409,5 @@ async def test_feedback_on_a_run_that_waits_on_disk_is_stored_once_the_run_is(
 
 
 async def _is_on_disk(spool: Path, run: Run) -> bool:
-    file = spool / "runs.jsonl"
+    file = spool / "runs-8080.jsonl"  # named after the port, which is the default one here
     return file.exists() and run.run_id in file.read_text()

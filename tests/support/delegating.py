@@ -9,22 +9,20 @@ from typing import Any
 from chassis import database as db
 from chassis.ids import new_id
 from chassis.serving.auth import Keyring
-from chassis.serving.health import Health
-from chassis.serving.rest import build_app
 from configuration.agents import AgentConfig, read_agents
 from inference import Embeddings
 from kernel.confidence.rules import Exploration, Rules
 from kernel.envelope import Limits
 from kernel.learning.drift import DriftLimits
 from kernel.prices import Prices
-from services.delegation.compose import CONTRACT, Parts, build_server, compose, with_paths
+from services.delegation.compose import CONTRACT, Parts, compose
 from services.delegation.service.dimensions import Dimension, read_dimensions
 from services.delegation.service.recalibration import Recalibrator
 from services.delegation.service.use_cases import DelegationUseCases
 from services.delegation.settings import Settings
 from tests.support.apis import RestApi, RpcApi, Running, serving
 from tests.support.assigner import NO_PRICES, model_clients_of
-from tests.support.stack import MAX_BODY_BYTES, NO_SERVER, ROOT, Body, Server
+from tests.support.stack import NO_SERVER, ROOT, Body, Server
 
 AGENTS = read_agents(ROOT / "config" / "agents.delegation.yaml")
 DIMENSIONS = read_dimensions(ROOT / "config" / "dimensions.yaml")
@@ -94,30 +92,23 @@ async def delegation_at(
     prices: Prices = NO_PRICES,
 ) -> AsyncIterator[Delegation]:
     """Run a delegation service on `llm`; without an encoder only a model can classify tasks."""
-    keyring = keyring or Keyring()
-    engine = db.build_engine(database)
-    model_clients = model_clients_of(llm, prices)
-    embeddings = Embeddings(encoder_url or f"http://{NO_SERVER}/v1")
     parts = Parts(
-        sessions=db.build_sessions(engine),
-        model_clients=model_clients,
-        embedder=embeddings,
+        engine=db.build_engine(database),
+        model_clients=model_clients_of(llm, prices),
+        embeddings=Embeddings(encoder_url or f"http://{NO_SERVER}/v1"),
         agents=lambda: agents,
         dimensions=dimensions,
+        keyring=keyring or Keyring(),
         recalibration_interval_s=recalibration_interval_s,
     )
     service = compose(settings or delegation_settings(), parts)
-    app = build_app("delegation", health=Health({}), keyring=keyring, max_body_bytes=MAX_BODY_BYTES)
     if recalibrating:
-        service.recalibrator.start()
-    async with serving(with_paths(app, service.use_cases), build_server(service.use_cases, keyring)) as running:
+        service.start()
+    async with serving(service.app, service.rpc) as running:
         yield Delegation(
             rest=running.rest, grpc=running.grpc, use_cases=service.use_cases, recalibrator=service.recalibrator
         )
-    await service.recalibrator.close()
-    await embeddings.close()
-    await model_clients.close()
-    await engine.dispose()
+    await service.close()
 
 
 def renamed_agents(agents: Sequence[AgentConfig] = AGENTS) -> tuple[list[AgentConfig], Mapping[str, str]]:

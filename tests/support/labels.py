@@ -1,7 +1,7 @@
 """Runs that get feedback, and a delegation service that receives it."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,21 +10,29 @@ from typing import TYPE_CHECKING, Any, cast
 from grpc import aio
 from metacog.delegation.v1 import delegation_pb2_grpc, tasks_pb2
 
-from chassis import database as db
 from chassis.ids import new_id
 from chassis.json_text import dumps
 from chassis.serving.auth import Keyring
 from chassis.serving.server import grpc_server
 from chassis.serving.wire import to_proto
+from inference import Embeddings
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.errors import MetacogError
 from kernel.outcomes import Outcome
-from services.router.compose import FeedbackReceivers, RunRecords, RunStorageOptions, build_records
-from services.router.relay import Peer
+from services.router.compose import Parts, RunRecords, RunStorageOptions, compose, postgres_database
 from services.router.service.knowledge.knowledge import ExperienceStore
 from services.router.service.runs.values import Run
-from tests.support.stack import NO_SERVER, quick_storage
+from tests.support.assigner import model_clients_of
+from tests.support.stack import (
+    NO_SERVER,
+    At,
+    peers,
+    quick_storage,
+    router_settings,
+    storage_paces,
+    storage_settings,
+)
 
 
 def run_of(**more: object) -> Run:
@@ -142,15 +150,20 @@ async def records_at(
     delegation: str = NO_SERVER,
     storage: RunStorageOptions | None = None,
     experience: ExperienceStore | None = None,
-    on_feedback: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[RunRecords]:
-    """Run the records of runs and feedback, as one replica of the router does."""
-    engine = db.build_engine(database)
-    peer = Peer("delegation", delegation)
-    receivers = FeedbackReceivers(delegation=peer, experience=experience, on_feedback=on_feedback)
-    records = build_records(db.build_sessions(engine), storage or quick_storage(spool), receivers)
-    records.start()
-    yield records
-    await records.close()
-    await peer.close()
-    await engine.dispose()
+    """Run one replica of the router without its APIs; yield its records of runs and feedback."""
+    storage = storage or quick_storage(spool)
+    parts = Parts(
+        model_clients=model_clients_of(At(f"http://{NO_SERVER}", "none")),
+        database=postgres_database(database),
+        embeddings=Embeddings(f"http://{NO_SERVER}/v1"),
+        has_encoder=False,
+        peers=peers({"delegation": delegation}),
+        home=spool,
+        experience=experience,
+        paces=storage_paces(storage),
+    )
+    service = compose(router_settings(**storage_settings(storage)), parts)
+    service.start()
+    yield service.records
+    await service.close()

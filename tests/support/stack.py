@@ -29,11 +29,11 @@ from kernel.envelope import Limits
 from kernel.prices import Prices
 from services.router.compose import (
     CONTRACT,
+    ComposedRouter,
     Paces,
     Parts,
     RunRecordStore,
     RunStorageOptions,
-    Service,
     compose,
     postgres_database,
 )
@@ -200,10 +200,7 @@ async def router_at(
         max_deliberations=max_deliberations,
         assessor=assessor,
         streamed_assessor=assessor,
-        spool_dir=storage.spool.parent,
-        spool_max_bytes=storage.spool_max_bytes,
-        keep_contents=storage.contents,
-        retention_days=storage.days,
+        **storage_settings(storage),
         calibration_minimum=fitting.minimum,
         calibration_growth=fitting.growth,
     )
@@ -215,21 +212,14 @@ async def router_at(
         peers=peers(others or {}, key=peer_key),
         home=spool,
         keyring=keyring or Keyring(),
-        paces=Paces(
-            journal_retry_s=storage.journal_retry_s,
-            outbox_poll_s=storage.outbox_poll_s,
-            outbox_first_pause_s=storage.outbox_first_pause_s,
-            outbox_late_s=storage.outbox_late_s,
-            retention_every_s=storage.retention_every_s,
-            calibration_pause_s=0.05,
-        ),
+        paces=storage_paces(storage),
     )
     async with served(compose(settings, parts)) as running:
         yield running
 
 
 @asynccontextmanager
-async def served(service: Service) -> AsyncIterator[RunningRouter]:
+async def served(service: ComposedRouter) -> AsyncIterator[RunningRouter]:
     """Serve a composed router by both APIs, and close it at the end."""
     service.start()
     async with serving(service.app, service.rpc) as running:
@@ -270,6 +260,28 @@ def quick_storage(spool: Path, **more: Any) -> RunStorageOptions:  # noqa: ANN40
     """Return the storage of runs that ships, at a test's pace."""
     paces: dict[str, Any] = {"journal_retry_s": 0.05, "outbox_poll_s": 0.05, "outbox_first_pause_s": 0.05}
     return RunStorageOptions(spool=spool / "runs.jsonl", **{**paces, **more})
+
+
+def storage_settings(storage: RunStorageOptions) -> dict[str, Any]:
+    """Return the router's settings about what is stored of runs."""
+    return {
+        "spool_dir": storage.spool.parent,
+        "spool_max_bytes": storage.spool_max_bytes,
+        "keep_contents": storage.contents,
+        "retention_days": storage.days,
+    }
+
+
+def storage_paces(storage: RunStorageOptions) -> Paces:
+    """Return the times of the background workers, with calibration at a test's pace."""
+    return Paces(
+        journal_retry_s=storage.journal_retry_s,
+        outbox_poll_s=storage.outbox_poll_s,
+        outbox_first_pause_s=storage.outbox_first_pause_s,
+        outbox_late_s=storage.outbox_late_s,
+        retention_every_s=storage.retention_every_s,
+        calibration_pause_s=0.05,
+    )
 
 
 def knowledge_base(encoder_url: str, library: KnowledgeStore) -> KnowledgeBase:
