@@ -31,6 +31,21 @@ def conversation(question: str, messages: Sequence[Turn]) -> Sequence[Turn]:
     return messages or [Turn(role="user", content=question)]
 
 
+def question_text(question: str, messages: Sequence[Turn]) -> str:
+    r"""Return the question as one text: a conversation of several turns as its transcript, without turns without text.
+
+    Raises:
+        MalformedRequest: Without a question, or with two.
+
+    Example:
+        >>> question_text("", [Turn(role="user", content="Where is Oslo?"), Turn(role="user", content=" ")])
+        'Where is Oslo?'
+    """
+    if not question.strip() and not any(turn.content.strip() for turn in messages):
+        raise MalformedRequest("give a question, or messages with some text", field="question")
+    return transcript([turn for turn in conversation(question, messages) if turn.content.strip()])
+
+
 def checked_turns(messages: Sequence[Turn]) -> Sequence[Turn]:
     """Return `messages`, if their last turn has a text.
 

@@ -15,9 +15,9 @@ from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
 from inference import DeadlineExceeded, ModelClients, PromptTooLong, Spend
 from kernel.assignment import InfeasibleAssignment, NoAgents
-from kernel.conversation import Turn, conversation, transcript
+from kernel.conversation import question_text
 from kernel.envelope import NO_USAGE, BudgetExhausted, Limits, limits
-from kernel.errors import MalformedRequest, MetacogError, UnknownAgent
+from kernel.errors import MetacogError, UnknownAgent
 from kernel.msv import MSV
 from kernel.msv.affect import AffectAnalyser
 from kernel.msv.ratings import RATING_MAX_TOKENS
@@ -102,7 +102,7 @@ def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> A
         MetacogError: The error that left no answer at all.
     """
     agents = _participants(request.agents, context.agents())
-    question = _question(request.question, request.messages)
+    question = question_text(request.question, request.messages)
     role_assigner = RoleAssigner(
         agents,
         context.defaults.policy,
@@ -122,13 +122,6 @@ def _participants(ids: Sequence[str], configured: Sequence[AgentConfig]) -> list
     if not chosen:
         raise NoAgents("no agents are configured")
     return sorted(chosen, key=lambda agent: agent.id)
-
-
-def _question(question: str, messages: Sequence[Turn]) -> str:
-    """The question as one text; turns without text are left out of a conversation."""
-    if not question.strip() and not any(turn.content.strip() for turn in messages):
-        raise MalformedRequest("give a question, or messages with some text", field="question")
-    return transcript([turn for turn in conversation(question, messages) if turn.content.strip()])
 
 
 def _assignment_seed(assignment_seed: int | None, seed: int | None) -> int | None:

@@ -38,9 +38,9 @@ from services.delegation.service.task_context import (
     TaskContext,
     TaskDefaults,
     check_agent,
+    checked_question,
     clients_of,
     participants,
-    question_text,
     rules_in_force,
 )
 from services.delegation.service.task_records import TaskDocument, TaskStore
@@ -115,7 +115,7 @@ def process(request: ProcessRequest, *, key: ApiKey, context: ProcessContext) ->
     agents = participants(request.agents, context.agents())
     if request.first_agent:
         check_agent(request.first_agent, agents)
-    question = question_text(request.question, request.messages, context.defaults.task_characters)
+    question = checked_question(request.question, request.messages, context.defaults.task_characters)
     all_agents = {agent.id: agent for agent in context.agents()}
     judge = [all_agents[request.judge.agent]] if request.judge and request.judge.agent else []
     models = clients_of(context.model_clients, [*agents.values(), *judge])

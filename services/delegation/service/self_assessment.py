@@ -24,9 +24,9 @@ from services.delegation.service.task_context import (
     TaskContext,
     TaskDefaults,
     chat,
+    checked_question,
     clients_of,
     participants,
-    question_text,
     rules_in_force,
 )
 from services.delegation.service.values import AgentAssessed, SelfAssessRequest, SelfAssessResponse
@@ -73,7 +73,7 @@ async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext)
     agents = participants(request.agents, context.agents())
     models = clients_of(context.model_clients, agents.values())
     task = TaskContext(
-        question=question_text(request.question, request.messages, context.defaults.task_characters),
+        question=checked_question(request.question, request.messages, context.defaults.task_characters),
         agents=agents,
         rules=rules_in_force(request.parameters, context.defaults.rules),
         spend=Spend(limits(request.envelope, context.defaults.limits), models=models),

@@ -15,9 +15,9 @@ from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
 from inference import ModelClient, ModelClients, Spend
 from kernel.confidence.rules import Ablation, Rules
-from kernel.conversation import Turn, conversation, transcript
+from kernel.conversation import Turn, question_text
 from kernel.envelope import Limits
-from kernel.errors import MalformedRequest, NoAgents, UnknownAgent
+from kernel.errors import NoAgents, UnknownAgent
 from kernel.learning.profiles import Profile
 from kernel.seeds import derived_seed
 from services.delegation.core.routine import Routine
@@ -150,8 +150,8 @@ def check_agent(name: str, known: Mapping[str, Any]) -> None:
         raise UnknownAgent(f"agent {name!r} is not configured, or takes no part; there are {listed}", agent=name)
 
 
-def question_text(question: str, messages: Sequence[Turn], max_characters: int) -> str:
-    """Return the question as one text: a conversation of several turns as its transcript.
+def checked_question(question: str, messages: Sequence[Turn], max_characters: int) -> str:
+    """Return the question as one text if it is not too long.
 
     Args:
         question: The question, or an empty text.
@@ -162,10 +162,7 @@ def question_text(question: str, messages: Sequence[Turn], max_characters: int) 
         MalformedRequest: When neither or both are given.
         RequestOverLimit: When it is too long.
     """
-    turns = [turn for turn in conversation(question, messages) if turn.content.strip()]
-    if not turns:
-        raise MalformedRequest("give a question, or messages with some text", field="question")
-    text = transcript(turns)
+    text = question_text(question, messages)
     if len(text) > max_characters:
         message = f"the question has {len(text)} characters; the limit is {max_characters}"
         raise RequestOverLimit(message, field="question", limit=str(max_characters))
