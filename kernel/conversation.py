@@ -101,6 +101,17 @@ def chat_of_turns(messages: Sequence[Turn]) -> list[ChatMessage]:
     return [{"role": turn.role, "content": turn.content} for turn in messages]
 
 
+def chat_of_prompt(system: str, user: str) -> list[ChatMessage]:
+    """Return the messages of one prompt; an empty system prompt is left out.
+
+    Example:
+        >>> chat_of_prompt("", "Where is Oslo?")
+        [{'role': 'user', 'content': 'Where is Oslo?'}]
+    """
+    head = [{"role": "system", "content": system}] if system else []
+    return [*head, {"role": "user", "content": user}]
+
+
 def turns_of_chat(chat: object) -> list[Turn]:
     r"""Return the messages of a chat completion as turns of text; parts that are no text are named in brackets.
 

@@ -10,6 +10,7 @@ from chassis.prompts import Prompt, shortened
 from inference import Call, Completion, PromptTooLong, Spend, WorkKind
 from inference import CompletionSample as Generated
 from kernel.answers import without_thinking
+from kernel.conversation import chat_of_prompt
 from kernel.envelope import StageUsage
 from kernel.errors import MetacogError
 from kernel.seeds import derived_seed
@@ -190,9 +191,8 @@ class SamplingStages:
         self, agent: StageAgent, prompt: Prompt, stage: str, *, samples: int = 1, names: Sequence[str] = ()
     ) -> Call:
         sizes, temperatures, config = self._plan.tokens, self._temperatures, agent.config
-        head = [{"role": "system", "content": config.system_prompt}] if config.system_prompt else []
         return Call(
-            messages=[*head, {"role": "user", "content": prompt.text}],
+            messages=chat_of_prompt(config.system_prompt, prompt.text),
             max_tokens={SOLVE: sizes.solve, CRITIQUE: sizes.critique}.get(stage, sizes.arbitrate),
             stage=stage,
             work=WorkKind.STAGE,

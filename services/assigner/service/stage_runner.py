@@ -24,6 +24,7 @@ from inference import (
     WorkKind,
 )
 from kernel.answers import AnswerType
+from kernel.conversation import chat_of_prompt
 from kernel.envelope import NO_USAGE, BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.msv import MSV, MSVKind
@@ -180,7 +181,7 @@ class StageRunner:
         share = ledger.affordable_tokens(wanted, among=attempt.stages_left)
         seed = self._task.seed
         return Call(
-            messages=chat(agent.system_prompt, prompt.text),
+            messages=chat_of_prompt(agent.system_prompt, prompt.text),
             max_tokens=max(floor, share, min(wanted, FLOOR_TOKENS, ledger.tokens_left)),
             temperature=agent.temperature,
             seed=None if seed is None else derived_seed(seed, stage, agent.id, str(attempt.number)),
@@ -411,7 +412,7 @@ class StateAssessor:
     def _call(self, prompt: Prompt, stage: str, agent: AgentConfig | None) -> Call:
         seed = self._task.seed
         return Call(
-            messages=chat(agent.system_prompt if agent else "", prompt.text),
+            messages=chat_of_prompt(agent.system_prompt if agent else "", prompt.text),
             max_tokens=RATING_MAX_TOKENS,
             schema=RATING_SCHEMA,
             temperature=0.0,
@@ -445,12 +446,6 @@ def shorter_prompts(build: Callable[[int], FittedPrompt], input_max_tokens: int)
         if shorter.prompt.text != prompt.prompt.text:
             prompt = shorter
             yield prompt
-
-
-def chat(system: str, user: str) -> list[dict[str, str]]:
-    """Messages of one prompt."""
-    head = [{"role": "system", "content": system}] if system else []
-    return [*head, {"role": "user", "content": user}]
 
 
 class _SlowStart(InferenceError):

@@ -10,6 +10,7 @@ from configuration.agents import AgentConfig
 from inference import Call, ModelClients, Spend, UnparsableOutput, WorkKind, read_document
 from kernel.confidence.decision import assessed_agent
 from kernel.confidence.rules import Ablation
+from kernel.conversation import chat_of_prompt
 from kernel.envelope import BudgetExhausted, StageUsage, limits
 from kernel.errors import MetacogError
 from kernel.learning.profiles import ProfileEstimate, profile_estimate
@@ -23,7 +24,6 @@ from services.delegation.service.task_context import (
     ProfileLookup,
     TaskContext,
     TaskDefaults,
-    chat,
     checked_question,
     clients_of,
     participants,
@@ -216,7 +216,7 @@ class SelfAssessor:
 
     def _call(self, agent: AgentConfig, prompt: str, attempt: int) -> Call:
         return Call(
-            messages=chat(agent.system_prompt, prompt),
+            messages=chat_of_prompt(agent.system_prompt, prompt),
             max_tokens=ASSESS_MAX_TOKENS,
             schema=rating_schema(QUESTIONS),
             temperature=0.0 if attempt == 1 else 0.7,

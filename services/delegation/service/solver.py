@@ -11,13 +11,14 @@ from inference import Call, DeadlineExceeded, ModelClient, PromptTooLong, WorkKi
 from kernel.answers import AnswerType, inferred_type
 from kernel.confidence.rules import Baseline, TaskMode
 from kernel.confidence.voting import Ballot, VoteCount, answer_in, count_votes
+from kernel.conversation import chat_of_prompt
 from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.thresholds import DECIMALS
 from services.delegation import prompts
 from services.delegation.service.executor_choice import ExecutorChoice
 from services.delegation.service.result_merger import same_meanings
-from services.delegation.service.task_context import TaskContext, chat
+from services.delegation.service.task_context import TaskContext
 from services.delegation.service.values import AgentAnswered, AnswerToken, ModeChosen, ProcessRequest
 
 # Agents that are tried one after another, when the executor fails.
@@ -223,7 +224,7 @@ class TaskSolver:
         prompt = self._task.recorded(prompts.solution(question=self._task.question, answer_type=self._prompted_type))
         temperature = agent.temperature if self._request.temperature is None else self._request.temperature
         return Call(
-            messages=chat(agent.system_prompt, prompt.text),
+            messages=chat_of_prompt(agent.system_prompt, prompt.text),
             max_tokens=tokens,
             temperature=temperature,
             seed=self._task.seed_of(stage, agent.id),

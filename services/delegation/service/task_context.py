@@ -175,9 +175,3 @@ def rules_in_force(requested: Parameters | None, default: Rules) -> Rules:
         return default
     given = {each.name: getattr(requested, each.name) for each in fields(requested)}
     return replace(default, **{name: number for name, number in given.items() if number is not None})
-
-
-def chat(system: str, user: str) -> list[dict[str, str]]:
-    """Return the messages of one prompt."""
-    head = [{"role": "system", "content": system}] if system else []
-    return [*head, {"role": "user", "content": user}]
