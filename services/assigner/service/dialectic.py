@@ -14,10 +14,11 @@ from chassis.serving.events import Emit, stream_of
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
 from inference import DeadlineExceeded, ModelClients, PromptTooLong, Spend
-from kernel.assignment import InfeasibleAssignment, NoAgents
+from kernel.agents import participants
+from kernel.assignment import InfeasibleAssignment
 from kernel.conversation import question_text
 from kernel.envelope import NO_USAGE, BudgetExhausted, Limits, limits
-from kernel.errors import MetacogError, UnknownAgent
+from kernel.errors import MetacogError
 from kernel.msv import MSV
 from kernel.msv.affect import AffectAnalyser
 from kernel.msv.ratings import RATING_MAX_TOKENS
@@ -101,7 +102,8 @@ def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> A
         InfeasibleAssignment: When the agents may not hold five roles.
         MetacogError: The error that left no answer at all.
     """
-    agents = _participants(request.agents, context.agents())
+    chosen = participants(request.agents, {agent.id: agent for agent in context.agents()})
+    agents = sorted(chosen.values(), key=lambda agent: agent.id)
     question = question_text(request.question, request.messages)
     role_assigner = RoleAssigner(
         agents,
@@ -111,17 +113,6 @@ def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> A
         seed=_assignment_seed(request.assignment_seed, request.seed),
     )
     return stream_of(lambda emit: DialecticRun(request, question, agents, role_assigner, context, emit).run())
-
-
-def _participants(ids: Sequence[str], configured: Sequence[AgentConfig]) -> list[AgentConfig]:
-    unknown = sorted(set(ids) - {agent.id for agent in configured})
-    if unknown:
-        known = ", ".join(agent.id for agent in configured)
-        raise UnknownAgent(f"agents: {unknown[0]!r} is not configured; there are {known}", agent=unknown[0])
-    chosen = [agent for agent in configured if not ids or agent.id in ids]
-    if not chosen:
-        raise NoAgents("no agents are configured")
-    return sorted(chosen, key=lambda agent: agent.id)
 
 
 def _assignment_seed(assignment_seed: int | None, seed: int | None) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from configuration.agents import AgentConfig
 from inference import Call, ModelClients, Spend, UnparsableOutput, WorkKind, read_document
+from kernel.agents import participants
 from kernel.confidence.decision import assessed_agent
 from kernel.confidence.rules import Ablation
 from kernel.conversation import chat_of_prompt
@@ -26,7 +27,6 @@ from services.delegation.service.task_context import (
     TaskDefaults,
     checked_question,
     clients_of,
-    participants,
     rules_in_force,
 )
 from services.delegation.service.values import AgentAssessed, SelfAssessRequest, SelfAssessResponse
@@ -70,7 +70,7 @@ async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext)
         MetacogError: When the dimension had to be classified and could not be.
     """
     started = time.monotonic()
-    agents = participants(request.agents, context.agents())
+    agents = participants(request.agents, {agent.id: agent for agent in context.agents()})
     models = clients_of(context.model_clients, agents.values())
     task = TaskContext(
         question=checked_question(request.question, request.messages, context.defaults.task_characters),

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from inference import ModelClient, ModelClients, Spend
 from kernel.confidence.rules import Ablation, Rules
 from kernel.conversation import Turn, question_text
 from kernel.envelope import Limits
-from kernel.errors import NoAgents, UnknownAgent
 from kernel.learning.profiles import Profile
 from kernel.seeds import derived_seed
 from services.delegation.core.routine import Routine
@@ -122,32 +121,6 @@ class TaskContext:
 def clients_of(model_clients: ModelClients, agents: Iterable[AgentConfig]) -> list[ModelClient]:
     """Return every client that a task may call: those of `agents`, and the one that classifies and judges."""
     return [model_clients.assessor(), *map(model_clients.of, agents)]
-
-
-def participants(requested: Sequence[str], configured: Sequence[AgentConfig]) -> dict[str, AgentConfig]:
-    """Return the agents that take part, in the order of the configuration.
-
-    Raises:
-        NoAgents: When no agent is configured.
-        UnknownAgent: For one that is not configured.
-    """
-    known = {agent.id: agent for agent in configured}
-    for name in requested:
-        check_agent(name, known)
-    if not known:
-        raise NoAgents("no agents are configured")
-    return {name: agent for name, agent in known.items() if not requested or name in requested}
-
-
-def check_agent(name: str, known: Mapping[str, Any]) -> None:
-    """Return if there is an agent of that name.
-
-    Raises:
-        UnknownAgent: When there is not.
-    """
-    if name not in known:
-        listed = ", ".join(list(known)[:20])
-        raise UnknownAgent(f"agent {name!r} is not configured, or takes no part; there are {listed}", agent=name)
 
 
 def checked_question(question: str, messages: Sequence[Turn], max_characters: int) -> str:
