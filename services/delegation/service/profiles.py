@@ -13,6 +13,7 @@ from chassis.page_tokens import page, parts_of, time_in, token_of
 from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from chassis.serving.wire import MAX_COUNT
 from kernel.agents import check_agent
+from kernel.confidence.rules import LEARNING_RATE
 from kernel.errors import MalformedRequest
 from kernel.learning.profiles import Change, Profile, ProfileChange, interval, replayed_competence
 from kernel.values import value
@@ -245,7 +246,7 @@ class Profiles:
     store: ProfileStore
     agents: Agents
     dimensions: Callable[[], Sequence[Dimension]]
-    learning_rate: float = 0.1
+    learning_rate: float = LEARNING_RATE
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def page(self, request: ListProfilesRequest) -> ListProfilesResponse:
