@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from chassis.clock import milliseconds_since
 from chassis.prompts import Prompt, shortened
 from inference import Call, Completion, PromptTooLong, Spend, WorkKind
 from inference import CompletionSample as Generated
@@ -101,7 +102,7 @@ class SamplingStages:
             completion = await self._complete_fitted(critic, build, CRITIQUE, names=(str(solver), "0"))
         except MetacogError as error:
             failure = f"{error.reason}: {error.message}"
-            return replace(critique, failure=failure, duration_ms=_milliseconds_since(started_at))
+            return replace(critique, failure=failure, duration_ms=milliseconds_since(started_at))
         drawn = _drawn(completion.samples[0])
         text = drawn.text.strip()
         return replace(
@@ -111,7 +112,7 @@ class SamplingStages:
             truncated=drawn.truncated,
             succeeded=bool(text),
             failure="" if text else "the model returned no text",
-            duration_ms=_milliseconds_since(started_at),
+            duration_ms=milliseconds_since(started_at),
         )
 
     async def arbitrate(self, solvers: Sequence[Represented], form: AnswerForm, *, count: int, offset: int) -> Batch:
@@ -258,7 +259,3 @@ def _matches(document: object, count: int) -> Sequence[int]:
     if not isinstance(places, list) or len(places) != count or not all(isinstance(place, int) for place in places):
         raise ValueError(f"a judgement of meaning lists {count} whole numbers")
     return places
-
-
-def _milliseconds_since(started_at: float) -> float:
-    return round((time.monotonic() - started_at) * 1000, 3)

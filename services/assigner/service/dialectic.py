@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from chassis.clock import milliseconds_since
 from chassis.ids import new_id
 from chassis.log import logger
 from chassis.serving.events import Emit, stream_of
@@ -333,7 +334,7 @@ class DialecticRun:
             degraded=is_degraded(reasons),
             degraded_reasons=reasons,
             budget_exhausted=self._spend.ledger.exhausted or any(reason.startswith(limit) for reason in reasons),
-            duration_ms=round((time.monotonic() - self._started_at) * 1000, 3),
+            duration_ms=milliseconds_since(self._started_at),
             run_id=self._run_id,
             note_stage=self._note,
         )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from chassis.clock import milliseconds_since
 from chassis.prompts import Prompt, shortened
 from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
@@ -268,7 +269,7 @@ class StageOutput:
             prompt=self.prompt.prompt.name,
             prompt_digest=self.prompt.prompt.digest,
             usage=self._usage,
-            duration_ms=_milliseconds_since(self._started_at),
+            duration_ms=milliseconds_since(self._started_at),
             truncated=self.truncated,
             shortened_inputs=self.prompt.shortened,
             attempts=self.attempt.number,
@@ -393,14 +394,14 @@ class StateAssessor:
                     return RatedState(
                         msv=rated_msv(ratings.values[0], kind=kind, emotional=self._emotions_of(kind)),
                         usage=ratings.completion.usage,
-                        duration_ms=_milliseconds_since(started_at),
+                        duration_ms=milliseconds_since(started_at),
                         shortened=each.shortened,
                     )
         except TimeoutError:
             reason = f"{DeadlineExceeded.reason}: no rating within {patience_s:.1f} s"
         except MetacogError as error:
             reason = f"{error.reason}: {error.message}"
-        return RatedState(msv=self._unrated(reason, kind), usage=None, duration_ms=_milliseconds_since(started_at))
+        return RatedState(msv=self._unrated(reason, kind), usage=None, duration_ms=milliseconds_since(started_at))
 
     def _unrated(self, reason: str, kind: MSVKind) -> MSV:
         return unrated_msv(reason, kind=kind, emotional=self._emotions_of(kind))
@@ -453,7 +454,3 @@ class _SlowStart(InferenceError):
 
     code = DeadlineExceeded.code
     reason = DeadlineExceeded.reason
-
-
-def _milliseconds_since(started_at: float) -> float:
-    return round((time.monotonic() - started_at) * 1000, 3)

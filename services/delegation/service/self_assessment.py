@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
+from chassis.clock import milliseconds_since
 from configuration.agents import AgentConfig
 from inference import Call, ModelClients, Spend, UnparsableOutput, WorkKind, read_document
 from kernel.agents import participants
@@ -93,7 +94,7 @@ async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext)
         parameters=task.rules,
         usage=ledger.usage(),
         budget_exhausted=ledger.exhausted,
-        duration_ms=round((time.monotonic() - started) * 1000, 3),
+        duration_ms=milliseconds_since(started),
     )
 
 
@@ -173,7 +174,7 @@ class SelfAssessor:
             attempts=reply.attempts,
             prompt_digest=prompt.digest,
             usage=reply.usage,
-            duration_ms=round((time.monotonic() - started) * 1000, 3),
+            duration_ms=milliseconds_since(started),
         )
 
     async def _request_ratings(self, reply: "_RatingReply", agent: AgentConfig, prompt: str) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from chassis.clock import milliseconds_since
 from chassis.log import logger
 from configuration.agents import AgentConfig
 from inference import Call, DeadlineExceeded, ModelClient, PromptTooLong, WorkKind
@@ -188,7 +189,7 @@ class TaskSolver:
             weight=self._weight(name),
             text=text.content.strip() if not text.failure else "",
             usage=text.usage,
-            duration_ms=round((time.monotonic() - text.started) * 1000, 3),
+            duration_ms=milliseconds_since(text.started),
             truncated=text.truncated,
             failure=text.failure,
         )

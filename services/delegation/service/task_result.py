@@ -1,10 +1,10 @@
 """This module makes the last event of a task and its stored record."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from chassis.clock import milliseconds_since
 from kernel.confidence.rules import Ablation, Baseline, ConfidenceSource, TaskMode
 from kernel.envelope import BudgetExhausted
 from kernel.learning.profiles import ProfileEstimate
@@ -97,7 +97,7 @@ def finished_task(outcome: TaskOutcome) -> TaskFinished:
         run_id=outcome.request.run_id,
         request_id=outcome.request.request_id,
         created_at=outcome.created_at,
-        duration_ms=round((time.monotonic() - outcome.started) * 1000, 3),
+        duration_ms=milliseconds_since(outcome.started),
     )
 
 
