@@ -11,9 +11,9 @@ import numpy as np
 import orjson
 from prometheus_client import Counter, Histogram
 
-from chassis.errors import EncoderUnavailable
 from chassis.serving.auth import bearer
 from chassis.telemetry import SECONDS, trace_headers
+from inference.errors import EncoderUnavailable
 from inference.http.error_replies import retry_after_s
 from inference.http.http_transport import HttpTransport
 from inference.http.transport import HttpReply, Transport, TransportFailure

@@ -6,8 +6,8 @@ MetacogError
 ├── InvalidProfile           an imported profile is not possible
 ├── SandboxUnavailable       the request has unit tests, and the sandbox is off or missing
 ├── CategoryNotFound         the key has no such discovered category
-├── (agents)                 kernel.errors: UnknownAgent, NoAgents
-├── (feedback, database)     chassis.errors: FeedbackConflict, DatabaseUnavailable
+├── (agents, feedback)       kernel.errors: UnknownAgent, NoAgents, FeedbackConflict
+├── (database)               chassis.errors: DatabaseUnavailable
 ├── (idempotency)            chassis.idempotency: RequestIdReused, RequestInProgress
 └── (permissions)            chassis.serving.auth: TeachingNotAllowed
 """

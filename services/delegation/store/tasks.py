@@ -12,11 +12,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import ERRORS, Sessions, database_error, without_nul
-from chassis.errors import FeedbackConflict
 from chassis.idempotency import check_digest
 from chassis.json_text import dumps
 from chassis.serving.wire import from_plain
 from kernel.confidence.rules import Checker
+from kernel.errors import FeedbackConflict
 from kernel.learning.drift import DriftLimits
 from services.delegation.errors import TaskNotFound
 from services.delegation.metrics import JUDGED

@@ -10,9 +10,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import Sessions, without_nul
-from chassis.errors import FeedbackConflict
 from chassis.idempotency import check_digest
 from chassis.serving.wire import from_plain
+from kernel.errors import FeedbackConflict
 from services.router.core.feedback import is_right
 from services.router.errors import RunNotFound
 from services.router.service.feedback.feedback import (
