@@ -11,7 +11,6 @@ MetacogError
 ├── PeerUnavailable          another service could not be reached
 ├── PeerError                another service returned an error, with its own code and reason
 ├── DatabaseUnavailable      PostgreSQL could not be reached
-├── EncoderUnavailable       the sentence encoder could not be reached, or its reply is not that of an encoder
 └── (inference)              inference.errors
 """
 
@@ -74,13 +73,6 @@ class DatabaseUnavailable(MetacogError):
     reason = "DATABASE_UNAVAILABLE"
 
 
-class EncoderUnavailable(MetacogError):
-    """The sentence encoder could not be reached, or its reply is not that of an encoder."""
-
-    code = Code.UNAVAILABLE
-    reason = "ENCODER_UNAVAILABLE"
-
-
 class ClientGone(MetacogError):
     """The client disconnected before its answer was complete."""
 
@@ -95,10 +87,3 @@ class PeerError(MetacogError):
         super().__init__(message, **metadata)
         self.code = code
         self.reason = reason
-
-
-class FeedbackConflict(MetacogError):
-    """The run has a different label already."""
-
-    code = Code.ALREADY_EXISTS
-    reason = "FEEDBACK_CONFLICT"

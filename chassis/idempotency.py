@@ -37,10 +37,31 @@ class RequestInProgress(MetacogError):
     reason = "REQUEST_IN_PROGRESS"
 
 
-def reused(request_id: str, **metadata: str) -> RequestIdReused:
-    """Return the error for `request_id` when it comes with another request than the first time."""
-    message = f"request_id {request_id!r} was used for another request; choose a new one"
-    return RequestIdReused(message, request_id=request_id, **metadata)
+def check_digest(
+    first: str,
+    digest: str,
+    identifier: str,
+    *,
+    field: str = "request_id",
+    other: str = "another request",
+    **metadata: str,
+) -> None:
+    """Return if a request that comes with a known identifier is the same as the first time.
+
+    Args:
+        first: Digest of the first request with the identifier.
+        digest: Digest of this request.
+        identifier: Identifier that the caller chose.
+        field: Field of the request that holds it.
+        other: What the first request is called when it was not the same.
+        metadata: Further values of the error.
+
+    Raises:
+        RequestIdReused: When it is not the same.
+    """
+    if first != digest:
+        message = f"{field} {identifier!r} was used for {other}; choose a new one"
+        raise RequestIdReused(message, **{field: identifier}, **metadata)
 
 
 class RequestStore(Protocol[Found]):

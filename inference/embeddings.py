@@ -11,9 +11,10 @@ import numpy as np
 import orjson
 from prometheus_client import Counter, Histogram
 
-from chassis.errors import EncoderUnavailable
 from chassis.serving.auth import bearer
 from chassis.telemetry import SECONDS, trace_headers
+from inference.errors import EncoderUnavailable
+from inference.http.error_replies import retry_after_s
 from inference.http.http_transport import HttpTransport
 from inference.http.transport import HttpReply, Transport, TransportFailure
 from kernel.values import value
@@ -63,12 +64,6 @@ def error_summary(body: bytes) -> str:
     except _UNEXPECTED_FORM:
         message = body.decode(errors="replace")
     return " ".join(message.split())[:200]
-
-
-def retry_after_s(reply: HttpReply) -> float:
-    """Return the pause that a server requests [s, >= 0]; 0 when it states none in seconds."""
-    header = reply.headers.get("retry-after", "")
-    return float(header) if header.isdigit() else 0.0
 
 
 EMBEDDED = Counter("metacog_embedded_texts_total", "Texts that the encoder turned into vectors.")
@@ -248,7 +243,7 @@ class Embeddings:
                 pause_s = random.uniform(0, FIRST_PAUSE_S * 2**attempt)
                 try:
                     reply = await self._send(body)
-                    pause_s += retry_after_s(reply)
+                    pause_s += retry_after_s(reply) or 0.0
                 except TransportFailure as failure:
                     if asyncio.get_running_loop().time() + pause_s >= until:
                         raise self._unreachable(failure) from failure

@@ -1,6 +1,7 @@
-"""This module defines the errors of a call to a backend.
+"""This module defines the errors of a call to a backend or to the encoder.
 
     MetacogError
+    ├── EncoderUnavailable          ENCODER_UNAVAILABLE
     └── InferenceError              any of these
         ├── InvalidCall             INVALID_SAMPLING       the call itself is wrong; nothing is sent
         ├── PromptTooLong           PROMPT_TOO_LONG
@@ -21,6 +22,13 @@ from kernel.errors import Code, MetacogError
 
 class InferenceError(MetacogError):
     """A call to a backend failed."""
+
+
+class EncoderUnavailable(MetacogError):
+    """The sentence encoder could not be reached, or its reply is not that of an encoder."""
+
+    code = Code.UNAVAILABLE
+    reason = "ENCODER_UNAVAILABLE"
 
 
 class InvalidCall(InferenceError):

@@ -115,7 +115,17 @@ def pressure(msv: MSV, term: str) -> float | None:
         [0.25, 0.5, None, None]
     """
     level: float | None = getattr(msv, term)
-    return 1 - level if level is not None and term in LOWERS else level
+    return None if level is None else level_pressure(term, level)
+
+
+def level_pressure(term: str, level: float) -> float:
+    """Return the level of one of `TERMS` turned so that it is high where it asks for deliberation [0..1].
+
+    Example:
+        >>> level_pressure("correctness", 0.75), level_pressure("conflict", 0.75)
+        (0.25, 0.75)
+    """
+    return 1 - level if term in LOWERS else level
 
 
 @value

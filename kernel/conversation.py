@@ -31,6 +31,21 @@ def conversation(question: str, messages: Sequence[Turn]) -> Sequence[Turn]:
     return messages or [Turn(role="user", content=question)]
 
 
+def question_text(question: str, messages: Sequence[Turn]) -> str:
+    r"""Return the question as one text: a conversation of several turns as its transcript, without turns without text.
+
+    Raises:
+        MalformedRequest: Without a question, or with two.
+
+    Example:
+        >>> question_text("", [Turn(role="user", content="Where is Oslo?"), Turn(role="user", content=" ")])
+        'Where is Oslo?'
+    """
+    if not question.strip() and not any(turn.content.strip() for turn in messages):
+        raise MalformedRequest("give a question, or messages with some text", field="question")
+    return transcript([turn for turn in conversation(question, messages) if turn.content.strip()])
+
+
 def checked_turns(messages: Sequence[Turn]) -> Sequence[Turn]:
     """Return `messages`, if their last turn has a text.
 
@@ -84,6 +99,17 @@ def chat_of_turns(messages: Sequence[Turn]) -> list[ChatMessage]:
         [{'role': 'user', 'content': 'Where is Oslo?'}]
     """
     return [{"role": turn.role, "content": turn.content} for turn in messages]
+
+
+def chat_of_prompt(system: str, user: str) -> list[ChatMessage]:
+    """Return the messages of one prompt; an empty system prompt is left out.
+
+    Example:
+        >>> chat_of_prompt("", "Where is Oslo?")
+        [{'role': 'user', 'content': 'Where is Oslo?'}]
+    """
+    head = [{"role": "system", "content": system}] if system else []
+    return [*head, {"role": "user", "content": user}]
 
 
 def turns_of_chat(chat: object) -> list[Turn]:

@@ -105,3 +105,10 @@ class NoAgents(MetacogError):
 
     code = Code.FAILED_PRECONDITION
     reason = "NO_AGENTS"
+
+
+class FeedbackConflict(MetacogError):
+    """The run or task has a different label already."""
+
+    code = Code.ALREADY_EXISTS
+    reason = "FEEDBACK_CONFLICT"

@@ -14,24 +14,29 @@ class Outcome(StrEnum):
     ABSTAINED = "ABSTAINED"
 
 
-def degraded_reasons(outcome: Outcome, *reasons: Iterable[str]) -> list[str]:
+def degraded_reasons(outcome: Outcome, *reasons: Iterable[str], of_agents: Iterable[str] = ()) -> list[str]:
     """Return every reason why an answer is less than what was requested, each once, in the order given.
 
     Args:
         outcome: How answering ended.
-        reasons: Reasons of each part that took part, as `CODE: message`.
+        reasons: Reasons that each can be the reason of an abstention, as `CODE: message`.
+        of_agents: Reasons of single agents, which do not state that there is no answer at all.
 
     Returns:
-        The reasons; an abstention always has one.
+        The reasons, those of agents first; an abstention always has one that is not of a single agent.
 
     Example:
         >>> degraded_reasons(Outcome.ANSWERED, ["dialectic: TIMEOUT: late"], [])
         ['dialectic: TIMEOUT: late']
         >>> degraded_reasons(Outcome.ABSTAINED)
         ['NO_VALID_ANSWER: no valid answer could be obtained']
+        >>> degraded_reasons(Outcome.ABSTAINED, of_agents=["ada failed: no text"])
+        ['ada failed: no text', 'NO_VALID_ANSWER: no valid answer could be obtained']
     """
-    stated = list(dict.fromkeys(reason for group in reasons for reason in group))
-    return stated if stated or outcome is Outcome.ANSWERED else [NO_VALID_ANSWER]
+    stated = [reason for group in reasons for reason in group]
+    if not stated and outcome is Outcome.ABSTAINED:
+        stated = [NO_VALID_ANSWER]
+    return list(dict.fromkeys([*of_agents, *stated]))
 
 
 def is_degraded(reasons: Sequence[str]) -> bool:

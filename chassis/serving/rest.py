@@ -16,19 +16,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from chassis.errors import ClientGone, PathNotFound
 from chassis.json_text import dumps
-from chassis.log import logger
 from chassis.serving.auth import ApiKey, Keyring
 from chassis.serving.edge import OPERATION, RestEdge
 from chassis.serving.health import Health
+from chassis.serving.named_errors import named_error
 from chassis.serving.wire import json_schema, malformed
 from kernel.envelope import BudgetExhausted
-from kernel.errors import InternalError, MalformedRequest, MetacogError
+from kernel.errors import MalformedRequest, MetacogError
 
 T = TypeVar("T")
 Shape = Callable[[MetacogError], Mapping[str, Any]]
 Handler = Callable[[Request], Awaitable[Response]]
-
-_log = logger(__name__)
 
 
 class Json(Response):
@@ -97,7 +95,7 @@ class Application(FastAPI):
         except MetacogError as error:
             reply = self.error_response(error, path)
         except Exception as error:  # noqa: BLE001 - the edge: any other exception is a bug, logged and named
-            reply = self.error_response(_bug(path, error), path)
+            reply = self.error_response(named_error(error, path=path), path)
         await reply(scope, receive, send)
 
     def error_response(self, error: MetacogError, path: str) -> Response:
@@ -270,9 +268,4 @@ async def _reply_http(request: Request, error: Exception) -> Response:
 
 
 async def _reply_bug(request: Request, error: Exception) -> Response:
-    return await _reply_error(request, _bug(request.url.path, error))
-
-
-def _bug(path: str, error: Exception) -> InternalError:
-    _log.error("a bug reached the edge", path=path, exc_info=error)
-    return InternalError()
+    return await _reply_error(request, named_error(error, path=request.url.path))

@@ -14,10 +14,10 @@ from grpc_status import rpc_status
 from opentelemetry.trace import SpanKind
 
 from chassis.deadline import CALLER_WAITS_UNTIL
-from chassis.log import logger
 from chassis.serving.auth import ANYONE, ApiKey, Keyring
+from chassis.serving.named_errors import named_error
 from chassis.telemetry import IN_FLIGHT, REQUEST_SECONDS, REQUESTS, child, span
-from kernel.errors import Code, InternalError, MetacogError
+from kernel.errors import Code, MetacogError
 
 DOMAIN = "metacog"
 OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
@@ -29,22 +29,12 @@ T = TypeVar("T")
 if TYPE_CHECKING:  # generic in its stubs only
     Handler = grpc.RpcMethodHandler[Any, Any]
 
-_log = logger(__name__)
-
 
 def status_of(error: MetacogError) -> status_pb2.Status:
     """Return the rich status of an error: code, message, and an `ErrorInfo` with reason and metadata."""
     detail = AnyMessage()
     detail.Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata))
     return status_pb2.Status(code=code_pb2.Code.ValueType(error.code.grpc), message=error.message, details=[detail])
-
-
-def named_error(error: Exception, op: str) -> MetacogError:
-    """Return `error` if it is a named error; else log it and return `InternalError`, without its message."""
-    if isinstance(error, MetacogError):
-        return error
-    _log.error("a bug reached the edge", op=op, exc_info=error)
-    return InternalError()
 
 
 def caller(context: Context, keyring: Keyring) -> ApiKey:
@@ -87,7 +77,7 @@ class RpcEdge(aio.ServerInterceptor):
                     self._admit(context)
                     reply = await inner(request, context)
                 except Exception as error:  # noqa: BLE001 - the edge: any other exception is a bug, logged and named
-                    watched.error = named_error(error, op)
+                    watched.error = named_error(error, op=op)
             if watched.error is not None:
                 await context.abort_with_status(rpc_status.to_status(status_of(watched.error)))
             return reply
@@ -103,7 +93,7 @@ class RpcEdge(aio.ServerInterceptor):
                         async for reply in replies:
                             yield reply
                 except Exception as error:  # noqa: BLE001 - the edge: any other exception is a bug, logged and named
-                    watched.error = named_error(error, op)
+                    watched.error = named_error(error, op=op)
             if watched.error is not None:
                 await context.abort_with_status(rpc_status.to_status(status_of(watched.error)))
 

@@ -9,10 +9,9 @@ from typing import TypeVar
 from fastapi.responses import Response, StreamingResponse
 
 from chassis.json_text import dumps
-from chassis.log import logger
+from chassis.serving.named_errors import named_error
 from chassis.serving.rest import problem_body
 from chassis.serving.wire import event_name
-from kernel.errors import InternalError, MetacogError
 
 T = TypeVar("T")
 
@@ -21,8 +20,6 @@ HEARTBEAT, HEARTBEAT_S = b": still here\n\n", 15.0
 READ_AHEAD = 16
 # Items at the beginning that go out one by one, so that the first word waits for no other.
 FIRST_ALONE = 4
-
-_log = logger(__name__)
 
 
 def sse(name: str, data: object) -> bytes:
@@ -58,14 +55,6 @@ async def event_stream(
             yield sse("error", problem_body(named_error(error)))
 
     return StreamingResponse(body(), media_type="text/event-stream", headers={"cache-control": "no-store"})
-
-
-def named_error(error: Exception) -> MetacogError:
-    """Return `error` if it is a named error; else log it and return `InternalError`, without its message."""
-    if isinstance(error, MetacogError):
-        return error
-    _log.error("a bug reached the edge of a stream", exc_info=error)
-    return InternalError()
 
 
 @dataclass(frozen=True, slots=True)

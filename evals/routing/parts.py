@@ -9,17 +9,16 @@ from evals.routing.rows import Reading, Row
 from evals.routing.separation import discrimination
 from evals.stats.chance import Chance
 from evals.stats.separation import area, area_gain, flags
-from kernel.activation import LOWERS
+from kernel.activation import LOWERS, level_pressure
 from kernel.msv import CORRECTNESS_PARTS
 from kernel.statistics.bootstrap import Estimate
 from kernel.statistics.discrimination import Discrimination
 from kernel.values import value
 from kernel.weighted_mean import weighted_mean
 
-# What indicates a right answer when it is high; it is inverted, so that a high level always indicates an error.
-REASSURING = frozenset(
+# Parts that indicate a right answer when they are high; they are inverted, so that a high level indicates an error.
+REASSURING_PARTS = frozenset(
     {
-        *LOWERS,
         "knowledge_similarity",
         "experience_similarity",
         *CORRECTNESS_PARTS,
@@ -30,6 +29,7 @@ REASSURING = frozenset(
         "sample_likelihood",
     }
 )
+REASSURING = REASSURING_PARTS.union(LOWERS)
 
 
 @value
@@ -97,7 +97,7 @@ def activation_without(reading: Reading, left_out: str) -> float | None:
     """
     weights = {term: weight for term, weight in reading.weights.items() if term in reading.components}
     weights.pop(left_out, None)
-    levels = [speaking_for_error(term, reading.components[term]) for term in weights]
+    levels = [level_pressure(term, reading.components[term]) for term in weights]
     return weighted_mean(levels, list(weights.values()))
 
 
@@ -108,7 +108,7 @@ def speaking_for_error(name: str, level: float) -> float:
         >>> speaking_for_error("check", 0.75), speaking_for_error("conflict", 0.75)
         (0.25, 0.75)
     """
-    return 1 - level if name in REASSURING else level
+    return 1 - level if name in REASSURING_PARTS else level_pressure(name, level)
 
 
 def _part(rows: Sequence[Row], assessor: str, name: str) -> Part:

@@ -5,8 +5,8 @@ MetacogError
 ├── TaskNotFound             the key has no such task
 ├── InvalidProfile           an imported profile is not possible
 ├── CategoryNotFound         the key has no such discovered category
-├── (agents)                 kernel.errors: UnknownAgent, NoAgents
-├── (feedback, database)     chassis.errors: FeedbackConflict, DatabaseUnavailable
+├── (agents, feedback)       kernel.errors: UnknownAgent, NoAgents, FeedbackConflict
+├── (database)               chassis.errors: DatabaseUnavailable
 ├── (idempotency)            chassis.idempotency: RequestIdReused, RequestInProgress
 ├── (sandbox)                sandbox: SandboxUnavailable
 └── (permissions)            chassis.serving.auth: TeachingNotAllowed

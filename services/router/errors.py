@@ -8,7 +8,7 @@ MetacogError
 ├── RunNotFound              there is no such run for this key
 ├── DocumentNotFound         there is no such document
 ├── CalibrationNotFound      there is no such recalibration map
-├── FeedbackConflict         chassis.errors: the run has a different label already
+├── FeedbackConflict         kernel.errors: the run has a different label already
 ├── RequestIdReused          chassis.idempotency: an identifier came back with another request
 ├── RequestInProgress        chassis.idempotency: the first request with an identifier is still running
 ├── PeerUnavailable          chassis.errors: another service could not be reached

@@ -9,8 +9,9 @@ import orjson
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
+from chassis.serving.named_errors import named_error
 from chassis.serving.rest import Application, Json, caller, problem, until_disconnect
-from chassis.serving.sse import HEARTBEAT_S, in_batches, named_error
+from chassis.serving.sse import HEARTBEAT_S, in_batches
 from inference import Backend
 from kernel.errors import MalformedRequest
 from services.router.service.answering.answer import AnswerContext, answer

@@ -8,12 +8,12 @@ from typing import TypeVar, cast
 
 import orjson
 
-from chassis.errors import FeedbackConflict
 from chassis.idempotency import RequestIdReused
 from chassis.serving.wire import from_plain
 from configuration.agents import AgentConfig
 from inference import Call, Completion, CompletionSample, Delta, ModelClient, Spend, Structured
 from kernel.envelope import StageUsage
+from kernel.errors import FeedbackConflict
 from kernel.ledger import Ledger
 from kernel.msv import MSV
 from kernel.msv.ratings import ORDER

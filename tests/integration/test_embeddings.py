@@ -10,8 +10,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from chassis.errors import EncoderUnavailable
-from inference import Embeddings
+from inference import Embeddings, EncoderUnavailable
 
 Answer = Callable[[int, dict[str, object]], web.Response]
 

@@ -10,11 +10,11 @@ from sqlalchemy import event, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from chassis import database as db
-from chassis.errors import DatabaseUnavailable, FeedbackConflict
+from chassis.errors import DatabaseUnavailable
 from chassis.idempotency import RequestIdReused
 from chassis.ids import new_id
 from chassis.serving.auth import ANYONE, ApiKey
-from kernel.errors import Code, MetacogError
+from kernel.errors import Code, FeedbackConflict, MetacogError
 from services.router.compose import RunRecords
 from services.router.errors import RunNotFound
 from services.router.service.calibration.recalibration import Calibrator

@@ -16,11 +16,11 @@ from sqlalchemy import text
 
 from chassis import database as db
 from chassis.database import StatementRejected
-from chassis.errors import DatabaseUnavailable, EncoderUnavailable
+from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
 from chassis.page_tokens import InvalidPageToken
 from chassis.serving.auth import ApiKey, Keyring
-from inference import Embedded, Encoder, Spend
+from inference import Embedded, Encoder, EncoderUnavailable, Spend
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
 from kernel.msv.experience import ExperienceWeights

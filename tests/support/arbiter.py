@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from metacog.arbiter.v1 import arbiter_pb2
 
-from chassis.errors import EncoderUnavailable
 from chassis.serving.health import Health
 from chassis.serving.server import closing
 from configuration.agents import AgentConfig
-from inference import Embedded, Embeddings, Encoder, ModelClients
+from inference import Embedded, Embeddings, Encoder, EncoderUnavailable, ModelClients
 from kernel.envelope import Limits
 from kernel.prices import Prices
 from sandbox.mathematics import InProcessCalculator, MathematicsSource

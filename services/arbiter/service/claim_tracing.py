@@ -10,8 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from chassis.errors import EncoderUnavailable
-from inference import Embedded
+from inference import Embedded, EncoderUnavailable
 from kernel.arbitration.claims import Claim, ClaimShares, EmbeddedClaims, Vectors, claim_shares, claims
 from kernel.errors import MetacogError
 from kernel.values import value

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 
+from chassis.clock import milliseconds_since
 from chassis.errors import RequestOverLimit
 from kernel.answers.answer_type_inference import type_of_answers
 from kernel.arbitration.claims import ClaimShares
@@ -83,7 +84,7 @@ async def measure(
     until = time.monotonic() + COMPARING_SECONDS
     mathematics = partial(calculator.within, lambda: until - time.monotonic())
     results = await asyncio.to_thread(_measured, questions, traces, thresholds, mathematics)
-    duration_ms = round((time.monotonic() - started_at) * 1000, 3)
+    duration_ms = milliseconds_since(started_at)
     if request.batch:
         summary = _summary([question.truth is not None for question in questions], results)
         return MeasureResponse(batch=results, summary=summary, duration_ms=duration_ms)

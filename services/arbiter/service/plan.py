@@ -17,9 +17,8 @@ from kernel.arbitration.defaults import (
 )
 from kernel.arbitration.modes import Mode, Variant
 from kernel.arbitration.stopping import StopRule
-from kernel.conversation import Turn, conversation, transcript
+from kernel.conversation import question_text
 from kernel.envelope import LARGEST_LIMIT, Limits
-from kernel.errors import MalformedRequest
 from kernel.seeds import derived_seed
 from services.arbiter.service.measure import thresholds_of
 from services.arbiter.service.measures import Thresholds
@@ -255,17 +254,6 @@ def stepwise(mode: Mode, options: AdaptiveOptions, defaults: ArbitrationDefaults
     """Return whether solver samples are drawn in steps."""
     enabled = defaults.stepwise_solving if options.stepwise_solving is None else options.stepwise_solving
     return mode is Mode.ADAPTIVE and enabled
-
-
-def question_text(question: str, messages: Sequence[Turn]) -> str:
-    """Return the question as one text; turns without text are left out of a conversation.
-
-    Raises:
-        MalformedRequest: Without a question, or with two.
-    """
-    if not question.strip() and not any(turn.content.strip() for turn in messages):
-        raise MalformedRequest("give a question, or messages with some text", field="question")
-    return transcript([turn for turn in conversation(question, messages) if turn.content.strip()])
 
 
 def _check(name: str, requested: int, most: int) -> None:

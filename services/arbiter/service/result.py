@@ -1,10 +1,10 @@
 """This module makes the events that end an arbitration: its answer, and its result with all measures."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chassis.clock import milliseconds_since
 from kernel.arbitration.claims import ClaimShares
 from kernel.arbitration.modes import AnswerSource
 from kernel.envelope import Usage
@@ -89,7 +89,7 @@ async def arbitration_finished(
         degraded_reasons=reasons,
         samples=state.samples() if plan.return_samples else (),
         run_id=plan.run_id,
-        duration_ms=round((time.monotonic() - outcome.started_at) * 1000, 3),
+        duration_ms=milliseconds_since(outcome.started_at),
     )
 
 

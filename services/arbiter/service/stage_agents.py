@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from configuration.agents import AgentConfig
 from inference import ModelClient, ModelClients
+from kernel.agents import check_agent
 from kernel.arbitration.modes import Variant
-from kernel.errors import MalformedRequest, UnknownAgent
+from kernel.errors import MalformedRequest
 from services.arbiter.service.values import ArbitrateRequest
 
 # The suite's default model without a system prompt: the papers' solvers are samples of one such model.
@@ -75,9 +76,7 @@ def choose_agents(
     solvers = list(named) * (count // len(named))
 
     def agent(name: str, field: str) -> StageAgent:
-        if name not in known:
-            message = f"{field}: {name!r} is not configured; there are {', '.join(known)}"
-            raise UnknownAgent(message, field=field, agent=name)
+        check_agent(name, known, field=field)
         return StageAgent(config=known[name], client=model_clients.of(known[name]))
 
     critic = request.critic_agent or defaults.critic

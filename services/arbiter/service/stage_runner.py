@@ -6,10 +6,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from chassis.clock import milliseconds_since
 from chassis.prompts import Prompt, shortened
 from inference import Call, Completion, PromptTooLong, Spend, WorkKind
 from inference import CompletionSample as Generated
 from kernel.answers import without_thinking
+from kernel.conversation import chat_of_prompt
 from kernel.envelope import StageUsage
 from kernel.errors import MetacogError
 from kernel.seeds import derived_seed
@@ -100,7 +102,7 @@ class SamplingStages:
             completion = await self._complete_fitted(critic, build, CRITIQUE, names=(str(solver), "0"))
         except MetacogError as error:
             failure = f"{error.reason}: {error.message}"
-            return replace(critique, failure=failure, duration_ms=_milliseconds_since(started_at))
+            return replace(critique, failure=failure, duration_ms=milliseconds_since(started_at))
         drawn = _drawn(completion.samples[0])
         text = drawn.text.strip()
         return replace(
@@ -110,7 +112,7 @@ class SamplingStages:
             truncated=drawn.truncated,
             succeeded=bool(text),
             failure="" if text else "the model returned no text",
-            duration_ms=_milliseconds_since(started_at),
+            duration_ms=milliseconds_since(started_at),
         )
 
     async def arbitrate(self, solvers: Sequence[Represented], form: AnswerForm, *, count: int, offset: int) -> Batch:
@@ -190,9 +192,8 @@ class SamplingStages:
         self, agent: StageAgent, prompt: Prompt, stage: str, *, samples: int = 1, names: Sequence[str] = ()
     ) -> Call:
         sizes, temperatures, config = self._plan.tokens, self._temperatures, agent.config
-        head = [{"role": "system", "content": config.system_prompt}] if config.system_prompt else []
         return Call(
-            messages=[*head, {"role": "user", "content": prompt.text}],
+            messages=chat_of_prompt(config.system_prompt, prompt.text),
             max_tokens={SOLVE: sizes.solve, CRITIQUE: sizes.critique}.get(stage, sizes.arbitrate),
             stage=stage,
             work=WorkKind.STAGE,
@@ -258,7 +259,3 @@ def _matches(document: object, count: int) -> Sequence[int]:
     if not isinstance(places, list) or len(places) != count or not all(isinstance(place, int) for place in places):
         raise ValueError(f"a judgement of meaning lists {count} whole numbers")
     return places
-
-
-def _milliseconds_since(started_at: float) -> float:
-    return round((time.monotonic() - started_at) * 1000, 3)

@@ -8,16 +8,18 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from chassis.clock import milliseconds_since
 from chassis.ids import new_id
 from chassis.log import logger
 from chassis.serving.events import Emit, stream_of
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
 from inference import DeadlineExceeded, ModelClients, PromptTooLong, Spend
-from kernel.assignment import InfeasibleAssignment, NoAgents
-from kernel.conversation import Turn, conversation, transcript
+from kernel.agents import participants
+from kernel.assignment import InfeasibleAssignment
+from kernel.conversation import question_text
 from kernel.envelope import NO_USAGE, BudgetExhausted, Limits, limits
-from kernel.errors import MalformedRequest, MetacogError, UnknownAgent
+from kernel.errors import MetacogError
 from kernel.msv import MSV
 from kernel.msv.affect import AffectAnalyser
 from kernel.msv.ratings import RATING_MAX_TOKENS
@@ -101,8 +103,9 @@ def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> A
         InfeasibleAssignment: When the agents may not hold five roles.
         MetacogError: The error that left no answer at all.
     """
-    agents = _participants(request.agents, context.agents())
-    question = _question(request.question, request.messages)
+    chosen = participants(request.agents, {agent.id: agent for agent in context.agents()})
+    agents = sorted(chosen.values(), key=lambda agent: agent.id)
+    question = question_text(request.question, request.messages)
     role_assigner = RoleAssigner(
         agents,
         context.defaults.policy,
@@ -111,24 +114,6 @@ def deliberate(request: DeliberateRequest, *, context: DeliberationContext) -> A
         seed=_assignment_seed(request.assignment_seed, request.seed),
     )
     return stream_of(lambda emit: DialecticRun(request, question, agents, role_assigner, context, emit).run())
-
-
-def _participants(ids: Sequence[str], configured: Sequence[AgentConfig]) -> list[AgentConfig]:
-    unknown = sorted(set(ids) - {agent.id for agent in configured})
-    if unknown:
-        known = ", ".join(agent.id for agent in configured)
-        raise UnknownAgent(f"agents: {unknown[0]!r} is not configured; there are {known}", agent=unknown[0])
-    chosen = [agent for agent in configured if not ids or agent.id in ids]
-    if not chosen:
-        raise NoAgents("no agents are configured")
-    return sorted(chosen, key=lambda agent: agent.id)
-
-
-def _question(question: str, messages: Sequence[Turn]) -> str:
-    """Return the question as one text; turns without text are left out of a conversation."""
-    if not question.strip() and not any(turn.content.strip() for turn in messages):
-        raise MalformedRequest("give a question, or messages with some text", field="question")
-    return transcript([turn for turn in conversation(question, messages) if turn.content.strip()])
 
 
 def _assignment_seed(assignment_seed: int | None, seed: int | None) -> int | None:
@@ -349,7 +334,7 @@ class DialecticRun:
             degraded=is_degraded(reasons),
             degraded_reasons=reasons,
             budget_exhausted=self._spend.ledger.exhausted or any(reason.startswith(limit) for reason in reasons),
-            duration_ms=round((time.monotonic() - self._started_at) * 1000, 3),
+            duration_ms=milliseconds_since(self._started_at),
             run_id=self._run_id,
             note_stage=self._note,
         )

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from chassis.clock import milliseconds_since
 from chassis.prompts import Prompt, shortened
 from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
@@ -24,6 +25,7 @@ from inference import (
     WorkKind,
 )
 from kernel.answers import AnswerType
+from kernel.conversation import chat_of_prompt
 from kernel.envelope import NO_USAGE, BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.msv import MSV, MSVKind
@@ -180,7 +182,7 @@ class StageRunner:
         share = ledger.affordable_tokens(wanted, among=attempt.stages_left)
         seed = self._task.seed
         return Call(
-            messages=chat(agent.system_prompt, prompt.text),
+            messages=chat_of_prompt(agent.system_prompt, prompt.text),
             max_tokens=max(floor, share, min(wanted, FLOOR_TOKENS, ledger.tokens_left)),
             temperature=agent.temperature,
             seed=None if seed is None else derived_seed(seed, stage, agent.id, str(attempt.number)),
@@ -267,7 +269,7 @@ class StageOutput:
             prompt=self.prompt.prompt.name,
             prompt_digest=self.prompt.prompt.digest,
             usage=self._usage,
-            duration_ms=_milliseconds_since(self._started_at),
+            duration_ms=milliseconds_since(self._started_at),
             truncated=self.truncated,
             shortened_inputs=self.prompt.shortened,
             attempts=self.attempt.number,
@@ -392,14 +394,14 @@ class StateAssessor:
                     return RatedState(
                         msv=rated_msv(ratings.values[0], kind=kind, emotional=self._emotions_of(kind)),
                         usage=ratings.completion.usage,
-                        duration_ms=_milliseconds_since(started_at),
+                        duration_ms=milliseconds_since(started_at),
                         shortened=each.shortened,
                     )
         except TimeoutError:
             reason = f"{DeadlineExceeded.reason}: no rating within {patience_s:.1f} s"
         except MetacogError as error:
             reason = f"{error.reason}: {error.message}"
-        return RatedState(msv=self._unrated(reason, kind), usage=None, duration_ms=_milliseconds_since(started_at))
+        return RatedState(msv=self._unrated(reason, kind), usage=None, duration_ms=milliseconds_since(started_at))
 
     def _unrated(self, reason: str, kind: MSVKind) -> MSV:
         return unrated_msv(reason, kind=kind, emotional=self._emotions_of(kind))
@@ -411,7 +413,7 @@ class StateAssessor:
     def _call(self, prompt: Prompt, stage: str, agent: AgentConfig | None) -> Call:
         seed = self._task.seed
         return Call(
-            messages=chat(agent.system_prompt if agent else "", prompt.text),
+            messages=chat_of_prompt(agent.system_prompt if agent else "", prompt.text),
             max_tokens=RATING_MAX_TOKENS,
             schema=RATING_SCHEMA,
             temperature=0.0,
@@ -447,18 +449,8 @@ def shorter_prompts(build: Callable[[int], FittedPrompt], input_max_tokens: int)
             yield prompt
 
 
-def chat(system: str, user: str) -> list[dict[str, str]]:
-    """Return the messages of one prompt."""
-    head = [{"role": "system", "content": system}] if system else []
-    return [*head, {"role": "user", "content": user}]
-
-
 class _SlowStart(InferenceError):
     """A model did not begin in time; there is time left for another attempt."""
 
     code = DeadlineExceeded.code
     reason = DeadlineExceeded.reason
-
-
-def _milliseconds_since(started_at: float) -> float:
-    return round((time.monotonic() - started_at) * 1000, 3)

@@ -11,13 +11,14 @@ from pydantic import Field
 
 from configuration.yaml_file import YamlFile
 from inference import Call, Embedded, Encoder, UnparsableOutput, WorkKind, read_document
+from kernel.conversation import chat_of_prompt
 from kernel.errors import MalformedRequest, MetacogError
 from kernel.values import value
 from services.delegation import prompts
 from services.delegation.core.categories import Vectors
 from services.delegation.core.keywords import keyword_dimension
 from services.delegation.errors import UnknownDimension
-from services.delegation.service.task_context import TaskContext, chat
+from services.delegation.service.task_context import TaskContext
 from services.delegation.service.values import DimensionClassifier, ProcessRequest, SelfAssessRequest, TaskDimension
 
 Text = Annotated[str, Field(min_length=1)]
@@ -168,7 +169,7 @@ def _call(task: TaskContext, known: Sequence[Dimension], attempt: int) -> Call:
     descriptions = {each.id: each.description for each in known}
     prompt = task.recorded(prompts.classification(question=task.question, dimensions=descriptions))
     return Call(
-        messages=chat("", prompt.text),
+        messages=chat_of_prompt("", prompt.text),
         max_tokens=CLASSIFY_MAX_TOKENS,
         schema=schema(list(descriptions)),
         temperature=0.0 if attempt == 1 else 0.7,

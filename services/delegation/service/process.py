@@ -1,7 +1,7 @@
 """This use case processes one task, from its dispatch to what profiles learn from it."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,10 +21,11 @@ from chassis.serving.wire import from_plain
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
 from inference import ModelClients, Spend
+from kernel.agents import check_agent, participants
 from kernel.answers import AnswerType
 from kernel.confidence.rules import Ablation, Baseline
 from kernel.envelope import limits
-from kernel.errors import MalformedRequest, MetacogError
+from kernel.errors import MalformedRequest, MetacogError, UnknownAgent
 from kernel.outcomes import degraded_reasons, is_degraded
 from services.delegation.metrics import TASKS
 from services.delegation.service.dimensions import DimensionFinder
@@ -37,10 +38,8 @@ from services.delegation.service.task_context import (
     ProfileLookup,
     TaskContext,
     TaskDefaults,
-    check_agent,
+    checked_question,
     clients_of,
-    participants,
-    question_text,
     rules_in_force,
 )
 from services.delegation.service.task_records import TaskDocument, TaskStore
@@ -112,11 +111,11 @@ def process(request: ProcessRequest, *, key: ApiKey, context: ProcessContext) ->
         MetacogError: The error that left no answer at all.
     """
     check_request(request, context.agents())
-    agents = participants(request.agents, context.agents())
-    if request.first_agent:
-        check_agent(request.first_agent, agents)
-    question = question_text(request.question, request.messages, context.defaults.task_characters)
     all_agents = {agent.id: agent for agent in context.agents()}
+    agents = participants(request.agents, all_agents)
+    if request.first_agent:
+        _check_first_agent(request.first_agent, agents, all_agents)
+    question = checked_question(request.question, request.messages, context.defaults.task_characters)
     judge = [all_agents[request.judge.agent]] if request.judge and request.judge.agent else []
     models = clients_of(context.model_clients, [*agents.values(), *judge])
     new_task = partial(
@@ -148,7 +147,14 @@ def check_request(request: ProcessRequest, agents: Sequence[AgentConfig]) -> Non
         message = f"answer_type {request.answer_type} does not go with {given[0]}, which needs {needed}"
         raise MalformedRequest(message, field="answer_type")
     if request.judge is not None and request.judge.agent:
-        check_agent(request.judge.agent, {agent.id: agent for agent in agents})
+        check_agent(request.judge.agent, [agent.id for agent in agents], field="judge.agent")
+
+
+def _check_first_agent(name: str, agents: Collection[str], all_agents: Collection[str]) -> None:
+    check_agent(name, all_agents, field="first_agent")
+    if name not in agents:
+        message = f"first_agent: {name!r} takes no part; the agents of this request are {', '.join(agents)}"
+        raise UnknownAgent(message, field="first_agent", agent=name)
 
 
 def _ablations(request: ProcessRequest) -> frozenset[Ablation]:

@@ -12,12 +12,14 @@ from chassis.errors import RequestOverLimit
 from chassis.page_tokens import page, parts_of, time_in, token_of
 from chassis.serving.auth import ApiKey, TeachingNotAllowed
 from chassis.serving.wire import MAX_COUNT
+from kernel.agents import check_agent
+from kernel.confidence.rules import LEARNING_RATE
 from kernel.errors import MalformedRequest
 from kernel.learning.profiles import Change, Profile, ProfileChange, interval, replayed_competence
 from kernel.values import value
 from services.delegation.errors import InvalidProfile
 from services.delegation.service.dimensions import Dimension, check_dimension
-from services.delegation.service.task_context import Agents, check_agent
+from services.delegation.service.task_context import Agents
 from services.delegation.service.values import ProfileUpdate
 
 MAX_PAGE = 1000
@@ -244,7 +246,7 @@ class Profiles:
     store: ProfileStore
     agents: Agents
     dimensions: Callable[[], Sequence[Dimension]]
-    learning_rate: float = 0.1
+    learning_rate: float = LEARNING_RATE
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def page(self, request: ListProfilesRequest) -> ListProfilesResponse:
@@ -334,16 +336,16 @@ class Profiles:
             raise RequestOverLimit(message, field="profiles", limit=str(MAX_PAGE))
         self._check(key, "", "")
         seen: set[Pair] = set()
-        for entry in request.profiles:
-            self._check_entry(entry, seen)
+        for place, entry in enumerate(request.profiles):
+            self._check_entry(place, entry, seen)
         imported, kept = await self.store.import_all(request.profiles, request.rule)
         return ImportProfilesResponse(imported=imported, kept=kept)
 
-    def _check_entry(self, entry: ImportEntry, seen: set[Pair]) -> None:
+    def _check_entry(self, place: int, entry: ImportEntry, seen: set[Pair]) -> None:
         if entry.profile is None:
             raise MalformedRequest("profiles: one has no profile", field="profiles")
         pair = (entry.profile.agent, entry.profile.dimension)
-        check_agent(pair[0], {agent.id: agent for agent in self.agents()})
+        check_agent(pair[0], [agent.id for agent in self.agents()], field=f"profiles.{place}.profile.agent")
         check_dimension(pair[1], [dimension.id for dimension in self.dimensions()])
         problem = "is there twice" if pair in seen else _problem(entry)
         if problem:
@@ -357,7 +359,7 @@ class Profiles:
 
     def _check_names(self, agent: str, dimension: str) -> None:
         if agent:
-            check_agent(agent, {each.id: each for each in self.agents()})
+            check_agent(agent, [each.id for each in self.agents()], field="agent")
         if dimension:
             check_dimension(dimension, [each.id for each in self.dimensions()])
 

@@ -11,11 +11,12 @@ from inference import Call, UnparsableOutput, WorkKind, read_document
 from kernel.answers import AnswerType, SameMeaning, candidate_pairs, extract, is_right
 from kernel.confidence.rules import Checker
 from kernel.confidence.voting import answer_in
+from kernel.conversation import chat_of_prompt
 from kernel.errors import MetacogError
 from kernel.msv.ratings import SCALE, rating_schema
 from services.delegation import prompts
 from services.delegation.metrics import LABELS
-from services.delegation.service.task_context import TaskContext, chat
+from services.delegation.service.task_context import TaskContext
 from services.delegation.service.values import AgentAnswered, AnswerLabel, Expected, Judge, ProcessRequest, UnitTests
 
 # Tokens of a comparison by meaning: around the numbers, of each number, and of each text that is shown [count].
@@ -126,7 +127,7 @@ class ResultMerger:
 def _judge_call(task: TaskContext, judge: Judge, winner: AgentAnswered, system: str) -> Call:
     prompt = task.recorded(prompts.judgement(question=task.question, answer=winner.text, criteria=judge.criteria))
     return Call(
-        messages=chat(system, prompt.text),
+        messages=chat_of_prompt(system, prompt.text),
         max_tokens=JUDGE_MAX_TOKENS,
         schema=rating_schema(RIGHT),
         temperature=0.0,
@@ -170,7 +171,7 @@ def _compare_call(task: TaskContext, texts: Sequence[str]) -> Call:
     shown = [shortened(text, SHOWN_TOKENS)[0] for text in texts]
     prompt = task.recorded(prompts.same_meaning(question=task.question, answers=shown))
     return Call(
-        messages=chat("", prompt.text),
+        messages=chat_of_prompt("", prompt.text),
         max_tokens=COMPARE_TOKENS + COMPARE_TOKENS_EACH * len(texts),
         schema=_groups_schema(len(texts)),
         temperature=0.0,

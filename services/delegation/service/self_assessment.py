@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
+from chassis.clock import milliseconds_since
 from configuration.agents import AgentConfig
 from inference import Call, ModelClients, Spend, UnparsableOutput, WorkKind, read_document
+from kernel.agents import participants
 from kernel.confidence.decision import assessed_agent
 from kernel.confidence.rules import Ablation
+from kernel.conversation import chat_of_prompt
 from kernel.envelope import BudgetExhausted, StageUsage, limits
 from kernel.errors import MetacogError
 from kernel.learning.profiles import ProfileEstimate, profile_estimate
@@ -23,10 +26,8 @@ from services.delegation.service.task_context import (
     ProfileLookup,
     TaskContext,
     TaskDefaults,
-    chat,
+    checked_question,
     clients_of,
-    participants,
-    question_text,
     rules_in_force,
 )
 from services.delegation.service.values import AgentAssessed, SelfAssessRequest, SelfAssessResponse
@@ -70,10 +71,10 @@ async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext)
         MetacogError: When the dimension had to be classified and could not be.
     """
     started = time.monotonic()
-    agents = participants(request.agents, context.agents())
+    agents = participants(request.agents, {agent.id: agent for agent in context.agents()})
     models = clients_of(context.model_clients, agents.values())
     task = TaskContext(
-        question=question_text(request.question, request.messages, context.defaults.task_characters),
+        question=checked_question(request.question, request.messages, context.defaults.task_characters),
         agents=agents,
         rules=rules_in_force(request.parameters, context.defaults.rules),
         spend=Spend(limits(request.envelope, context.defaults.limits), models=models),
@@ -93,7 +94,7 @@ async def self_assess(request: SelfAssessRequest, *, context: SelfAssessContext)
         parameters=task.rules,
         usage=ledger.usage(),
         budget_exhausted=ledger.exhausted,
-        duration_ms=round((time.monotonic() - started) * 1000, 3),
+        duration_ms=milliseconds_since(started),
     )
 
 
@@ -173,7 +174,7 @@ class SelfAssessor:
             attempts=reply.attempts,
             prompt_digest=prompt.digest,
             usage=reply.usage,
-            duration_ms=round((time.monotonic() - started) * 1000, 3),
+            duration_ms=milliseconds_since(started),
         )
 
     async def _request_ratings(self, reply: "_RatingReply", agent: AgentConfig, prompt: str) -> None:
@@ -216,7 +217,7 @@ class SelfAssessor:
 
     def _call(self, agent: AgentConfig, prompt: str, attempt: int) -> Call:
         return Call(
-            messages=chat(agent.system_prompt, prompt),
+            messages=chat_of_prompt(agent.system_prompt, prompt),
             max_tokens=ASSESS_MAX_TOKENS,
             schema=rating_schema(QUESTIONS),
             temperature=0.0 if attempt == 1 else 0.7,

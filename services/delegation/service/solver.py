@@ -5,19 +5,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from chassis.clock import milliseconds_since
 from chassis.log import logger
 from configuration.agents import AgentConfig
 from inference import Call, DeadlineExceeded, ModelClient, PromptTooLong, WorkKind
 from kernel.answers import AnswerType, inferred_type
 from kernel.confidence.rules import Baseline, TaskMode
 from kernel.confidence.voting import Ballot, VoteCount, answer_in, count_votes
+from kernel.conversation import chat_of_prompt
 from kernel.envelope import BudgetExhausted, StageUsage
 from kernel.errors import MetacogError
 from kernel.thresholds import DECIMALS
 from services.delegation import prompts
 from services.delegation.service.executor_choice import ExecutorChoice
 from services.delegation.service.result_merger import same_meanings
-from services.delegation.service.task_context import TaskContext, chat
+from services.delegation.service.task_context import TaskContext
 from services.delegation.service.values import AgentAnswered, AnswerToken, ModeChosen, ProcessRequest
 
 # Agents that are tried one after another, when the executor fails.
@@ -187,7 +189,7 @@ class TaskSolver:
             weight=self._weight(name),
             text=text.content.strip() if not text.failure else "",
             usage=text.usage,
-            duration_ms=round((time.monotonic() - text.started) * 1000, 3),
+            duration_ms=milliseconds_since(text.started),
             truncated=text.truncated,
             failure=text.failure,
         )
@@ -223,7 +225,7 @@ class TaskSolver:
         prompt = self._task.recorded(prompts.solution(question=self._task.question, answer_type=self._prompted_type))
         temperature = agent.temperature if self._request.temperature is None else self._request.temperature
         return Call(
-            messages=chat(agent.system_prompt, prompt.text),
+            messages=chat_of_prompt(agent.system_prompt, prompt.text),
             max_tokens=tokens,
             temperature=temperature,
             seed=self._task.seed_of(stage, agent.id),

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from chassis.serving.events import Emit
 from configuration.agents import AgentConfig
 from inference import ModelClient, ModelClients, Spend
 from kernel.confidence.rules import Ablation, Rules
-from kernel.conversation import Turn, conversation, transcript
+from kernel.conversation import Turn, question_text
 from kernel.envelope import Limits
-from kernel.errors import MalformedRequest, NoAgents, UnknownAgent
 from kernel.learning.profiles import Profile
 from kernel.seeds import derived_seed
 from services.delegation.core.routine import Routine
@@ -124,34 +123,8 @@ def clients_of(model_clients: ModelClients, agents: Iterable[AgentConfig]) -> li
     return [model_clients.assessor(), *map(model_clients.of, agents)]
 
 
-def participants(requested: Sequence[str], configured: Sequence[AgentConfig]) -> dict[str, AgentConfig]:
-    """Return the agents that take part, in the order of the configuration.
-
-    Raises:
-        NoAgents: When no agent is configured.
-        UnknownAgent: For one that is not configured.
-    """
-    known = {agent.id: agent for agent in configured}
-    for name in requested:
-        check_agent(name, known)
-    if not known:
-        raise NoAgents("no agents are configured")
-    return {name: agent for name, agent in known.items() if not requested or name in requested}
-
-
-def check_agent(name: str, known: Mapping[str, Any]) -> None:
-    """Return if there is an agent of that name.
-
-    Raises:
-        UnknownAgent: When there is not.
-    """
-    if name not in known:
-        listed = ", ".join(list(known)[:20])
-        raise UnknownAgent(f"agent {name!r} is not configured, or takes no part; there are {listed}", agent=name)
-
-
-def question_text(question: str, messages: Sequence[Turn], max_characters: int) -> str:
-    """Return the question as one text: a conversation of several turns as its transcript.
+def checked_question(question: str, messages: Sequence[Turn], max_characters: int) -> str:
+    """Return the question as one text if it is not too long.
 
     Args:
         question: The question, or an empty text.
@@ -162,10 +135,7 @@ def question_text(question: str, messages: Sequence[Turn], max_characters: int) 
         MalformedRequest: When neither or both are given.
         RequestOverLimit: When it is too long.
     """
-    turns = [turn for turn in conversation(question, messages) if turn.content.strip()]
-    if not turns:
-        raise MalformedRequest("give a question, or messages with some text", field="question")
-    text = transcript(turns)
+    text = question_text(question, messages)
     if len(text) > max_characters:
         message = f"the question has {len(text)} characters; the limit is {max_characters}"
         raise RequestOverLimit(message, field="question", limit=str(max_characters))
@@ -178,9 +148,3 @@ def rules_in_force(requested: Parameters | None, default: Rules) -> Rules:
         return default
     given = {each.name: getattr(requested, each.name) for each in fields(requested)}
     return replace(default, **{name: number for name, number in given.items() if number is not None})
-
-
-def chat(system: str, user: str) -> list[dict[str, str]]:
-    """Return the messages of one prompt."""
-    head = [{"role": "system", "content": system}] if system else []
-    return [*head, {"role": "user", "content": user}]

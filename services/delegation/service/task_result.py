@@ -1,14 +1,14 @@
 """This module makes the last event of a task and its stored record."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from chassis.clock import milliseconds_since
 from kernel.confidence.rules import Ablation, Baseline, ConfidenceSource, TaskMode
 from kernel.envelope import BudgetExhausted
 from kernel.learning.profiles import ProfileEstimate
-from kernel.outcomes import NO_VALID_ANSWER, Outcome, degraded_reasons, is_degraded
+from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.thresholds import exceeds
 from services.delegation.service.solver import TaskSolution
 from services.delegation.service.task_context import TaskContext
@@ -66,9 +66,7 @@ def finished_task(outcome: TaskOutcome) -> TaskFinished:
     confidence = _confidence(outcome)
     is_vote = decision is not None and decision.mode is TaskMode.COLLABORATED
     state = Outcome.ABSTAINED if solution.votes.answer is None else Outcome.ANSWERED
-    # Reasons of single agents do not state that the whole task has no answer.
-    abstention = [NO_VALID_ANSWER] if state is Outcome.ABSTAINED else []
-    reasons = degraded_reasons(state, task.degraded_reasons, abstention)
+    reasons = degraded_reasons(state, of_agents=task.degraded_reasons)
     exhausted = task.spend.ledger.exhausted or any(each.startswith(BudgetExhausted.reason) for each in reasons)
     return TaskFinished(
         task_id=outcome.task_id,
@@ -99,7 +97,7 @@ def finished_task(outcome: TaskOutcome) -> TaskFinished:
         run_id=outcome.request.run_id,
         request_id=outcome.request.request_id,
         created_at=outcome.created_at,
-        duration_ms=round((time.monotonic() - outcome.started) * 1000, 3),
+        duration_ms=milliseconds_since(outcome.started),
     )
 
 

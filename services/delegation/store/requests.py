@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import ERRORS, Sessions, database_error
-from chassis.idempotency import reused
+from chassis.idempotency import check_digest
 from services.delegation.service.task_records import TaskDocument
 from services.delegation.store.tables import RequestRow, RoundRobinRow, TaskRow
 
@@ -60,8 +60,8 @@ class PostgresRequests:
                 stored = await session.get(RequestRow, (key_name, request_id))
         except ERRORS as error:
             raise database_error(error) from error
-        if stored is not None and stored.digest != digest:
-            raise reused(request_id)
+        if stored is not None:
+            check_digest(stored.digest, digest, request_id)
         return False
 
     async def answered(self, key_name: str, request_id: str) -> TaskDocument | None:

@@ -12,11 +12,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import ERRORS, Sessions, database_error, without_nul
-from chassis.errors import FeedbackConflict
-from chassis.idempotency import RequestIdReused
+from chassis.idempotency import check_digest
 from chassis.json_text import dumps
 from chassis.serving.wire import from_plain
 from kernel.confidence.rules import Checker
+from kernel.errors import FeedbackConflict
 from kernel.learning.drift import DriftLimits
 from services.delegation.errors import TaskNotFound
 from services.delegation.metrics import LABELS
@@ -172,9 +172,9 @@ async def _earlier(session: AsyncSession, key_name: str, feedback_id: str, diges
     row = await session.get(TaskFeedbackRow, (key_name, feedback_id))
     if row is None:
         return None
-    if row.request_digest != digest:
-        message = f"feedback_id {feedback_id!r} was used for other feedback; choose a new one"
-        raise RequestIdReused(message, feedback_id=feedback_id, task_id=row.task_id)
+    check_digest(
+        row.request_digest, digest, feedback_id, field="feedback_id", other="other feedback", task_id=row.task_id
+    )
     return from_plain(row.response, TaskFeedbackResponse)
 
 

@@ -10,9 +10,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from chassis.database import Sessions, without_nul
-from chassis.errors import FeedbackConflict
-from chassis.idempotency import RequestIdReused
+from chassis.idempotency import check_digest
 from chassis.serving.wire import from_plain
+from kernel.errors import FeedbackConflict
 from services.router.core.feedback import is_right
 from services.router.errors import RunNotFound
 from services.router.service.feedback.feedback import (
@@ -86,9 +86,9 @@ async def _earlier(
     row = await session.get(RunFeedbackRow, (key_name, feedback_id))
     if row is None:
         return None
-    if row.request_digest != digest:
-        message = f"feedback_id {feedback_id!r} was used for other feedback; choose a new one"
-        raise RequestIdReused(message, feedback_id=feedback_id, run_id=row.run_id)
+    check_digest(
+        row.request_digest, digest, feedback_id, field="feedback_id", other="other feedback", run_id=row.run_id
+    )
     return from_plain(row.reply, SubmitFeedbackResponse)
 
 

@@ -345,3 +345,16 @@ async def test_two_checks_of_one_answer_are_rejected(scenario: Scenario) -> None
         await scenario.process("rest", expected=RIGHT, judge={})
 
     assert raised.value.reason == "MALFORMED_REQUEST"
+
+
+async def test_a_first_agent_that_takes_no_part_is_rejected(scenario: Scenario) -> None:
+    agents = [scenario.names[name] for name in ("alpha", "beta", "gamma")]
+
+    with pytest.raises(ApiError) as raised:
+        await scenario.process("rest", agents=agents[:2], first_agent="gamma")
+
+    assert (raised.value.reason, raised.value.metadata) == (
+        "UNKNOWN_AGENT",
+        {"field": "first_agent", "agent": agents[2]},
+    )
+    assert raised.value.message.endswith(f"the agents of this request are {agents[0]}, {agents[1]}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from chassis.idempotency import Attempt, LocalRequests, RequestIdReused, RequestInProgress, once, reused
+from chassis.idempotency import Attempt, LocalRequests, RequestIdReused, RequestInProgress, check_digest, once
 from kernel.errors import MetacogError
 
 WITHIN_S = 5.0
@@ -35,8 +35,7 @@ class Answers:
         earlier = self.recorded.get((key_name, request_id))
         if earlier is None:
             return None
-        if earlier[0] != digest:
-            raise reused(request_id, run_id="r1")
+        check_digest(earlier[0], digest, request_id, run_id="r1")
         return earlier[1]
 
     async def answer(self, request_id: str, digest: str, text: str, *, key_name: str = "alice") -> str:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from chassis.serving.events import Emit, stream_of
 from configuration.agents import AgentConfig
 from inference import DeadlineExceeded, ModelClient, ModelClients, Spend
+from kernel.agents import check_agent
 from kernel.answers import AnswerType, inferred_type, listed_options, rules_of
-from kernel.conversation import conversation
+from kernel.conversation import conversation, question_text
 from kernel.envelope import BudgetExhausted, Limits, limits
-from kernel.errors import Code, MalformedRequest, MetacogError, UnknownAgent
+from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.outcomes import Outcome, degraded_reasons, is_degraded
 from kernel.seeds import derived_seed
 from kernel.votes.drafts import draft_type
@@ -35,7 +36,6 @@ from kernel.votes.votes import (
 from sandbox import CodeSandbox, SandboxUnavailable
 from sandbox.mathematics import InProcessCalculator, LimitedMathematics, MathematicsSource
 from services.arbiter import metrics
-from services.arbiter.service.plan import question_text
 from services.arbiter.service.stage_agents import DEFAULT_AGENT, StageAgent
 from services.arbiter.service.voting.values import (
     AnswerVotes,
@@ -353,9 +353,7 @@ def _agents(request: VoteRequest, context: VoteContext) -> Mapping[str, StageAge
     known = {DEFAULT_AGENT.id: DEFAULT_AGENT, **{agent.id: agent for agent in context.agents()}}
     names = [one.agent or DEFAULT_AGENT.id for one in request.sources] or list(context.default_agents)
     for name in names:
-        if name not in known:
-            message = f"sources: {name!r} is not configured; there are {', '.join(known)}"
-            raise UnknownAgent(message, field="sources", agent=name)
+        check_agent(name, known, field="sources")
     if _asks_draft(request):
         names = [*names, DEFAULT_AGENT.id]
     return {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from chassis.prompts import Prompt
 from inference import Call, Spend, WorkKind
 from kernel.answers import AnswerType, extract, rules_of, without_thinking
-from kernel.conversation import Turn
+from kernel.conversation import Turn, chat_of_prompt, chat_of_turns
 from kernel.seeds import derived_seed
 from kernel.values import value
 from kernel.votes.drafts import draft_answer
@@ -160,10 +160,9 @@ class Voters:
 
     def _call(self, agent: StageAgent, mode: VoteMode, number: int) -> Call:
         question, config = self.question, agent.config
-        head = [{"role": "system", "content": config.system_prompt}] if config.system_prompt else []
         names = (mode.lower(), str(number))
         return Call(
-            messages=[*head, *self._messages(mode)],
+            messages=self._messages(mode, config.system_prompt),
             max_tokens=question.max_tokens,
             stage=VOTE,
             work=WorkKind.STAGE,
@@ -172,17 +171,17 @@ class Voters:
             thinking=config.thinking,
         )
 
-    def _messages(self, mode: VoteMode) -> Sequence[Mapping[str, object]]:
+    def _messages(self, mode: VoteMode, system: str) -> Sequence[Mapping[str, object]]:
         question = self.question
         if mode is VoteMode.DRAFT:
-            return [{"role": turn.role, "content": turn.content} for turn in question.turns]
+            return chat_of_turns(question.turns)
         if mode is VoteMode.PROGRAM:
             prompt = prompts.program(question=question.text, answer_type=question.answer_type)
             self._record(prompt)
         else:
             prompt = prompts.solve(question=question.text, answer_type=question.answer_type)
             self._record(prompt, prompts.instructions(question.answer_type)[0])
-        return [{"role": "user", "content": prompt.text}]
+        return chat_of_prompt(system, prompt.text)
 
     def _record(self, *used: Prompt) -> None:
         self.digests |= {prompt.name: prompt.digest for prompt in used}

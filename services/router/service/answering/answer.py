@@ -11,6 +11,7 @@ from hashlib import sha256
 from math import ceil
 from typing import Any, Protocol
 
+from chassis.clock import milliseconds_since
 from chassis.errors import ClientGone
 from chassis.ids import new_id
 from chassis.json_text import dumps
@@ -39,7 +40,6 @@ from services.router.service.answering.values import (
     RunFinished,
     RunStarted,
 )
-from services.router.service.assessment.assess import milliseconds_since
 from services.router.service.assessment.route import RoutingContext, RoutingQuestion, decide
 from services.router.service.assessment.subject import DraftAnswer, Drafter, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed

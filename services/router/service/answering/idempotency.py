@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields
 
 from chassis.errors import DatabaseUnavailable
-from chassis.idempotency import LocalRequests, once, reused
+from chassis.idempotency import LocalRequests, check_digest, once
 from chassis.log import logger
 from inference import Spend
 from services.router.service.answering.values import AnswerToken, Event, RunFinished, RunStarted
@@ -51,8 +51,7 @@ class IdempotentAnswers:
         earlier = await self._earlier(key_name, request_id)
         if earlier is None or earlier.error_reason:
             return None
-        if earlier.request_digest != digest:
-            raise reused(request_id, run_id=earlier.run_id)
+        check_digest(earlier.request_digest, digest, request_id, run_id=earlier.run_id)
         return earlier if has_contents(earlier) else None
 
     async def _earlier(self, key_name: str, request_id: str) -> Run | None:

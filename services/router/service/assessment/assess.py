@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from chassis.clock import milliseconds_since
 from inference import Priced, Spend
 from kernel.conversation import checked_turns, conversation
 from kernel.envelope import Limits, limits
@@ -139,11 +140,6 @@ async def assess(
         draft=assessment.draft.text if assessment.draft else "",
         samples=assessment.samples,
     )
-
-
-def milliseconds_since(began: float) -> float:
-    """Return the time since `began` on the monotonic clock [ms]."""
-    return round((time.monotonic() - began) * 1000, 3)
 
 
 __all__ = ["STAGE", "Assessment", "Assessor", "Assessors", "CompositeAssessor", "assess", "build_assessors"]

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from chassis.errors import EncoderUnavailable
 from chassis.log import logger
 from chassis.prompts import Prompt
 from inference import (
@@ -23,6 +22,7 @@ from inference import (
     DeadlineExceeded,
     Embeddings,
     Encoder,
+    EncoderUnavailable,
     Spend,
     WorkKind,
 )

@@ -7,7 +7,8 @@ from contextlib import aclosing
 from typing import Any
 
 from chassis.json_text import dumps
-from chassis.serving.sse import HEARTBEAT, named_error
+from chassis.serving.named_errors import named_error
+from chassis.serving.sse import HEARTBEAT
 from chassis.serving.wire import event_name
 from inference import parse_event, parse_object
 from services.router.service.answering.stop_texts import restarts_answer

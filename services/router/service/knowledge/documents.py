@@ -11,13 +11,13 @@ from itertools import accumulate
 
 import numpy as np
 
-from chassis.errors import ConfigurationInvalid, EncoderUnavailable, RequestOverLimit
+from chassis.clock import milliseconds_since
+from chassis.errors import ConfigurationInvalid, RequestOverLimit
 from chassis.serving.auth import ApiKey, check_may_teach
-from inference import Embedded, Embeddings, Encoder, Vectors
+from inference import Embedded, Embeddings, Encoder, EncoderUnavailable, Vectors
 from kernel.errors import MalformedRequest
 from kernel.values import value
 from services.router.core.chunking import spans
-from services.router.service.assessment.assess import milliseconds_since
 from services.router.service.knowledge.values import (
     MAX_DOCUMENTS,
     AddEvent,

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from chassis.clock import milliseconds_since
 from chassis.serving.auth import ApiKey, check_may_teach
 from inference import Embeddings
 from kernel.conversation import latest_texts
 from kernel.errors import MalformedRequest
 from kernel.outcomes import Outcome
 from services.router.service.answering.admission import AdmissionLimit
-from services.router.service.assessment.assess import milliseconds_since
 from services.router.service.assessment.measures import ExperienceMatcher, ExperienceMatching
 from services.router.service.knowledge.documents import AddLimits, add_knowledge
 from services.router.service.knowledge.values import (
