@@ -112,3 +112,10 @@ class FeedbackConflict(MetacogError):
 
     code = Code.ALREADY_EXISTS
     reason = "FEEDBACK_CONFLICT"
+
+
+class TeachingNotAllowed(MetacogError):
+    """The key may not change what the suite has learned."""
+
+    code = Code.PERMISSION_DENIED
+    reason = "TEACHING_NOT_ALLOWED"

@@ -1,17 +1,11 @@
 """API keys are stored as hashes, and needed in every API as soon as a keys file is configured."""
 
 import hmac
-import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from pathlib import Path
-
-import yaml
 
 from chassis.errors import ConfigurationInvalid, Unauthenticated
-from chassis.serving.wire import from_plain
 from chassis.settings import is_loopback
-from kernel.errors import Code, MalformedRequest, MetacogError
 from kernel.values import value
 
 
@@ -22,19 +16,16 @@ class ApiKey:
     Attributes:
         name: Name of the holder; recorded with each run.
         sha256: SHA-256 of the key [hexadecimal].
-        may_teach: Whether feedback under this key may change profiles, experience and calibration.
+        denied: Names of the permissions that the key does not have.
     """
 
     name: str
     sha256: str
-    may_teach: bool = True
+    denied: frozenset[str] = frozenset()
 
-
-@value
-class KeysFile:
-    """The keys file lists the keys."""
-
-    keys: Sequence[ApiKey]
+    def may(self, permission: str) -> bool:
+        """Return whether the key has the permission of that name."""
+        return permission not in self.denied
 
 
 ANYONE = ApiKey(name="", sha256="")
@@ -65,29 +56,6 @@ class Keyring:
         raise Unauthenticated("send an API key that this suite knows, as `Authorization: Bearer <key>`")
 
 
-def read_keys(path: Path | None) -> Keyring:
-    """Return the keys of the file at `path`; without a path, an empty ring.
-
-    Raises:
-        ConfigurationInvalid: When the file cannot be used; names the reason.
-    """
-    if path is None:
-        return Keyring()
-    try:
-        listed = from_plain(yaml.safe_load(path.read_text()), KeysFile)
-    except (OSError, ValueError, yaml.YAMLError, MalformedRequest) as error:
-        raise ConfigurationInvalid(f"keys file {path}: {error}", file=str(path)) from error
-    if not listed.keys:
-        raise ConfigurationInvalid(f"keys file {path}: at least one key is needed", file=str(path))
-    names = [key.name for key in listed.keys]
-    if "" in names or len(set(names)) < len(names):
-        raise ConfigurationInvalid(f"keys file {path}: every key needs a name of its own", file=str(path))
-    for key in listed.keys:
-        if not re.fullmatch("[0-9a-fA-F]{64}", key.sha256):
-            raise ConfigurationInvalid(f"keys file {path}: {key.name} has no sha256 of 64 hexadecimal digits")
-    return Keyring(listed.keys)
-
-
 def check_keys_beyond_loopback(host: str, keyring: Keyring, setting: str) -> None:
     """Check that a service which other machines can reach has keys.
 
@@ -105,22 +73,3 @@ def check_keys_beyond_loopback(host: str, keyring: Keyring, setting: str) -> Non
 def bearer(key: str) -> Mapping[str, str]:
     """Return the headers that carry `key`; none for an empty key."""
     return {"authorization": f"Bearer {key}"} if key else {}
-
-
-class TeachingNotAllowed(MetacogError):
-    """The key may not change what the suite has learned."""
-
-    code = Code.PERMISSION_DENIED
-    reason = "TEACHING_NOT_ALLOWED"
-
-
-def check_may_teach(key: ApiKey) -> None:
-    """Return if `key` may change what the suite has learned.
-
-    Raises:
-        TeachingNotAllowed: When it may not.
-    """
-    if not key.may_teach:
-        raise TeachingNotAllowed(
-            f"the key of {key.name!r} may not change what the suite has learned", key_name=key.name
-        )

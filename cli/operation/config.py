@@ -105,7 +105,7 @@ def _agents(path: Path) -> str:
 
 
 def _keys(path: Path) -> str:
-    from chassis.serving.auth import read_keys
+    from configuration.keys import read_keys
 
     return f"{len(read_keys(path).keys)} keys, valid"
 

@@ -24,20 +24,20 @@ def new(
 ) -> None:
     """Create an API key: the key is shown once, and its hash is stored in the file."""
     import secrets
-    from dataclasses import asdict
     from hashlib import sha256
 
-    import yaml
-
-    from chassis.serving.auth import ApiKey, read_keys
+    from chassis.serving.auth import ApiKey
+    from configuration.keys import TEACH, keys_text, read_keys
 
     known = read_keys(file).keys if file.exists() else ()
     if name in [holder.name for holder in known]:
         raise typer.BadParameter(f"{file} has a key named {name!r} already", param_hint="NAME")
     key = f"mc-{secrets.token_urlsafe(32)}"
-    created = ApiKey(name=name, sha256=sha256(key.encode()).hexdigest(), may_teach=may_teach)
+    created = ApiKey(
+        name=name, sha256=sha256(key.encode()).hexdigest(), denied=frozenset() if may_teach else frozenset({TEACH})
+    )
     file.touch(mode=0o600)
-    file.write_text(yaml.safe_dump({"keys": [asdict(holder) for holder in (*known, created)]}, sort_keys=False))
+    file.write_text(keys_text([*known, created]))
     if as_json:
         print_json({"name": name, "key": key, "file": str(file), "may_teach": may_teach})
     else:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from chassis import database as db
 from chassis import log, telemetry
-from chassis.serving.auth import check_keys_beyond_loopback, read_keys
+from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.server import run, serve
 from chassis.settings import SuiteSettings, read
 from configuration.agents import Agents
+from configuration.keys import read_keys
 from inference import BackendModelClients, Embeddings, build_backend, default_backend
 from services.delegation.compose import NAME, Parts, compose
 from services.delegation.service.dimensions import read_dimensions

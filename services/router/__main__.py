@@ -5,10 +5,11 @@ import sys
 
 from chassis import database as db
 from chassis import log, telemetry
-from chassis.serving.auth import check_keys_beyond_loopback, read_keys
+from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.server import run, serve
 from chassis.settings import SuiteSettings, read
 from configuration.affect import analyser
+from configuration.keys import read_keys
 from inference import BackendModelClients, Embeddings, build_backend, default_backend
 from services.router.compose import NAME, Parts, compose, postgres_database, read_routing_rules
 from services.router.relay import Peer

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from chassis.errors import Unauthenticated
-from chassis.serving.auth import read_keys
+from configuration.keys import TEACH, read_keys
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -162,7 +162,7 @@ def test_make_keys_makes_every_secret_of_the_compose_file_and_nothing_twice(tmp_
     assert ring.holder(f"Bearer {told.split()[-1]}").name == "me"
     assert ring.holder(f"Bearer {first['peer_key'].strip()}").name == "suite"
     metrics = ring.holder(f"Bearer {first['metrics_key'].strip()}")
-    assert (metrics.name, metrics.may_teach) == ("metrics", False)
+    assert (metrics.name, metrics.may(TEACH)) == ("metrics", False)
     assert first["database_password"].strip() in first["database_url"]
 
 
@@ -187,7 +187,7 @@ def test_a_new_key_can_be_barred_from_teaching(tmp_path: Path) -> None:
 
     key = keys(tmp_path, "new", "guest", "no-teach")
 
-    assert not read_keys(tmp_path / "keys.yaml").holder(f"Bearer {key}").may_teach
+    assert not read_keys(tmp_path / "keys.yaml").holder(f"Bearer {key}").may(TEACH)
 
 
 def test_the_collectors_pipelines_are_made_of_parts_that_it_has() -> None:

@@ -18,6 +18,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
 from chassis.page_tokens import InvalidPageToken
 from chassis.serving.auth import ANYONE, ApiKey, Keyring
+from configuration.keys import TEACH
 from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.statistics.reliability import calibration_error
 from services.router.core.calibration import FittingRules, Progress
@@ -547,7 +548,7 @@ async def test_new_feedback_leads_to_a_fit(
 async def test_on_neither_api_may_a_key_that_does_not_teach_choose_a_map(
     engine: AsyncEngine, own_database: str, scripted: ScriptedLLM, tmp_path: Path, transport: str
 ) -> None:
-    keyring = Keyring([ApiKey(name="pupil", sha256=sha256(b"secret").hexdigest(), may_teach=False)])
+    keyring = Keyring([ApiKey(name="pupil", sha256=sha256(b"secret").hexdigest(), denied=frozenset({TEACH}))])
     bearer = "Bearer secret"
     async with router_at(scripted, own_database, tmp_path, keyring=keyring) as running:
         rest = RestApi(running.rest, ROUTER, {"authorization": bearer})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chassis.serving.auth import read_keys
+from configuration.keys import read_keys
 from tests.support.stack import ROOT
 
 

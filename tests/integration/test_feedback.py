@@ -14,6 +14,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.idempotency import RequestIdReused
 from chassis.ids import new_id
 from chassis.serving.auth import ANYONE, ApiKey
+from configuration.keys import TEACH
 from kernel.errors import Code, FeedbackConflict, MetacogError
 from services.router.compose import RunRecords
 from services.router.errors import RunNotFound
@@ -27,7 +28,7 @@ from tests.support.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, Database, free_port, quick_storage, router_at, until
 
 ANN = ApiKey(name="ann", sha256="")
-PUPIL = ApiKey(name="pupil", sha256="", may_teach=False)
+PUPIL = ApiKey(name="pupil", sha256="", denied=frozenset({TEACH}))
 
 
 @pytest.fixture

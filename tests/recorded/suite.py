@@ -244,7 +244,11 @@ class Suite:
         """The settings of a process, without those that make it special."""
         own = {"METACOG_DATABASE_URL": database} if database else {}
         if service == "router":
-            own |= self._peers(name) | {"METACOG_ROUTER_MODEL_ALIASES": '{"gpt-4o": "metacog"}'}
+            own |= self._peers(name) | {
+                "METACOG_ROUTER_MODEL_ALIASES": '{"gpt-4o": "metacog"}',
+                # Votes are newer than the recording, whose System 2 is the papers'.
+                "METACOG_ROUTER_SYSTEM_TWO": "dialectic",
+            }
         if name.startswith("guarded"):
             own["METACOG_KEYS_FILE"] = str(self.file("keys.yaml"))
         return {

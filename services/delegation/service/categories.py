@@ -12,8 +12,9 @@ from pydantic import Field
 from chassis.ids import new_id
 from chassis.log import logger
 from chassis.page_tokens import id_in
-from chassis.serving.auth import ApiKey, TeachingNotAllowed
-from kernel.errors import MalformedRequest, MetacogError
+from chassis.serving.auth import ApiKey
+from configuration.keys import TEACH
+from kernel.errors import MalformedRequest, MetacogError, TeachingNotAllowed
 from kernel.values import value
 from services.delegation.core.categories import EXAMPLES, DiscoveredCategory, Vectors, discovered
 from services.delegation.service.dimensions import Dimension, Embedder, unit_vectors
@@ -193,7 +194,7 @@ class Categories:
             CategoryNotFound: When there is no such category for the key.
             DatabaseUnavailable: When the database cannot be reached.
         """
-        if not key.may_teach:
+        if not key.may(TEACH):
             raise TeachingNotAllowed("this key may not change what was learned", key=key.name)
         if request.name in [each.id for each in self._configured]:
             raise MalformedRequest(f"name: {request.name!r} is a configured dimension already", field="name")

@@ -20,6 +20,7 @@ from chassis.serving.events import stream_of
 from chassis.serving.wire import from_plain
 from chassis.telemetry import STAGE_SECONDS
 from configuration.agents import AgentConfig
+from configuration.keys import TEACH
 from inference import ModelClients, Spend
 from kernel.agents import check_agent, participants
 from kernel.answers import AnswerType
@@ -265,7 +266,7 @@ class _TaskRun:
                 record,
                 lambda updates: self._document(replace(finished, profile_updates=updates)),
                 outcome.label,
-                may_teach=self._key.may_teach,
+                may_teach=self._key.may(TEACH),
                 request_id=self._request.request_id,
             )
             self._attempt.mark_answered()

@@ -10,11 +10,12 @@ from pydantic import Field
 
 from chassis.errors import RequestOverLimit
 from chassis.page_tokens import page, parts_of, time_in, token_of
-from chassis.serving.auth import ApiKey, TeachingNotAllowed
+from chassis.serving.auth import ApiKey
 from chassis.serving.wire import MAX_COUNT
+from configuration.keys import TEACH
 from kernel.agents import check_agent
 from kernel.confidence.rules import LEARNING_RATE
-from kernel.errors import MalformedRequest
+from kernel.errors import MalformedRequest, TeachingNotAllowed
 from kernel.learning.profiles import Change, Profile, ProfileChange, interval, replayed_competence
 from kernel.values import value
 from services.delegation.errors import InvalidProfile
@@ -353,7 +354,7 @@ class Profiles:
         seen.add(pair)
 
     def _check(self, key: ApiKey, agent: str, dimension: str) -> None:
-        if not key.may_teach:
+        if not key.may(TEACH):
             raise TeachingNotAllowed("this key may not change what was learned", key=key.name)
         self._check_names(agent, dimension)
 

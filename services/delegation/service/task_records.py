@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from chassis.json_text import dumps
 from chassis.serving.auth import ApiKey
+from configuration.keys import TEACH
 from kernel.confidence.rules import ConfidenceSource
 from kernel.learning.profiles import Lesson, lessons
 from kernel.values import value
@@ -117,6 +118,6 @@ async def submit_feedback(
         DatabaseUnavailable: When the database cannot be reached; then nothing has changed.
     """
     digest = sha256(dumps([request.task_id, request.correct, request.note])).hexdigest()
-    response = await tasks.add_feedback(request, key_name=key.name, may_teach=key.may_teach, digest=digest)
+    response = await tasks.add_feedback(request, key_name=key.name, may_teach=key.may(TEACH), digest=digest)
     on_label()
     return response

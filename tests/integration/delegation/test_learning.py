@@ -9,6 +9,7 @@ import pytest
 
 from chassis.ids import new_id
 from chassis.serving.auth import ApiKey, Keyring
+from configuration.keys import TEACH
 from kernel.learning.profiles import updated_competence
 from tests.integration.delegation.support import RIGHT, Scenario, import_profiles, scenario_at
 from tests.support.apis import ApiError
@@ -24,7 +25,7 @@ def digest(key: str) -> str:
 
 
 KEYRING = Keyring(
-    [ApiKey(name="ann", sha256=digest(ANN)), ApiKey(name="student", sha256=digest(STUDENT), may_teach=False)]
+    [ApiKey(name="ann", sha256=digest(ANN)), ApiKey(name="student", sha256=digest(STUDENT), denied=frozenset({TEACH}))]
 )
 
 

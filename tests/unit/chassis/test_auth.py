@@ -4,12 +4,13 @@ from pathlib import Path
 import pytest
 
 from chassis.errors import ConfigurationInvalid, Unauthenticated
-from chassis.serving.auth import ANYONE, ApiKey, Keyring, bearer, check_keys_beyond_loopback, read_keys
+from chassis.serving.auth import ANYONE, ApiKey, Keyring, bearer, check_keys_beyond_loopback
+from configuration.keys import TEACH, read_keys
 from kernel.errors import Code
 
 # SHA-256 of `sesame`, from the shell's sha256sum.
 SESAME = "d0c04f4b1951e4aeaaec8223ed2039e542f3aae805a6fa7f6d794e5afff5d272"
-ADA = ApiKey(name="ada", sha256=SESAME, may_teach=False)
+ADA = ApiKey(name="ada", sha256=SESAME, denied=frozenset({TEACH}))
 BEN = ApiKey(name="ben", sha256=sha256(b"tahini").hexdigest())
 RING = Keyring([ADA, BEN])
 
@@ -64,7 +65,7 @@ def test_a_hash_may_be_written_in_capitals(tmp_path: Path) -> None:
 def test_a_holder_may_teach_unless_set_otherwise(tmp_path: Path) -> None:
     path = keys_file(tmp_path, f"keys:\n  - name: ada\n    sha256: {SESAME}\n")
 
-    assert read_keys(path).holder("Bearer sesame").may_teach
+    assert read_keys(path).holder("Bearer sesame").may(TEACH)
 
 
 def test_without_a_file_there_are_no_keys() -> None:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from chassis.page_tokens import token_of
-from chassis.serving.auth import ApiKey, check_may_teach
+from chassis.serving.auth import ApiKey
+from configuration.keys import check_may_teach
 from kernel.errors import MalformedRequest
 from kernel.statistics.reliability import Reliability, chance_calibration_error, reliability
 from services.router.core.strategies import Strategy

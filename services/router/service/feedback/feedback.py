@@ -10,6 +10,7 @@ from pydantic import Field
 
 from chassis.json_text import dumps
 from chassis.serving.auth import ApiKey
+from configuration.keys import TEACH
 from kernel.outcomes import Outcome
 from kernel.values import value
 from services.router.core.feedback import FeedbackUse, Learnable, score_of, task_ids, use_of_feedback
@@ -175,7 +176,7 @@ async def submit_feedback(
         run_id=run.run_id,
         score=score,
         note=request.note if context.keep_contents else "",
-        teaches=key.may_teach,
+        teaches=key.may(TEACH),
         created_at=context.now(),
         request_digest=digest,
     )

@@ -13,7 +13,8 @@ import numpy as np
 
 from chassis.clock import milliseconds_since
 from chassis.errors import ConfigurationInvalid, RequestOverLimit
-from chassis.serving.auth import ApiKey, check_may_teach
+from chassis.serving.auth import ApiKey
+from configuration.keys import check_may_teach
 from inference import Embedded, Embeddings, Encoder, EncoderUnavailable, Vectors
 from kernel.errors import MalformedRequest
 from kernel.values import value

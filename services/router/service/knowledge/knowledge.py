@@ -10,7 +10,8 @@ from functools import partial
 from typing import Protocol
 
 from chassis.clock import milliseconds_since
-from chassis.serving.auth import ApiKey, check_may_teach
+from chassis.serving.auth import ApiKey
+from configuration.keys import check_may_teach
 from inference import Embeddings
 from kernel.conversation import latest_texts
 from kernel.errors import MalformedRequest
