@@ -1,6 +1,6 @@
 """This module composes the assigner from its settings and parts, for its process and for tests."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,7 +18,8 @@ from kernel.roles import VersionedWeights
 from services.assigner import rest, rpc
 from services.assigner.service.assign import assign
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
-from services.assigner.service.role_assigner import AssignmentPolicy
+from services.assigner.service.role_assigner import AssignmentPolicy, random_seed
+from services.assigner.service.values import DeliberateRequest, Event
 from services.assigner.settings import Settings
 
 NAME = "assigner"
@@ -37,6 +38,7 @@ class Parts:
         keyring: Keys of callers.
         health: Checks of the parts.
         close: Closes the parts.
+        chance: Returns the seed of a draw of roles where the request gives none.
     """
 
     model_clients: ModelClients
@@ -46,15 +48,27 @@ class Parts:
     weights: VersionedWeights = field(default_factory=VersionedWeights)
     keyring: Keyring = field(default_factory=Keyring)
     health: Health = field(default_factory=lambda: Health({}))
+    chance: Callable[[], int] = random_seed
 
 
-def compose(settings: Settings, parts: Parts) -> Service:
-    """Return the assigner with both APIs, ready to be served."""
+@dataclass(frozen=True, kw_only=True)
+class ComposedAssigner(Service):
+    """A composed assigner can be served, and gives access to its deliberations.
+
+    Attributes:
+        deliberate: Use case: one deliberation.
+    """
+
+    deliberate: Callable[[DeliberateRequest], AsyncGenerator[Event, None]]
+
+
+def compose(settings: Settings, parts: Parts) -> ComposedAssigner:
+    """Return the assigner of `settings` over `parts`, ready to be served."""
     context = DeliberationContext(
         agents=parts.agents,
         model_clients=parts.model_clients,
         affect=parts.affect,
-        defaults=_defaults(settings, parts.weights),
+        defaults=_defaults(settings, parts),
     )
     assign_roles, run_dialectic = partial(assign, weights=parts.weights), partial(deliberate, context=context)
     app = build_app(
@@ -68,7 +82,7 @@ def compose(settings: Settings, parts: Parts) -> Service:
     server = grpc_server(parts.keyring)
     servicer = rpc.AssignerServicer(assign=assign_roles, deliberate=run_dialectic)
     assigner_pb2_grpc.add_AssignerServiceServicer_to_server(servicer, server)
-    return Service(
+    return ComposedAssigner(
         name=NAME,
         app=app,
         rpc=server,
@@ -76,10 +90,11 @@ def compose(settings: Settings, parts: Parts) -> Service:
         settings=settings,
         health=parts.health,
         close=parts.close,
+        deliberate=run_dialectic,
     )
 
 
-def _defaults(settings: Settings, weights: VersionedWeights) -> DialecticDefaults:
+def _defaults(settings: Settings, parts: Parts) -> DialecticDefaults:
     return DialecticDefaults(
         limits=Limits(
             max_generations=settings.max_generations,
@@ -88,7 +103,9 @@ def _defaults(settings: Settings, weights: VersionedWeights) -> DialecticDefault
         ),
         stage_max_tokens=settings.stage_max_tokens,
         input_max_tokens=settings.input_max_tokens,
-        policy=AssignmentPolicy(weights=weights, exploration_share=settings.exploration_share),
+        policy=AssignmentPolicy(
+            weights=parts.weights, exploration_share=settings.exploration_share, chance=parts.chance
+        ),
         important=settings.note_importance,
         familiar=settings.note_experience,
     )

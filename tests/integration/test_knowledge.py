@@ -292,7 +292,8 @@ async def test_both_sources_count_by_their_weights(place: VectorSpace, encoder_u
 
 
 def key(name: str, *, may_teach: bool = True) -> ApiKey:
-    return ApiKey(name=name, sha256=sha256(name.encode()).hexdigest(), may_teach=may_teach)
+    denied = frozenset() if may_teach else frozenset({TEACH})
+    return ApiKey(name=name, sha256=sha256(name.encode()).hexdigest(), denied=denied)
 
 
 async def test_experience_belongs_to_its_key_and_documents_to_all(

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +24,7 @@ from kernel.msv.experience import ExperienceWeights, SimilarityCalibration, expe
 from kernel.msv.ratings import ORDER, RATING_SCHEMA, read_rating
 from kernel.roles import DEFAULT_WEIGHTS, FITNESS_TERMS, ROLES, Role, fitness_matrix
 from services.assigner import prompts as assigner_prompts
-from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
+from services.assigner.compose import compose
 from services.assigner.service.values import DeliberateRequest, DeliberationFinished
 from services.router import prompts as router_prompts
 from services.router.relay import Peer, Relay, RelayedCall
@@ -32,7 +33,8 @@ from services.router.service.answering.values import AnswerRequest
 from services.router.service.assessment.assess import build_assessors
 from services.router.service.assessment.subject import DraftAnswer, Subject
 from services.router.service.assessment.values import Routed
-from tests.contract.fakes import FakeModelClient, FakeModelClients
+from tests.contract.fakes import assigner_parts
+from tests.support.assigner import SETTINGS
 
 LEVELS = [0.0, 0.25, 0.5, 0.75, 1.0]
 LIMITS = Limits(max_generations=32, max_generated_tokens=8192, timeout_ms=60_000)
@@ -191,13 +193,8 @@ async def test_a_decision_costs_a_few_calls_and_not_twenty_one(name: str, calls:
 async def deliberated(agents: int, msv: MSV) -> DeliberationFinished:
     """The end of a deliberation by so many agents."""
     seated = [AgentConfig(id=f"a{number}") for number in range(agents)]
-    context = DeliberationContext(
-        agents=lambda: seated,
-        model_clients=FakeModelClients(FakeModelClient()),
-        affect=lambda _: {"intensity": 0.25},
-        defaults=DialecticDefaults(limits=LIMITS),
-    )
-    events = [event async for event in deliberate(DeliberateRequest(question="Is it so?", msv=msv), context=context)]
+    assigner = compose(SETTINGS, replace(assigner_parts(), agents=lambda: seated))
+    events = [event async for event in assigner.deliberate(DeliberateRequest(question="Is it so?", msv=msv))]
     finished = events[-1]
     assert isinstance(finished, DeliberationFinished)
     return finished

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,13 +10,13 @@ import pytest
 from configuration.agents import AgentConfig
 from inference import BackendUnavailable, Call, Completion, CompletionSample, Delta, PromptTooLong, Spend, Structured
 from kernel.assignment import InfeasibleAssignment
-from kernel.envelope import Envelope, Limits, StageUsage
+from kernel.envelope import Envelope, StageUsage
 from kernel.msv import MSV
 from kernel.msv.ratings import ORDER
 from kernel.prices import Price
 from kernel.roles import ROLES, Role, Stage, VersionedWeights
-from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
-from services.assigner.service.role_assigner import AssignmentPolicy
+from services.assigner.compose import compose
+from services.assigner.service.role_assigner import random_seed
 from services.assigner.service.values import (
     AssignmentKind,
     DeliberateRequest,
@@ -26,8 +27,9 @@ from services.assigner.service.values import (
     StageMeasured,
     StageStarted,
 )
+from tests.contract.fakes import assigner_parts
+from tests.support.assigner import SETTINGS
 
-LIMITS = Limits(max_generations=32, max_generated_tokens=8192, timeout_ms=60_000)
 ONE = StageUsage(generations=1, http_calls=1, prompt_tokens=10, completion_tokens=2)
 AGENTS = ("ada", "ben", "cleo", "dan", "eve")
 
@@ -92,17 +94,22 @@ async def events(
     request: DeliberateRequest,
     model_clients: FakeModelClients | None = None,
     agents: Sequence[AgentConfig] | None = None,
-    **defaults: Any,  # noqa: ANN401
+    *,
+    weights: VersionedWeights | None = None,
+    chance: Callable[[], int] = random_seed,
+    **settings: Any,  # noqa: ANN401
 ) -> list[Event]:
-    """The events of a deliberation."""
+    """The events of a deliberation; `settings` replace those of the tests."""
     configured = agents or [AgentConfig(id=name) for name in AGENTS]
-    context = DeliberationContext(
+    parts = replace(
+        assigner_parts(),
         agents=lambda: configured,
         model_clients=model_clients or FakeModelClients(),
-        affect=lambda _: {"intensity": 0.25},
-        defaults=DialecticDefaults(limits=LIMITS, **defaults),
+        weights=weights or VersionedWeights(),
+        chance=chance,
     )
-    return [event async for event in deliberate(request, context=context)]
+    assigner = compose(SETTINGS.model_copy(update=settings), parts)
+    return [event async for event in assigner.deliberate(request)]
 
 
 async def finished(*args: Any, **more: Any) -> DeliberationFinished:  # noqa: ANN401
@@ -266,7 +273,9 @@ async def test_a_note_that_cannot_be_had_leaves_the_answer() -> None:
 
 
 async def test_when_the_generalist_writes_a_note_is_configuration() -> None:
-    result = await finished(request_for(msv=MSV(importance=0.5, experience=0.5)), important=0.5, familiar=0.5)
+    request = request_for(msv=MSV(importance=0.5, experience=0.5))
+
+    result = await finished(request, note_importance=0.5, note_experience=0.5)
 
     assert result.note == "the note"
 
@@ -284,10 +293,10 @@ async def test_a_deliberation_names_its_run() -> None:
 @pytest.mark.parametrize("kind", [None, AssignmentKind.RANDOM])
 async def test_random_roles_follow_the_seed_and_report_their_propensity(kind: AssignmentKind | None) -> None:
     sure = dict(zip(AGENTS, (90, 70, 50, 30, 10), strict=True))
-    policy = AssignmentPolicy(exploration_share=1.0)
+    clients = FakeModelClients(sure=sure)
 
     drawn = [
-        (await finished(request_for(assignment_kind=kind, seed=seed), FakeModelClients(sure=sure), policy=policy)).roles
+        (await finished(request_for(assignment_kind=kind, seed=seed), clients, exploration_share=1.0)).roles
         for seed in (1, 1, 2, 3, 4)
     ]
 
@@ -299,11 +308,10 @@ async def test_random_roles_follow_the_seed_and_report_their_propensity(kind: As
 
 
 async def test_a_small_exploration_share_leaves_the_optimal_roles_likely() -> None:
-    policy = AssignmentPolicy(exploration_share=0.2)
     sure = dict(zip(AGENTS, (90, 70, 50, 30, 10), strict=True))
 
     clients = FakeModelClients(sure=sure)
-    given = [(await finished(request_for(seed=seed), clients, policy=policy)).roles for seed in range(12)]
+    given = [(await finished(request_for(seed=seed), clients, exploration_share=0.2)).roles for seed in range(12)]
 
     best = given[0].optimum.assignment
     for roles in given:
@@ -315,7 +323,7 @@ async def test_a_small_exploration_share_leaves_the_optimal_roles_likely() -> No
 
 @pytest.mark.parametrize("kind", [AssignmentKind.OPTIMAL, AssignmentKind.GREEDY])
 async def test_a_requested_control_is_used_without_exploration(kind: AssignmentKind) -> None:
-    roles = (await finished(request_for(assignment_kind=kind), policy=AssignmentPolicy(exploration_share=1.0))).roles
+    roles = (await finished(request_for(assignment_kind=kind), exploration_share=1.0)).roles
 
     assert (roles.assignment_kind, roles.propensity, roles.explored) == (kind, 1.0, False)
 
@@ -323,8 +331,7 @@ async def test_a_requested_control_is_used_without_exploration(kind: AssignmentK
 async def test_without_any_seed_the_policy_gives_one() -> None:
     request = request_for(assignment_kind=AssignmentKind.RANDOM)
     seeds = iter((1, 1, 5))
-    policy = AssignmentPolicy(chance=lambda: next(seeds))
-    one, same, other = [(await finished(request, policy=policy)).roles.assignment for _ in range(3)]
+    one, same, other = [(await finished(request, chance=lambda: next(seeds))).roles.assignment for _ in range(3)]
 
     assert one == same != other
 
@@ -332,7 +339,7 @@ async def test_without_any_seed_the_policy_gives_one() -> None:
 async def test_the_weights_in_force_are_used_and_named() -> None:
     weights = VersionedWeights(version="mine", weights={role: {"conflict": 1.0} for role in ROLES})
 
-    optimum = (await finished(REQUEST, policy=AssignmentPolicy(weights=weights))).roles.optimum
+    optimum = (await finished(REQUEST, weights=weights)).roles.optimum
 
     assert optimum.weights_version == "mine"
     assert set(optimum.terms[Role.EXPERT]["ada"]) == {"conflict"}

@@ -1,26 +1,30 @@
 """When a run is degraded, and with which reasons."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
+import orjson
 import pytest
 
 from chassis.errors import PeerUnavailable
+from chassis.json_text import dumps
+from chassis.serving.wire import from_plain
 from inference import Spend
-from kernel.conversation import Turn
-from kernel.envelope import Limits
 from kernel.errors import MetacogError
+from kernel.ledger import Ledger
 from kernel.outcomes import NO_VALID_ANSWER, Outcome
+from services.router.compose import compose
 from services.router.core.strategies import Strategy
-from services.router.service.answering.answer import AnswerContext, StrategyResult, StrategyTask, answer
-from services.router.service.answering.idempotency import IdempotentAnswers
+from services.router.service.answering.answer import StrategyResult, StrategyTask, answer
 from services.router.service.answering.values import AnswerRequest, RunFinished
-from services.router.service.assessment.assess import Assessors
-from services.router.service.assessment.route import RoutingConfig, RoutingContext
-from services.router.service.assessment.subject import DraftAnswer, Drafter
+from services.router.service.assessment.measures import Assessment
+from services.router.service.assessment.subject import Subject
 from services.router.service.runs.values import Run
+from tests.contract.fakes import FakeRuns, router_parts
+from tests.support.stack import router_settings
 
-LIMITS = Limits(max_generations=8, max_generated_tokens=4096, timeout_ms=10_000)
+RunOf = Callable[..., Awaitable[Run]]
 ANSWERED = StrategyResult(text="it is 4")
 AWAY = PeerUnavailable("assigner cannot be reached")
 INVALID_SAMPLES = "INVALID_SAMPLES: no sample has the form that was asked for"
@@ -38,59 +42,71 @@ class Ends:
         yield self._end
 
 
-class Recorder:
-    """Runs in a list."""
+class NoAssessment:
+    """An assessor that no request needs which names its strategy."""
+
+    def fits(self, ledger: Ledger) -> bool:
+        """Return that it can be afforded."""
+        return True
+
+    async def __call__(self, subject: Subject, spend: Spend) -> Assessment:
+        raise AssertionError("a named strategy needs no assessment")
+
+
+class RecordedRuns(FakeRuns):
+    """Runs as the documents that are stored."""
 
     def __init__(self) -> None:
-        self.runs: list[Run] = []
+        super().__init__()
+        self.documents: list[bytes] = []
 
-    def record(self, run: Run) -> None:
-        """Store `run`."""
-        self.runs.append(run)
-
-
-def no_drafter(request: AnswerRequest, messages: Sequence[Turn]) -> Drafter:
-    async def draft(spend: Spend) -> DraftAnswer:
-        raise AssertionError("a named strategy needs no draft")
-
-    return draft
+    async def add(self, documents: Sequence[bytes]) -> Sequence[bytes]:
+        """Store runs."""
+        self.documents += documents
+        return ()
 
 
-async def no_run(_key_name: str, _request_id: str) -> Run | None:
-    return None
+@pytest.fixture
+async def run_of(tmp_path: Path) -> RunOf:
+    """Return a function that gives the recorded run of a request."""
+
+    async def recorded(
+        strategy: Strategy, ends: Mapping[Strategy, StrategyResult | MetacogError], **options: object
+    ) -> Run:
+        runs, fakes = RecordedRuns(), router_parts(tmp_path)
+        parts = replace(
+            fakes,
+            database=replace(fakes.database, runs=runs),
+            assessors=dict.fromkeys(("draft", "hybrid"), NoAssessment()),
+            strategies={name: Ends(end) for name, end in ends.items()},
+        )
+        service = compose(router_settings(), parts)
+        service.start()
+        request = AnswerRequest(question="What is 2 + 2?", strategy=strategy, **options)  # type: ignore[arg-type]
+        finished: object = None
+        try:
+            async for event in answer(request, context=service.context):
+                finished = event
+        except MetacogError:
+            finished = None
+        else:
+            assert isinstance(finished, RunFinished)
+        await service.close()
+        [document] = runs.documents
+        assert finished is None or dumps(finished.run) == document
+        return from_plain(orjson.loads(document), Run)
+
+    return recorded
 
 
-async def run_of(strategy: Strategy, ends: Mapping[Strategy, StrategyResult | MetacogError], **options: Any) -> Run:  # noqa: ANN401
-    """Return the recorded run of a request that names `strategy`, where strategies end as given."""
-    recorder = Recorder()
-    context = AnswerContext(
-        routing=RoutingContext(config=RoutingConfig(), assessors=Assessors(by_name={"hybrid": None})),  # type: ignore[dict-item]
-        strategies={name: Ends(end) for name, end in ends.items()},
-        drafter=no_drafter,
-        limits=dict.fromkeys([None, *Strategy], LIMITS),
-        recorder=recorder,
-        idempotency=IdempotentAnswers(no_run, lambda _key, _request: None),
-    )
-    request = AnswerRequest(question="What is 2 + 2?", strategy=strategy, **options)
-    try:
-        events = [event async for event in answer(request, context=context)]
-    except MetacogError:
-        pass
-    else:
-        assert isinstance(events[-1], RunFinished)
-        assert events[-1].run is recorder.runs[0]
-    [run] = recorder.runs
-    return run
-
-
-async def test_a_whole_answer_is_not_degraded() -> None:
+async def test_a_whole_answer_is_not_degraded(run_of: RunOf) -> None:
     run = await run_of(Strategy.DIALECTIC, {Strategy.DIALECTIC: ANSWERED})
 
     assert (run.outcome, run.degraded, run.degraded_reasons) == (Outcome.ANSWERED, False, [])
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-async def test_a_run_is_degraded_with_the_reasons_of_its_deliberation(outcome: Outcome) -> None:
+async def test_a_run_is_degraded_with_the_reasons_of_its_deliberation(run_of: RunOf, outcome: Outcome) -> None:
     reasons = [INVALID_SAMPLES]
     details = {"degraded": True, "degraded_reasons": reasons}
     result = StrategyResult(text="4", outcome=outcome, deliberation=details, degraded_reasons=reasons)
@@ -102,13 +118,13 @@ async def test_a_run_is_degraded_with_the_reasons_of_its_deliberation(outcome: O
 
 
 @pytest.mark.parametrize("strategy", Strategy)
-async def test_an_abstention_has_a_reason_whatever_the_strategy(strategy: Strategy) -> None:
+async def test_an_abstention_has_a_reason_whatever_the_strategy(run_of: RunOf, strategy: Strategy) -> None:
     run = await run_of(strategy, {strategy: StrategyResult(text="", outcome=Outcome.ABSTAINED)})
 
     assert (run.outcome, run.degraded, run.degraded_reasons) == (Outcome.ABSTAINED, True, [NO_VALID_ANSWER])
 
 
-async def test_a_fallback_comes_before_the_reasons_of_the_strategy_that_answered() -> None:
+async def test_a_fallback_comes_before_the_reasons_of_the_strategy_that_answered(run_of: RunOf) -> None:
     result = StrategyResult(text="4", degraded_reasons=[INVALID_SAMPLES])
 
     run = await run_of(Strategy.DIALECTIC, {Strategy.DIALECTIC: AWAY, Strategy.SYSTEM_ONE: result})
@@ -117,7 +133,7 @@ async def test_a_fallback_comes_before_the_reasons_of_the_strategy_that_answered
     assert (run.outcome, run.degraded, run.degraded_reasons) == (Outcome.ANSWERED, True, [fallback, INVALID_SAMPLES])
 
 
-async def test_a_run_that_ended_in_an_error_states_the_error_and_is_not_degraded() -> None:
+async def test_a_run_that_ended_in_an_error_states_the_error_and_is_not_degraded(run_of: RunOf) -> None:
     run = await run_of(Strategy.DIALECTIC, {Strategy.DIALECTIC: AWAY}, fallback=False)
 
     assert (run.outcome, run.error_reason) == (Outcome.ABSTAINED, "PEER_UNAVAILABLE")
