@@ -20,6 +20,7 @@ from chassis.errors import DatabaseUnavailable
 from chassis.ids import new_id
 from chassis.page_tokens import InvalidPageToken
 from chassis.serving.auth import ApiKey, Keyring
+from configuration.keys import TEACH
 from inference import Embedded, Encoder, EncoderUnavailable, Spend
 from kernel.conversation import Turn
 from kernel.envelope import Envelope
