@@ -6,7 +6,7 @@ from functools import partial
 from cli.answers import drawing, drawing_answers
 from cli.answers.deliberations import heading, show_deliberation
 from cli.terminal.client import Body, Events, Unreachable
-from cli.terminal.output import HOT, ProgressLine, stderr, stdout, text, write
+from cli.terminal.output import HOT, ProgressLine, snippet, stderr, stdout, text, write
 from kernel.votes.states import marked_confidence
 
 STEPS = {"run_started": "assessing the question", "routed": "waiting for the first token"}
@@ -185,6 +185,8 @@ def step_after(name: str, content: Body) -> str:
         return f"{content['phase'].lower()}: {content['drawn']} of {content['planned']} samples"
     if name == "mode_chosen":
         return drawing_answers.chosen_mode(content)
+    if name == "vote_cast":
+        return f"vote {content['index'] + 1}: {snippet(content['answer'] or 'invalid', 40)}"
     return STEPS.get(name, name.replace("_", " "))
 
 

@@ -50,7 +50,7 @@ async def test_an_answer_has_a_line_that_summarizes_its_run(suite: Suite) -> Non
 
 
 async def test_everything_behind_an_answer_is_drawn(suite: Suite) -> None:
-    status, out, _ = await metacog(suite, "ask", "Is 91 prime?", "--explain")
+    status, out, _ = await metacog(suite, "ask", "Why is 91 no prime?", "--explain")
 
     # As the routing's own tests have it: (0.30 * 0.7 + 0.25 * 0.8 + 0.25 * 0.8) / 0.8 = 0.7625.
     places = [

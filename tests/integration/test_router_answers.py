@@ -85,7 +85,7 @@ async def test_system_one_answers_word_by_word(api: Api, scripted: ScriptedLLM) 
 async def test_the_events_of_a_deliberation_pass_through(api: Api, scripted: ScriptedLLM) -> None:
     scripted.answer = cast(TROUBLED)
 
-    events = await api.events("Answer", question="Is it so?")
+    events = await api.events("Answer", question="Why is it so?")
 
     names = [name for name, _ in groupby(name for name, _ in events if name not in ("stage_measured", "answer_token"))]
     course = ["run_started", "routed", "agent_assessed", "roles_assigned", *STAGE * 5, "run_finished"]
