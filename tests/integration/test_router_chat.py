@@ -314,7 +314,8 @@ async def test_the_models_are_listed(suite: Suite) -> None:
     one = await suite.client.models.retrieve("metacog/dialectic")
 
     assert listed == [
-        "metacog", "metacog/system1", "metacog/vote", "metacog/dialectic", "metacog/arbiter", "metacog/delegation", "gpt-4o-mini"
+        "metacog", "metacog/system1", "metacog/vote", "metacog/dialectic", "metacog/arbiter", "metacog/delegation",
+        "gpt-4o-mini",
     ]  # fmt: skip
     assert one.id == "metacog/dialectic"
 
