@@ -28,8 +28,8 @@ from kernel.learning.drift import DriftLimits
 from kernel.statistics.recalibration import calibrated, recalibration
 from kernel.statistics.reliability import brier_score, calibration_error, chance_calibration_error
 from tests.support.delegating import Delegation, delegation_at, delegation_settings
-from tests.support.scripted_llm import ScriptedLLM
-from tests.support.simulated_agents import NAMES, RoutingRun, Simulated, Simulation, run, specialists
+from tests.support.models.scripted_llm import ScriptedLLM
+from tests.support.models.simulated_agents import NAMES, RoutingRun, Simulated, Simulation, run, specialists
 from tests.support.stack import Database
 
 TASKS = int(os.environ.get("BENCH_TASKS", "500"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from evals.items import Item, read_sets, sets_in
 from inference import Embeddings
 from services.delegation.service.dimensions import Prototypes, read_dimensions
-from tests.support.encoder import encoder
+from tests.support.models.encoder import encoder
 from tests.support.stack import ROOT
 
 EACH = int(os.environ.get("BENCH_EACH", "40"))

@@ -49,7 +49,7 @@ from types import CodeType, FrameType, MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from tests.support.llm_replies import Body, ScriptedChoice
+    from tests.support.models.llm_replies import Body, ScriptedChoice
 
 ROOT = Path(__file__).resolve().parents[1]
 DEPTH = 4
@@ -380,7 +380,7 @@ def encoder() -> Iterator[str]:
 
 def mind(*, sure: bool) -> "Callable[[Body], Sequence[str | ScriptedChoice]]":
     """A model that is sure of its answers and finds nothing urgent, so that System 1 answers; or the contrary."""
-    from tests.support.llm_replies import ScriptedChoice, schema_of
+    from tests.support.models.llm_replies import ScriptedChoice, schema_of
 
     def answer(body: "Body") -> "Sequence[str | ScriptedChoice]":
         count = body.get("n") or 1
@@ -598,7 +598,7 @@ def _steps(entries: Sequence[Call]) -> Iterator[str]:
 
 def measure(checkout: Path) -> list[Measured]:
     """Answer a question on System 1 and in a dialectic with the services of `checkout`, and return what was called."""
-    from tests.support.scripted_llm import ScriptedLLM
+    from tests.support.models.scripted_llm import ScriptedLLM
     from tests.support.stack import Database
 
     with (

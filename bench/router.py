@@ -27,8 +27,8 @@ from typing import Any
 import orjson
 import psycopg
 
-from bench.load import Job, Times, generate
-from bench.servers import serve_fixed_time, serve_proxy, through_aiohttp, through_pyreqwest
+from bench.load_servers.load import Job, Times, generate
+from bench.load_servers.servers import serve_fixed_time, serve_proxy, through_aiohttp, through_pyreqwest
 from tests.support.stack import Database, command, environment, process
 
 REPEATS = 5

@@ -19,7 +19,7 @@ import numpy as np
 from bench.sentences import ANSWERED, PARAPHRASES
 from chassis.settings import SuiteSettings, read
 from inference import Embeddings
-from tests.support.encoder import encoder
+from tests.support.models.encoder import encoder
 
 TIMEOUT_S = 60.0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from checks.names import PACKAGES
 
-FOLDERS = (*PACKAGES, "encoder", "console", "cli", "evals", "embedded")
+FOLDERS = (*PACKAGES, "encoder", "console", "cli", "evals", "embedded", "bench", "tests")
 MANY_LINES = 500
 MANY_MODULES = 15
 

@@ -11,9 +11,9 @@ import pytest
 
 from chassis import database as db
 from embedded.model import ensure_model
-from tests.support.encoder import encoder
-from tests.support.llama import llama
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.encoder import encoder
+from tests.support.models.llama import llama
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import ROOT, Database
 
 LLM_WITHIN_S = 60.0

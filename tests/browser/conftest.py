@@ -14,7 +14,7 @@ from tests.support.assigner import assigner_at
 from tests.support.browser import PHONE, Tab, chromium, tab_of
 from tests.support.console import Console, ModelReplies, console_at
 from tests.support.delegating import delegation_at
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import Database, RunningRouter, router_at
 
 

@@ -9,7 +9,7 @@ from tests.browser.conftest import Stack
 from tests.support.assigner import assigner_at
 from tests.support.browser import PHONE, Tab, tab_of
 from tests.support.console import ANSWERS, ModelReplies, console_at
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import CALM, NO_SERVER, router_at
 
 PRIME = "Is 91 a prime number?"

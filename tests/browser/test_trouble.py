@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 from chassis.serving.auth import ApiKey, Keyring
 from tests.support.browser import tab_of
 from tests.support.console import ModelReplies, console_at
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER, router_at
 
 ANN = "ann-has-a-key"

@@ -17,7 +17,7 @@ from openai import AsyncOpenAI
 from chassis.serving.auth import ApiKey, Keyring
 from tests.support.apis import Api, ApiError, RestApi, RpcApi
 from tests.support.assigner import assigner_at
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER, ROUTER, RunningRouter, cast, failed_start, process, router_at, until
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]

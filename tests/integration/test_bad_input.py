@@ -16,7 +16,7 @@ from configuration.agents import AgentConfig
 from services.assigner.compose import CONTRACT as ASSIGNER
 from tests.support.apis import ApiError, Body, RestApi, RpcApi
 from tests.support.assigner import assigner_at
-from tests.support.scripted_llm import LLAMACPP, VLLM, ScriptedLLM, Shape
+from tests.support.models.scripted_llm import LLAMACPP, VLLM, ScriptedLLM, Shape
 from tests.support.stack import NO_SERVER, ROUTER, TROUBLED, At, RunningRouter, cast, failed_start, process, router_at
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]

@@ -14,7 +14,7 @@ from tests.support.arbiter import ARBITER, Script, arbiter_at
 from tests.support.assigner import NO_PRICES, assigner_at
 from tests.support.delegating import ScriptedAgents, delegation_at
 from tests.support.gateway import Suite, gateway, metacog_field, text_of
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, TROUBLED, cast, router_at
 
 # 1e-6 for a token that is read, 2e-6 for one that is generated.

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from services.router.relay import Peer
 from tests.support.apis import RpcApi
-from tests.support.scripted_llm import ScriptedLLM, Stall
+from tests.support.models.scripted_llm import ScriptedLLM, Stall
 from tests.support.stack import ROUTER, Process, cast, failed_start, free_port, process, until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING

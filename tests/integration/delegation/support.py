@@ -13,7 +13,7 @@ from tests.support.delegating import (
     renamed_agents,
     stage_of,
 )
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 
 TASK = {"question": "What is 20 + 20?", "dimension": "math_computation"}
 RIGHT = {"answer": "40", "answer_type": "NUMBER"}

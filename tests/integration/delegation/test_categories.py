@@ -11,7 +11,7 @@ from chassis.ids import new_id
 from chassis.serving.auth import ApiKey, Keyring
 from tests.support.apis import ApiError
 from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import Database
 
 

@@ -14,8 +14,8 @@ from kernel.learning.profiles import updated_competence
 from tests.integration.delegation.support import RIGHT, Scenario, import_profiles, scenario_at
 from tests.support.apis import ApiError
 from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.profile_storm import storm
-from tests.support.scripted_llm import ScriptedLLM
 
 ANN, STUDENT = "key-of-ann", "key-of-student"
 

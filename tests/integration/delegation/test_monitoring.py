@@ -9,7 +9,7 @@ from kernel.confidence.rules import ConfidenceSource
 from services.delegation.service.monitoring import GetReliabilityRequest
 from tests.integration.delegation.support import RIGHT, Scenario, scenario_at
 from tests.support.delegating import delegation_settings
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import until
 
 

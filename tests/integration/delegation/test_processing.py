@@ -17,7 +17,7 @@ from tests.support.delegating import (
     renamed_agents,
     stage_of,
 )
-from tests.support.scripted_llm import ErrorReply, ScriptedLLM, Stall
+from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from chassis.ids import new_id
 from tests.integration.delegation.support import RIGHT, TASK, Scenario, import_profiles, scenario_at
 from tests.support.apis import ApiError
 from tests.support.delegating import CONTRACT, stage_of
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 
 Response = Mapping[str, Any]
 Holds = Callable[[Response, Scenario], bool]

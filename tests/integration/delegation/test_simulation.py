@@ -9,8 +9,8 @@ import pytest
 from chassis.ids import new_id
 from kernel.confidence.rules import Exploration, Rules
 from tests.support.delegating import Delegation, delegation_at, delegation_settings
-from tests.support.scripted_llm import ScriptedLLM
-from tests.support.simulated_agents import NAMES, Simulated, Simulation, run, specialists
+from tests.support.models.scripted_llm import ScriptedLLM
+from tests.support.models.simulated_agents import NAMES, Simulated, Simulation, run, specialists
 
 
 @asynccontextmanager

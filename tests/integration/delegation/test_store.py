@@ -22,8 +22,8 @@ from services.delegation.store.tasks import PostgresTasks
 from tests.integration.delegation.support import RIGHT, TASK, import_profiles, scenario_at
 from tests.support.apis import ApiError, RestApi, RpcApi
 from tests.support.delegating import CONTRACT, stage_of
-from tests.support.llm_replies import Body
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.llm_replies import Body
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import NO_SERVER, Database, process
 
 

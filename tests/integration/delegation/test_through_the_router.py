@@ -7,7 +7,7 @@ from openai import AsyncOpenAI
 
 from tests.support.apis import RestApi, RpcApi
 from tests.support.delegating import ScriptedAgents, delegation_at, renamed_agents
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 from tests.support.stack import ROUTER, At, router_at, until
 
 

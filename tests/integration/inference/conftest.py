@@ -12,8 +12,8 @@ from inference.config import BackendConfig
 from inference.http.backend_connection import Headers
 from inference.http.timing import Timing
 from tests.integration.inference.support import MakeBackend, Noted, Served
-from tests.support.llama import llama
-from tests.support.scripted_llm import LLAMACPP, MINIMAL, VLLM, ScriptedLLM
+from tests.support.models.llama import llama
+from tests.support.models.scripted_llm import LLAMACPP, MINIMAL, VLLM, ScriptedLLM
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from inference.streaming.forwarding import ForwardedStream
 from inference.streaming.sample_stream import SampleStream
 from inference.values import Call, StreamEvent, WorkKind
 from kernel.envelope import Limits
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 
 HELLO = [{"role": "user", "content": "Say hello."}]
 CALL = Call(messages=HELLO, max_tokens=8, stage="thesis", work=WorkKind.STAGE)

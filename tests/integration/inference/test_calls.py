@@ -7,7 +7,7 @@ from inference.features import Features
 from inference.values import WorkKind
 from kernel.envelope import BudgetExhausted
 from tests.integration.inference.support import CALL, MakeBackend, Noted, call_of, read_stream, spend_of
-from tests.support.scripted_llm import ErrorReply, ScriptedChoice, ScriptedLLM
+from tests.support.models.scripted_llm import ErrorReply, ScriptedChoice, ScriptedLLM
 
 RATING = {
     "type": "object",

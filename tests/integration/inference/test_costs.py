@@ -8,7 +8,7 @@ from inference.values import Reply
 from kernel.envelope import BudgetExhausted, StageUsage, UnpricedModel
 from kernel.prices import Price, units_of
 from tests.integration.inference.support import HELLO, MakeBackend, Served, call_of, read_stream, spend_of
-from tests.support.scripted_llm import Hangup, ScriptedLLM
+from tests.support.models.scripted_llm import Hangup, ScriptedLLM
 
 # 1e-6 for a token that is read, 2e-6 for one that is generated.
 PRICE = Price(prompt=1.0, completion=2.0)

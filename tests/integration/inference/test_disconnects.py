@@ -8,7 +8,7 @@ import pytest
 
 from inference.accounting.reports import CANCELLED
 from tests.integration.inference.support import MakeBackend, Noted, Served, call_of, spend_of
-from tests.support.scripted_llm import ScriptedLLM, Stall
+from tests.support.models.scripted_llm import ScriptedLLM, Stall
 
 LONG = call_of(
     max_tokens=1800,

@@ -28,7 +28,7 @@ from tests.integration.inference.support import (
     read_stream,
     spend_of,
 )
-from tests.support.scripted_llm import Cut, ErrorReply, Hangup, Late, RawReply, ScriptedLLM, Stall
+from tests.support.models.scripted_llm import Cut, ErrorReply, Hangup, Late, RawReply, ScriptedLLM, Stall
 
 
 def nobody() -> Served:

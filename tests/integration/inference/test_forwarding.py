@@ -8,7 +8,7 @@ from inference.errors import InvalidCall
 from inference.values import StreamEvent
 from kernel.envelope import BudgetExhausted
 from tests.integration.inference.support import HELLO, MakeBackend, call_of, read_forwarded, spend_of
-from tests.support.scripted_llm import ScriptedLLM
+from tests.support.models.scripted_llm import ScriptedLLM
 
 BODY = {"model": "metacog/system1", "messages": HELLO, "max_tokens": 6, "user": "me", "metadata": {"a": 1}}
 

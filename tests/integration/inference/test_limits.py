@@ -9,7 +9,7 @@ from inference.config import BreakerSettings, PoolSize
 from inference.errors import BackendOverloaded, BackendUnavailable, CircuitOpen, DeadlineExceeded
 from inference.values import WorkKind
 from tests.integration.inference.support import MakeBackend, Patience, call_of, spend_of
-from tests.support.scripted_llm import ErrorReply, ScriptedLLM, Stall, Trickle
+from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM, Stall, Trickle
 
 
 async def test_after_too_many_failures_the_backend_is_left_alone_for_a_while(

@@ -7,7 +7,7 @@ import pytest
 from inference.config import Retries
 from inference.errors import BackendUnavailable, InvalidCall
 from tests.integration.inference.support import HELLO, MakeBackend, Served, read_forwarded, spend_of
-from tests.support.scripted_llm import Body, ErrorReply, RawReply, ScriptedLLM
+from tests.support.models.scripted_llm import Body, ErrorReply, RawReply, ScriptedLLM
 
 BODY = {"messages": HELLO, "max_tokens": 6, "temperature": 1.0, "seed": 3, "user": "me"}
 

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.scripted_service import ScriptedService
+from tests.support.models.scripted_service import ScriptedService
 from tests.unit.cli.running import Metacog
 
 

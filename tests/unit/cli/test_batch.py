@@ -9,7 +9,7 @@ import pytest
 from cli.answers.batch_journal import open_journal
 from cli.answers.batch_lines import BatchResult, read_requests, request
 from cli.terminal.exits import FORBIDDEN, OK, PARTIAL, USAGE, UnusableInput
-from tests.support.scripted_service import ScriptedService
+from tests.support.models.scripted_service import ScriptedService
 from tests.unit.cli.running import Metacog
 
 CHAT = "/v1/chat/completions"

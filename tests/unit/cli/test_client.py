@@ -5,7 +5,7 @@ import pytest
 from cli.terminal.client import Service, ServiceError, Unreachable, address
 from cli.terminal.exits import FAILED, FORBIDDEN, UNREACHABLE, USAGE, UnusableInput, exit_status
 from kernel.errors import Code
-from tests.support.scripted_service import ScriptedService
+from tests.support.models.scripted_service import ScriptedService
 from tests.support.stack import NO_SERVER
 
 PROBLEM = {"reason": "RUN_NOT_FOUND", "detail": "there is no run 'x'", "status": 404, "code": "NOT_FOUND"}

@@ -10,7 +10,7 @@ import pytest
 from cli.__main__ import ROWS
 from cli.terminal.exits import FAILED, OK, UNREACHABLE, USAGE
 from cli.terminal.lazy import loaded
-from tests.support.scripted_service import ScriptedService
+from tests.support.models.scripted_service import ScriptedService
 from tests.support.stack import NO_SERVER, ROOT, environment
 from tests.unit.cli.running import Metacog
 

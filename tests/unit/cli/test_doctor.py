@@ -7,8 +7,8 @@ import pytest
 
 from cli.operation import checks, probes
 from cli.operation.findings import Finding, Status
-from tests.support.scripted_llm import MINIMAL, ErrorReply, ScriptedLLM
-from tests.support.scripted_service import ScriptedService
+from tests.support.models.scripted_llm import MINIMAL, ErrorReply, ScriptedLLM
+from tests.support.models.scripted_service import ScriptedService
 from tests.support.stack import NO_SERVER
 from tests.unit.cli.running import Metacog
 

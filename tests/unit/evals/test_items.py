@@ -7,7 +7,7 @@ from evals import prompts
 from evals.errors import ItemsUnreadable
 from evals.items import Item, read_items, read_sets, sets_in
 from kernel.answers import AnswerType
-from tests.support.scripted_llm import Body
+from tests.support.models.scripted_llm import Body
 
 CAPITAL = {"id": "towns-1", "dataset": "towns", "question": "Which town is it?", "answer": "B", "answer_type": "choice",
            "choices": ["Aarau", "Bern"]}  # fmt: skip

@@ -11,7 +11,7 @@ from kernel.msv import MSV
 from kernel.policy import Policy, PolicyRow
 from services.router.service.assessment.route import RoutingConfig
 from services.router.service.assessment.routing_config import routing_config
-from tests.unit.router.test_cached_decisions import Chats
+from tests.unit.router.assessment.test_cached_decisions import Chats
 
 PAPER = RoutingConfig()
 SPRING = """\

@@ -6,7 +6,7 @@ import pytest
 from kernel.learning.contrasts import Deliberated
 from kernel.learning.evidence import LEAST_MATCHED, Evidence, evidence, is_best_for, matched_share, weighted_auroc
 from kernel.roles import DEFAULT_WEIGHTS
-from tests.support.simulated_deliberations import TRUTH, distance, right_share, simulated
+from tests.support.models.simulated_deliberations import TRUTH, distance, right_share, simulated
 
 
 def found(deliberations: list[Deliberated], seed: int = 0) -> Evidence:

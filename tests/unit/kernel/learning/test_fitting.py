@@ -4,7 +4,7 @@ import pytest
 from kernel.learning.contrasts import contrasts, counting_weights
 from kernel.learning.fitting import advantages, fitted_role_weights, held_out_weights, informative_weights
 from kernel.roles import CHAIN_ROLES, DEFAULT_WEIGHTS, FITNESS_TERMS, ROLES, Role, RoleWeights, checked_weights
-from tests.support.simulated_deliberations import TRUTH, distance, simulated
+from tests.support.models.simulated_deliberations import TRUTH, distance, simulated
 
 MANY = simulated(500)
 CONTRASTS, COUNTS = contrasts(MANY), counting_weights(MANY)

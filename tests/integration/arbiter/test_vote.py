@@ -1,0 +1,294 @@
+"""Votes over scripted models whose answers are known, by REST and by gRPC."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import httpx
+import pytest
+
+from configuration.agents import AgentConfig
+from tests.support.apis import Api, ApiError, Body, Events, RestApi, RpcApi
+from tests.support.arbiter import ARBITER, arbiter_at, sample_text
+from tests.support.models.scripted_llm import ErrorReply, Hangup, ScriptedLLM, Stall
+
+QUESTION = "What is 2 + 2?"
+PROGRAM = (
+    "```python\ndef main():\n    print('two and two:')\n    print(2 + 2)\n\nif __name__ == '__main__':\n    main()\n```"
+)
+
+
+def answers(*given: str | None) -> list[str]:
+    return [sample_text(answer) for answer in given]
+
+
+def agent(name: str, llm: ScriptedLLM) -> AgentConfig:
+    return AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model)
+
+
+class Spoken:
+    """Returns the next text for each request; requests for a program get `program`."""
+
+    def __init__(self, texts: Sequence[str], program: str = PROGRAM) -> None:
+        self._texts = list(texts)
+        self._program = program
+
+    def __call__(self, body: Body) -> Sequence[str]:
+        if "one complete Python program" in str(body["messages"][-1]["content"]):
+            return [self._program]
+        return [self._texts.pop(0)]
+
+
+@pytest.fixture(params=["rest", "rpc"])
+async def api(request: pytest.FixtureRequest, scripted: ScriptedLLM) -> AsyncIterator[Api]:
+    """An arbiter whose models write no programs, by each of its APIs."""
+    async with arbiter_at(scripted, programs=False) as running:
+        yield RestApi(running.rest, ARBITER) if request.param == "rest" else RpcApi(running.grpc, ARBITER)
+
+
+@pytest.fixture
+async def rpc(scripted: ScriptedLLM) -> AsyncIterator[RpcApi]:
+    """An arbiter whose models may write programs."""
+    async with arbiter_at(scripted) as running:
+        yield RpcApi(running.grpc, ARBITER)
+
+
+def of(events: Events, name: str) -> list[Body]:
+    return [data for each, data in events if each == name]
+
+
+async def test_two_that_agree_end_the_vote(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("5", "4", "4.0", "5"))
+
+    end = await api.ask("Vote", question=QUESTION, seed=7)
+
+    assert (end["outcome"], end["stop_reason"], end["winner"]) == ("DECIDED", "AGREED", "4")
+    assert [vote["answer"] for vote in end["votes"]] == ["5", "4", "4"]
+    assert [vote["changed_lead"] for vote in end["votes"]] == [True, False, True]
+    assert [(group["answer"], group["votes"]) for group in end["groups"]] == [("4", [1, 2]), ("5", [0])]
+    assert (end["asked"], end["invalid"], end["usage"]["generations"]) == (3, 0, 3)
+    assert end["answer"] == sample_text("4")  # the text that holds it, never the canonical form
+    assert (end["degraded"], end["degraded_reasons"]) == (False, [])
+
+
+async def test_the_draft_is_the_first_vote_and_costs_nothing_more(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("4"))
+
+    end = await api.ask("Vote", question=QUESTION, draft={"text": "It is 4.", "model": "small", "completion_tokens": 5})
+
+    assert (end["outcome"], end["asked"], end["usage"]["generations"]) == ("DECIDED", 2, 1)
+    first = end["votes"][0]
+    assert (first["mode"], first["model"], first["completion_tokens"], first["answer"]) == ("DRAFT", "small", 5, "4")
+    assert end["answer"] == "It is 4."
+    assert end["answer_type"] == "NUMBER"  # inferred
+
+
+async def test_a_draft_without_an_answer_is_an_invalid_vote(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("4", "4"))
+
+    end = await api.ask(
+        "Vote", question=QUESTION, answer_type="NUMBER", draft={"text": "I do not know.", "model": "small"}
+    )
+
+    assert [vote["answer"] for vote in end["votes"]] == [None, "4", "4"]
+    assert end["votes"][0]["invalid_reason"] == "no answer of this type could be read from the text"
+    assert (end["invalid"], end["outcome"]) == (1, "DECIDED")
+
+
+async def test_five_different_answers_are_undecided_and_the_first_is_shown(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("1", "2", "3", "4", "5"))
+
+    end = await api.ask("Vote", question=QUESTION)
+
+    assert (end["outcome"], end["stop_reason"], end["winner"]) == ("UNDECIDED", "MOST_ASKED", "1")
+
+
+async def test_no_valid_vote_is_an_abstention_with_a_reason(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers(None, None, None, None, None))
+
+    end = await api.ask("Vote", question=QUESTION, answer_type="NUMBER")
+
+    assert (end["outcome"], end["stop_reason"], end["winner"], end["answer"]) == ("ABSTAINED", "OUT_OF_REACH", None, "")
+    assert (end["asked"], end["invalid"]) == (4, 4)  # a fifth could not make two
+    assert end["degraded_reasons"] == ["NO_VALID_ANSWER: no valid answer could be obtained"]
+
+
+async def test_every_vote_is_an_event(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("4", "4"))
+
+    events = await api.events("Vote", question=QUESTION, run_id="r1")
+
+    assert [name for name, _ in events] == ["vote_started", "vote_cast", "vote_cast", "vote_finished"]
+    [started] = of(events, "vote_started")
+    assert (started["agree"], started["most"], started["ahead"], started["run_id"]) == (2, 5, 1, "r1")
+    assert [(one["agent"], one["mode"]) for one in started["sources"]] == [("", "REASONED")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"agree": 3, "most": 2}, "INVALID_VOTE_RULE"),
+        ({"ahead": 6}, "INVALID_VOTE_RULE"),
+        ({"most": 65}, "MALFORMED_REQUEST"),
+        ({"sources": [{"agent": "nobody"}]}, "UNKNOWN_AGENT"),
+        ({"question": ""}, "MALFORMED_REQUEST"),
+        ({"tests": "assert f() == 1"}, "MALFORMED_REQUEST"),
+        ({"tests": "assert f() == 1", "answer_type": "CODE"}, "SANDBOX_UNAVAILABLE"),
+    ],
+)
+async def test_a_vote_that_cannot_be_held_is_rejected_by_name(api: Api, fields: Body, reason: str) -> None:
+    with pytest.raises(ApiError) as raised:
+        await api.ask("Vote", **{"question": QUESTION, **fields})
+
+    assert raised.value.reason == reason
+
+
+async def test_votes_ahead_are_asked_for_at_once_and_those_too_many_are_called_off(
+    api: Api, scripted: ScriptedLLM
+) -> None:
+    scripted.answer = Spoken(answers("4", "4"))
+    scripted.fault(None, None, Stall())
+
+    end = await api.ask("Vote", question=QUESTION, ahead=3, most=3)
+
+    assert (end["outcome"], end["asked"], len(end["votes"])) == ("DECIDED", 3, 2)
+    await scripted.until(lambda llm: llm.in_flight == 0)
+
+
+async def test_three_sources_vote_in_the_order_of_their_record() -> None:
+    with ScriptedLLM() as poor, ScriptedLLM() as good:
+        poor.answer, good.answer = Spoken(answers("5")), Spoken(answers("4", "4"))
+        agents = [
+            AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model)
+            for name, llm in (("poor", poor), ("good", good))
+        ]
+        async with arbiter_at(good, agents, programs=False) as running:
+            sources = [{"agent": "poor", "competence": 0.3}, {"agent": "good", "competence": 0.8}]
+            end = await RestApi(running.rest, ARBITER).ask("Vote", question=QUESTION, sources=sources)
+
+    assert [vote["agent"] for vote in end["votes"]] == ["good", "poor", "good"]
+    assert end["winner"] == "4"
+
+
+async def test_a_tie_is_won_by_the_source_with_the_better_record() -> None:
+    with ScriptedLLM() as poor, ScriptedLLM() as good:
+        poor.answer, good.answer = Spoken(answers("5")), Spoken(answers("4"))
+        agents = [
+            AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model)
+            for name, llm in (("poor", poor), ("good", good))
+        ]
+        async with arbiter_at(good, agents, programs=False) as running:
+            sources = [{"agent": "poor", "competence": 0.3}, {"agent": "good", "competence": 0.8}]
+            end = await RestApi(running.rest, ARBITER).ask("Vote", question=QUESTION, sources=sources, most=2)
+
+    assert (end["winner"], end["outcome"]) == ("4", "UNDECIDED")
+    assert [group["log_odds"] for group in end["groups"]] == [
+        pytest.approx(1.3863, abs=1e-4),
+        pytest.approx(-0.8473, abs=1e-4),
+    ]
+
+
+@pytest.mark.parametrize("fault", [Hangup(), ErrorReply(503, "down")], ids=["hangs up", "is down"])
+async def test_a_source_that_fails_is_left_out_and_the_others_go_on(fault: Hangup | ErrorReply) -> None:
+    with ScriptedLLM() as gone, ScriptedLLM() as there:
+        gone.fault(*[fault] * 9)
+        there.answer = Spoken(answers("4", "4"))
+        agents = [
+            AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model)
+            for name, llm in (("gone", gone), ("there", there))
+        ]
+        async with arbiter_at(there, agents, programs=False) as running:
+            sources = [{"agent": "gone"}, {"agent": "there"}]
+            end = await RpcApi(running.grpc, ARBITER).ask("Vote", question=QUESTION, sources=sources)
+
+    assert (end["outcome"], end["winner"], end["asked"]) == ("DECIDED", "4", 3)
+    assert end["left_out"][0].startswith("gone reasoned: BACKEND_")
+    assert end["degraded_reasons"][0].startswith("SOURCE_LEFT_OUT: gone reasoned: BACKEND_")
+
+
+async def test_the_error_of_the_only_source_is_the_error_of_the_vote(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.fault(*[ErrorReply(503, "down")] * 9)
+
+    with pytest.raises(ApiError) as raised:
+        await api.ask("Vote", question=QUESTION)
+
+    assert raised.value.reason.startswith("BACKEND_")
+
+
+async def test_the_envelope_ends_the_vote_with_what_there_is(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("4", "5", "6"))
+
+    end = await api.ask("Vote", question=QUESTION, envelope={"max_generations": 2})
+
+    assert (end["stop_reason"], end["outcome"], end["winner"]) == ("BUDGET_EXHAUSTED", "UNDECIDED", "4")
+    assert end["budget_exhausted"] is True
+    assert end["degraded_reasons"] == ["BUDGET_EXHAUSTED: a limit ended the vote early"]
+
+
+async def test_a_program_that_is_run_is_another_vote(rpc: RpcApi, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("4"))
+
+    end = await rpc.ask("Vote", question=QUESTION)
+
+    assert [(vote["mode"], vote["answer"]) for vote in end["votes"]] == [("REASONED", "4"), ("PROGRAM", "4")]
+    assert end["outcome"] == "DECIDED"
+
+
+@pytest.mark.parametrize(
+    ("program", "problem"),
+    [
+        ("I would rather not.", "the text holds no program"),
+        ("```python\n1 / 0\n```", "the program failed: code: ZeroDivisionError: division by zero"),
+        ("```python\nx = 4\n```", "the program printed nothing"),
+        ("```python\nopen('/etc/passwd').read()\n```", "the program failed: code: PermissionError"),
+    ],
+)
+async def test_a_program_without_an_answer_is_an_invalid_vote(
+    rpc: RpcApi, scripted: ScriptedLLM, program: str, problem: str
+) -> None:
+    scripted.answer = Spoken(answers("4", "4"), program)
+
+    end = await rpc.ask("Vote", question=QUESTION, answer_type="NUMBER")
+
+    assert [vote["answer"] for vote in end["votes"]] == ["4", None, "4"]
+    assert end["votes"][1]["invalid_reason"].startswith(problem)
+
+
+async def test_without_the_sandbox_programs_are_left_out_and_named(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("4", "4"))
+
+    end = await api.ask("Vote", question=QUESTION, sources=[{"mode": "PROGRAM"}, {"mode": "REASONED"}])
+
+    assert end["left_out"] == ["default program: programs are off; METACOG_ARBITER_PROGRAMS=true turns them on"]
+    assert end["outcome"] == "DECIDED"
+
+
+async def test_the_first_program_that_passes_its_tests_wins(rpc: RpcApi, scripted: ScriptedLLM) -> None:
+    wrong, right = "```python\ndef double(x):\n    return x\n```", "```python\ndef double(x):\n    return 2 * x\n```"
+    scripted.answer = Spoken([wrong, right])
+
+    end = await rpc.ask("Vote", question="Write double.", answer_type="CODE", tests="assert double(3) == 6")
+
+    assert (end["outcome"], end["stop_reason"], end["answer"]) == ("DECIDED", "PASSED_TESTS", right)
+    assert end["votes"][0]["invalid_reason"].startswith("tests: AssertionError")
+
+
+async def test_the_same_seed_asks_for_the_same_votes(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Spoken(answers("4", "5", "4") * 2)
+    for _ in range(2):
+        await api.ask("Vote", question=QUESTION, seed=11)
+
+    seeds = [body["seed"] for body in scripted.bodies]
+    assert seeds[:3] == seeds[3:]
+    assert len(set(seeds[:3])) == 3
+
+
+async def test_a_client_that_goes_away_stops_the_votes(scripted: ScriptedLLM) -> None:
+    scripted.fault(Stall())
+    async with arbiter_at(scripted, programs=False) as running, httpx.AsyncClient() as client:
+        request = client.build_request("POST", f"{running.rest}/v1/votes", json={"question": QUESTION})
+        request.headers["accept"] = "text/event-stream"
+        reply = await client.send(request, stream=True)
+        await scripted.until(lambda llm: llm.in_flight == 1)
+        await reply.aclose()
+        await scripted.until(lambda llm: llm.disconnects == 1)
+
+    assert scripted.in_flight == 0

@@ -1,0 +1,208 @@
+"""`metacog/vote`: the draft votes first, the arbiter asks for more, and the confidence is a probability."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+
+from configuration.agents import AgentConfig
+from kernel.votes.prior import SHIPPED_PRIOR
+from kernel.votes.probability import VoteEvidence, probability_model
+from services.router.store.calibration import PostgresCalibration
+from tests.support.apis import Api, Body, RestApi, RpcApi
+from tests.support.arbiter import arbiter_at, sample_text
+from tests.support.models.scripted_llm import ErrorReply, ScriptedLLM
+from tests.support.stack import ROUTER, RunningRouter, router_at, until
+
+QUESTION = "What is 2 + 2?"
+REQUEST = {"question": QUESTION, "strategy": "vote", "seed": 5}
+
+
+class Voters:
+    """The model's direct answer, and then the answers of its votes."""
+
+    def __init__(self, direct: str, *voted: str | None) -> None:
+        self._direct = direct
+        self._voted = [sample_text(answer) for answer in voted]
+
+    def __call__(self, body: Body) -> Sequence[str]:
+        is_vote = "Final Answer" in str(body["messages"][-1]["content"])
+        return [self._voted.pop(0) if is_vote else self._direct]
+
+
+@pytest.fixture
+async def router(scripted: ScriptedLLM, database_url: str, tmp_path: Path) -> AsyncIterator[RunningRouter]:
+    """A router with an arbiter behind it, whose models write no programs."""
+    async with (
+        arbiter_at(scripted, programs=False) as arbiter,
+        router_at(scripted, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as running,
+    ):
+        yield running
+
+
+@pytest.fixture(params=["rest", "rpc"])
+def api(request: pytest.FixtureRequest, router: RunningRouter) -> Api:
+    """The router, by each of its APIs."""
+    return RestApi(router.rest, ROUTER) if request.param == "rest" else RpcApi(router.grpc, ROUTER)
+
+
+def prior_of_agreement(*, agreeing: int, valid: int, modes: int) -> float:
+    evidence = VoteEvidence(agreeing=agreeing, valid=valid, modes=modes, draft_agrees=modes == 2)
+    return probability_model(SHIPPED_PRIOR).probability(evidence)
+
+
+async def test_the_draft_and_one_vote_that_agree_are_an_answer_with_its_probability(
+    api: Api, scripted: ScriptedLLM
+) -> None:
+    scripted.answer = Voters("It is 4.", "4")
+
+    run = (await api.ask("Answer", **REQUEST))["run"]
+
+    assert (run["strategy"], run["answer"], run["outcome"], run["degraded"]) == ("vote", "It is 4.", "ANSWERED", False)
+    assert (run["confidence_source"], run["confidence_state"], run["confidence_labels"]) == ("votes", "PRIOR", 0)
+    assert run["confidence"] == pytest.approx(prior_of_agreement(agreeing=2, valid=2, modes=2))
+    assert run["usage"]["generations"] == 2  # the draft, and one vote
+    assert sorted(run["usage"]["stages"]) == ["system1", "vote"]
+
+
+async def test_every_vote_is_an_event_of_the_run(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Voters("It is 4.", "5", "4")
+
+    events = await api.events("Answer", **REQUEST)
+
+    cast = [data for name, data in events if name == "vote_cast"]
+    assert [(vote["mode"], vote["answer"]) for vote in cast] == [("DRAFT", "4"), ("REASONED", "5"), ("REASONED", "4")]
+    assert [name for name, _ in events][-2:] == ["answer_token", "run_finished"]
+
+
+async def test_an_undecided_vote_is_shown_and_its_probability_is_low(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Voters("It is 1.", "2", "3", "4", "5")
+
+    run = (await api.ask("Answer", **REQUEST))["run"]
+
+    assert (run["answer"], run["outcome"]) == ("It is 1.", "ANSWERED")
+    assert run["confidence"] < 0.2 < prior_of_agreement(agreeing=2, valid=2, modes=2)
+
+
+async def test_no_valid_vote_is_an_abstention_without_a_confidence(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Voters("I do not know.", None, None, None, None)
+
+    run = (await api.ask("Answer", **REQUEST, answer_type="NUMBER"))["run"]
+
+    assert (run["outcome"], run["confidence"], run["confidence_state"]) == ("ABSTAINED", None, None)
+
+
+async def test_three_must_agree_where_much_depends_on_the_answer(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Voters("It is 4.", "4", "4")
+    state = {"correctness": 0.5, "importance": 0.7}
+
+    run = (await api.ask("Answer", **REQUEST, msv=state))["run"]
+
+    assert run["usage"]["generations"] == 3
+
+
+async def test_with_votes_ahead_the_draft_and_the_next_vote_do_not_wait_for_each_other(
+    api: Api, scripted: ScriptedLLM
+) -> None:
+    scripted.answer = Voters("It is 4.", "4", "4")
+
+    run = (await api.ask("Answer", **REQUEST, vote={"ahead": 2, "most": 2}))["run"]
+
+    assert sorted(run["usage"]["stages"]) == ["vote"]  # the arbiter asked for both at once
+    assert run["confidence"] == pytest.approx(prior_of_agreement(agreeing=2, valid=2, modes=2))
+
+
+async def test_a_failing_arbiter_falls_back_to_the_draft_as_system_one(
+    scripted: ScriptedLLM, database_url: str, tmp_path: Path
+) -> None:
+    scripted.answer = Voters("It is 4.")
+    async with router_at(scripted, database_url, tmp_path) as router:
+        run = (await RestApi(router.rest, ROUTER).ask("Answer", **REQUEST))["run"]
+
+    assert (run["strategy"], run["answer"], run["degraded"]) == ("system1", "It is 4.", True)
+    assert run["degraded_reasons"][0].startswith("vote: PEER_UNAVAILABLE")
+
+
+async def test_the_stock_client_needs_the_models_name_alone(router: RunningRouter, scripted: ScriptedLLM) -> None:
+    scripted.answer = Voters("It is 4.", "4")
+    async with AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none") as client:
+        models = [model.id async for model in client.models.list()]
+        whole = await client.chat.completions.create(
+            model="metacog/vote", messages=[{"role": "user", "content": QUESTION}]
+        )
+        scripted.answer = Voters("It is 4.", "5", "5")
+        stream = await client.chat.completions.create(
+            model="metacog/vote", messages=[{"role": "user", "content": QUESTION}], stream=True
+        )
+        text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
+
+    assert "metacog/vote" in models
+    metadata: Body = whole.model_extra["metacog"]  # type: ignore[index]
+    assert whole.choices[0].message.content == "It is 4."
+    assert (metadata["strategy"], metadata["confidence_state"], metadata["confidence_labels"]) == ("vote", "PRIOR", 0)
+    assert text == sample_text("5")
+
+
+async def test_a_wrong_option_is_named_to_the_stock_client(router: RunningRouter) -> None:
+    async with AsyncOpenAI(base_url=f"{router.rest}/v1", api_key="none") as client:
+        with pytest.raises(BadRequestError, match="most"):
+            await client.chat.completions.create(
+                model="metacog/vote",
+                messages=[{"role": "user", "content": QUESTION}],
+                extra_body={"metacog": {"vote": {"most": 65}}},
+            )
+
+
+async def test_one_of_two_servers_dies_and_the_other_decides(database_url: str, tmp_path: Path) -> None:
+    with ScriptedLLM() as gone, ScriptedLLM() as there:
+        there.answer = Voters("It is 5.", "4", "4")
+        gone.fault(*[ErrorReply(503, "down")] * 9)
+        agents = [AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model) for name, llm in
+                  (("gone", gone), ("there", there))]  # fmt: skip
+        async with (
+            arbiter_at(there, agents, programs=False) as arbiter,
+            router_at(there, database_url, tmp_path, others={"arbiter": arbiter.grpc}) as router,
+        ):
+            sources = [{"agent": "gone"}, {"agent": "there"}]
+            run = (await RestApi(router.rest, ROUTER).ask("Answer", **REQUEST, vote={"sources": sources}))["run"]
+
+    assert (run["strategy"], run["deliberation"]["winner"]) == ("vote", "4")
+    assert run["degraded_reasons"][0].startswith("SOURCE_LEFT_OUT: gone reasoned")
+
+
+async def test_labels_make_the_probability_the_deployments_own(router: RunningRouter, scripted: ScriptedLLM) -> None:
+    rest = RestApi(router.rest, ROUTER)
+    for correct in (False, False, False):
+        scripted.answer = Voters("It is 4.", "4")
+        run = (await rest.ask("Answer", **REQUEST))["run"]
+        await rest.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=correct)
+
+    async def is_fitted() -> bool:
+        return router.calibrator.votes.model.labels >= 3
+
+    await until(is_fitted)
+    scripted.answer = Voters("It is 4.", "4")
+    fitted = (await rest.ask("Answer", **REQUEST))["run"]
+
+    assert (fitted["confidence_state"], fitted["confidence_labels"]) == ("FITTED", router.calibrator.votes.model.labels)
+    assert fitted["confidence"] < prior_of_agreement(agreeing=2, valid=2, modes=2)
+
+
+async def test_labelled_votes_are_counted_by_their_evidence(router: RunningRouter, scripted: ScriptedLLM) -> None:
+    store: PostgresCalibration = router.calibrator._store  # type: ignore[assignment]
+    before = {one.evidence: (one.labels, one.right) for one in await store.vote_labels()}
+    rest = RestApi(router.rest, ROUTER)
+    for voted, correct in ((("7",), True), (("7",), False), (("8", "7"), True)):
+        scripted.answer = Voters("It is 7.", *voted)
+        run = (await rest.ask("Answer", **REQUEST))["run"]
+        await rest.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=correct)
+
+    found = {one.evidence: (one.labels, one.right) for one in await store.vote_labels()}
+    sure = VoteEvidence(agreeing=2, valid=2, modes=2, draft_agrees=True)
+    unsure = VoteEvidence(agreeing=2, valid=3, modes=2, draft_agrees=True)
+    gained = {}
+    for evidence in (sure, unsure):
+        labels, right = before.get(evidence, (0, 0))
+        gained[evidence] = (found[evidence][0] - labels, found[evidence][1] - right)
+    assert gained == {sure: (2, 1), unsure: (1, 1)}

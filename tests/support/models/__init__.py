@@ -1,0 +1,1 @@
+"""Model servers for tests: scripted ones, small real ones, and simulated agents."""
