@@ -17,7 +17,7 @@ import numpy as np
 from inference import Embedded, Encoder
 from kernel.answers import AnswerType
 from services.arbiter.service.claim_tracing import Tracer
-from services.arbiter.service.measure import MeasureLimits, measure
+from services.arbiter.service.measurement import MeasureLimits, measure
 from services.arbiter.service.values import MeasureRequest, SampledQuestion
 
 QUESTIONS = 10_000

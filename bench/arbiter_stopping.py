@@ -34,7 +34,7 @@ from kernel.envelope import LARGEST_LIMIT, Limits
 from kernel.statistics.bootstrap import bootstrap_interval
 from kernel.statistics.intervals import wilson
 from services.arbiter.service.claim_tracing import Tracer
-from services.arbiter.service.measure import MeasureLimits
+from services.arbiter.service.measurement import MeasureLimits
 from services.arbiter.service.plan import ArbitrationDefaults
 from services.arbiter.service.replay import replay
 from services.arbiter.service.values import AdaptiveOptions, ReplayRequest

@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from kernel.assignment import Problem, best_assignment, build_problem, greedy_assignment, margins, total_fitness
 from kernel.msv import MSV
 from kernel.roles import ROLES, VersionedWeights
-from services.assigner.service.assign import assignment_problem, explained
+from services.assigner.service.assignment import assignment_problem, explained
 from services.assigner.service.values import AssignRequest, Candidate
 
 SIZES = (5, 20, 100, 1_000, 10_000)

@@ -16,9 +16,9 @@ from kernel.envelope import Limits
 from sandbox import CodeSandbox
 from sandbox.mathematics import InProcessCalculator, MathematicsSource
 from services.arbiter import rest, rpc
-from services.arbiter.service.arbitrate import ArbitrationContext, arbitrate
+from services.arbiter.service.arbitration import ArbitrationContext, arbitrate
 from services.arbiter.service.claim_tracing import Encoding, Tracer
-from services.arbiter.service.measure import MeasureLimits, measure
+from services.arbiter.service.measurement import MeasureLimits, measure
 from services.arbiter.service.plan import ArbitrationDefaults
 from services.arbiter.service.replay import replay
 from services.arbiter.service.stage_agents import DefaultAgents

@@ -16,7 +16,7 @@ from kernel.envelope import Limits
 from kernel.msv.affect import AffectAnalyser
 from kernel.roles import VersionedWeights
 from services.assigner import rest, rpc
-from services.assigner.service.assign import assign
+from services.assigner.service.assignment import assign
 from services.assigner.service.dialectic import DeliberationContext, DialecticDefaults, deliberate
 from services.assigner.service.role_assigner import AssignmentPolicy, random_seed
 from services.assigner.service.values import DeliberateRequest, Event

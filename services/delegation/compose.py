@@ -29,7 +29,7 @@ from services.delegation.sandbox import Sandbox
 from services.delegation.service.categories import Categories
 from services.delegation.service.dimensions import Dimension, DimensionFinder, Prototypes
 from services.delegation.service.monitoring import Monitoring
-from services.delegation.service.process import ProcessContext, process
+from services.delegation.service.processing import ProcessContext, process
 from services.delegation.service.profiles import Profiles
 from services.delegation.service.recalibration import INTERVAL_S, Recalibrator
 from services.delegation.service.result_merger import ResultMerger

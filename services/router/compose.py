@@ -34,7 +34,7 @@ from services.router.service.answering.answer import AnswerContext, AnswerStrate
 from services.router.service.answering.idempotency import IdempotentAnswers
 from services.router.service.answering.system_one import SystemOne
 from services.router.service.answering.voting import Voting
-from services.router.service.assessment.assess import Assessors, assess, build_assessors
+from services.router.service.assessment.assessors import Assessors, assess, build_assessors
 from services.router.service.assessment.measures import (
     AffectMeasure,
     Assessor,
@@ -42,7 +42,7 @@ from services.router.service.assessment.measures import (
     ExperienceMeasure,
     MeaningSimilarity,
 )
-from services.router.service.assessment.route import DecisionCache, RoutingConfig, RoutingContext, route
+from services.router.service.assessment.routing import DecisionCache, RoutingConfig, RoutingContext, route
 from services.router.service.assessment.routing_config import routing_config
 from services.router.service.calibration.calibration import (
     CalibrationUseCases,

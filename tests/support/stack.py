@@ -40,7 +40,7 @@ from services.router.compose import (
 from services.router.core.calibration import FittingRules
 from services.router.relay import Peer
 from services.router.service.answering.admission import Admission
-from services.router.service.assessment.assess import VERBALIZED
+from services.router.service.assessment.assessors import VERBALIZED
 from services.router.service.assessment.measures import ExperienceMatching
 from services.router.service.calibration.recalibration import Calibrator
 from services.router.service.knowledge.documents import AddLimits

@@ -30,7 +30,7 @@ from services.router import prompts as router_prompts
 from services.router.relay import Peer, Relay, RelayedCall
 from services.router.service.answering.answer import StrategyResult, StrategyTask
 from services.router.service.answering.values import AnswerRequest
-from services.router.service.assessment.assess import build_assessors
+from services.router.service.assessment.assessors import build_assessors
 from services.router.service.assessment.subject import DraftAnswer, Subject
 from services.router.service.assessment.values import Routed
 from tests.contract.fakes import assigner_parts

@@ -20,7 +20,7 @@ from kernel.arbitration.stopping import StopRule
 from kernel.conversation import question_text
 from kernel.envelope import LARGEST_LIMIT, Limits
 from kernel.seeds import derived_seed
-from services.arbiter.service.measure import thresholds_of
+from services.arbiter.service.measurement import thresholds_of
 from services.arbiter.service.measures import Thresholds
 from services.arbiter.service.samples import AnswerForm
 from services.arbiter.service.values import AdaptiveOptions, ArbitrateRequest

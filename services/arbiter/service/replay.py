@@ -21,7 +21,7 @@ from sandbox.mathematics import InProcessCalculator, LimitedMathematics, Mathema
 from services.arbiter.errors import RecordingTooShort
 from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
-from services.arbiter.service.measure import MeasureLimits, thresholds_of
+from services.arbiter.service.measurement import MeasureLimits, thresholds_of
 from services.arbiter.service.plan import ArbitrationDefaults, Plan, Tokens, stepwise, stop_rule
 from services.arbiter.service.result import ArbitrationOutcome, arbitration_finished
 from services.arbiter.service.samples import AnswerForm, DrawnSample, counted

@@ -21,7 +21,7 @@ from kernel.assignment import (
 )
 from kernel.errors import MalformedRequest, UnknownAgent
 from kernel.roles import ROLES, FitnessMatrix, Role, VersionedWeights
-from services.assigner.service.assign import assignment_problem, explained, with_total
+from services.assigner.service.assignment import assignment_problem, explained, with_total
 from services.assigner.service.values import (
     AgentAssessed,
     AssignmentKind,

@@ -42,7 +42,7 @@ from services.router.core.calibration import Progress, version_in_force, version
 from services.router.core.feedback import RIGHT_FROM
 from services.router.core.strategies import Strategy
 from services.router.errors import CalibrationNotFound
-from services.router.service.assessment.route import CACHED
+from services.router.service.assessment.routing import CACHED
 from services.router.service.calibration.values import (
     MOST_EARLIER_MAPS,
     MOST_OBSERVATIONS,

@@ -23,7 +23,7 @@ from kernel.statistics.recalibration import FittedMap, Method, Point
 from kernel.statistics.reliability import calibration_error
 from services.router.core.calibration import FittingRules, Progress
 from services.router.errors import CalibrationNotFound
-from services.router.service.assessment.assess import VERBALIZED
+from services.router.service.assessment.assessors import VERBALIZED
 from services.router.service.calibration.calibration import get_calibration, rollback_calibration
 from services.router.service.calibration.recalibration import Calibrator, refit
 from services.router.service.calibration.values import (

@@ -10,7 +10,7 @@ from kernel.arbitration.modes import AnswerSource, Regime
 from kernel.errors import MalformedRequest
 from kernel.outcomes import Outcome
 from services.arbiter.service.claim_tracing import Tracer
-from services.arbiter.service.measure import MeasureLimits, measure
+from services.arbiter.service.measurement import MeasureLimits, measure
 from services.arbiter.service.values import MeasureRequest, MeasureResponse, SampledQuestion
 from tests.support.arbiter import AwayEncoder, WordEncoder
 

@@ -8,7 +8,7 @@ from kernel.assignment import InfeasibleAssignment
 from kernel.errors import MalformedRequest
 from kernel.msv import COMPONENTS, MSV
 from kernel.roles import ROLES, InvalidWeights, Role
-from services.assigner.service.assign import MAX_AGENTS, assign
+from services.assigner.service.assignment import MAX_AGENTS, assign
 from services.assigner.service.values import AssignRequest, Candidate, ForbiddenPair, PartialFitness
 
 ADA = MSV(correctness=0.8, experience=0.5, conflict=0.3, importance=0.6, emotional_response=0.2)

@@ -9,7 +9,7 @@ from chassis.errors import ConfigurationInvalid
 from kernel.activation import ActivationWeights, Route
 from kernel.msv import MSV
 from kernel.policy import Policy, PolicyRow
-from services.router.service.assessment.route import RoutingConfig
+from services.router.service.assessment.routing import RoutingConfig
 from services.router.service.assessment.routing_config import routing_config
 from tests.unit.router.assessment.test_cached_decisions import Chats
 

@@ -40,7 +40,7 @@ from services.router.service.answering.values import (
     RunFinished,
     RunStarted,
 )
-from services.router.service.assessment.route import RoutingContext, RoutingQuestion, decide
+from services.router.service.assessment.routing import RoutingContext, RoutingQuestion, decide
 from services.router.service.assessment.subject import DraftAnswer, Drafter, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map

@@ -8,7 +8,7 @@ from chassis.errors import ConfigurationInvalid
 from configuration.routing import RoutingFile, read_routing
 from kernel.activation import ActivationWeights, Route
 from kernel.policy import Policy
-from services.router.service.assessment.route import RoutingConfig, version_of
+from services.router.service.assessment.routing import RoutingConfig, version_of
 
 SETTING = "METACOG_ROUTER_ROUTING_FILE"
 

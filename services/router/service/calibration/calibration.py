@@ -12,7 +12,7 @@ from configuration.keys import check_may_teach
 from kernel.errors import MalformedRequest
 from kernel.statistics.reliability import Reliability, chance_calibration_error, reliability
 from services.router.core.strategies import Strategy
-from services.router.service.assessment.route import RoutingConfig
+from services.router.service.assessment.routing import RoutingConfig
 from services.router.service.calibration.values import (
     MOST_EARLIER_MAPS,
     ActivationsSeen,

@@ -12,9 +12,9 @@ from kernel.conversation import Turn
 from kernel.envelope import Limits, StageUsage
 from kernel.ledger import Ledger
 from kernel.msv import MSV
-from services.router.service.assessment.assess import Assessors
+from services.router.service.assessment.assessors import Assessors
 from services.router.service.assessment.measures import Assessment
-from services.router.service.assessment.route import (
+from services.router.service.assessment.routing import (
     DecisionCache,
     RoutingConfig,
     RoutingContext,

@@ -11,9 +11,15 @@ from kernel.envelope import Limits
 from kernel.errors import MalformedRequest
 from kernel.ledger import Ledger
 from kernel.msv import MSV
-from services.router.service.assessment.assess import Assessors
+from services.router.service.assessment.assessors import Assessors
 from services.router.service.assessment.measures import Assessment
-from services.router.service.assessment.route import RoutingConfig, RoutingContext, RoutingQuestion, decide, version_of
+from services.router.service.assessment.routing import (
+    RoutingConfig,
+    RoutingContext,
+    RoutingQuestion,
+    decide,
+    version_of,
+)
 from services.router.service.assessment.subject import Subject
 from services.router.service.gateway.chat_completions import parsed_request
 

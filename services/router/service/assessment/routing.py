@@ -26,7 +26,7 @@ from kernel.votes.drafts import can_vote
 from services.router.core.strategies import DEFAULT_SYSTEM_TWO, Strategy, named_strategy, system_of
 from services.router.core.task_change import decision_holds, turn_kind
 from services.router.service.answering.values import AnswerRequest
-from services.router.service.assessment.assess import Assessors
+from services.router.service.assessment.assessors import Assessors
 from services.router.service.assessment.cost_reserve import affords_assessment, answer_reserved
 from services.router.service.assessment.measures import Assessment, Assessor
 from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
