@@ -4,10 +4,11 @@ from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback, read_keys
 from chassis.serving.health import Health
 from chassis.serving.server import run, serve
-from chassis.settings import SuiteSettings, read
+from chassis.settings import read
 from configuration.affect import analyser
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
 from configuration.role_weights import read_role_weights
+from configuration.suite import SuiteSettings
 from inference import BackendModelClients, build_backend, default_backend
 from kernel.roles import VersionedWeights
 from services.assigner.compose import NAME, Parts, compose

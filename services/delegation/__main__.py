@@ -11,8 +11,9 @@ from chassis.serving import server
 from chassis.serving.auth import check_keys_beyond_loopback, read_keys
 from chassis.serving.health import Health
 from chassis.serving.rest import build_app
-from chassis.settings import SuiteSettings, read
+from chassis.settings import read
 from configuration.agents import Agents
+from configuration.suite import SuiteSettings
 from inference import BackendModelClients, Embeddings, build_backend, default_backend
 from services.delegation.compose import CONTRACT, Parts, build_server, compose, with_paths
 from services.delegation.service.dimensions import read_dimensions

@@ -7,8 +7,9 @@ from chassis import database as db
 from chassis import log, telemetry
 from chassis.serving import server
 from chassis.serving.auth import check_keys_beyond_loopback, read_keys
-from chassis.settings import SuiteSettings, read
+from chassis.settings import read
 from configuration.affect import analyser
+from configuration.suite import SuiteSettings
 from inference import BackendModelClients, Embeddings, build_backend, default_backend
 from services.router.compose import CONTRACT, NAME, Parts, compose, postgres_database, read_routing_rules
 from services.router.relay import Peer
