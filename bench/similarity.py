@@ -17,7 +17,8 @@ from contextlib import ExitStack
 import numpy as np
 
 from bench.sentences import ANSWERED, PARAPHRASES
-from chassis.settings import SuiteSettings, read
+from chassis.settings import read
+from configuration.suite import SuiteSettings
 from inference import Embeddings
 from tests.support.models.encoder import encoder
 

@@ -4,53 +4,17 @@ import os
 import re
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from chassis.errors import ConfigurationInvalid
-from kernel.msv.affect import AffectName
-from kernel.prices import Price, read_prices
 
 S = TypeVar("S", bound=BaseSettings)
 
 # Where containers find secrets as files, each named like its variable in small letters; METACOG_SECRETS_DIR moves it.
 SECRETS_DIR = "/run/secrets"
-
-
-class SuiteSettings(BaseSettings):
-    """All services of a suite share these settings; environment variables `METACOG_...`."""
-
-    model_config = SettingsConfigDict(env_prefix="METACOG_", env_ignore_empty=True, frozen=True)
-
-    home: Path = Field(Path(".metacog"), description="Folder for what a service keeps on disk")
-    router_address: str = Field("127.0.0.1:50051", description="gRPC address of the router")
-    database_url: str = Field(
-        "postgresql+psycopg://metacog@127.0.0.1:5432/metacog", description="PostgreSQL with pgvector, as SQLAlchemy URL"
-    )
-    inference_url: str = Field("http://127.0.0.1:8000/v1", description="Any OpenAI-compatible server, with its /v1")
-    inference_model: str = Field("", description="Model to use there; empty: the first one it lists")
-    inference_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
-    prices: Annotated[dict[str, Price], BeforeValidator(read_prices)] = Field(
-        {},
-        description="Price of each model's tokens, per million and in one currency, e.g. "
-        '{"smollm2": {"prompt": 0.15, "completion": 0.6}}; "*" for any other; without one, costs are unknown',
-    )
-    encoder_url: str = Field("http://127.0.0.1:8001/v1", description="OpenAI-compatible embeddings server")
-    encoder_model: str = Field("", description="Model to use there; empty: the first one it lists")
-    encoder_api_key: SecretStr = Field(SecretStr(""), description="Key for that server")
-    agents_file: Path | None = Field(None, description="agents.yaml; empty: five prompted agents on one model")
-    affect: AffectName = Field(
-        "vader", description="How the emotional response is measured; nrc: research only, needs the extra `nrc`"
-    )
-    keys_file: Path | None = Field(None, description="API keys, hashed; needed to listen beyond loopback")
-    peer_key: SecretStr = Field(SecretStr(""), description="API key with which this service calls the others")
-    log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR")
-    otlp_endpoint: str = Field("", description="OTLP/gRPC collector for traces; empty: no traces are sent")
-    assigner_address: str = Field("127.0.0.1:50052", description="gRPC address of the assigner")
-    arbiter_address: str = Field("127.0.0.1:50053", description="gRPC address of the arbiter")
-    delegation_address: str = Field("127.0.0.1:50054", description="gRPC address of the delegation service")
 
 
 class ApiSettings(BaseSettings):

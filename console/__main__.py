@@ -8,8 +8,9 @@ from chassis.errors import ConfigurationInvalid
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.health import Health
 from chassis.serving.server import bound_socket, run
-from chassis.settings import SuiteSettings, is_loopback, read
+from chassis.settings import is_loopback, read
 from configuration.keys import read_keys
+from configuration.suite import SuiteSettings
 from console.app import build_app
 from console.live_runs import LiveRuns
 from console.service_client import ServiceClient

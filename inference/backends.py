@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from chassis import telemetry
 from chassis.errors import ConfigurationInvalid
-from chassis.settings import SuiteSettings
+from configuration.suite import SuiteSettings
 from inference.accounting.reports import OK, CallEnd
 from inference.backend_client import Backend
 from inference.config import BackendConfig

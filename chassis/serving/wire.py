@@ -19,6 +19,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import Field, TypeAdapter, ValidationError
 
 from kernel.errors import MalformedRequest
+from kernel.renamed_fields import RENAMED_FIELDS
 
 M = TypeVar("M", bound=Message)
 
@@ -43,8 +44,6 @@ Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 RequestId = Annotated[str, Field(max_length=128, pattern=r"^[!-~]*$")]
 
 
-# Fields that had another name in the first contract, for an error that names the new one.
-RENAMED = {"query": "question", "task": "question", "because": "reason", "verdict": "label", "kept_from": "cached_from"}
 UNKNOWN_FIELD = frozenset({"unexpected_keyword_argument", "extra_forbidden"})
 
 _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
@@ -98,7 +97,7 @@ def malformed(complaints: Sequence[Mapping[str, Any]]) -> MalformedRequest:
 def _problem(problem: Mapping[str, Any]) -> str:
     """Return one problem; for a field that was renamed, with its new name."""
     field = problem["loc"][-1] if problem["loc"] else ""
-    renamed = RENAMED.get(str(field)) if problem["type"] in UNKNOWN_FIELD else None
+    renamed = RENAMED_FIELDS.get(str(field)) if problem["type"] in UNKNOWN_FIELD else None
     return f"it is called `{renamed}` now" if renamed else str(problem["msg"])
 
 

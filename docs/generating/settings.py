@@ -11,7 +11,8 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings
 
 import encoder.settings
-from chassis.settings import ApiSettings, SuiteSettings
+from chassis.settings import ApiSettings
+from configuration.suite import SuiteSettings
 from console.settings import Settings as ConsoleSettings
 from embedded.settings import DEFAULT_PORTS
 from services.arbiter.settings import Settings as ArbiterSettings

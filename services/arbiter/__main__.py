@@ -7,9 +7,10 @@ from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.health import Health
 from chassis.serving.server import closing, run, serve
-from chassis.settings import SuiteSettings, read
+from chassis.settings import read
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
 from configuration.keys import read_keys
+from configuration.suite import SuiteSettings
 from inference import BackendModelClients, Embeddings, build_backend, default_backend
 from sandbox.mathematics import Calculator
 from services.arbiter.compose import NAME, Parts, arbitration_defaults, compose

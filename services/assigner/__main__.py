@@ -4,11 +4,12 @@ from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.health import Health
 from chassis.serving.server import run, serve
-from chassis.settings import SuiteSettings, read
+from chassis.settings import read
 from configuration.affect import analyser
 from configuration.agents import DEFAULT_AGENTS_FILE, Agents
 from configuration.keys import read_keys
 from configuration.role_weights import read_role_weights
+from configuration.suite import SuiteSettings
 from inference import BackendModelClients, build_backend, default_backend
 from kernel.roles import VersionedWeights
 from services.assigner.compose import NAME, Parts, compose

@@ -8,9 +8,10 @@ from chassis import database as db
 from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.server import run, serve
-from chassis.settings import SuiteSettings, read
+from chassis.settings import read
 from configuration.agents import Agents
 from configuration.keys import read_keys
+from configuration.suite import SuiteSettings
 from inference import BackendModelClients, Embeddings, build_backend, default_backend
 from services.delegation.compose import NAME, Parts, compose
 from services.delegation.service.dimensions import read_dimensions

@@ -9,7 +9,7 @@ MetacogError
 ├── (database)               chassis.errors: DatabaseUnavailable
 ├── (idempotency)            chassis.idempotency: RequestIdReused, RequestInProgress
 ├── (sandbox)                sandbox: SandboxUnavailable
-└── (permissions)            chassis.serving.auth: TeachingNotAllowed
+└── (permissions)            kernel.errors: TeachingNotAllowed
 """
 
 from kernel.errors import Code, MetacogError

@@ -7,9 +7,10 @@ from chassis import database as db
 from chassis import log, telemetry
 from chassis.serving.auth import check_keys_beyond_loopback
 from chassis.serving.server import run, serve
-from chassis.settings import SuiteSettings, read
+from chassis.settings import read
 from configuration.affect import analyser
 from configuration.keys import read_keys
+from configuration.suite import SuiteSettings
 from inference import BackendModelClients, Embeddings, build_backend, default_backend
 from services.router.compose import NAME, Parts, compose, postgres_database, read_routing_rules
 from services.router.relay import Peer

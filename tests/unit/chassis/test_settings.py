@@ -5,7 +5,8 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
 from chassis.errors import ConfigurationInvalid
-from chassis.settings import ApiSettings, SuiteSettings, is_loopback, read
+from chassis.settings import ApiSettings, is_loopback, read
+from configuration.suite import SuiteSettings
 from kernel.activation import PAPER_THRESHOLD, ActivationWeights
 from kernel.errors import Code
 from kernel.prices import Price
