@@ -616,6 +616,8 @@ def measure(checkout: Path) -> list[Measured]:
             "METACOG_ASSIGNER_ADDRESS": f"127.0.0.1:{(assigning := free_port())}",
             "METACOG_ASSIGNER_GRPC_PORT": assigning,
             "METACOG_ROUTER_GRPC_PORT": free_port(),
+            # Beside votes the dialectic is asked only where answers cannot be compared; that enters two files more.
+            "METACOG_ROUTER_SYSTEM_TWO": "dialectic",
         }
         migrate = [sys.executable, "-m", "services.router", "migrate"]
         env = environment(checkout, settings)
