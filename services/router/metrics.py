@@ -20,6 +20,29 @@ RUN_SECONDS = Histogram(
     ["strategy"],
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
+OUTBOX_PENDING = Gauge("metacog_outbox_pending", "Messages of feedback waiting to be delivered.")
+OUTBOX_DELIVERED = Counter("metacog_outbox_delivered_total", "Messages of feedback delivered.", ["kind"])
+OUTBOX_FAILED = Counter(
+    "metacog_outbox_failed_total", "Deliveries that failed and are tried again.", ["kind", "reason"]
+)
+OUTBOX_PARKED = Counter(
+    "metacog_outbox_parked_total", "Messages of feedback that no receiver accepts.", ["kind", "reason"]
+)
+VOTE_LABELS = Gauge("metacog_vote_labels", "Labels that the probability of votes is fitted on.")
+VOTE_CURVE = Gauge("metacog_vote_probability_curve", "Whether a logistic curve on top of the fit is in force (0 or 1).")
+MAPS_FITTED = Counter(
+    "metacog_calibration_fits_total", "Recalibration maps fitted.", ["strategy", "confidence_source", "improves"]
+)
+MAPS_IN_FORCE = Gauge("metacog_calibration_maps", "Recalibration maps in force in this process.")
+CALIBRATION_ERROR = Gauge(
+    "metacog_calibration_error",
+    "Expected calibration error of the confidences served, over the newest labelled answers [0..1].",
+    ["strategy", "confidence_source"],
+)
+RUNS_FORGOTTEN = Counter("metacog_runs_forgotten_total", "Runs deleted because they were older than they may get.")
+JOURNAL_QUEUED = Gauge("metacog_journal_queue", "Runs waiting in memory to be recorded.")
+JOURNAL_SPOOLED = Gauge("metacog_journal_spool_bytes", "Bytes of runs waiting on disk for the database.")
+JOURNAL_LOST = Counter("metacog_journal_lost_total", "Runs that could be stored neither in the database nor on disk.")
 
 
 def count_route(system: str, strategy: str, reason: str, level: Activation | None) -> None:

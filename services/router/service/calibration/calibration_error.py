@@ -5,20 +5,13 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Protocol
 
-from prometheus_client import Gauge
-
 from kernel.statistics.reliability import reliability
 from services.router.core.calibration import Progress
+from services.router.metrics import CALIBRATION_ERROR
 from services.router.service.calibration.values import GetCalibrationRequest, ObservedOutcomes
 
 # A measurement reads up to 100,000 labels of each strategy: not after every rush of feedback [s].
 EVERY_S = 60.0
-
-CALIBRATION_ERROR = Gauge(
-    "metacog_calibration_error",
-    "Expected calibration error of the confidences served, over the newest labelled answers [0..1].",
-    ["strategy", "confidence_source"],
-)
 
 
 class LabelledAnswers(Protocol):

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from prometheus_client import Counter, Gauge
-
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from kernel.errors import MetacogError
@@ -18,6 +16,7 @@ from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
 from kernel.votes.probability import LabelCount
 from kernel.votes.states import ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due
+from services.router.metrics import MAPS_FITTED, MAPS_IN_FORCE
 from services.router.service.calibration.calibration_error import CalibrationErrors
 from services.router.service.calibration.values import CalibrationMap, GetCalibrationRequest, ObservedOutcomes
 from services.router.service.calibration.vote_probability import VoteProbability
@@ -27,10 +26,6 @@ REFRESH_S = 30.0
 # Feedback that comes in at a rush is read together [s].
 PAUSE_S = 5.0
 
-FITTED = Counter(
-    "metacog_calibration_fits_total", "Recalibration maps fitted.", ["strategy", "confidence_source", "improves"]
-)
-IN_FORCE = Gauge("metacog_calibration_maps", "Recalibration maps in force in this process.")
 
 # Returns the confidence that is served, the version of its map, empty for none, and the labels that this was fitted on;
 # takes strategy, source and confidence.
@@ -102,7 +97,7 @@ async def refit(
             continue
         fitted = await asyncio.to_thread(recalibration, observed.raw, observed.scores)
         if await store.keep(progress, fitted, began):
-            FITTED.labels(progress.strategy, progress.confidence_source, str(fitted.improves).lower()).inc()
+            MAPS_FITTED.labels(progress.strategy, progress.confidence_source, str(fitted.improves).lower()).inc()
             stored.append(fitted)
     return stored
 
@@ -160,7 +155,7 @@ class Calibrator:
             self._maps = {(found.strategy, found.confidence_source): found for found in await self._store.in_force()}
         except MetacogError as error:  # the database is away, or a stored map cannot be read
             _log.warning("recalibration maps stay as they are", reason=error.message)
-        IN_FORCE.set(len(self._maps))
+        MAPS_IN_FORCE.set(len(self._maps))
 
     async def check(self) -> None:
         """Return while maps are followed.

@@ -6,13 +6,9 @@ Source: SPEC 5.2. Before the first label it is the prior that ships.
 from collections.abc import Sequence
 from typing import Protocol
 
-from prometheus_client import Gauge
-
 from kernel.votes.prior import SHIPPED_PRIOR
 from kernel.votes.probability import LabelCount, ProbabilityModel, probability_model
-
-LABELS = Gauge("metacog_vote_labels", "Labels that the probability of votes is fitted on.")
-CURVE = Gauge("metacog_vote_probability_curve", "Whether a logistic curve on top of the fit is in force (0 or 1).")
+from services.router.metrics import VOTE_CURVE, VOTE_LABELS
 
 
 class VoteLabels(Protocol):
@@ -40,5 +36,5 @@ class VoteProbability:
             DatabaseUnavailable: When the database is away; the model stays as it is.
         """
         self.model = probability_model(SHIPPED_PRIOR, await self._store.vote_labels())
-        LABELS.set(self.model.labels)
-        CURVE.set(self.model.curve is not None)
+        VOTE_LABELS.set(self.model.labels)
+        VOTE_CURVE.set(self.model.curve is not None)

@@ -12,14 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from prometheus_client import Counter, Gauge
-
 from chassis.errors import PeerUnavailable
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from kernel.errors import InternalError, MetacogError
 from kernel.values import value
 from services.router.core.retries import FIRST_S, MOST_S, is_final, pause_s
+from services.router.metrics import OUTBOX_DELIVERED, OUTBOX_FAILED, OUTBOX_PARKED, OUTBOX_PENDING
 from services.router.service.timeouts import wait_within
 
 BATCH = 32
@@ -33,10 +32,6 @@ CLOSE_WITHIN_S = 5.0
 # Age of the oldest message from which readiness reports it [s].
 LATE_S = 300.0
 
-PENDING = Gauge("metacog_outbox_pending", "Messages of feedback waiting to be delivered.")
-DELIVERED = Counter("metacog_outbox_delivered_total", "Messages of feedback delivered.", ["kind"])
-FAILED = Counter("metacog_outbox_failed_total", "Deliveries that failed and are tried again.", ["kind", "reason"])
-PARKED = Counter("metacog_outbox_parked_total", "Messages of feedback that no receiver accepts.", ["kind", "reason"])
 
 Receiver = Callable[[Mapping[str, Any]], Awaitable[object]]
 
@@ -158,7 +153,7 @@ class Outbox:
         """
         await self._worker.check()
         backlog = await self._store.backlog(self._kinds)
-        PENDING.set(backlog.count)
+        OUTBOX_PENDING.set(backlog.count)
         if backlog.oldest is None:
             return
         age_s = (datetime.now(UTC) - backlog.oldest).total_seconds()
@@ -201,7 +196,7 @@ class Outbox:
                 group.create_task(self._deliver(message, results, bugs))
         if results:
             await self._store.record(results)
-        PENDING.set((await self._store.backlog(self._kinds)).count)
+        OUTBOX_PENDING.set((await self._store.backlog(self._kinds)).count)
         if bugs:
             raise ExceptionGroup("receivers of feedback failed", bugs)
         return len(messages)
@@ -219,17 +214,17 @@ class Outbox:
             results.append(self._failed(message, InternalError()))
             bugs.append(bug)
         else:
-            DELIVERED.labels(message.kind).inc()
+            OUTBOX_DELIVERED.labels(message.kind).inc()
             results.append(DeliveryResult(id=message.id))
 
     def _failed(self, message: OutboxMessage, error: MetacogError) -> DeliveryResult:
         text = f"{error.reason}: {error.message}"
         facts = {"id": message.id, "kind": message.kind, "run_id": message.run_id, "problem": text}
         if is_final(error.code, message.attempts):
-            PARKED.labels(message.kind, error.reason).inc()
+            OUTBOX_PARKED.labels(message.kind, error.reason).inc()
             _log.error("feedback cannot be delivered", **facts)
             return DeliveryResult(id=message.id, parked=True, error=text)
-        FAILED.labels(message.kind, error.reason).inc()
+        OUTBOX_FAILED.labels(message.kind, error.reason).inc()
         if message.attempts == 1:
             _log.info("feedback is delivered later", **facts)
         pause = pause_s(message.attempts, self._chance.random(), first_s=self._first_pause_s, most_s=MOST_S)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Protocol
 
 import orjson
-from prometheus_client import Counter, Gauge
 
 from chassis.errors import DatabaseUnavailable
 from chassis.json_text import dumps
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
+from services.router.metrics import JOURNAL_LOST, JOURNAL_QUEUED, JOURNAL_SPOOLED
 from services.router.service.runs.spool import Spool
 from services.router.service.runs.values import Run
 from services.router.service.timeouts import wait_within
@@ -30,9 +30,6 @@ GATHER_S = 0.05
 # Time in which the queue is written to the store when the process ends [s]; what is left then goes to disk.
 CLOSE_WITHIN_S = 5.0
 
-QUEUED = Gauge("metacog_journal_queue", "Runs waiting in memory to be recorded.")
-SPOOLED = Gauge("metacog_journal_spool_bytes", "Bytes of runs waiting on disk for the database.")
-LOST = Counter("metacog_journal_lost_total", "Runs that could be stored neither in the database nor on disk.")
 
 _log = logger(__name__)
 
@@ -106,7 +103,7 @@ class Journal:
             self._overflow()
         if len(self._queue) >= BATCH:
             self._hurry.set()
-        QUEUED.set(len(self._queue))
+        JOURNAL_QUEUED.set(len(self._queue))
         self._wake.set()
 
     def recent(self, key_name: str, request_id: str) -> Run | None:
@@ -197,7 +194,7 @@ class Journal:
             Exception: Whatever a bug raises, after the batch is safe on disk or back in the queue.
         """
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
-        QUEUED.set(len(self._queue))
+        JOURNAL_QUEUED.set(len(self._queue))
         try:
             problem = "" if self._closing.is_set() else await self._write_back()
             await self._store_documents(batch)
@@ -229,7 +226,7 @@ class Journal:
                 count, self._queue = len(self._queue), []
                 self._count_lost(count, str(error))
                 self._count_dequeued(count)
-        SPOOLED.set(self._spooled_bytes())
+        JOURNAL_SPOOLED.set(self._spooled_bytes())
 
     async def _spool_queue(self) -> None:
         """Put the queue on disk; where that fails or is cut short it stays in memory too.
@@ -277,7 +274,7 @@ class Journal:
                 for lines in (waiting[start : start + BATCH] for start in range(0, len(waiting), BATCH)):
                     written += await self._store_lines([line.rstrip() for line in lines if line.strip()])
                     await asyncio.to_thread(self._spool.drop, sum(map(len, lines)))
-                SPOOLED.set(self._spooled_bytes())
+                JOURNAL_SPOOLED.set(self._spooled_bytes())
                 if len(self._queue) > self._max_queue // 2:  # before it is too much for memory
                     await self._spool_queue()
         except OSError as error:
@@ -294,7 +291,7 @@ class Journal:
 
     def _count_lost(self, count: int, problem: str = "the spool is full") -> None:
         if count:
-            LOST.inc(count)
+            JOURNAL_LOST.inc(count)
             _log.error("runs were lost", count=count, problem=problem)
 
 

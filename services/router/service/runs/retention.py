@@ -6,11 +6,10 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from prometheus_client import Counter
-
 from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from kernel.errors import MetacogError
+from services.router.metrics import RUNS_FORGOTTEN
 from services.router.service.timeouts import wait_within
 
 BATCH = 500
@@ -18,7 +17,6 @@ EVERY_S = 3600.0
 # Pause between two batches, in which other statements are served [s].
 BATCH_PAUSE_S = 0.05
 
-FORGOTTEN = Counter("metacog_runs_forgotten_total", "Runs deleted because they were older than they may get.")
 
 Forget = Callable[[str], Awaitable[None]]
 
@@ -101,7 +99,7 @@ class Retention:
                     for run_id in old:
                         await self._forget(run_id)
                 await self._runs.delete(old)
-                FORGOTTEN.inc(len(old))
+                RUNS_FORGOTTEN.inc(len(old))
                 deleted += len(old)
                 await wait_within(stop, BATCH_PAUSE_S)
         return deleted
