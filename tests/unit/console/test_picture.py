@@ -3,6 +3,7 @@ from typing import Any
 from chassis.errors import PeerUnavailable
 from console.run_events import apply, pictured
 from console.run_view import CHAIN, PANELS, Change, Picture
+from console.site import drawn
 from tests.unit.console.runs import MSV, ROLES, deliberated, run
 
 ROUTED = deliberated()["route"] | {"assessor": "hybrid"}
@@ -116,3 +117,59 @@ def test_the_arbiters_shares_stay_unknown_until_it_has_drawn() -> None:
 
     assert (picture.solver_counts, picture.arbiter) == ({"4": 1, "5": 1}, None)
     assert picture.answers == ["4", "5"]
+
+
+def cast(index: int, answer: str | None, **more: object) -> dict[str, Any]:
+    """One vote."""
+    facts: dict[str, Any] = {
+        "index": index,
+        "agent": "",
+        "mode": "REASONED",
+        "model": "small",
+        "text": f"<b>vote {index}</b>",
+        "answer": answer,
+        "invalid_reason": "" if answer else "no answer of this type could be read from the text",
+        "completion_tokens": 12,
+        "changed_lead": index == 0,
+    }
+    return facts | more
+
+
+def test_votes_appear_as_they_come_and_stay_when_the_run_has_ended() -> None:
+    votes = [cast(0, "4", mode="DRAFT"), cast(1, None), cast(2, "4")]
+    live = pictured([("routed", ROUTED | {"strategy": "vote"}), *(("vote_cast", vote) for vote in votes[:2])])
+    account = {
+        "votes": votes,
+        "groups": [{"answer": "4", "votes": [0, 2], "log_odds": 0.0}],
+        "winner": "4",
+        "outcome": "DECIDED",
+        "invalid": 1,
+        "stop_reason": "AGREED",
+        "left_out": ["bob reasoned: BACKEND_UNAVAILABLE"],
+    }
+    ended = pictured([("run_finished", {"run": run("vote", deliberation=account)})])
+
+    assert live.phases[-2:] == [("draft", "done"), ("vote", "active")]
+    assert "2 of 2" not in drawn("panels/votes.html", picture=live)
+    shown = drawn("panels/votes.html", picture=ended)
+    assert "2 of 2 valid votes agree" in shown
+    assert "invalid: no answer of this type could be read from the text" in shown
+    assert "Left out: bob reasoned: BACKEND_UNAVAILABLE" in shown
+    assert "<b>" not in shown  # what a model wrote is only text
+    assert ended.phases[-2:] == [("draft", "done"), ("vote", "done")]
+
+
+def test_a_confidence_that_is_no_probability_is_marked() -> None:
+    ended = pictured(
+        [
+            (
+                "run_finished",
+                {"run": run("system1", confidence=1.0, confidence_source="hybrid", confidence_state="UNCALIBRATED")},
+            )
+        ]
+    )
+
+    shown = drawn("panels/label.html", picture=ended, run=ended.run)
+
+    assert "~1.00" in shown
+    assert "uncalibrated, not a probability" in shown
