@@ -8,7 +8,7 @@ recognize a repetition.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -190,10 +190,7 @@ class Outbox:
         """
         messages = await self._store.take(self._kinds, most=BATCH, lease_s=LEASE_S)
         results: list[DeliveryResult] = []
-        bugs: list[Exception] = []
-        async with asyncio.TaskGroup() as group:
-            for message in messages:
-                group.create_task(self._deliver(message, results, bugs))
+        bugs = await _errors_of([self._deliver(message, results) for message in messages])
         if results:
             await self._store.record(results)
         OUTBOX_PENDING.set((await self._store.backlog(self._kinds)).count)
@@ -201,7 +198,12 @@ class Outbox:
             raise ExceptionGroup("receivers of feedback failed", bugs)
         return len(messages)
 
-    async def _deliver(self, message: OutboxMessage, results: list[DeliveryResult], bugs: list[Exception]) -> None:
+    async def _deliver(self, message: OutboxMessage, results: list[DeliveryResult]) -> None:
+        """Deliver a message and add the result.
+
+        Raises:
+            Exception: Whatever a bug of the receiver raises, after its result is added.
+        """
         try:
             async with asyncio.timeout(DELIVER_WITHIN_S):
                 await self._receivers[message.kind](message.payload)
@@ -210,9 +212,9 @@ class Outbox:
             results.append(self._failed(message, late))
         except MetacogError as error:
             results.append(self._failed(message, error))
-        except Exception as bug:  # noqa: BLE001 - raised again once all results are recorded
+        except Exception:
             results.append(self._failed(message, InternalError()))
-            bugs.append(bug)
+            raise
         else:
             OUTBOX_DELIVERED.labels(message.kind).inc()
             results.append(DeliveryResult(id=message.id))
@@ -229,3 +231,19 @@ class Outbox:
             _log.info("feedback is delivered later", **facts)
         pause = pause_s(message.attempts, self._chance.random(), first_s=self._first_pause_s, most_s=MOST_S)
         return DeliveryResult(id=message.id, pause_s=pause, error=text)
+
+
+async def _errors_of(deliveries: Sequence[Coroutine[None, None, None]]) -> Sequence[Exception]:
+    """Return what deliveries raise, once all have ended; unlike in a task group, an error of one ends no other."""
+    tasks = {asyncio.create_task(delivery) for delivery in deliveries}
+    if not tasks:
+        return []
+    try:
+        await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    errors = [task.exception() for task in tasks if not task.cancelled()]
+    return [error for error in errors if isinstance(error, Exception)]
