@@ -19,7 +19,7 @@ from services.router.service.answering.values import PassedThrough, RunFinished,
 from services.router.service.assessment.values import Routed
 from services.router.service.gateway import chat_completions
 from services.router.service.gateway.chat_completions import ChatRequest, Passthrough, error_body
-from services.router.service.gateway.chat_stream import Writer
+from services.router.service.gateway.chat_stream import DONE, Writer, data
 from services.router.service.runs.values import Run
 
 # A slash at the end: all paths below it.
@@ -108,8 +108,19 @@ async def _streamed_completion(events: Events, chat: ChatRequest) -> Response:
     except Exception as error:  # noqa: BLE001 - the edge: what is no MetacogError is a bug, logged and named
         return _error_response(error, started)
     headers = {RUN_ID: started.run_id, "cache-control": "no-store"}
-    chunks = Writer(started.run_id, chat).chunks(_resumed(early, batches))
+    chunks = completed_stream(Writer(started.run_id, chat), _resumed(early, batches))
     return StreamingResponse(chunks, media_type="text/event-stream", headers=headers)
+
+
+async def completed_stream(writer: Writer, batches: Batches) -> AsyncGenerator[bytes, None]:
+    """Yield the chunks of a stream and its end mark; a late error becomes a chunk of its own."""
+    try:
+        async with aclosing(writer.chunks(batches)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+    except Exception as error:  # noqa: BLE001 - the edge: the status is sent, so the error goes into the stream
+        yield data(error_body(named_error(error)))
+    yield DONE
 
 
 async def _resumed(early: Sequence[Sequence[Any]], batches: Batches) -> Batches:

@@ -2,12 +2,11 @@
 
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from chassis.json_text import dumps
-from chassis.serving.named_errors import named_error
 from chassis.serving.sse import HEARTBEAT
 from chassis.serving.wire import event_name
 from inference import parse_event, parse_object
@@ -36,20 +35,16 @@ class Writer:
         self._sent = ""
         self._text_is_void = False
 
-    async def chunks(self, batches: AsyncGenerator[Sequence[Any], None]) -> AsyncIterator[bytes]:
+    async def chunks(self, batches: AsyncGenerator[Sequence[Any], None]) -> AsyncGenerator[bytes, None]:
         """Yield chunks for the events, those of a batch together; an empty batch is a heartbeat.
 
-        The last chunk has the `metacog` field, then comes the end mark.
+        The last chunk has the `metacog` field. The end mark is left to the caller, who writes it after an error too.
         """
-        try:
-            async with aclosing(batches) as source:
-                async for batch in source:
-                    chunks = [chunk for event in batch for chunk in self._chunks(event)]
-                    if chunks or not batch:
-                        yield b"".join(chunks) or HEARTBEAT
-        except Exception as error:  # noqa: BLE001 - the edge: the status is sent, so the error goes into the stream
-            yield data(chat_completions.error_body(named_error(error)))
-        yield DONE
+        async with aclosing(batches) as source:
+            async for batch in source:
+                chunks = [chunk for event in batch for chunk in self._chunks(event)]
+                if chunks or not batch:
+                    yield b"".join(chunks) or HEARTBEAT
 
     def _chunks(self, event: object) -> Sequence[bytes]:
         match event:

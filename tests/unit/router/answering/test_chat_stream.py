@@ -8,6 +8,7 @@ from typing import Any
 from chassis.serving.sse import HEARTBEAT
 from kernel.envelope import Envelope
 from kernel.outcomes import Outcome
+from services.router.openai_rest import completed_stream
 from services.router.service.answering.values import AnswerToken, PassedThrough, RelayedEvent, RunFinished
 from services.router.service.gateway.chat_completions import parsed_request
 from services.router.service.gateway.chat_stream import DONE, Writer
@@ -51,7 +52,7 @@ async def written(*items: object, **body: object) -> list[bytes]:
     chat = parsed_request(
         {"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True, **body}, {}
     )
-    return [chunk async for chunk in Writer("r", chat).chunks(events(*items))]
+    return [chunk async for chunk in completed_stream(Writer("r", chat), events(*items))]
 
 
 async def chunks(*items: object, **body: object) -> list[dict[str, Any]]:
@@ -127,7 +128,7 @@ async def test_what_came_together_is_written_together() -> None:
         yield [finished("a b")]
 
     chat = parsed_request({"model": "metacog", "messages": [{"role": "user", "content": "?"}], "stream": True}, {})
-    pieces = [piece async for piece in Writer("r", chat).chunks(batches())]
+    pieces = [piece async for piece in completed_stream(Writer("r", chat), batches())]
 
     assert [piece.count(b"data: ") for piece in pieces] == [2, 1, 1]
 
@@ -138,7 +139,7 @@ async def test_a_failure_after_the_beginning_is_sent_in_openais_shape() -> None:
         raise ValueError("of no concern to a client")
 
     chat = parsed_request({"model": "metacog", "messages": [{"role": "user", "content": "?"}]}, {})
-    *_, error, done = [chunk async for chunk in Writer("r", chat).chunks(failing())]
+    *_, error, done = [chunk async for chunk in completed_stream(Writer("r", chat), failing())]
 
     assert json.loads(error.removeprefix(b"data: "))["error"]["code"] == "internal"
     assert b"concern" not in error
