@@ -174,7 +174,7 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     """Kill the process and wait for its end.
 
     What it has written is read to its end: asyncio reports the end of a process only once its pipes are closed, and a
-    pipe that nobody reads any more is never closed.
+    pipe that is no longer read is never closed.
     """
     if process.returncode is None:
         with suppress(ProcessLookupError):  # it has just ended by itself

@@ -1,4 +1,4 @@
-"""A draft is a System 1 answer, which nobody asked to end in a form; this module finds type and answer in it."""
+"""A draft is a System 1 answer, whose prompt asked for no form; this module finds type and answer in it."""
 
 from collections.abc import Sequence
 

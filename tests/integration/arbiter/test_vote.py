@@ -93,6 +93,16 @@ async def test_a_draft_without_an_answer_is_an_invalid_vote(api: Api, scripted: 
     assert (end["invalid"], end["outcome"]) == (1, "DECIDED")
 
 
+async def test_a_text_that_is_too_long_to_be_compared_is_an_invalid_vote(api: Api, scripted: ScriptedLLM) -> None:
+    ramble = "It is the one that was built first and then rebuilt by the second king of that name"
+    scripted.answer = Spoken([f"Final Answer: {ramble}", *answers("the old tower", "The Old Tower.")])
+
+    end = await api.ask("Vote", question="Which tower is it?", answer_type="TEXT")
+
+    assert [vote["answer"] for vote in end["votes"]] == [None, "old tower", "old tower"]
+    assert end["votes"][0]["invalid_reason"].startswith("the answer is too long to be compared; 12 words")
+
+
 async def test_five_different_answers_are_undecided_and_the_first_is_shown(api: Api, scripted: ScriptedLLM) -> None:
     scripted.answer = Spoken(answers("1", "2", "3", "4", "5"))
 

@@ -121,7 +121,17 @@ async def test_a_failing_arbiter_falls_back_to_the_draft_as_system_one(
         run = (await RestApi(router.rest, ROUTER).ask("Answer", **REQUEST))["run"]
 
     assert (run["strategy"], run["answer"], run["degraded"]) == ("system1", "It is 4.", True)
+    assert run["usage"]["generations"] == 1  # the draft is the answer, and is not paid for twice
     assert run["degraded_reasons"][0].startswith("vote: PEER_UNAVAILABLE")
+
+
+async def test_an_envelope_of_one_call_gives_the_draft_and_reports_the_limit(api: Api, scripted: ScriptedLLM) -> None:
+    scripted.answer = Voters("It is 4.")
+
+    run = (await api.ask("Answer", **REQUEST, envelope={"max_generations": 1}))["run"]
+
+    assert (run["strategy"], run["answer"], run["usage"]["generations"]) == ("system1", "It is 4.", 1)
+    assert run["degraded_reasons"][0].startswith("vote: BUDGET_EXHAUSTED")
 
 
 async def test_the_stock_client_needs_the_models_name_alone(router: RunningRouter, scripted: ScriptedLLM) -> None:

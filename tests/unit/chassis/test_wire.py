@@ -69,7 +69,7 @@ KEYS = {"unknown_reasons": "experience"} | dict.fromkeys(
 )
 FREE_KEYS = {router_pb.Activation.DESCRIPTOR.full_name}
 # What the gRPC API alone puts into a message: a run's account, which the value holds under one name.
-BY_THE_FACE = {f"{router_pb.Run.DESCRIPTOR.full_name}.{name}" for name in ("arbitration", "task", "vote")}
+BY_THE_API = {f"{router_pb.Run.DESCRIPTOR.full_name}.{name}" for name in ("arbitration", "task", "vote")}
 SCALARS = {float: 0.5, int: 3, bool: True, str: "words"}
 
 
@@ -88,7 +88,7 @@ def full(kind: type[Message]) -> Message:
     """A message of `kind` in which every field of the contract says something."""
     message = kind()
     for field in fields_of(kind):
-        if field.full_name not in BY_THE_FACE:
+        if field.full_name not in BY_THE_API:
             fill(message, field)
     return message
 

@@ -11,7 +11,7 @@ from kernel.conversation import Turn, chat_of_prompt, chat_of_turns
 from kernel.seeds import derived_seed
 from kernel.values import value
 from kernel.votes.drafts import draft_answer
-from kernel.votes.votes import VoteMode, VoteSource
+from kernel.votes.votes import MOST_CHARACTERS, MOST_WORDS, VoteMode, VoteSource, is_comparable
 from sandbox import CodeSandbox
 from services.arbiter import prompts
 from services.arbiter.service.stage_agents import StageAgent
@@ -20,6 +20,7 @@ from services.arbiter.service.stage_agents import StageAgent
 VOTE = "vote"
 # Time that a program, or an answer with its tests, may take [s].
 PROGRAM_S = 5.0
+TOO_LONG = f"the answer is too long to be compared; {MOST_WORDS} words and {MOST_CHARACTERS} characters can be"
 NO_ANSWER = "no answer of this type could be read from the text"
 
 
@@ -71,6 +72,11 @@ class Question:
     max_tokens: int
     temperature: float
     seed: int | None
+
+    @property
+    def has_long_answers(self) -> bool:
+        """Return whether an answer may be too long to be compared: a free text."""
+        return rules_of(self.answer_type).is_free_text
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,6 +134,8 @@ class Voters:
         question = self.question
         reading = draft_answer if mode is VoteMode.DRAFT else extract
         answer = None if reason else reading(found, question.answer_type, options=question.options)
+        if answer is not None and question.has_long_answers and not is_comparable(answer, question.answer_type):
+            answer, reason = None, TOO_LONG
         if answer is None:
             reason = reason or ("the text ended at its token limit" if answered.truncated else NO_ANSWER)
         elif question.tests:

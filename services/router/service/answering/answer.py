@@ -41,7 +41,7 @@ from services.router.service.answering.values import (
     RunStarted,
 )
 from services.router.service.assessment.routing import RoutingContext, RoutingQuestion, decide
-from services.router.service.assessment.subject import DraftAnswer, Drafter, DrafterFactory, Subject
+from services.router.service.assessment.subject import DraftAnswer, DrafterFactory, Subject
 from services.router.service.assessment.values import Routed
 from services.router.service.calibration.recalibration import Recalibration, served_confidence, without_map
 from services.router.service.runs.values import FellBack, Run
@@ -179,7 +179,6 @@ class StrategyTask:
     route: Routed
     run_id: str
     draft: DraftAnswer | None = None
-    drafter: Drafter | None = None
 
 
 StrategyEvent = AnswerToken | PassedThrough | RelayedEvent | StrategyResult
@@ -330,10 +329,11 @@ async def _strategy_events(run: "RunInProgress", context: AnswerContext) -> Asyn
     chosen = Strategy(run.route.strategy)
     for strategy, following in attempts(chosen, fallback=run.request.fallback):
         run.strategy = strategy
-        task = run.task(run.route)
         try:
             with context.admission.attempt(strategy):
-                async with aclosing(context.strategies[strategy](task, run.spend)) as events:
+                if strategy is Strategy.VOTE:
+                    await run.write_draft()
+                async with aclosing(context.strategies[strategy](run.task(run.route), run.spend)) as events:
                     async for event in events:
                         if isinstance(event, StrategyResult):
                             run.result = event
@@ -369,6 +369,7 @@ class RunInProgress:
         self.strategy: Strategy | None = named
         self.result = StrategyResult(text="", outcome=Outcome.ABSTAINED, finish_reason="")
         self._context = context
+        self._drafter = context.drafter(request, messages)
         self.origin = origin
         self.digest = request_digest(request, origin.client_request)
         self._created_at = context.now()
@@ -388,7 +389,7 @@ class RunInProgress:
             chat=self.origin.chat,
             key_name=self.origin.key_name,
             seed=self.request.seed,
-            draft=self._context.drafter(self.request, self.messages),
+            draft=self._drafter,
         )
         return RoutingQuestion(
             subject=subject,
@@ -405,13 +406,20 @@ class RunInProgress:
     def task(self, route: Routed) -> StrategyTask:
         """Return the input of a strategy."""
         return StrategyTask(
-            request=self.request,
-            messages=self.messages,
-            route=route,
-            run_id=self.run_id,
-            draft=self.draft,
-            drafter=self._context.drafter(self.request, self.messages),
+            request=self.request, messages=self.messages, route=route, run_id=self.run_id, draft=self.draft
         )
+
+    async def write_draft(self) -> None:
+        """Write the System 1 answer, which votes first; a fallback to System 1 gives it without another call.
+
+        With votes ahead the arbiter asks for it, so that neither waits for the other (SPEC 5.1).
+
+        Raises:
+            MetacogError: As a System 1 call.
+        """
+        asks_ahead = self.request.vote is not None and (self.request.vote.ahead or 1) > 1
+        if self.draft is None and not asks_ahead:
+            self.draft = await self._drafter(self.spend)
 
     def note_first_token(self, event: Event | PassedThrough) -> None:
         """Note when the first text of the answer came."""

@@ -1,4 +1,4 @@
-"""The strategy `vote`: the draft is the first vote, the arbiter asks for more, and agreement says how sure to be."""
+"""The strategy `vote`: the arbiter asks for votes, and their agreement says how probably the answer is right."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -15,7 +15,7 @@ VOTES = "votes"
 
 
 class Voting:
-    """Voting makes the draft where there is none, and adds the probability to what the arbiter returns.
+    """Voting adds the probability of being right to what the arbiter returns.
 
     Args:
         votes: The vote of the arbiter; its result has no confidence yet.
@@ -30,10 +30,8 @@ class Voting:
         """Yield every vote, then the text and the result.
 
         Raises:
-            MetacogError: As the draft's call, or as the arbiter.
+            MetacogError: As the arbiter.
         """
-        if task.draft is None and task.drafter is not None and not asks_for_draft(task):
-            task = replace(task, draft=await task.drafter(spend))
         async with aclosing(self._votes(task, spend)) as events:
             async for event in events:
                 if isinstance(event, StrategyResult):
@@ -54,12 +52,6 @@ class Voting:
             state=model.state,
             labels=model.labels,
         )
-
-
-def asks_for_draft(task: StrategyTask) -> bool:
-    """Return whether the arbiter asks for the draft: with votes ahead, neither waits for the other (SPEC 5.1)."""
-    options = task.request.vote
-    return options is not None and (options.ahead or 1) > 1
 
 
 def evidence_of(account: Mapping[str, Any]) -> VoteEvidence | None:

@@ -17,7 +17,7 @@ from kernel.outcomes import NO_VALID_ANSWER, Outcome
 from services.router.compose import compose
 from services.router.core.strategies import Strategy
 from services.router.service.answering.answer import StrategyResult, StrategyTask, answer
-from services.router.service.answering.values import AnswerRequest, RunFinished
+from services.router.service.answering.values import AnswerRequest, RunFinished, VoteOptions
 from services.router.service.assessment.measures import Assessment
 from services.router.service.assessment.subject import Subject
 from services.router.service.runs.values import Run
@@ -119,7 +119,8 @@ async def test_a_run_is_degraded_with_the_reasons_of_its_deliberation(run_of: Ru
 
 @pytest.mark.parametrize("strategy", Strategy)
 async def test_an_abstention_has_a_reason_whatever_the_strategy(run_of: RunOf, strategy: Strategy) -> None:
-    run = await run_of(strategy, {strategy: StrategyResult(text="", outcome=Outcome.ABSTAINED)})
+    abstained = {strategy: StrategyResult(text="", outcome=Outcome.ABSTAINED)}
+    run = await run_of(strategy, abstained, vote=VoteOptions(ahead=2))  # no draft is written: no model is there
 
     assert (run.outcome, run.degraded, run.degraded_reasons) == (Outcome.ABSTAINED, True, [NO_VALID_ANSWER])
 
