@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from chassis.prompts import Prompt, quoted, render
-from kernel.answers import AnswerType
+from kernel.answers import AnswerType, rules_of
 from kernel.values import value
 
 _HERE = __name__
@@ -33,7 +33,7 @@ def solve(*, question: str, answer_type: AnswerType) -> Prompt:
 
 def program(*, question: str, answer_type: AnswerType) -> Prompt:
     """Ask for a program that prints the answer."""
-    return render(_HERE, "program", {"question": quoted("question", question), "form": _printed(answer_type)})
+    return render(_HERE, "program", {"question": quoted("question", question), "kind": rules_of(answer_type).label})
 
 
 def critique(*, question: str, trace: str) -> Prompt:
@@ -73,10 +73,6 @@ def instructions(answer_type: AnswerType) -> Sequence[Prompt]:
 
 def _form(answer_type: AnswerType) -> str:
     return render(_HERE, "form", {"answer_type": answer_type.value}).text
-
-
-def _printed(answer_type: AnswerType) -> str:
-    return render(_HERE, "printed", {"answer_type": answer_type.value}).text
 
 
 def _check(answer_type: AnswerType) -> str:
