@@ -6,7 +6,7 @@ BIN := .venv/bin
 PROTOS = $(shell find proto -name '*.proto' | sort)
 CODE := checks kernel chassis inference configuration sandbox services encoder console cli evals embedded bench docker docs/generating tests
 .DEFAULT_GOAL := help
-.PHONY: keys images sbom test-compose lint-containers help up down status test test-fast test-nrc check docs proto format lock bench setup setup-dev setup-test
+.PHONY: keys images sbom test-compose lint-containers help up down status test test-fast test-hard test-nrc check docs proto format lock bench setup setup-dev setup-test
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,6 +38,9 @@ test: setup-test ## run every test, with the real parts; ARGS="tests/unit -k wir
 FAST := kernel chassis inference configuration sandbox services embedded encoder evals cli docs/generating tests/unit tests/contract
 test-fast: setup-dev ## run the unit and contract tests, without a real model, in about three minutes
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not real_model" $(FAST) $(ARGS)
+
+test-hard: setup-test ## break the real parts: frozen, killed, full, locked; hostile callers; `make test` runs the quick ones
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "hard or not hard" tests/faults $(ARGS)
 
 test-nrc: setup-dev ## test METACOG_AFFECT=nrc with the real lexicon (its licence: research only), installed for this alone
 	@lexicon=$$(mktemp -d); trap 'rm -rf "$$lexicon"' EXIT; \
