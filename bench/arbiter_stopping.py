@@ -27,7 +27,7 @@ from scipy.special import gammaln, xlogy
 
 from chassis.serving.wire import from_plain
 from kernel.arbitration.consensus import ranked_answers
-from kernel.arbitration.modes import Mode
+from kernel.arbitration.modes import Mode, SolvingStop
 from kernel.arbitration.polya import Floats, Look, change_probabilities, compositions_at_looks, continuation_shares
 from kernel.arbitration.stopping import StopRule, change_bound, is_uncatchable, largest_error
 from kernel.envelope import LARGEST_LIMIT, Limits
@@ -281,13 +281,11 @@ def replay_all(files: Sequence[Path], orders: int) -> None:
     order = f"each in {orders} orders" if orders else "in the order drawn"
     sys.stdout.write(f"{len(recordings)} recorded questions, {order}\n\n")
     sys.stdout.write("| setting | spent | changed | fixed K_a of equal cost |\n|---|---|---|---|\n")
-    for stepwise in (False, True):
+    for stop in SolvingStop:
         for probability, first in SETTINGS:
-            options = AdaptiveOptions(
-                stopping_probability=probability, first_batch_samples=first, stepwise_solving=stepwise
-            )
+            options = AdaptiveOptions(stopping_probability=probability, first_batch_samples=first, stop=stop)
             outcomes = replays.under(mode=Mode.ADAPTIVE.value, adaptive=_plain(options))
-            label = f"adaptive {probability}, first batch {first}{', stepwise' if stepwise else ''}"
+            label = f"adaptive {probability}, first batch {first}, stop {stop.value}"
             sys.stdout.write(row(label, outcomes, _equal_cost(replays, outcomes), orders=orders) + "\n")
             sys.stdout.flush()
     for count in (1, 5, 10, 25):
@@ -295,7 +293,7 @@ def replay_all(files: Sequence[Path], orders: int) -> None:
 
 
 def _plain(options: AdaptiveOptions) -> dict[str, Any]:
-    names = ("stopping_probability", "first_batch_samples", "stepwise_solving")
+    names = ("stopping_probability", "first_batch_samples", "stop")
     return {name: getattr(options, name) for name in names}
 
 

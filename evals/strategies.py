@@ -143,6 +143,7 @@ def _arbitration(name: str, like: str, samples: int, item: Item, seed: int, repl
         "answer_type": item.answer_type.value,
         "mode": "PAPER",
         "variant": VARIANTS[name],
+        "adaptive": {"stop": "NONE"},
         "self_consistency_samples": (generations(replies[like]) if like else samples),
         "solver_temperature": SOLVER_TEMPERATURE,
         "embedding_measures": False,

@@ -8,4 +8,5 @@ RENAMED_FIELDS: Mapping[str, str] = {
     "because": "reason",
     "verdict": "label",
     "kept_from": "cached_from",
+    "stepwise_solving": "stop",
 }

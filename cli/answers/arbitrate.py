@@ -36,6 +36,9 @@ def arbitrate(  # noqa: PLR0913 - each is an option of the command
     samples: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of arbitration samples; default: 50.")
     ] = None,
+    stop: Annotated[
+        str, typer.Option(help="When the solving ends: AGREE, or NONE for all samples in one call; default: AGREE.")
+    ] = "",
     truth: Annotated[str, typer.Option(help="The right answer; used for the measures only.")] = "",
     max_generations: MaxGenerations = None,
     max_generated_tokens: MaxTokens = None,
@@ -55,6 +58,7 @@ def arbitrate(  # noqa: PLR0913 - each is an option of the command
         solvers=solvers,
         solver_samples=solver_samples,
         arbitration_samples=samples,
+        adaptive=given(stop=stop.upper()) or None,
         truth=truth,
         envelope=options.envelope(max_generations, max_generated_tokens, timeout, max_cost),
         seed=seed,

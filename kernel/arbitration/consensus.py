@@ -6,12 +6,16 @@ none.
 """
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 from kernel.answers import entropy
 from kernel.arbitration.modes import AnswerSource
 from kernel.arbitration.tallies import Tally
 from kernel.thresholds import exceeds
 from kernel.values import value
+
+# Samples of a vote that are drawn one by one [count].
+SINGLE_VOTES = 5
 
 Counts = Mapping[str, int]
 """Valid samples by canonical answer [count, >= 1]."""
@@ -146,6 +150,22 @@ def first_step_samples(solver_samples: int) -> int:
         [1, 2, 3, 6]
     """
     return solver_samples // 2 + 1
+
+
+def vote_looks(samples: int) -> tuple[int, ...]:
+    """Return the samples of each solver after which a vote is counted [count, >= 1]; the last are all.
+
+    The first five come one by one, as in a vote; later ones in batches that grow by half, so that many samples which
+    never agree take few calls.
+
+    Example:
+        >>> vote_looks(3), vote_looks(5), vote_looks(20)
+        ((1, 2, 3), (1, 2, 3, 4, 5), (1, 2, 3, 4, 5, 8, 12, 18, 20))
+    """
+    sizes = list(range(1, min(samples, SINGLE_VOTES) + 1))
+    while sizes[-1] < samples:
+        sizes.append(min(samples, ceil(sizes[-1] * 1.5)))
+    return tuple(sizes)
 
 
 def fair_split(wanted: Sequence[int], total: int) -> list[int]:

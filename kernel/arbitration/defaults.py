@@ -15,6 +15,8 @@ ARBITRATION_TEMPERATURE = 0.4
 STOPPING_PROBABILITY = 0.95
 # Arbitration samples of adaptive mode's first batch [count, >= 1]; ours.
 FIRST_BATCH_SAMPLES = 6
+# Equal answers that end the solving where the solvers' vote is the answer [count, >= 1].
+AGREE = 2
 # Similarity below which a claim is novel, tau [-1..1]; ours.
 NOVEL_BELOW = 0.7
 # Confidence above which a wrong answer is overconfident [0..1].

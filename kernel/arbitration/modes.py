@@ -30,6 +30,13 @@ class Variant(StrEnum):
         return self in (Variant.FULL, Variant.SINGLE_ARBITER)
 
 
+class SolvingStop(StrEnum):
+    """This rule decides when adaptive mode ends the solving (SPEC 2.4 a, 5.1)."""
+
+    AGREE = "AGREE"
+    NONE = "NONE"
+
+
 class Phase(StrEnum):
     """A phase is a stage that draws samples."""
 

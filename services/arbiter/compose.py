@@ -126,7 +126,7 @@ def arbitration_defaults(settings: Settings) -> ArbitrationDefaults:
         input_max_tokens=settings.input_max_tokens,
         stopping_probability=settings.stopping_probability,
         first_batch_samples=settings.first_batch_samples,
-        stepwise_solving=settings.stepwise_solving,
+        stop=settings.solving_stop,
         most_solvers=settings.max_solvers,
         most_samples=settings.max_samples,
     )

@@ -5,6 +5,7 @@ from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import ApiSettings
 from kernel.arbitration.defaults import FIRST_BATCH_SAMPLES, STOPPING_PROBABILITY
+from kernel.arbitration.modes import SolvingStop
 
 
 class Settings(ApiSettings):
@@ -32,7 +33,9 @@ class Settings(ApiSettings):
     first_batch_samples: int = Field(
         FIRST_BATCH_SAMPLES, ge=1, description="Arbitration samples of adaptive mode's first batch"
     )
-    stepwise_solving: bool = Field(False, description="Whether adaptive mode draws solver samples in steps")
+    solving_stop: SolvingStop = Field(
+        SolvingStop.AGREE, description="When adaptive mode ends the solving: AGREE, or NONE for all samples in one call"
+    )
     max_solvers: int = Field(16, ge=1, description="Solvers that a request may ask for")
     max_samples: int = Field(256, ge=1, le=1024, description="Samples of one stage that a request may ask for")
     vote_max_tokens: int = Field(512, ge=1, description="Tokens of a vote whose request states none")

@@ -249,6 +249,8 @@ class Suite:
                 # Votes are newer than the recording, whose System 2 is the papers'.
                 "METACOG_ROUTER_SYSTEM_TWO": "dialectic",
             }
+        if service == "arbiter":
+            own["METACOG_ARBITER_SOLVING_STOP"] = "NONE"  # the recording's default
         if name.startswith("guarded"):
             own["METACOG_KEYS_FILE"] = str(self.file("keys.yaml"))
         return {

@@ -14,7 +14,6 @@ from inference import DeadlineExceeded, Spend
 from kernel.answers import entropy
 from kernel.arbitration.consensus import (
     fair_split,
-    first_step_samples,
     is_certain_consensus,
     is_consensus,
     must_disagree,
@@ -106,20 +105,28 @@ class ArbitrationRun:
             await self._arbitrate()
 
     async def _solve(self) -> None:
-        """Draw all samples of all solvers, solvers at once; in steps only as long as they agree."""
-        step = first_step_samples(self._plan.solver_samples)
-        for goal in (step, self._plan.solver_samples) if self._plan.stepwise else (self._plan.solver_samples,):
+        """Draw the samples of all solvers, solvers at once, until the solving may end."""
+        started_at = time.monotonic()
+        for goal in self._plan.solver_looks:
             if not await self._draw_solvers(goal):
                 break
             left = self._plan.solvers * (self._plan.solver_samples - goal)
-            certain = is_certain_consensus(self.state.tally.solver, left, self._plan.agreement_entropy)
-            if left and certain and self._agree():
+            if left and self._may_end_solving(left):
                 self.saved += left
                 break
+        STAGE_SECONDS.labels(SOLVE).observe(time.monotonic() - started_at)
+
+    def _may_end_solving(self, left: int) -> bool:
+        counts = self.state.tally.solver
+        if not self._plan.is_vote:
+            return is_certain_consensus(counts, left, self._plan.agreement_entropy) and self._agree()
+        has_agreed = max(counts.values(), default=0) >= self._plan.agree
+        if has_agreed:
+            self.stopping = Stopping.SOLVERS_AGREE
+        return has_agreed
 
     async def _draw_solvers(self, goal: int) -> bool:
         """Draw until every solver has `goal` samples; return whether that was possible."""
-        started_at = time.monotonic()
         while missing := [self._missing(solver, goal) for solver in range(self._plan.solvers)]:
             if not any(missing):
                 break
@@ -131,7 +138,6 @@ class ArbitrationRun:
                 for solver, count in enumerate(shares):
                     if count:
                         group.create_task(self._draw_solver(solver, count))
-        STAGE_SECONDS.labels(SOLVE).observe(time.monotonic() - started_at)
         return not self.exhausted
 
     def _missing(self, solver: int, goal: int) -> int:
@@ -208,19 +214,17 @@ class ArbitrationRun:
 
     def _is_settled(self) -> bool:
         """Return whether the solvers' vote is the answer: the variant has no other stage, or the solvers agree."""
-        variant = self._plan.variant
-        return not (variant.has_critiques or variant.has_arbiter) or self._agree()
+        return self._plan.is_vote or self._agree()
 
     def _agree(self) -> bool:
         return self._plan.adaptive and is_consensus(self.state.tally, self._plan.agreement_entropy)
 
     def _settle(self) -> None:
         plan = self._plan
-        asks_for_more = plan.variant.has_critiques or plan.variant.has_arbiter
-        if asks_for_more and self.stopping is Stopping.ALL_SAMPLES:
+        if not plan.is_vote and self.stopping is Stopping.ALL_SAMPLES:
             self.saved += plan.critiques + plan.arbitration_samples
             self.stopping = Stopping.SOLVERS_AGREE
-        self.without_arbiter = AnswerSource.CONSENSUS if asks_for_more else AnswerSource.SOLVER_VOTE
+        self.without_arbiter = AnswerSource.SOLVER_VOTE if plan.is_vote else AnswerSource.CONSENSUS
 
     async def _criticise(self) -> bool:
         """Criticise all solvers that have a trace, at once; return whether arbitration follows."""

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from chassis.errors import RequestOverLimit
 from kernel.answers import AnswerType, inferred_type, listed_options
+from kernel.arbitration.consensus import first_step_samples, vote_looks
 from kernel.arbitration.defaults import (
+    AGREE,
     ARBITRATION_SAMPLES,
     ARBITRATION_TEMPERATURE,
     CRITIQUE_TEMPERATURE,
@@ -15,7 +17,7 @@ from kernel.arbitration.defaults import (
     SOLVERS,
     STOPPING_PROBABILITY,
 )
-from kernel.arbitration.modes import Mode, Variant
+from kernel.arbitration.modes import Mode, SolvingStop, Variant
 from kernel.arbitration.stopping import StopRule
 from kernel.conversation import question_text
 from kernel.envelope import LARGEST_LIMIT, Limits
@@ -44,7 +46,7 @@ class ArbitrationDefaults:
         input_max_tokens: Tokens of each trace and critique in a prompt; longer ones are shortened [count].
         stopping_probability: Probability from which adaptive sampling stops [0.5..1].
         first_batch_samples: Samples of its first batch [count].
-        stepwise_solving: Whether solver samples are drawn in steps.
+        stop: When the solving ends.
         most_solvers: Solvers that a request may ask for [count].
         most_samples: Samples of one stage that a request may ask for [count].
     """
@@ -62,7 +64,7 @@ class ArbitrationDefaults:
     input_max_tokens: int = 512
     stopping_probability: float = STOPPING_PROBABILITY
     first_batch_samples: int = FIRST_BATCH_SAMPLES
-    stepwise_solving: bool = False
+    stop: SolvingStop = SolvingStop.AGREE
     most_solvers: int = 16
     most_samples: int = 256
 
@@ -99,7 +101,8 @@ class Plan:
         solver_samples: Samples per solver [count].
         rule: Arbitration samples, and when they may stop.
         agreement_entropy: Entropy up to which solvers agree [nats].
-        stepwise: Whether solver samples are drawn in steps.
+        stop: When the solving ends.
+        agree: Equal answers that end it where the solvers' vote is the answer [count].
         tokens: Sizes of texts.
         truth: The right answer, for the measures only.
         aliases: Other spellings of it.
@@ -119,9 +122,10 @@ class Plan:
     solver_samples: int
     rule: StopRule
     agreement_entropy: float
-    stepwise: bool
+    stop: SolvingStop
     tokens: Tokens
     thresholds: Thresholds
+    agree: int = AGREE
     truth: str | None = None
     aliases: Sequence[str] = ()
     embedding_measures: bool = True
@@ -134,6 +138,20 @@ class Plan:
     def adaptive(self) -> bool:
         """Return whether sampling may stop early."""
         return self.mode is Mode.ADAPTIVE
+
+    @property
+    def is_vote(self) -> bool:
+        """Return whether nothing follows the solving: the solvers' vote is the answer."""
+        return not (self.variant.has_critiques or self.variant.has_arbiter)
+
+    @property
+    def solver_looks(self) -> Sequence[int]:
+        """Return the samples of each solver after which the solving may end [count]; the last are all."""
+        if self.stop is SolvingStop.NONE:
+            return (self.solver_samples,)
+        if self.is_vote:
+            return vote_looks(self.solver_samples)
+        return tuple(sorted({first_step_samples(self.solver_samples), self.solver_samples}))
 
     @property
     def critiques(self) -> int:
@@ -199,7 +217,8 @@ def build_plan(request: ArbitrateRequest, defaults: ArbitrationDefaults) -> Plan
         solver_samples=samples,
         rule=stop_rule(arbitration, options, defaults),
         agreement_entropy=options.agreement_entropy or 0.0,
-        stepwise=stepwise(request.mode, options, defaults),
+        stop=solving_stop(request.mode, options, defaults),
+        agree=options.agree or AGREE,
         tokens=Tokens(
             solve=request.solver_max_tokens or defaults.solver_max_tokens,
             critique=request.critique_max_tokens or defaults.critique_max_tokens,
@@ -250,10 +269,9 @@ def default_rule(defaults: ArbitrationDefaults) -> StopRule:
     return stop_rule(defaults.arbitration_samples, AdaptiveOptions(), defaults)
 
 
-def stepwise(mode: Mode, options: AdaptiveOptions, defaults: ArbitrationDefaults) -> bool:
-    """Return whether solver samples are drawn in steps."""
-    enabled = defaults.stepwise_solving if options.stepwise_solving is None else options.stepwise_solving
-    return mode is Mode.ADAPTIVE and enabled
+def solving_stop(mode: Mode, options: AdaptiveOptions, defaults: ArbitrationDefaults) -> SolvingStop:
+    """Return when the solving ends; the papers' mode always draws every sample."""
+    return (options.stop or defaults.stop) if mode is Mode.ADAPTIVE else SolvingStop.NONE
 
 
 def _check(name: str, requested: int, most: int) -> None:

@@ -12,6 +12,7 @@ from inference import Spend
 from kernel.answers import inferred_type, listed_options, same_canonical
 from kernel.answers.answer_type_inference import type_of_answers
 from kernel.arbitration.consensus import consensus_choice
+from kernel.arbitration.defaults import AGREE
 from kernel.arbitration.modes import Variant
 from kernel.envelope import LARGEST_LIMIT, Limits, StageUsage, limits
 from kernel.errors import MalformedRequest, MetacogError
@@ -22,7 +23,7 @@ from services.arbiter.errors import RecordingTooShort
 from services.arbiter.service.arbitration_run import ArbitrationRun
 from services.arbiter.service.claim_tracing import Tracer
 from services.arbiter.service.measurement import MeasureLimits, thresholds_of
-from services.arbiter.service.plan import ArbitrationDefaults, Plan, Tokens, stepwise, stop_rule
+from services.arbiter.service.plan import ArbitrationDefaults, Plan, Tokens, solving_stop, stop_rule
 from services.arbiter.service.result import ArbitrationOutcome, arbitration_finished
 from services.arbiter.service.samples import AnswerForm, DrawnSample, counted
 from services.arbiter.service.stages import ARBITRATE, CRITIQUE, SOLVE, Batch, Represented
@@ -201,7 +202,8 @@ def _plan(request: ReplayRequest, recorded: RecordedStages, defaults: Arbitratio
         solver_samples=samples,
         rule=stop_rule(arbitration or len(recorded.arbitrated), options, defaults),
         agreement_entropy=options.agreement_entropy or 0.0,
-        stepwise=stepwise(request.mode, options, defaults),
+        stop=solving_stop(request.mode, options, defaults),
+        agree=options.agree or AGREE,
         tokens=Tokens(solve=tokens, critique=1, arbitrate=tokens),
         thresholds=thresholds_of(request.novelty_threshold, request.overconfidence_threshold),
         truth=request.truth,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from chassis.serving.wire import Count, Seed
 from kernel.answers import AnswerType
-from kernel.arbitration.modes import AnswerSource, Mode, Phase, Regime, Stopping, Variant
+from kernel.arbitration.modes import AnswerSource, Mode, Phase, Regime, SolvingStop, Stopping, Variant
 from kernel.conversation import Turn
 from kernel.envelope import Envelope, StageUsage, Usage
 from kernel.outcomes import Outcome
@@ -31,7 +31,8 @@ class AdaptiveOptions:
     agreement_entropy: Nats | None = None
     stopping_probability: Annotated[float, Field(ge=0.5, le=1)] | None = None
     first_batch_samples: Count | None = None
-    stepwise_solving: bool | None = None
+    stop: SolvingStop | None = None
+    agree: Count | None = None
 
 
 @value

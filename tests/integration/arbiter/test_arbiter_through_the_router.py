@@ -78,7 +78,7 @@ async def test_both_apis_report_the_arbitration_during_the_run_and_afterwards(
 async def test_the_stock_client_chooses_them_in_the_metacog_object(
     router: RunningRouter, scripted: ScriptedLLM
 ) -> None:
-    options = {"variant": "MAJORITY_VOTE", "solver_temperature": 0.9, "adaptive": {"stepwise_solving": False}}
+    options = {"variant": "MAJORITY_VOTE", "solver_temperature": 0.9, "adaptive": {"stop": "NONE"}}
 
     answer = await openai(router).chat.completions.create(
         model="metacog/arbiter",

@@ -25,6 +25,8 @@ from tests.support.models.scripted_llm import LLAMACPP, MINIMAL, ErrorReply, Han
 QUESTION = "What is 2 + 2?"
 # Solver one: 4 x 4, 1 x 5. Solver two: 1 x 4, 3 x 5, one invalid.
 TORN = ["4", "4", "5", "4", "4", "5", "5", "4", None, "5"]
+# Every sample of a solver comes in one call.
+ALL_SAMPLES = {"stop": "NONE"}
 
 
 @pytest.fixture
@@ -189,7 +191,8 @@ async def test_once_disagreement_is_certain_both_critiques_begin_and_hold_nothin
         agents = [AgentConfig(id="critic", base_url=f"{critic.url}/v1", model="critic")]
         async with arbiter_at(scripted, agents) as running:
             api = RpcApi(running.grpc, ARBITER)
-            fields = {"answer_type": "NUMBER", "critic_agent": "critic", "adaptive": {"stepwise_solving": stepwise}}
+            stop = {"stop": "AGREE" if stepwise else "NONE"}
+            fields = {"answer_type": "NUMBER", "critic_agent": "critic", "adaptive": stop}
             task = asyncio.create_task(arbitrated(api, **fields))
             await critic.until(lambda llm: len(llm.requests) == 2)
             await scripted.until(lambda llm: stages(llm).count("solve") == (4 if stepwise else 2))
@@ -309,7 +312,7 @@ async def test_a_question_that_cannot_fit_is_a_clear_error(api: RpcApi, scripted
 async def test_solvers_that_agree_need_no_arbiter(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 10)
 
-    events = await events_of(api)
+    events = await events_of(api, adaptive=ALL_SAMPLES)
 
     end = of(events, "arbitration_finished")[0]
     assert stages(scripted) == ["solve", "solve"]
@@ -334,7 +337,7 @@ async def test_one_valid_sample_of_ten_is_no_consensus(api: RpcApi, scripted: Sc
 async def test_one_solver_alone_is_no_consensus(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script([None] * 5 + ["4"] * 5, ["5"] * 50)
 
-    end = await arbitrated(api, answer_type="NUMBER")
+    end = await arbitrated(api, answer_type="NUMBER", adaptive=ALL_SAMPLES)
 
     assert (end["solver"], end["answer"], end["answer_source"]) == ({"4": 5}, "5", "ARBITER")
 
@@ -342,7 +345,7 @@ async def test_one_solver_alone_is_no_consensus(api: RpcApi, scripted: ScriptedL
 async def test_a_little_dissent_may_count_as_agreement(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 9 + ["5"])
 
-    end = await arbitrated(api, adaptive={"agreement_entropy": 0.33})  # H(0.9, 0.1) = 0.325
+    end = await arbitrated(api, adaptive={"agreement_entropy": 0.33, **ALL_SAMPLES})  # H(0.9, 0.1) = 0.325
 
     assert (end["answer_source"], end["confidence"]) == ("CONSENSUS", 0.9)
 
@@ -350,19 +353,65 @@ async def test_a_little_dissent_may_count_as_agreement(api: RpcApi, scripted: Sc
 async def test_unanimous_solvers_can_be_stopped_half_way(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4"] * 6)
 
-    end = await arbitrated(api, adaptive={"stepwise_solving": True})
+    end = await arbitrated(api)
 
     assert [body["n"] for body in scripted.bodies] == [3, 3]
     assert (end["solver"], end["saved_generations"]) == ({"4": 6}, 56)
 
 
-async def test_stepwise_solvers_that_differ_draw_all_their_samples(api: RpcApi, scripted: ScriptedLLM) -> None:
+async def test_solvers_that_differ_draw_all_their_samples(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(["4", "5", "4"] * 2 + ["5", "5"] * 2, ["5"] * 50)
 
-    end = await arbitrated(api, adaptive={"stepwise_solving": True})
+    end = await arbitrated(api)
 
     assert [body["n"] for body in scripted.bodies if stage_of(body) == "solve"] == [3, 3, 2, 2]
     assert end["solver"] == {"4": 4, "5": 6}
+
+
+async def test_self_consistency_draws_one_sample_after_another_until_two_agree(
+    api: RpcApi, scripted: ScriptedLLM
+) -> None:
+    scripted.answer = Script(["4", None, "5", "4"])
+
+    end = await arbitrated(api, variant="SELF_CONSISTENCY", self_consistency_samples=9, answer_type="NUMBER")
+
+    assert [body.get("n", 1) for body in scripted.bodies] == [1, 1, 1, 1]
+    assert (end["solver"], end["solver_invalid"], end["answer"]) == ({"4": 2, "5": 1}, 1, "4")
+    assert (end["answer_source"], end["stopping_reason"], end["saved_generations"]) == (
+        "SOLVER_VOTE",
+        "SOLVERS_AGREE",
+        5,
+    )
+
+
+async def test_the_caller_sets_how_many_samples_must_agree(api: RpcApi, scripted: ScriptedLLM) -> None:
+    scripted.answer = Script(["4", "5", "4", "5", "4"])
+
+    end = await arbitrated(
+        api, variant="SELF_CONSISTENCY", self_consistency_samples=9, answer_type="NUMBER", adaptive={"agree": 3}
+    )
+
+    assert (end["solver"], end["saved_generations"]) == ({"4": 3, "5": 2}, 4)
+
+
+async def test_a_majority_vote_asks_all_solvers_once_before_it_asks_again(api: RpcApi, scripted: ScriptedLLM) -> None:
+    scripted.answer = Script(["4", "5", "5", "5"])
+
+    end = await arbitrated(api, variant="MAJORITY_VOTE", answer_type="NUMBER")
+
+    assert (end["solver"], end["answer"], end["saved_generations"]) == ({"4": 1, "5": 3}, "5", 6)
+
+
+@pytest.mark.parametrize("fields", [{"adaptive": {"stop": "NONE"}}, {"mode": "PAPER"}], ids=["NONE", "paper"])
+async def test_self_consistency_with_a_fixed_number_is_one_call(
+    api: RpcApi, scripted: ScriptedLLM, fields: Body
+) -> None:
+    scripted.answer = Script(["4"] * 9)
+
+    end = await arbitrated(api, variant="SELF_CONSISTENCY", self_consistency_samples=9, **fields)
+
+    assert [body["n"] for body in scripted.bodies] == [9]
+    assert (end["solver"], end["stopping_reason"], end["saved_generations"]) == ({"4": 9}, "ALL_SAMPLES", 0)
 
 
 async def test_a_clear_leader_ends_the_sampling(api: RpcApi, scripted: ScriptedLLM) -> None:
@@ -404,7 +453,7 @@ async def test_at_probability_one_only_certainty_stops(api: RpcApi, scripted: Sc
 async def test_the_events_show_how_the_distribution_changes(api: RpcApi, scripted: ScriptedLLM) -> None:
     scripted.answer = Script(TORN, ["4", "5"] * 25)
 
-    events = await events_of(api, return_samples=True)
+    events = await events_of(api, return_samples=True, adaptive=ALL_SAMPLES)
 
     names = [name for name, _ in events]
     assert (names[0], names[-1]) == ("arbitration_started", "arbitration_finished")
@@ -578,7 +627,7 @@ async def test_a_batch_that_fails_leaves_what_was_drawn_before(api: RpcApi, scri
     scripted.answer = Script(TORN, ["4", "5", "4", "5", "4", "4"])
     scripted.fault(None, None, None, None, None, *[ErrorReply(400, "no")] * 9)
 
-    end = await arbitrated(api)
+    end = await arbitrated(api, adaptive=ALL_SAMPLES)
 
     assert (end["answer"], end["arbiter"], end["stopping_reason"]) == ("4", {"4": 4, "5": 2}, "FAILURE")
     assert end["degraded_reasons"][0].startswith("arbitrate failed: BACKEND_REJECTED")
@@ -669,7 +718,9 @@ async def test_the_service_answers_others_while_expressions_are_compared(scripte
         arbiter_at(scripted, calculator=pausing) as running,
         httpx.AsyncClient(base_url=running.rest, timeout=20) as client,
     ):
-        task = asyncio.create_task(arbitrated(RpcApi(running.grpc, ARBITER), answer_type="NUMBER"))
+        task = asyncio.create_task(
+            arbitrated(RpcApi(running.grpc, ARBITER), answer_type="NUMBER", adaptive=ALL_SAMPLES)
+        )
         await asyncio.to_thread(pausing.asked.wait, 20)
         alive = await client.get("/healthz")
         pausing.go_on.set()

@@ -63,7 +63,7 @@ class _ArbitrationVariantEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Ar
     ARBITRATION_VARIANT_SINGLE_ARBITER: _ArbitrationVariant.ValueType  # 4
     """Solvers, critiques and one arbitration sample."""
     ARBITRATION_VARIANT_SELF_CONSISTENCY: _ArbitrationVariant.ValueType  # 5
-    """`self_consistency_samples` samples of the first solver alone; the answer is their majority vote."""
+    """At most `self_consistency_samples` samples of the first solver alone; the answer is their majority vote."""
 
 class ArbitrationVariant(_ArbitrationVariant, metaclass=_ArbitrationVariantEnumTypeWrapper):
     """Which of the stages run; all but `FULL` exist as ablations and controls."""
@@ -79,8 +79,36 @@ ARBITRATION_VARIANT_REFLECTIONS: ArbitrationVariant.ValueType  # 3
 ARBITRATION_VARIANT_SINGLE_ARBITER: ArbitrationVariant.ValueType  # 4
 """Solvers, critiques and one arbitration sample."""
 ARBITRATION_VARIANT_SELF_CONSISTENCY: ArbitrationVariant.ValueType  # 5
-"""`self_consistency_samples` samples of the first solver alone; the answer is their majority vote."""
+"""At most `self_consistency_samples` samples of the first solver alone; the answer is their majority vote."""
 Global___ArbitrationVariant: _TypeAlias = ArbitrationVariant  # noqa: Y015
+
+class _SolvingStop:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SolvingStopEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SolvingStop.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SOLVING_STOP_UNSPECIFIED: _SolvingStop.ValueType  # 0
+    """Not stated."""
+    SOLVING_STOP_AGREE: _SolvingStop.ValueType  # 1
+    """Samples are drawn one after another. Where the solvers' vote is the answer (majority vote, self-consistency) the
+    solving ends with `agree` equal answers; where stages follow, as soon as no sample could change the solvers' answer.
+    """
+    SOLVING_STOP_NONE: _SolvingStop.ValueType  # 2
+    """Every sample is drawn, those of a solver in one call."""
+
+class SolvingStop(_SolvingStop, metaclass=_SolvingStopEnumTypeWrapper):
+    """When the solving ends; read in adaptive mode only."""
+
+SOLVING_STOP_UNSPECIFIED: SolvingStop.ValueType  # 0
+"""Not stated."""
+SOLVING_STOP_AGREE: SolvingStop.ValueType  # 1
+"""Samples are drawn one after another. Where the solvers' vote is the answer (majority vote, self-consistency) the
+solving ends with `agree` equal answers; where stages follow, as soon as no sample could change the solvers' answer.
+"""
+SOLVING_STOP_NONE: SolvingStop.ValueType  # 2
+"""Every sample is drawn, those of a solver in one call."""
+Global___SolvingStop: _TypeAlias = SolvingStop  # noqa: Y015
 
 class _SamplingPhase:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -157,7 +185,7 @@ class _StoppingReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stoppi
     STOPPING_REASON_ALL_SAMPLES: _StoppingReason.ValueType  # 1
     """Every sample asked for was drawn."""
     STOPPING_REASON_SOLVERS_AGREE: _StoppingReason.ValueType  # 2
-    """The solvers agreed."""
+    """The solvers agreed, or enough of their samples did."""
     STOPPING_REASON_LEADER_UNCATCHABLE: _StoppingReason.ValueType  # 3
     """No outcome of the remaining samples could change the answer."""
     STOPPING_REASON_LEADER_LIKELY: _StoppingReason.ValueType  # 4
@@ -175,7 +203,7 @@ STOPPING_REASON_UNSPECIFIED: StoppingReason.ValueType  # 0
 STOPPING_REASON_ALL_SAMPLES: StoppingReason.ValueType  # 1
 """Every sample asked for was drawn."""
 STOPPING_REASON_SOLVERS_AGREE: StoppingReason.ValueType  # 2
-"""The solvers agreed."""
+"""The solvers agreed, or enough of their samples did."""
 STOPPING_REASON_LEADER_UNCATCHABLE: StoppingReason.ValueType  # 3
 """No outcome of the remaining samples could change the answer."""
 STOPPING_REASON_LEADER_LIKELY: StoppingReason.ValueType  # 4
@@ -227,7 +255,8 @@ class AdaptiveOptions(_message.Message):
     AGREEMENT_ENTROPY_FIELD_NUMBER: _builtins.int
     STOPPING_PROBABILITY_FIELD_NUMBER: _builtins.int
     FIRST_BATCH_SAMPLES_FIELD_NUMBER: _builtins.int
-    STEPWISE_SOLVING_FIELD_NUMBER: _builtins.int
+    STOP_FIELD_NUMBER: _builtins.int
+    AGREE_FIELD_NUMBER: _builtins.int
     agreement_entropy: _builtins.float
     """Entropy of the solvers' answers up to which they agree [nats, >= 0]; left out: 0."""
     stopping_probability: _builtins.float
@@ -240,34 +269,37 @@ class AdaptiveOptions(_message.Message):
     """
     first_batch_samples: _builtins.int
     """Arbitration samples of the first batch; later batches grow [count, >= 1]; left out: the service's default."""
-    stepwise_solving: _builtins.bool
-    """Whether solver samples too are drawn in steps while the solvers agree; left out: the service's default."""
+    stop: Global___SolvingStop.ValueType
+    """When the solving ends; left out: the service's default."""
+    agree: _builtins.int
+    """Equal answers that end the solving where the solvers' vote is the answer [count, >= 1]; left out: 2."""
     def __init__(
         self,
         *,
         agreement_entropy: _builtins.float | None = ...,
         stopping_probability: _builtins.float | None = ...,
         first_batch_samples: _builtins.int | None = ...,
-        stepwise_solving: _builtins.bool | None = ...,
+        stop: Global___SolvingStop.ValueType = ...,
+        agree: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agreement_entropy", b"_agreement_entropy", "_first_batch_samples", b"_first_batch_samples", "_stepwise_solving", b"_stepwise_solving", "_stopping_probability", b"_stopping_probability", "agreement_entropy", b"agreement_entropy", "first_batch_samples", b"first_batch_samples", "stepwise_solving", b"stepwise_solving", "stopping_probability", b"stopping_probability"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_agreement_entropy", b"_agreement_entropy", "_first_batch_samples", b"_first_batch_samples", "_stopping_probability", b"_stopping_probability", "agree", b"agree", "agreement_entropy", b"agreement_entropy", "first_batch_samples", b"first_batch_samples", "stopping_probability", b"stopping_probability"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agreement_entropy", b"_agreement_entropy", "_first_batch_samples", b"_first_batch_samples", "_stepwise_solving", b"_stepwise_solving", "_stopping_probability", b"_stopping_probability", "agreement_entropy", b"agreement_entropy", "first_batch_samples", b"first_batch_samples", "stepwise_solving", b"stepwise_solving", "stopping_probability", b"stopping_probability"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_agreement_entropy", b"_agreement_entropy", "_first_batch_samples", b"_first_batch_samples", "_stopping_probability", b"_stopping_probability", "agree", b"agree", "agreement_entropy", b"agreement_entropy", "first_batch_samples", b"first_batch_samples", "stop", b"stop", "stopping_probability", b"stopping_probability"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__agree: _TypeAlias = _typing.Literal["agree"]  # noqa: Y015
+    _WhichOneofArgType__agree: _TypeAlias = _typing.Literal["_agree", b"_agree"]  # noqa: Y015
     _WhichOneofReturnType__agreement_entropy: _TypeAlias = _typing.Literal["agreement_entropy"]  # noqa: Y015
     _WhichOneofArgType__agreement_entropy: _TypeAlias = _typing.Literal["_agreement_entropy", b"_agreement_entropy"]  # noqa: Y015
     _WhichOneofReturnType__first_batch_samples: _TypeAlias = _typing.Literal["first_batch_samples"]  # noqa: Y015
     _WhichOneofArgType__first_batch_samples: _TypeAlias = _typing.Literal["_first_batch_samples", b"_first_batch_samples"]  # noqa: Y015
-    _WhichOneofReturnType__stepwise_solving: _TypeAlias = _typing.Literal["stepwise_solving"]  # noqa: Y015
-    _WhichOneofArgType__stepwise_solving: _TypeAlias = _typing.Literal["_stepwise_solving", b"_stepwise_solving"]  # noqa: Y015
     _WhichOneofReturnType__stopping_probability: _TypeAlias = _typing.Literal["stopping_probability"]  # noqa: Y015
     _WhichOneofArgType__stopping_probability: _TypeAlias = _typing.Literal["_stopping_probability", b"_stopping_probability"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__agree) -> _WhichOneofReturnType__agree | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__agreement_entropy) -> _WhichOneofReturnType__agreement_entropy | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__first_batch_samples) -> _WhichOneofReturnType__first_batch_samples | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__stepwise_solving) -> _WhichOneofReturnType__stepwise_solving | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__stopping_probability) -> _WhichOneofReturnType__stopping_probability | None: ...
 

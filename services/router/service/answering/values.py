@@ -35,7 +35,8 @@ class AdaptiveOptions:
     agreement_entropy: Annotated[float, Field(ge=0, le=1e9)] | None = None
     stopping_probability: Annotated[float, Field(ge=0.5, le=1)] | None = None
     first_batch_samples: Count | None = None
-    stepwise_solving: bool | None = None
+    stop: Literal["AGREE", "NONE"] | None = None
+    agree: Count | None = None
 
 
 @value

@@ -62,4 +62,4 @@ def test_only_what_the_caller_chose_is_passed_on() -> None:
         "solver_temperature": 0.0,
         "critic_agent": "ada",
     }
-    assert given_options(ArbitrationOptions(adaptive=AdaptiveOptions(stepwise_solving=True)))
+    assert given_options(ArbitrationOptions(adaptive=AdaptiveOptions(stop="NONE")))
