@@ -343,7 +343,9 @@ def _assessors(settings: Settings, parts: Parts, knowledge: KnowledgeBase) -> As
 def _strategies(system_one: SystemOne, parts: Parts, calibrator: Calibrator) -> Mapping[Strategy, AnswerStrategy]:
     return {
         Strategy.SYSTEM_ONE: system_one,
-        Strategy.VOTE: Voting(relay.votes(parts.peers["arbiter"]), lambda: calibrator.votes.model),
+        Strategy.VOTE: Voting(
+            relay.votes(parts.peers["arbiter"], lambda: calibrator.votes.competences), lambda: calibrator.votes.model
+        ),
         Strategy.DIALECTIC: relay.dialectic(parts.peers["assigner"]),
         Strategy.ARBITER: relay.arbitration(parts.peers["arbiter"]),
         Strategy.DELEGATION: relay.delegation(parts.peers["delegation"]),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ from kernel.outcomes import Outcome
 from kernel.prices import amount_of, units_of
 from kernel.roles import FINAL_STAGE
 from kernel.votes.drafts import draft_type
-from kernel.votes.votes import VoteOutcome, default_agree
+from kernel.votes.votes import VoteOutcome, VoteSource, default_agree
 from services.router.service.answering.answer import StrategyEvent, StrategyResult, StrategyTask, given_options
 from services.router.service.answering.stop_texts import until_stop
 from services.router.service.answering.values import AnswerToken, RelayedEvent, VoteOptions
@@ -404,14 +404,14 @@ def _arbitration_result(data: Mapping[str, Any]) -> StrategyResult:
     )
 
 
-def votes(peer: Peer) -> Relay:
-    """Return the arbiter's vote."""
+def votes(peer: Peer, competences: Callable[[], Sequence[VoteSource]] = tuple) -> Relay:
+    """Return the arbiter's vote; `competences` returns what is recorded of the sources."""
     stub = arbiter_pb2_grpc.ArbiterServiceStub(peer.channel)
     return Relay(
         peer,
         RelayedCall(
             method=stub.Vote,
-            request=_vote_request,
+            request=lambda task, envelope: _vote_request(task, envelope, competences()),
             finished="vote_finished",
             own=frozenset({"vote_started"}),
             token=lambda _name, _data: "",
@@ -420,7 +420,7 @@ def votes(peer: Peer) -> Relay:
     )
 
 
-def _vote_request(task: StrategyTask, envelope: Envelope) -> Message:
+def _vote_request(task: StrategyTask, envelope: Envelope, competences: Sequence[VoteSource]) -> Message:
     request, options, draft = task.request, task.request.vote or VoteOptions(), task.draft
     question = "\n".join(turn.content for turn in task.messages)
     answer_type = request.answer_type
@@ -433,6 +433,9 @@ def _vote_request(task: StrategyTask, envelope: Envelope) -> Message:
             "draft": {"text": draft.text, "model": draft.model} if draft is not None else None,
             "ask_draft": draft is None,
             "sources": options.sources,
+            "competences": [
+                {"agent": one.model, "mode": one.mode, "competence": one.competence} for one in competences
+            ],
             "agree": options.agree or default_agree(task.route.msv),
             "most": options.most,
             "ahead": options.ahead,

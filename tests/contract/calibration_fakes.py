@@ -8,6 +8,7 @@ import numpy as np
 
 from chassis.page_tokens import parts_of
 from kernel.statistics.recalibration import FittedMap, Method, Point
+from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount
 from services.router.core.calibration import Progress, version_in_force
 from services.router.errors import CalibrationNotFound
@@ -45,6 +46,10 @@ class FakeCalibration:
     def __init__(self) -> None:
         self._maps = (made("system1-assessment-2", Method.PLATT), made("system1-assessment-1"))
         self._pin: str | None = None
+
+    async def source_records(self) -> Sequence[SourceRecord]:
+        """Return no record of a source."""
+        return ()
 
     async def vote_labels(self) -> Sequence[LabelCount]:
         """Return no labelled vote: probabilities are the prior's."""

@@ -24,7 +24,9 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    true,
     tuple_,
+    type_coerce,
 )
 from sqlalchemy.dialects.postgresql import JSONB, distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -37,7 +39,9 @@ from kernel.activation import Route
 from kernel.statistics.discrimination import auroc
 from kernel.statistics.recalibration import FittedMap
 from kernel.statistics.samples import Array, right
+from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount, VoteEvidence
+from kernel.votes.votes import VoteMode
 from services.router.core.calibration import Progress, version_in_force, version_of_fit
 from services.router.core.feedback import RIGHT_FROM
 from services.router.core.strategies import Strategy
@@ -237,6 +241,45 @@ class PostgresCalibration:
         async with transaction(self._sessions) as session:
             rows = (await session.execute(query)).all()
         return [LabelCount(evidence=VoteEvidence(**row[0]), labels=row[1], right=row[2]) for row in rows]
+
+    async def source_records(self) -> Sequence[SourceRecord]:
+        """Return how often each source of votes was right, over the newest labelled votes.
+
+        Raises:
+            DatabaseUnavailable: When the database is away.
+        """
+        account = RunRow.document["deliberation"]
+        newest = (
+            select(account.label("account"), (RunFeedbackRow.score >= RIGHT_FROM).label("is_right"))
+            .join(RunFeedbackRow, RunFeedbackRow.run_id == RunRow.run_id)
+            .where(*LABELLED, RunRow.strategy == Strategy.VOTE, account["evidence"]["agreeing"].astext.is_not(None))
+            .order_by(RunFeedbackRow.created_at.desc(), RunRow.run_id.desc())
+            .limit(MOST_VOTE_LABELS)
+            .subquery()
+        )
+        one = func.jsonb_array_elements(newest.c.account["votes"]).table_valued("value", joins_implicitly=True)
+        cast = type_coerce(one.c.value, JSONB)
+        agent, mode = cast["agent"].astext, cast["mode"].astext
+        wins = newest.c.account["groups"][0]["votes"].contains(cast["index"])
+        is_valid = func.jsonb_path_exists(
+            newest.c.account,
+            literal_column("'$.groups[*].votes[*] ? (@ == $index)'::jsonpath"),
+            func.jsonb_build_object("index", cast["index"]),
+        )
+        is_known = newest.c.is_right | wins | ~is_valid
+        query = (
+            select(agent, mode, func.count().filter(is_known), func.count().filter(newest.c.is_right & wins))
+            .select_from(newest)
+            .join(one, true())
+            .group_by(agent, mode)
+            .order_by(agent, mode)
+        )
+        async with transaction(self._sessions) as session:
+            rows = (await session.execute(query)).all()
+        return [
+            SourceRecord(agent=agent or "", mode=VoteMode(mode), votes=votes, right=right)
+            for agent, mode, votes, right in rows
+        ]
 
     async def progress(self) -> Sequence[Progress]:
         """Return the progress of each strategy and source.

@@ -178,6 +178,27 @@ async def test_three_sources_vote_in_the_order_of_their_record() -> None:
     assert end["winner"] == "4"
 
 
+async def test_recorded_competences_order_the_services_own_sources() -> None:
+    with ScriptedLLM() as poor, ScriptedLLM() as good:
+        poor.answer, good.answer = Spoken(answers("5")), Spoken(answers("4", "4"))
+        agents = [
+            AgentConfig(id=name, base_url=f"{llm.url}/v1", model=llm.model)
+            for name, llm in (("poor", poor), ("good", good))
+        ]
+        async with arbiter_at(good, agents, programs=False, solver_agents=["poor", "good"]) as running:
+            recorded = [{"agent": "good", "competence": 0.8}, {"agent": "poor", "competence": 0.3}]
+            end = await RestApi(running.rest, ARBITER).ask(
+                "Vote", question=QUESTION, competences=recorded, draft={"text": "It is 6.", "model": "m"}
+            )
+
+    assert [(vote["agent"], vote["mode"]) for vote in end["votes"]] == [
+        ("", "DRAFT"),
+        ("good", "REASONED"),
+        ("poor", "REASONED"),
+        ("good", "REASONED"),
+    ]
+
+
 async def test_a_tie_is_won_by_the_source_with_the_better_record() -> None:
     with ScriptedLLM() as poor, ScriptedLLM() as good:
         poor.answer, good.answer = Spoken(answers("5")), Spoken(answers("4"))

@@ -216,3 +216,28 @@ async def test_labelled_votes_are_counted_by_their_evidence(router: RunningRoute
         labels, right = before.get(evidence, (0, 0))
         gained[evidence] = (found[evidence][0] - labels, found[evidence][1] - right)
     assert gained == {sure: (2, 1), unsure: (1, 1)}
+
+
+async def test_labels_record_how_often_each_source_was_right(router: RunningRouter, scripted: ScriptedLLM) -> None:
+    store: PostgresCalibration = router.calibrator._store  # type: ignore[assignment]
+    before = {(one.agent, one.mode): (one.votes, one.right) for one in await store.source_records()}
+    rest = RestApi(router.rest, ROUTER)
+    # 7 wins each time: right, wrong (of the 8 nothing is known then), right with an invalid vote and one for 8.
+    for voted, correct in ((("7",), True), (("8", "7"), False), ((None, "8", "7"), True)):
+        scripted.answer = Voters("It is 7.", *voted)
+        run = (await rest.ask("Answer", **REQUEST))["run"]
+        await rest.ask("SubmitFeedback", run_id=run["run_id"], feedback_id=run["run_id"], correct=correct)
+
+    gained = {}
+    for one in await store.source_records():
+        votes, right = before.get((one.agent, one.mode), (0, 0))
+        gained[one.mode] = (one.votes - votes, one.right - right)
+    assert gained == {"DRAFT": (3, 2), "REASONED": (5, 2)}
+
+    async def is_recorded() -> bool:
+        return {one.mode for one in router.calibrator.votes.competences} >= {"DRAFT", "REASONED"}
+
+    await until(is_recorded)
+    scripted.answer = Voters("It is 7.", "7")
+    account = (await rest.ask("Answer", **REQUEST))["run"]["deliberation"]
+    assert account["groups"][0]["log_odds"] != 0

@@ -207,6 +207,7 @@ class VoteRequest(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     ASK_DRAFT_FIELD_NUMBER: _builtins.int
+    COMPETENCES_FIELD_NUMBER: _builtins.int
     question: _builtins.str
     """The question; give this or `messages`."""
     answer_type: _answer_pb2.AnswerType.ValueType
@@ -249,6 +250,10 @@ class VoteRequest(_message.Message):
     def envelope(self) -> _envelope_pb2.Envelope:
         """Hard limits over all votes; left out limits take the service's defaults."""
 
+    @_builtins.property
+    def competences(self) -> _containers.RepeatedCompositeFieldContainer[Global___VoteSource]:
+        """Recorded competences; they hold for the draft and for every source that votes and states none itself."""
+
     def __init__(
         self,
         *,
@@ -267,10 +272,11 @@ class VoteRequest(_message.Message):
         seed: _builtins.int | None = ...,
         run_id: _builtins.str = ...,
         ask_draft: _builtins.bool = ...,
+        competences: _abc.Iterable[Global___VoteSource] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "draft", b"draft", "envelope", b"envelope", "max_tokens", b"max_tokens", "most", b"most", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "answer_type", b"answer_type", "ask_draft", b"ask_draft", "draft", b"draft", "envelope", b"envelope", "max_tokens", b"max_tokens", "messages", b"messages", "most", b"most", "question", b"question", "run_id", b"run_id", "seed", b"seed", "sources", b"sources", "temperature", b"temperature", "tests", b"tests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agree", b"_agree", "_ahead", b"_ahead", "_max_tokens", b"_max_tokens", "_most", b"_most", "_seed", b"_seed", "_temperature", b"_temperature", "agree", b"agree", "ahead", b"ahead", "answer_type", b"answer_type", "ask_draft", b"ask_draft", "competences", b"competences", "draft", b"draft", "envelope", b"envelope", "max_tokens", b"max_tokens", "messages", b"messages", "most", b"most", "question", b"question", "run_id", b"run_id", "seed", b"seed", "sources", b"sources", "temperature", b"temperature", "tests", b"tests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agree: _TypeAlias = _typing.Literal["agree"]  # noqa: Y015
     _WhichOneofArgType__agree: _TypeAlias = _typing.Literal["_agree", b"_agree"]  # noqa: Y015

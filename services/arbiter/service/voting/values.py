@@ -15,6 +15,8 @@ from kernel.votes.votes import MOST_VOTES, VoteMode, VoteOutcome, VoteStop
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Votes = Annotated[int, Field(ge=1, le=MOST_VOTES)]
+# Sources whose competence a request may state [count].
+MOST_COMPETENCES = 256
 Tokens = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
@@ -56,6 +58,7 @@ class VoteRequest:
     seed: Seed | None = None
     run_id: str = ""
     ask_draft: bool = False
+    competences: Annotated[Sequence[VotingAgent], Field(max_length=MOST_COMPETENCES)] = ()
 
 
 @value

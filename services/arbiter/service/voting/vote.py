@@ -176,7 +176,10 @@ class VoteRun:
         """Return the source of the draft, where one was given."""
         if request.draft is None:
             return ()
-        return (VoteSource(model=DEFAULT_AGENT.id, mode=VoteMode.DRAFT, competence=request.draft.competence),)
+        draft = VoteMode.DRAFT
+        recorded = next((one.competence for one in request.competences if not one.agent and one.mode is draft), None)
+        stated = request.draft.competence
+        return (VoteSource(model=DEFAULT_AGENT.id, mode=draft, competence=recorded if stated is None else stated),)
 
     async def run(self, request: VoteRequest) -> VoteFinished:
         """Ask until the rule stops, and return the result.
@@ -375,12 +378,25 @@ async def _sources(
         raise SandboxUnavailable(f"tests need the sandbox: {problem}")
     can_compute = not is_program_type(question.answer_type) and not problem
     first = [VoteSource(model=DEFAULT_AGENT.id, mode=VoteMode.DRAFT)] if _asks_draft(request) else []
+    known = {
+        (one.agent or DEFAULT_AGENT.id, one.mode or VoteMode.REASONED): one.competence for one in request.competences
+    }
+
+    def with_competence(source: VoteSource) -> VoteSource:
+        stated = source.competence
+        return replace(source, competence=known.get((source.model, source.mode)) if stated is None else stated)
+
     if not request.sources:
         names = list(context.default_agents) or [DEFAULT_AGENT.id]
         modes = [VoteMode.REASONED, VoteMode.PROGRAM] if can_compute else [VoteMode.REASONED]
-        return [*first, *(VoteSource(model=name, mode=mode) for mode in modes for name in names)], []
+        default = [*first, *(VoteSource(model=name, mode=mode) for mode in modes for name in names)]
+        return list(sources_by_competence([with_competence(one) for one in default])), []
     asked = [
-        VoteSource(model=one.agent or DEFAULT_AGENT.id, mode=one.mode or VoteMode.REASONED, competence=one.competence)
+        with_competence(
+            VoteSource(
+                model=one.agent or DEFAULT_AGENT.id, mode=one.mode or VoteMode.REASONED, competence=one.competence
+            )
+        )
         for one in request.sources
     ]
     left_out: list[str] = []
@@ -389,7 +405,7 @@ async def _sources(
         left_out = [f"{_name(one)}: {reason}" for one in asked if one.mode is VoteMode.PROGRAM]
     usable = [
         one
-        for one in dict.fromkeys((*first, *asked))
+        for one in dict.fromkeys((*map(with_competence, first), *asked))
         if (one.mode is not VoteMode.PROGRAM or can_compute) and not (one.mode is VoteMode.DRAFT and request.draft)
     ]
     return list(sources_by_competence(usable)), left_out

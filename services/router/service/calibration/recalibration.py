@@ -13,6 +13,7 @@ from chassis.log import logger
 from chassis.worker import BackgroundWorker
 from kernel.errors import MetacogError
 from kernel.statistics.recalibration import FittedMap, calibrated, recalibration
+from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount
 from kernel.votes.states import ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due
@@ -66,6 +67,9 @@ class RecalibrationStore(Protocol):
 
     async def progress(self) -> Sequence[Progress]:
         """Return the progress of each strategy and source."""
+
+    async def source_records(self) -> Sequence[SourceRecord]:
+        """Return how often each source of votes was right."""
 
     async def vote_labels(self) -> Sequence[LabelCount]:
         """Return the newest labelled votes, counted by their evidence."""

@@ -1,13 +1,16 @@
-"""The probability that the answer of a vote is right, kept in memory and fitted again as labels come in.
+"""What labelled votes teach, kept in memory and fitted again as labels come in.
 
-Source: SPEC 5.2. Before the first label it is the prior that ships.
+Source: SPEC 5.1, 5.2. The probability that the answer of a vote is right is the shipped prior before the first label;
+the competences of the sources are unknown until then.
 """
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from kernel.votes.competence import SourceRecord, recorded_competences
 from kernel.votes.prior import SHIPPED_PRIOR
 from kernel.votes.probability import LabelCount, ProbabilityModel, probability_model
+from kernel.votes.votes import VoteSource
 from services.router.metrics import VOTE_CURVE, VOTE_LABELS
 
 
@@ -17,17 +20,25 @@ class VoteLabels(Protocol):
     async def vote_labels(self) -> Sequence[LabelCount]:
         """Return the newest labelled votes, counted by their evidence."""
 
+    async def source_records(self) -> Sequence[SourceRecord]:
+        """Return how often each source of votes was right."""
+
 
 class VoteProbability:
-    """The probability model in force in this process.
+    """The probability model and the competences in force in this process.
 
     Args:
         store: Holds the labelled votes.
+
+    Attributes:
+        model: The probability model.
+        competences: Sources with their competence; `model` of a source is its agent, empty for the default model.
     """
 
     def __init__(self, store: VoteLabels) -> None:
         self._store = store
         self.model: ProbabilityModel = probability_model(SHIPPED_PRIOR)
+        self.competences: Sequence[VoteSource] = ()
 
     async def refresh(self) -> None:
         """Fit the model to the labels there are.
@@ -36,5 +47,6 @@ class VoteProbability:
             DatabaseUnavailable: When the database is away; the model stays as it is.
         """
         self.model = probability_model(SHIPPED_PRIOR, await self._store.vote_labels())
+        self.competences = recorded_competences(await self._store.source_records())
         VOTE_LABELS.set(self.model.labels)
         VOTE_CURVE.set(self.model.curve is not None)

@@ -9,6 +9,7 @@ import pytest
 from chassis.errors import DatabaseUnavailable
 from chassis.worker import WorkerFailing
 from kernel.statistics.recalibration import FittedMap, Method, Point
+from kernel.votes.competence import SourceRecord
 from kernel.votes.probability import LabelCount
 from kernel.votes.states import ProbabilityState
 from services.router.core.calibration import FittingRules, Progress, is_due, version_in_force, version_of_fit
@@ -96,6 +97,9 @@ class FakeMaps:
         self.fitting = 0
         self.most_fitting = 0
         self._judged = judged
+
+    async def source_records(self) -> Sequence[SourceRecord]:
+        return ()
 
     async def vote_labels(self) -> Sequence[LabelCount]:
         self._demand()
