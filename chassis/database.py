@@ -1,6 +1,14 @@
-"""This module connects to PostgreSQL, and migrates the schema of one service."""
+"""This module connects to PostgreSQL, and migrates the schema of one service.
 
-from collections.abc import Iterable
+A server that hangs is worse than one that is away: nothing ends by itself. So every wait for the server has a limit, on
+this side (`BoundedConnection`), since a server that is stopped keeps no limit of its own; so has every transaction. A
+connection whose limit was reached, or whose task was cancelled, is closed at once, and the server ends its statement.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
@@ -8,16 +16,44 @@ from typing import Any
 from alembic import command, context
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from psycopg import AsyncConnection, OperationalError
+from psycopg.abc import RV, PQGen
+from psycopg.waiting import wait_async
 from sqlalchemy import Connection, MetaData, create_engine, pool, text
 from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker, create_async_engine
 from sqlalchemy.ext.asyncio import AsyncSession as Session
 
+from chassis.deadline import seconds_within_request
 from chassis.errors import ConfigurationInvalid, DatabaseUnavailable
 from kernel.errors import Code, MetacogError
 
-POOL = {"pool_size": 8, "max_overflow": 8, "pool_timeout": 2.0, "pool_pre_ping": True, "pool_recycle": 1800}
-CONNECT = {"connect_timeout": 3}
+# Time that one transaction may take, and in it a wait for the server [s].
+CALL_WITHIN_S = 5.0
+# The same of background work, which no caller waits for [s].
+BACKGROUND_WITHIN_S = 60.0
+# Time to wait for a free connection [s].
+POOL_TIMEOUT_S = 2.0
+
+# Limits that the server keeps [ms]: the longest statement, the longest wait for a lock, the longest pause inside of a
+# transaction; and how often it looks whether the client of a running statement is still there.
+SERVER_LIMITS = {
+    "statement_timeout": 60_000,
+    "lock_timeout": 3_000,
+    "idle_in_transaction_session_timeout": 30_000,
+    "client_connection_check_interval": 1_000,
+}
+# A peer that is gone without a word, e.g. by a partition of the network, is noticed after about 15 s.
+CONNECT = {
+    "connect_timeout": 3,
+    "keepalives_idle": 5,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+    "options": " ".join(f"-c {name}={limit}" for name, limit in SERVER_LIMITS.items()),
+}
+
+_wait_within_s: ContextVar[float] = ContextVar("database_wait_within_s", default=CALL_WITHIN_S)
 
 # Errors that using the database may raise; `database_error` returns the named error for them.
 ERRORS = (SQLAlchemyError, OSError, TimeoutError)
@@ -29,14 +65,75 @@ REJECTED_STATES = ("22", "23", "54")
 Sessions = async_sessionmaker[Session]
 
 
-def build_engine(url: str) -> AsyncEngine:
-    """Return an engine with one connection pool; it connects when first used."""
-    return create_async_engine(url, connect_args=CONNECT, hide_parameters=True, **POOL)
+class BoundedConnection(AsyncConnection[Any]):
+    """This connection waits for its server no longer than the transaction may; then it is closed."""
+
+    async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        """Wait for the server as psycopg does, within the limit.
+
+        Raises:
+            OperationalError: When the limit is reached.
+        """
+        limit_s = _wait_within_s.get() if timeout is None else timeout
+        try:
+            async with asyncio.timeout(limit_s):
+                return await wait_async(gen, self.pgconn.socket, interval=interval)
+        except TimeoutError:
+            self.pgconn.finish()
+            raise OperationalError(f"no answer within {limit_s:.3g} s") from None
+        except asyncio.CancelledError:
+            self.pgconn.finish()
+            raise
+
+
+def build_engine(url: str, *, connections: int = 16) -> AsyncEngine:
+    """Return an engine with one connection pool; it connects when first used.
+
+    Args:
+        url: SQLAlchemy URL of the database.
+        connections: Connections at most [count, >= 1]; half of them are kept while nothing needs them.
+    """
+    return create_async_engine(
+        url,
+        connect_args={**CONNECT, "async_creator_fn": BoundedConnection.connect},
+        hide_parameters=True,
+        pool_size=(connections + 1) // 2,
+        max_overflow=connections // 2,
+        pool_timeout=POOL_TIMEOUT_S,
+        pool_pre_ping=True,
+        pool_recycle=1800,
+    )
 
 
 def build_sessions(engine: AsyncEngine) -> Sessions:
     """Return a factory of short sessions; one store method, one transaction."""
     return async_sessionmaker(engine, expire_on_commit=False)
+
+
+@asynccontextmanager
+async def transaction(sessions: Sessions, *, within_s: float = CALL_WITHIN_S) -> AsyncIterator[Session]:
+    """Open one transaction, which ends with the block.
+
+    Args:
+        sessions: Where it is opened.
+        within_s: Time that it may take, and every wait in it; on behalf of a request with a deadline at most until
+            that, and a little longer [s].
+
+    Raises:
+        DatabaseUnavailable: When the database is away, or does not answer in time.
+        StatementRejected: When PostgreSQL will never accept a statement.
+    """
+    limit_s = seconds_within_request(within_s)
+    token = _wait_within_s.set(limit_s)
+    try:
+        async with asyncio.timeout(limit_s), sessions.begin() as session:
+            yield session
+    except TimeoutError as error:
+        raise DatabaseUnavailable(f"the database does not answer within {limit_s:.3g} s") from error
+    except ERRORS as error:
+        raise database_error(error) from error
+    finally:
+        _wait_within_s.reset(token)
 
 
 class StatementRejected(MetacogError):
@@ -67,7 +164,7 @@ async def check(engine: AsyncEngine) -> None:
         DatabaseUnavailable: When it does not.
     """
     try:
-        async with engine.connect() as connection:
+        async with asyncio.timeout(CALL_WITHIN_S), engine.connect() as connection:
             await connection.execute(text("SELECT 1"))
     except ERRORS as error:
         raise database_error(error) from error

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from sqlalchemy import Select, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
-from chassis.database import ERRORS, Sessions, database_error, without_nul
+from chassis.database import Sessions, transaction, without_nul
 from services.delegation.errors import CategoryNotFound
 from services.delegation.service.categories import Category
 from services.delegation.store.tables import CategoryRow, TaskRow
@@ -24,11 +24,8 @@ class PostgresCategories:
         """Return the newest questions of a key, each text once."""
         text = TaskRow.document["question"].astext
         wanted = select(text).where(TaskRow.key_name == key_name).order_by(TaskRow.created_at.desc()).limit(limit)
-        try:
-            async with self._sessions.begin() as session:
-                found = (await session.scalars(wanted)).all()
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            found = (await session.scalars(wanted)).all()
         return list(dict.fromkeys(text for text in found if text and text.strip()))
 
     async def propose(self, key_name: str, categories: Sequence[Category]) -> None:
@@ -37,13 +34,10 @@ class PostgresCategories:
         rows = [{**without_nul(asdict(each)), "key_name": key_name} for each in categories]
         for row in rows:
             del row["adopted"]
-        try:
-            async with self._sessions.begin() as session:
-                await session.execute(earlier)
-                if rows:
-                    await session.execute(insert(CategoryRow), rows)
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            await session.execute(earlier)
+            if rows:
+                await session.execute(insert(CategoryRow), rows)
 
     async def listed(self, key_name: str, before: str, limit: int) -> Sequence[Category]:
         """Return the key's proposals and all adopted categories, newest first, from the one after `before` on."""
@@ -64,24 +58,18 @@ class PostgresCategories:
             CategoryNotFound: When there is no such category for the key.
         """
         named = (CategoryRow.category_id == without_nul(category_id), CategoryRow.key_name == key_name)
-        try:
-            async with self._sessions.begin() as session:
-                row = (await session.scalars(select(CategoryRow).where(*named).with_for_update())).first()
-                if row is None:
-                    raise CategoryNotFound(f"there is no category {category_id!r}", category_id=category_id)
-                if row.adopted_at is None:
-                    row.name = name or row.name
-                    row.adopted_at = (await session.scalars(select(func.now()))).one()
-                return _category(row)
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            row = (await session.scalars(select(CategoryRow).where(*named).with_for_update())).first()
+            if row is None:
+                raise CategoryNotFound(f"there is no category {category_id!r}", category_id=category_id)
+            if row.adopted_at is None:
+                row.name = name or row.name
+                row.adopted_at = (await session.scalars(select(func.now()))).one()
+            return _category(row)
 
     async def _all(self, statement: Select[CategoryRow]) -> Sequence[Category]:
-        try:
-            async with self._sessions.begin() as session:
-                return [_category(row) for row in await session.scalars(statement)]
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            return [_category(row) for row in await session.scalars(statement)]
 
 
 def _category(row: CategoryRow) -> Category:

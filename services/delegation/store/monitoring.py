@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Executable, Integer, case, cast, func, select
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 
-from chassis.database import ERRORS, Sessions, database_error, utc, without_nul
+from chassis.database import Sessions, transaction, utc, without_nul
 from chassis.serving.wire import from_plain
 from kernel.confidence.rules import ConfidenceSource, TaskMode
 from kernel.statistics.recalibration import Point
@@ -120,18 +120,12 @@ class PostgresMonitoring:
             index_elements=[RecalibrationRow.agent, RecalibrationRow.version],
             set_={"fitted_at": adding.excluded.fitted_at, "observations": adding.excluded.observations},
         )
-        try:
-            async with self._sessions.begin() as session:
-                await session.execute(adding)
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            await session.execute(adding)
 
     async def _rows(self, statement: Executable) -> Sequence[Any]:
-        try:
-            async with self._sessions.begin() as session:
-                return list((await session.execute(statement)).all())
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            return list((await session.execute(statement)).all())
 
 
 def _labelled(

@@ -8,7 +8,7 @@ from sqlalchemy import Select, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, database_error, without_nul
+from chassis.database import Sessions, transaction, without_nul
 from kernel.learning.profiles import INITIAL_COMPETENCE, Profile, ProfileChange, interval, memory, memory_rate
 from services.delegation.service.profiles import CapabilityProfile, ExportedProfile, FreezeRule, ImportEntry, ImportRule
 from services.delegation.service.values import ProfileUpdate
@@ -77,13 +77,10 @@ class PostgresProfiles:
             .values(_set_to(INITIAL_COMPETENCE, observations=0, weight=0.0, squares=0.0))
             .returning(ProfileRow)
         )
-        try:
-            async with self._sessions.begin() as session:
-                await session.execute(_locking(agent, dimension))
-                rows = (await session.scalars(resetting)).all()
-                await _record(session, rows, ProfileChange.RESET)
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            await session.execute(_locking(agent, dimension))
+            rows = (await session.scalars(resetting)).all()
+            await _record(session, rows, ProfileChange.RESET)
         return len(rows)
 
     async def freeze(self, agent: str, dimension: str, *, frozen: bool) -> int:
@@ -104,13 +101,10 @@ class PostgresProfiles:
             .values(frozen=frozen)
             .returning(ProfileRow.agent)
         )
-        try:
-            async with self._sessions.begin() as session:
-                await session.execute(_locking(agent, dimension))
-                await session.execute(adding)
-                return len((await session.scalars(freezing)).all())
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            await session.execute(_locking(agent, dimension))
+            await session.execute(adding)
+            return len((await session.scalars(freezing)).all())
 
     async def export(
         self, moment: datetime, after: Pair | None, *, agent: str, dimension: str, limit: int, with_history: bool
@@ -153,12 +147,9 @@ class PostgresProfiles:
         ordered = sorted(
             profiles, key=lambda each: (each.profile.agent, each.profile.dimension) if each.profile else ()
         )
-        try:
-            async with self._sessions.begin() as session:
-                for entry in ordered:
-                    kept += not await self._import(session, entry, rule)
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            for entry in ordered:
+                kept += not await self._import(session, entry, rule)
         return len(profiles) - kept, kept
 
     async def _import(self, session: AsyncSession, entry: ImportEntry, rule: ImportRule) -> bool:
@@ -204,11 +195,8 @@ class PostgresProfiles:
         ]
 
     async def _all(self, statement: Select[Any]) -> Sequence[Any]:
-        try:
-            async with self._sessions.begin() as session:
-                return (await session.scalars(statement)).all()
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            return (await session.scalars(statement)).all()
 
     def _profile(self, agent: str, dimension: str, row: ProfileRow | None) -> Profile:
         if row is None:

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, database_error
+from chassis.database import Sessions, transaction
 from chassis.idempotency import check_digest
 from services.delegation.service.task_records import TaskDocument
 from services.delegation.store.tables import RequestRow, RoundRobinRow, TaskRow
@@ -53,13 +53,10 @@ class PostgresRequests:
             )
             .returning(RequestRow.request_id)
         )
-        try:
-            async with self._sessions.begin() as session:
-                if (await session.scalars(claiming)).first() is not None:
-                    return True
-                stored = await session.get(RequestRow, (key_name, request_id))
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            if (await session.scalars(claiming)).first() is not None:
+                return True
+            stored = await session.get(RequestRow, (key_name, request_id))
         if stored is not None:
             check_digest(stored.digest, digest, request_id)
         return False
@@ -75,11 +72,8 @@ class PostgresRequests:
             .join(RequestRow, RequestRow.task_id == TaskRow.task_id)
             .where(RequestRow.key_name == key_name, RequestRow.request_id == request_id)
         )
-        try:
-            async with self._sessions.begin() as session:
-                return (await session.scalars(wanted)).first()
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            return (await session.scalars(wanted)).first()
 
     async def leave(self, key_name: str, request_id: str) -> None:
         """Let the next attempt answer a request that was not answered.
@@ -87,11 +81,8 @@ class PostgresRequests:
         Raises:
             DatabaseUnavailable: When the database cannot be reached.
         """
-        try:
-            async with self._sessions.begin() as session:
-                await session.execute(delete(RequestRow).where(*_unanswered(key_name, request_id)))
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            await session.execute(delete(RequestRow).where(*_unanswered(key_name, request_id)))
 
     async def wait(self, key_name: str, request_id: str, *, at_most_s: float) -> None:
         """Wait a short while, since another replica may be answering the request."""
@@ -130,9 +121,6 @@ class PostgresRoundRobin:
             )
             .returning(RoundRobinRow.position)
         )
-        try:
-            async with self._sessions.begin() as session:
-                position = (await session.scalars(counting)).one()
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            position = (await session.scalars(counting)).one()
         return position % len(agents)

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import ERRORS, Sessions, database_error, without_nul
+from chassis.database import Sessions, transaction, without_nul
 from chassis.idempotency import check_digest
 from chassis.json_text import dumps
 from chassis.serving.wire import from_plain
@@ -61,18 +61,15 @@ class PostgresTasks:
             "judged_at": label.judged_at if label and known else None,
             "learned": learns,
         }
-        try:
-            async with self._sessions.begin() as session:
-                updates: list[ProfileUpdate] = []
-                if label is not None and label.correct is not None and may_teach:
-                    await _label_confidences(session, record, label.correct)
-                    updates = await self._learn(session, record, label.correct, "") if learns else []
-                stored = without_nul(dict(document(updates)))
-                await session.execute(insert(TaskRow).values({**row, "document": stored}))
-                if request_id:
-                    await answer_request(session, record.key_name, request_id, record.task_id)
-        except ERRORS as error:
-            raise database_error(error) from error
+        async with transaction(self._sessions) as session:
+            updates: list[ProfileUpdate] = []
+            if label is not None and label.correct is not None and may_teach:
+                await _label_confidences(session, record, label.correct)
+                updates = await self._learn(session, record, label.correct, "") if learns else []
+            stored = without_nul(dict(document(updates)))
+            await session.execute(insert(TaskRow).values({**row, "document": stored}))
+            if request_id:
+                await answer_request(session, record.key_name, request_id, record.task_id)
         return updates
 
     async def add_feedback(
@@ -86,13 +83,10 @@ class PostgresTasks:
             FeedbackConflict: When the task has a different label already.
             DatabaseUnavailable: When the database cannot be reached.
         """
-        try:
-            for _ in range(2):
-                with suppress(_FeedbackExists):
-                    async with self._sessions.begin() as session:
-                        return await self._add_feedback(session, request, key_name, may_teach, digest)
-        except ERRORS as error:
-            raise database_error(error) from error
+        for _ in range(2):
+            with suppress(_FeedbackExists):
+                async with transaction(self._sessions) as session:
+                    return await self._add_feedback(session, request, key_name, may_teach, digest)
         raise AssertionError("the feedback that was stored first is there")
 
     async def _add_feedback(

@@ -32,7 +32,7 @@ from sqlalchemy.dialects.postgresql import JSONB, distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
-from chassis.database import Sessions, without_nul
+from chassis.database import Sessions, transaction, without_nul
 from chassis.page_tokens import parts_of
 from chassis.serving.wire import from_plain
 from kernel.activation import Route
@@ -62,7 +62,7 @@ from services.router.service.calibration.values import (
 )
 from services.router.store.feedback_tables import RunFeedbackRow
 from services.router.store.runs import RunRow, began_within
-from services.router.store.tables import RouterTable, transaction
+from services.router.store.tables import RouterTable
 
 NO_BYTES: ColumnElement[bytes] = literal_column("''::bytea", LargeBinary)
 

@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import Sessions, without_nul
+from chassis.database import Sessions, transaction, without_nul
 from chassis.idempotency import check_digest
 from chassis.serving.wire import from_plain
 from kernel.errors import FeedbackConflict
@@ -24,7 +24,6 @@ from services.router.service.feedback.feedback import (
 from services.router.service.feedback.outbox import DeliveryResult, OutboxBacklog, OutboxMessage
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
 from services.router.store.runs import RunRow
-from services.router.store.tables import transaction
 
 
 class PostgresFeedback:

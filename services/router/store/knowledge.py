@@ -6,7 +6,7 @@ from sqlalchemy import delete, func, select, text, tuple_, union
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from chassis.database import Sessions, without_nul
+from chassis.database import Sessions, transaction, without_nul
 from chassis.page_tokens import token_of
 from inference import Embedded, Encoder
 from kernel.msv.experience import SOURCES
@@ -40,7 +40,6 @@ from services.router.store.knowledge_tables import (
     vector_text,
 )
 from services.router.store.nearest_vectors import MOST_CANDIDATES, VectorSpace, indexes, nearest_of, search_of, tuning
-from services.router.store.tables import transaction
 
 ENCODERS_LOCK = 0x656E636F
 ROWS_AT_ONCE = 500

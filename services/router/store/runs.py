@@ -26,13 +26,13 @@ from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
-from chassis.database import Sessions, StatementRejected, utc, without_nul
+from chassis.database import Sessions, StatementRejected, transaction, utc, without_nul
 from chassis.page_tokens import ID_LENGTH, checked_page_size, invalid_token
 from chassis.serving.wire import from_plain
 from services.router.errors import RunNotFound
 from services.router.service.runs.values import ListRunsRequest, ListRunsResponse, Run
 from services.router.store.feedback_tables import OutboxRow, RunFeedbackRow
-from services.router.store.tables import RouterTable, transaction
+from services.router.store.tables import RouterTable
 
 UNIQUE_VIOLATION = "23505"
 # The caller's identifier of the request, also of a run that ended in an error; spelled as its index is.
